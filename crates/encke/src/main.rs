@@ -1,0 +1,3 @@
+//! The `encke` command.
+
+fn main() {}
