@@ -1,8 +1,15 @@
 //! Ids: who a user is, or what a subject is.
+//!
+//! Owns what a valid id is and its one spelling. Must never know keys or edges.
 
+mod json;
+
+use std::error::Error;
 use std::fmt;
+use std::str::FromStr;
 
-/// The longest textual id, in bytes of UTF-8.
+/// The longest textual id, in bytes of UTF-8: a UUID, an address or a namespaced path fits, and a
+/// million of them stay far below the memory of their connections.
 pub const ID_BYTES_MAX: usize = 128;
 
 /// The largest integer id: 2^53 - 1, the largest that every JSON reader keeps exact.
@@ -12,6 +19,10 @@ pub const ID_INTEGER_MAX: u64 = (1 << 53) - 1;
 ///
 /// Text that spells an integer from 0 to [`ID_INTEGER_MAX`] canonically (digits, no sign, no leading
 /// zero) *is* that integer: `1` and `"1"` are the same id, as a URL could not tell them apart.
+/// What comes from outside goes through [`Id::parse`] or [`Id::integer`], which keep that promise.
+///
+/// Owned by whoever parsed it, usually for the length of one request; the dictionary keeps its own
+/// copy of those it interned.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Id {
     /// An integer of at most [`ID_INTEGER_MAX`].
@@ -19,3 +30,117 @@ pub enum Id {
     /// 1 to [`ID_BYTES_MAX`] bytes without control characters, not the spelling of an integer.
     Text(Box<str>),
 }
+
+// A dictionary entry is an id and a count: the id must not grow past pointer and length.
+const _: () = assert!(size_of::<Id>() == 16);
+
+impl Id {
+    /// Reads an id from its plain text, as it stands in a percent-decoded path or an edge list.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        if text.is_empty() {
+            return Err(IdError::Empty);
+        }
+        if text.len() > ID_BYTES_MAX {
+            return Err(IdError::TooLong { bytes: text.len() });
+        }
+        if let Some(integer) = canonical_integer(text) {
+            return Ok(Self::Integer(integer));
+        }
+        match text.find(char::is_control) {
+            Some(at) => Err(IdError::ControlCharacter { at }),
+            None => Ok(Self::Text(text.into())),
+        }
+    }
+
+    /// An id that is already an integer.
+    pub const fn integer(integer: u64) -> Result<Self, IdError> {
+        if integer > ID_INTEGER_MAX {
+            return Err(IdError::IntegerTooLarge);
+        }
+        Ok(Self::Integer(integer))
+    }
+}
+
+/// The integer that `text` spells, if it spells one that is an id in the one canonical way.
+fn canonical_integer(text: &str) -> Option<u64> {
+    let digits = text.as_bytes();
+    let canonical =
+        digits.iter().all(u8::is_ascii_digit) && (digits[0] != b'0' || digits.len() == 1);
+    let integer = if canonical {
+        text.parse().ok()?
+    } else {
+        return None;
+    };
+    (integer <= ID_INTEGER_MAX).then_some(integer)
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(integer) => fmt::Display::fmt(integer, f),
+            Self::Text(text) => fmt::Display::fmt(text, f),
+        }
+    }
+}
+
+impl FromStr for Id {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        Self::parse(text)
+    }
+}
+
+impl From<u32> for Id {
+    fn from(integer: u32) -> Self {
+        Self::Integer(integer.into())
+    }
+}
+
+/// Why something is not an id. Returned to whoever asked; its sentence is fit for a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdError {
+    /// No text at all.
+    Empty,
+    /// More than [`ID_BYTES_MAX`] bytes.
+    TooLong {
+        /// The bytes found.
+        bytes: usize,
+    },
+    /// A control character: C0, DEL or C1.
+    ControlCharacter {
+        /// Its offset in bytes.
+        at: usize,
+    },
+    /// A number above [`ID_INTEGER_MAX`].
+    IntegerTooLarge,
+}
+
+impl fmt::Display for IdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => {
+                write!(f, "the id is empty; an id needs 1 to {ID_BYTES_MAX} bytes")
+            }
+            Self::TooLong { bytes } => {
+                write!(
+                    f,
+                    "the id has {bytes} bytes; an id needs 1 to {ID_BYTES_MAX} bytes"
+                )
+            }
+            Self::ControlCharacter { at } => write!(
+                f,
+                "the id has a control character at byte {at}; an id needs printable text"
+            ),
+            Self::IntegerTooLarge => write!(
+                f,
+                "the id is an integer above {ID_INTEGER_MAX}; an id needs a smaller integer, or a string"
+            ),
+        }
+    }
+}
+
+impl Error for IdError {}
+
+#[cfg(test)]
+mod tests;

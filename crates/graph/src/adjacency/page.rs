@@ -1,0 +1,112 @@
+//! A page: the lists of 64 neighbouring keys, in both directions.
+//!
+//! Owns which of its keys have a list. Keys are mostly dense, so a page shares one hash-table entry among
+//! many keys: a list costs its sixteen bytes and hardly more. Must never keep an empty list.
+
+use super::list::List;
+use crate::exact;
+use crate::key::Key;
+
+/// Keys in one page, as many as a word has bits.
+const PAGE_KEYS: u32 = u64::BITS;
+
+/// Which of a key's two lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// The subjects that the key is subscribed to.
+    Subscriptions,
+    /// The subscribers of the key.
+    Subscribers,
+}
+
+/// Owned by a shard of the adjacency while one of its keys has an edge.
+#[derive(Default)]
+pub(crate) struct Page {
+    subscriptions: Lists,
+    subscribers: Lists,
+}
+
+/// The lists of one direction, packed. Owned by its page.
+#[derive(Default)]
+struct Lists {
+    /// Bit `k` is set if the key `k` of the page has a list.
+    present: u64,
+    /// As many as bits are set, in the order of their keys.
+    packed: Box<[List]>,
+}
+
+impl Page {
+    /// The number of the page that `key` is on.
+    pub(crate) const fn number(key: Key) -> u32 {
+        key.number() / PAGE_KEYS
+    }
+
+    pub(crate) fn list(&self, direction: Direction, key: Key) -> Option<&List> {
+        match direction {
+            Direction::Subscriptions => self.subscriptions.get(key),
+            Direction::Subscribers => self.subscribers.get(key),
+        }
+    }
+
+    pub(crate) fn insert(&mut self, direction: Direction, key: Key, other: Key) -> bool {
+        self.lists(direction).insert(key, other)
+    }
+
+    pub(crate) fn remove(&mut self, direction: Direction, key: Key, other: Key) -> bool {
+        self.lists(direction).remove(key, other)
+    }
+
+    /// Whether `key` has an edge in either direction.
+    pub(crate) const fn has_edges(&self, key: Key) -> bool {
+        (self.subscriptions.present | self.subscribers.present) & bit(key) != 0
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.subscriptions.present | self.subscribers.present == 0
+    }
+
+    const fn lists(&mut self, direction: Direction) -> &mut Lists {
+        match direction {
+            Direction::Subscriptions => &mut self.subscriptions,
+            Direction::Subscribers => &mut self.subscribers,
+        }
+    }
+}
+
+impl Lists {
+    fn get(&self, key: Key) -> Option<&List> {
+        (self.present & bit(key) != 0).then(|| &self.packed[self.rank(key)])
+    }
+
+    fn insert(&mut self, key: Key, other: Key) -> bool {
+        let rank = self.rank(key);
+        if self.present & bit(key) != 0 {
+            return self.packed[rank].insert(other);
+        }
+        exact::insert(&mut self.packed, rank, List::of(other));
+        self.present |= bit(key);
+        true
+    }
+
+    fn remove(&mut self, key: Key, other: Key) -> bool {
+        if self.present & bit(key) == 0 {
+            return false;
+        }
+        let rank = self.rank(key);
+        let removed = self.packed[rank].remove(other);
+        if self.packed[rank].len() == 0 {
+            exact::remove(&mut self.packed, rank);
+            self.present &= !bit(key);
+        }
+        removed
+    }
+
+    /// How many keys of the page before `key` have a list.
+    const fn rank(&self, key: Key) -> usize {
+        (self.present & (bit(key) - 1)).count_ones() as usize
+    }
+}
+
+const fn bit(key: Key) -> u64 {
+    1 << (key.number() % PAGE_KEYS)
+}

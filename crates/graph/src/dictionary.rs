@@ -1,0 +1,107 @@
+//! The dictionary: ids that are not their own key, their keys, and how often each is referred to.
+//!
+//! Owns interned ids. Must never keep one that nothing refers to: anonymous clients that connect under
+//! random names must not make it grow for ever.
+
+mod shard;
+
+use std::hash::BuildHasher;
+
+use hashbrown::DefaultHashBuilder;
+use parking_lot::RwLock;
+
+use crate::error::GraphError;
+use crate::id::Id;
+use crate::key::{INTERNED_FROM, Key};
+use shard::Shard;
+
+/// Shards of the dictionary, so that logins on every core seldom meet.
+const SHARDS: usize = 64;
+
+/// Places in one shard: together the 2^31 keys that are not integers' own.
+const PLACES_MAX: u32 = INTERNED_FROM / SHARDS as u32;
+
+const _: () = assert!(SHARDS.is_power_of_two());
+
+/// Owned by the graph, for its whole life.
+///
+/// Place `p` of shard `s` is the key `INTERNED_FROM + p * SHARDS + s`: ids spread evenly over shards, so
+/// keys stay dense, which keeps pages of the adjacency full.
+pub(crate) struct Dictionary {
+    hasher: DefaultHashBuilder,
+    shards: Box<[RwLock<Shard>]>,
+}
+
+impl Dictionary {
+    pub(crate) fn new() -> Self {
+        Self::with_places(PLACES_MAX)
+    }
+
+    fn with_places(places_max: u32) -> Self {
+        let shard = |_| RwLock::new(Shard::new(places_max));
+        Self {
+            hasher: DefaultHashBuilder::default(),
+            shards: (0..SHARDS).map(shard).collect(),
+        }
+    }
+
+    /// The key of `id`, if something refers to it.
+    pub(crate) fn find(&self, id: &Id) -> Option<Key> {
+        let (hash, shard) = self.hash(id);
+        let place = self.shards[shard].read().find(hash, id)?;
+        Some(key_at(shard, place))
+    }
+
+    /// The key of `id`, interned if need be, with one reference more.
+    pub(crate) fn hold(&self, id: &Id) -> Result<Key, GraphError> {
+        let (hash, shard) = self.hash(id);
+        let place = self.shards[shard]
+            .write()
+            .hold(hash, id, |id| self.hasher.hash_one(id))?;
+        Ok(key_at(shard, place))
+    }
+
+    /// The key of `id` with one reference more, if something refers to it already.
+    pub(crate) fn hold_known(&self, id: &Id) -> Option<Key> {
+        let (hash, shard) = self.hash(id);
+        let place = self.shards[shard].write().hold_known(hash, id)?;
+        Some(key_at(shard, place))
+    }
+
+    /// Drops `references` of `key`; forgets its id with the last.
+    pub(crate) fn release(&self, key: Key, references: u64) {
+        let (shard, place) = place_of(key);
+        self.shards[shard]
+            .write()
+            .release(place, references, |id| self.hasher.hash_one(id));
+    }
+
+    /// The id of `key`, if something refers to it.
+    pub(crate) fn name(&self, key: Key) -> Option<Id> {
+        let (shard, place) = place_of(key);
+        self.shards[shard].read().name(place).cloned()
+    }
+
+    /// Ids interned.
+    pub(crate) fn entries(&self) -> usize {
+        self.shards.iter().map(|shard| shard.read().entries()).sum()
+    }
+
+    fn hash(&self, id: &Id) -> (u64, usize) {
+        let hash = self.hasher.hash_one(id);
+        // The table uses the lowest bits and the highest seven: the shard must not take those.
+        (hash, (hash >> 40) as usize % SHARDS)
+    }
+}
+
+fn key_at(shard: usize, place: u32) -> Key {
+    Key::from_number(INTERNED_FROM + place * SHARDS as u32 + shard as u32)
+}
+
+fn place_of(key: Key) -> (usize, u32) {
+    let number = key.number() - INTERNED_FROM;
+    (number as usize % SHARDS, number / SHARDS as u32)
+}
+
+#[cfg(test)]
+mod tests;
