@@ -1,0 +1,80 @@
+//! Events: what the encoders encode.
+//!
+//! Owns the borrowed view of one event. Must never own the bytes or know a transport.
+
+/// What an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject<'a> {
+    /// An integer id.
+    Integer(u64),
+    /// A string id.
+    Text(&'a str),
+}
+
+/// What was published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payload<'a> {
+    /// One JSON value. The caller has validated it; line breaks between its tokens are allowed.
+    Json(&'a str),
+    /// Any text.
+    Text(&'a str),
+    /// Any bytes; sent as base64 (RFC 4648, section 4) where the transport carries text.
+    Binary(&'a [u8]),
+}
+
+impl<'a> Payload<'a> {
+    /// The bytes as they were published.
+    pub const fn as_bytes(self) -> &'a [u8] {
+        match self {
+            Self::Json(text) | Self::Text(text) => text.as_bytes(),
+            Self::Binary(bytes) => bytes,
+        }
+    }
+}
+
+/// One event, borrowed for the time of its encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Which life of the server numbered this event.
+    pub epoch: &'a str,
+    /// The place in that life's order.
+    pub sequence: u64,
+    /// What the event is about.
+    pub subject: Subject<'a>,
+    /// The type that the publisher named; see [`kind_is_valid`].
+    pub kind: Option<&'a str>,
+    /// What was published.
+    pub payload: Payload<'a>,
+}
+
+/// Says whether `kind` survives every transport unchanged: one line, not empty, without control
+/// characters. The `event` field of Server-Sent Events has no way to carry anything else.
+pub fn kind_is_valid(kind: &str) -> bool {
+    !kind.is_empty() && !kind.chars().any(char::is_control)
+}
+
+/// Appends an event's id, `<epoch>-<sequence>`, the form in which it is a cursor.
+pub(crate) fn push_id(event: &Event<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(event.epoch.as_bytes());
+    out.push(b'-');
+    out.extend_from_slice(itoa::Buffer::new().format(event.sequence).as_bytes());
+}
+
+/// Appends `bytes` as base64 with padding (RFC 4648, section 4).
+pub(crate) fn push_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    use base64::Engine as _;
+    let start = out.len();
+    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    base64::engine::general_purpose::STANDARD
+        .encode_slice(bytes, &mut out[start..])
+        .expect("the space was sized for the padded form");
+}
+
+/// Turns every CR and LF in `bytes` into a space.
+pub(crate) fn blank_line_breaks(bytes: &mut [u8]) {
+    let mut from = 0;
+    while let Some(found) = memchr::memchr2(b'\r', b'\n', &bytes[from..]) {
+        bytes[from + found] = b' ';
+        from += found + 1;
+    }
+}

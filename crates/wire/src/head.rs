@@ -1,0 +1,157 @@
+//! Request heads: the request line and the fields (RFC 9112, sections 2 to 6).
+//!
+//! Owns the limits of a head and every rule that keeps two readers of one connection from
+//! disagreeing about where a request ends. Must never touch a body or answer a request: a refusal
+//! is a [`HeadError`], whose status and reason the caller sends before it closes.
+//!
+//! A head is judged from left to right: bytes, then the request line, then (once it is complete)
+//! its fields. So the verdict is the same however the bytes were split, and comes as early as the
+//! bytes allow.
+
+/// The verdicts that refuse a head.
+mod error;
+/// Bytes to a complete head, resumable.
+mod extent;
+/// The request line.
+mod line;
+/// The fields that this server understands.
+mod fields;
+
+pub use error::HeadError;
+
+use fields::Fields;
+use line::{Form, RequestLine};
+
+/// Bytes a head may have, blank line and leading empty lines included. Ample for browsers with
+/// cookies; the same as nginx grants a line.
+pub const HEAD_BYTES_MAX: usize = 8192;
+
+/// Fields a head may have. Browsers behind two proxies send about thirty.
+pub const FIELDS_MAX: usize = 64;
+
+/// Bytes a request target may have: room for 128 ids of thirty bytes each.
+pub const TARGET_BYTES_MAX: usize = 4096;
+
+const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX);
+
+/// A request method (RFC 9110, section 9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// GET.
+    Get,
+    /// HEAD.
+    Head,
+    /// OPTIONS.
+    Options,
+    /// POST.
+    Post,
+    /// PUT.
+    Put,
+    /// DELETE.
+    Delete,
+    /// A well-formed method that nothing here implements: 501 (RFC 9110, section 15.6.2).
+    Other,
+}
+
+/// The version of a request, as far as it matters to the answer (RFC 9112, section 2.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// HTTP/1.0.
+    Http10,
+    /// HTTP/1.1, or a later 1.x (RFC 9110, section 2.5).
+    Http11,
+}
+
+/// What follows the head (RFC 9112, section 6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Body {
+    /// Nothing: no length was given, or it was zero.
+    None,
+    /// So many bytes; never zero.
+    Sized(u64),
+    /// Chunks.
+    Chunked,
+}
+
+/// A request head, borrowed from the bytes it was parsed from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// The method.
+    pub method: Method,
+    /// The version.
+    pub version: Version,
+    /// The path, still percent-encoded. Begins with a slash, but for `*` (OPTIONS only) and for
+    /// whatever target came with [`Method::Other`].
+    pub path: &'a str,
+    /// What follows the first question mark, still encoded.
+    pub query: Option<&'a str>,
+    /// The `Host` field (RFC 9112, section 3.2); always there on HTTP/1.1.
+    pub host: Option<&'a str>,
+    /// The `Origin` field.
+    pub origin: Option<&'a str>,
+    /// Whether the `X-Encke-Relay` field is there: a page of another origin cannot send it without
+    /// a preflight (WHATWG Fetch, section 3.2.2).
+    pub relay: bool,
+    /// The `Last-Event-ID` field (WHATWG HTML, section 9.2.4).
+    pub last_event_id: Option<&'a str>,
+    /// Whether the client keeps the connection open (RFC 9112, section 9.3).
+    pub keep_alive: bool,
+    /// What follows the head.
+    pub body: Body,
+    /// Bytes of the head, blank line included.
+    pub consumed: usize,
+}
+
+/// Parses the head at the start of `input`. `Ok(None)` asks for more bytes.
+pub fn parse(input: &[u8]) -> Result<Option<Request<'_>>, HeadError> {
+    parse_from(input, 0)
+}
+
+/// Parses like [`parse`], and does not look twice at the first `seen` bytes, for which an earlier
+/// call answered `Ok(None)`: a head that comes byte by byte costs linear time.
+pub fn parse_from(input: &[u8], seen: usize) -> Result<Option<Request<'_>>, HeadError> {
+    let Some(extent) = extent::find(input, seen)? else {
+        return Ok(None);
+    };
+    let RequestLine {
+        method,
+        target,
+        form,
+        version,
+    } = line::parse(extent.line)?;
+    let fields = Fields::parse(extent.fields)?;
+    if version == Version::Http11 && fields.host.is_none() {
+        return Err(HeadError::HostMissing);
+    }
+    if version == Version::Http10 && fields.has_transfer_encoding {
+        return Err(HeadError::TransferEncodingOnHttp10);
+    }
+    let resource = match form {
+        Form::Origin | Form::Other => target,
+        // RFC 9112, section 3.2.2 lets the target win; two readers may then see two hosts.
+        Form::Absolute {
+            authority,
+            resource,
+        } => match fields.host {
+            Some(host) if host.eq_ignore_ascii_case(authority) => resource,
+            _ => return Err(HeadError::OtherHost),
+        },
+    };
+    let (path, query) = match (form, resource.split_once('?')) {
+        (Form::Other, _) | (_, None) => (resource, None),
+        (_, Some((path, query))) => (path, Some(query)),
+    };
+    Ok(Some(Request {
+        method,
+        version,
+        path: if path.is_empty() { "/" } else { path },
+        query,
+        host: fields.host,
+        origin: fields.origin,
+        relay: fields.relay,
+        last_event_id: fields.last_event_id,
+        keep_alive: !fields.close && (version == Version::Http11 || fields.keep_alive),
+        body: fields.body,
+        consumed: extent.consumed,
+    }))
+}

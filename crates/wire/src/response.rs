@@ -1,0 +1,181 @@
+//! Responses: the heads of streams, and short complete answers.
+//!
+//! Owns the order and spelling of response fields. Must never read a clock (the date is an
+//! argument) or decide whether an origin is allowed.
+
+use crate::head::Version;
+use crate::status::Status;
+use crate::transport::{Framing, Transport};
+
+/// The length of an IMF-fixdate (RFC 9110, section 5.6.7).
+pub const DATE_BYTES: usize = 29;
+
+/// The last second that an IMF-fixdate can say: the end of the year 9999.
+const DATE_SECONDS_MAX: u64 = 253_402_300_799;
+
+/// What a response says about cross-origin access (WHATWG Fetch, section 3.2).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cors<'a> {
+    /// The value of `Access-Control-Allow-Origin`, when the origin is allowed: it or `*`.
+    pub allow_origin: Option<&'a str>,
+    /// Whether the answer depends on the origin, and a cache must know it.
+    pub vary: bool,
+}
+
+/// Appends the head of a streaming answer with status 200, blank line included.
+pub fn stream_head(
+    transport: Transport,
+    framing: Framing,
+    date: &[u8; DATE_BYTES],
+    cors: Cors<'_>,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"HTTP/1.1 200 OK\r\nContent-Type: ");
+    out.extend_from_slice(transport.content_type().as_bytes());
+    out.extend_from_slice(
+        b"\r\nCache-Control: private, no-cache, no-store, must-revalidate, max-age=0\
+          \r\nX-Accel-Buffering: no\
+          \r\nX-Content-Type-Options: nosniff\r\n",
+    );
+    if transport == Transport::Test {
+        // Payloads and ids leave as they are, labelled HTML: a browser may show them, not run them.
+        out.extend_from_slice(b"Content-Security-Policy: sandbox\r\n");
+    }
+    out.extend_from_slice(match framing {
+        Framing::Chunked => b"Transfer-Encoding: chunked\r\n",
+        Framing::Close => b"Connection: close\r\n",
+    });
+    push_date(date, out);
+    push_cors(cors, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a complete answer: head, `Content-Length` and body.
+///
+/// `fields` are further fields, whose names and values must be clean: no CR, LF or NUL. An empty
+/// `content_type` is left out. With `head_only` (the request was HEAD) the length is told and the
+/// body is not sent (RFC 9110, section 9.3.2). `keep_alive` says whether the connection stays open,
+/// `version` whether that needs saying (RFC 9112, section 9.3). A 204 has neither length nor body
+/// (RFC 9110, section 8.6).
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one call site per answer; each argument is a line"
+)]
+pub fn full(
+    status: Status,
+    content_type: &str,
+    fields: &[(&str, &str)],
+    body: &[u8],
+    head_only: bool,
+    keep_alive: bool,
+    version: Version,
+    date: &[u8; DATE_BYTES],
+    cors: Cors<'_>,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(itoa::Buffer::new().format(status.code()).as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status.phrase().as_bytes());
+    out.extend_from_slice(b"\r\n");
+    if !content_type.is_empty() {
+        push_field("Content-Type", content_type, out);
+    }
+    for &(name, value) in fields {
+        push_field(name, value, out);
+    }
+    let has_content = status != Status::NO_CONTENT;
+    if has_content {
+        push_field(
+            "Content-Length",
+            itoa::Buffer::new().format(body.len()),
+            out,
+        );
+    }
+    match (keep_alive, version) {
+        (true, Version::Http11) => {}
+        (true, Version::Http10) => push_field("Connection", "keep-alive", out),
+        (false, _) => push_field("Connection", "close", out),
+    }
+    push_date(date, out);
+    push_cors(cors, out);
+    out.extend_from_slice(b"\r\n");
+    if has_content && !head_only {
+        out.extend_from_slice(body);
+    }
+}
+
+/// The date `unix_seconds` after 1970 as an IMF-fixdate, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110,
+/// section 5.6.7). Later than the year 9999 says the end of that year.
+pub fn http_date(unix_seconds: u64) -> [u8; DATE_BYTES] {
+    const WEEKDAYS: &[u8; 21] = b"ThuFriSatSunMonTueWed";
+    const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
+
+    let seconds = unix_seconds.min(DATE_SECONDS_MAX);
+    let (days, time) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days);
+    let weekday = (days % 7) as usize * 3;
+    let month_name = (month - 1) as usize * 3;
+
+    let mut date = *b"Thu, 00 Jan 0000 00:00:00 GMT";
+    date[0..3].copy_from_slice(&WEEKDAYS[weekday..weekday + 3]);
+    put_two_digits(&mut date[5..7], day);
+    date[8..11].copy_from_slice(&MONTHS[month_name..month_name + 3]);
+    put_two_digits(&mut date[12..14], year / 100);
+    put_two_digits(&mut date[14..16], year % 100);
+    put_two_digits(&mut date[17..19], time / 3_600);
+    put_two_digits(&mut date[20..22], time / 60 % 60);
+    put_two_digits(&mut date[23..25], time % 60);
+    date
+}
+
+/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01. Counts in eras of 400
+/// years that begin on the first of March, so that the leap day comes last.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let since_0000_03_01 = days + 719_468;
+    let era = since_0000_03_01 / 146_097;
+    let day_of_era = since_0000_03_01 % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    (year, month, day)
+}
+
+fn put_two_digits(space: &mut [u8], number: u64) {
+    space[0] = b'0' + (number / 10 % 10) as u8;
+    space[1] = b'0' + (number % 10) as u8;
+}
+
+fn push_date(date: &[u8; DATE_BYTES], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"Date: ");
+    out.extend_from_slice(date);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn push_cors(cors: Cors<'_>, out: &mut Vec<u8>) {
+    if let Some(origin) = cors.allow_origin {
+        push_field("Access-Control-Allow-Origin", origin, out);
+    }
+    if cors.vary {
+        push_field("Vary", "Origin", out);
+    }
+}
+
+fn push_field(name: &str, value: &str, out: &mut Vec<u8>) {
+    debug_assert!(
+        memchr::memchr3(b'\r', b'\n', 0, value.as_bytes()).is_none(),
+        "a field value must not break out of its line"
+    );
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,60 @@
+//! Server-Sent Events: the body of one event (WHATWG HTML, section 9.2.5).
+//!
+//! Owns the fields and their line breaks. Must never let a publisher's bytes begin a line of their
+//! own: every CR, LF and CRLF in a payload starts a new `data` line, as the parser at the other end
+//! would split there.
+
+use crate::event::{Event, Payload, blank_line_breaks, push_base64, push_id};
+
+/// Appends `event` as `id`, `event` (when it has a kind), `data` lines, and the blank line that
+/// dispatches it.
+pub fn encode(event: &Event<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"id: ");
+    push_id(event, out);
+    out.push(b'\n');
+    if let Some(kind) = event.kind {
+        out.extend_from_slice(b"event: ");
+        let start = out.len();
+        out.extend_from_slice(kind.as_bytes());
+        // Publishing refuses such kinds; should one get here, it must not forge a field.
+        blank_line_breaks(&mut out[start..]);
+        out.push(b'\n');
+    }
+    match event.payload {
+        Payload::Json(text) | Payload::Text(text) => push_data(text.as_bytes(), out),
+        Payload::Binary(bytes) => {
+            out.extend_from_slice(b"data: ");
+            push_base64(bytes, out);
+            out.push(b'\n');
+        }
+    }
+    out.push(b'\n');
+}
+
+/// Appends `text` as `data` lines, at least one: an event without a `data` line is not dispatched,
+/// and the break after the last line is the only one that the parser takes away again.
+fn push_data(mut text: &[u8], out: &mut Vec<u8>) {
+    loop {
+        out.extend_from_slice(b"data: ");
+        let Some(end) = memchr::memchr2(b'\r', b'\n', text) else {
+            out.extend_from_slice(text);
+            out.push(b'\n');
+            return;
+        };
+        out.extend_from_slice(&text[..end]);
+        out.push(b'\n');
+        let width = if text[end..].starts_with(b"\r\n") {
+            2
+        } else {
+            1
+        };
+        text = &text[end + width..];
+    }
+}
+
+/// Appends the `retry` field: how long a client waits before it reconnects.
+pub fn push_retry(retry_ms: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"retry: ");
+    out.extend_from_slice(itoa::Buffer::new().format(retry_ms).as_bytes());
+    out.extend_from_slice(b"\n\n");
+}

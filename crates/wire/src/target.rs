@@ -1,0 +1,170 @@
+//! Targets: what the path and the query of a request mean.
+//!
+//! Owns percent-decoding and the rules of ids in a URL. Must never know which paths exist.
+
+use std::borrow::Cow;
+
+use crate::status::Status;
+
+/// Ids one session may be logged in as. More belong on a subscription, which costs no session.
+pub const IDS_MAX: usize = 128;
+
+/// Bytes of an id, decoded. Ample for a UUID or an address, small enough to intern.
+pub const ID_BYTES_MAX: usize = 128;
+
+/// Why ids cannot be read from a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IdsError {
+    /// No id, or an empty one.
+    Empty,
+    /// An id longer than [`ID_BYTES_MAX`].
+    TooLong,
+    /// A percent sign without two hexadecimal digits (RFC 3986, section 2.1).
+    BadPercent,
+    /// Bytes that are not UTF-8 once decoded (RFC 3629).
+    NotUtf8,
+    /// A control character.
+    Control,
+    /// More ids than [`IDS_MAX`].
+    TooMany,
+    /// A slash: the path goes on where none should.
+    ExtraPath,
+}
+
+impl IdsError {
+    /// The status to answer with.
+    pub const fn status(self) -> Status {
+        match self {
+            Self::ExtraPath => Status::NOT_FOUND,
+            _ => Status::BAD_REQUEST,
+        }
+    }
+
+    /// One sentence: what was wrong and what is needed.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Empty => "An id is empty: give an id of 1 to 128 bytes.",
+            Self::TooLong => "An id is too long: at most 128 bytes.",
+            Self::BadPercent => {
+                "A percent sign is not followed by two hexadecimal digits: write %25 for the sign itself."
+            }
+            Self::NotUtf8 => "An id is not UTF-8: percent-encode its UTF-8 bytes.",
+            Self::Control => "An id has a control character: remove it.",
+            Self::TooMany => "There are too many ids: at most 128 a session.",
+            Self::ExtraPath => "There is nothing at this path: write a slash within an id as %2F.",
+        }
+    }
+}
+
+/// The ids that a session asks for: those in `segment`, the raw rest of the path, separated by
+/// commas, and one in each `id` of the query. A comma that is part of an id is `%2C` in the
+/// segment, and itself or `%2C` in the query. Repetitions collapse.
+pub fn ids<'a>(segment: &'a str, query: Option<&'a str>) -> Result<Vec<Cow<'a, str>>, IdsError> {
+    let mut ids = Vec::new();
+    if !segment.is_empty() {
+        for raw in segment.split(',') {
+            collect(&mut ids, decode_segment(raw)?)?;
+        }
+    }
+    for raw in query_values(query, "id") {
+        collect(&mut ids, checked(form_decode(raw)?)?)?;
+    }
+    if ids.is_empty() {
+        Err(IdsError::Empty)
+    } else {
+        Ok(ids)
+    }
+}
+
+/// The one id that a path segment is (RFC 3986, section 3.3).
+pub fn decode_segment(raw: &str) -> Result<Cow<'_, str>, IdsError> {
+    if memchr::memchr(b'/', raw.as_bytes()).is_some() {
+        return Err(IdsError::ExtraPath);
+    }
+    checked(percent_decode(Cow::Borrowed(raw))?)
+}
+
+/// The first value that `name` has in `query`, decoded as a form (WHATWG URL, section 5.1). Any
+/// length and any character may come: only ids are held to the rules of ids.
+pub fn query_value<'a>(
+    query: Option<&'a str>,
+    name: &str,
+) -> Result<Option<Cow<'a, str>>, IdsError> {
+    query_values(query, name)
+        .next()
+        .map(form_decode)
+        .transpose()
+}
+
+/// The raw values of `name` in `query`. Names are compared decoded; one that cannot be decoded is
+/// nobody's.
+fn query_values<'a>(query: Option<&'a str>, name: &str) -> impl Iterator<Item = &'a str> {
+    query
+        .unwrap_or_default()
+        .split('&')
+        .filter_map(move |pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let named =
+                !pair.is_empty() && (key == name || form_decode(key).is_ok_and(|key| key == name));
+            named.then_some(value)
+        })
+}
+
+fn collect<'a>(ids: &mut Vec<Cow<'a, str>>, id: Cow<'a, str>) -> Result<(), IdsError> {
+    if ids.contains(&id) {
+        return Ok(());
+    }
+    if ids.len() == IDS_MAX {
+        return Err(IdsError::TooMany);
+    }
+    ids.push(id);
+    Ok(())
+}
+
+fn checked(id: Cow<'_, str>) -> Result<Cow<'_, str>, IdsError> {
+    if id.is_empty() {
+        Err(IdsError::Empty)
+    } else if id.len() > ID_BYTES_MAX {
+        Err(IdsError::TooLong)
+    } else if id.chars().any(char::is_control) {
+        Err(IdsError::Control)
+    } else {
+        Ok(id)
+    }
+}
+
+fn form_decode(raw: &str) -> Result<Cow<'_, str>, IdsError> {
+    if memchr::memchr(b'+', raw.as_bytes()).is_none() {
+        return percent_decode(Cow::Borrowed(raw));
+    }
+    percent_decode(Cow::Owned(raw.replace('+', " ")))
+}
+
+fn percent_decode(raw: Cow<'_, str>) -> Result<Cow<'_, str>, IdsError> {
+    let Some(first) = memchr::memchr(b'%', raw.as_bytes()) else {
+        return Ok(raw);
+    };
+    let bytes = raw.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    decoded.extend_from_slice(&bytes[..first]);
+    let mut rest = &bytes[first..];
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte != b'%' {
+            decoded.push(byte);
+            rest = after;
+            continue;
+        }
+        let (Some(high), Some(low)) = (hex(after.first()), hex(after.get(1))) else {
+            return Err(IdsError::BadPercent);
+        };
+        decoded.push(high << 4 | low);
+        rest = &after[2..];
+    }
+    String::from_utf8(decoded)
+        .map(Cow::Owned)
+        .map_err(|_| IdsError::NotUtf8)
+}
+
+fn hex(digit: Option<&u8>) -> Option<u8> {
+    char::from(*digit?).to_digit(16).map(|value| value as u8)
+}

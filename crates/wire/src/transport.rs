@@ -1,0 +1,56 @@
+//! Transports and framings: the two choices that decide which bytes a session gets.
+//!
+//! Owns their names. Must never know how either is encoded.
+
+/// How events are written to one session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Transport {
+    /// Server-Sent Events (WHATWG HTML, section 9.2).
+    Sse = 0,
+    /// One JSON object a line.
+    Ndjson = 1,
+    /// The wire of 2008: each payload as it is, in a chunk of its own.
+    Test = 2,
+}
+
+impl Transport {
+    /// Every transport, each at the index of its discriminant.
+    pub const ALL: [Self; 3] = [Self::Sse, Self::Ndjson, Self::Test];
+
+    /// The name used in metrics, logs and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sse => "sse",
+            Self::Ndjson => "ndjson",
+            Self::Test => "test",
+        }
+    }
+
+    /// The media type of a stream (RFC 9110, section 8.3).
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Sse => "text/event-stream",
+            Self::Ndjson => "application/x-ndjson",
+            Self::Test => "text/html; charset=utf-8",
+        }
+    }
+}
+
+/// How the end of a stream's body is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Framing {
+    /// Chunked transfer coding (RFC 9112, section 7.1): HTTP/1.1.
+    Chunked = 0,
+    /// The body ends when the connection does (RFC 9112, section 6.3): HTTP/1.0.
+    Close = 1,
+}
+
+const _: () = {
+    let mut at = 0;
+    while at < Transport::ALL.len() {
+        assert!(Transport::ALL[at] as usize == at);
+        at += 1;
+    }
+};
