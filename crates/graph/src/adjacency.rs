@@ -105,6 +105,12 @@ impl Adjacency {
         })
     }
 
+    /// Whether nothing at all is kept.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| shard.read().is_empty())
+    }
+
     /// Locks the shards of both ends, always the lower shard first.
     fn lock(&self, subscriber: Key, subject: Key) -> Ends<'_> {
         let (from, to) = (shard_of(subscriber), shard_of(subject));

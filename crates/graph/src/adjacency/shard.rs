@@ -52,4 +52,9 @@ impl Shard {
     pub(super) const fn own_ids(&self) -> usize {
         self.own_ids
     }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.pages.is_empty() && self.edges == 0 && self.own_ids == 0
+    }
 }

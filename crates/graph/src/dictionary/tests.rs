@@ -1,1 +1,96 @@
 //! Laws of the dictionary.
+
+use std::collections::BTreeSet;
+
+use super::shard::RESTING_MIN;
+use super::{Dictionary, SHARDS};
+use crate::error::GraphError;
+use crate::id::Id;
+use crate::key::INTERNED_FROM;
+
+fn name(number: usize) -> Id {
+    Id::Text(format!("name {number}").into())
+}
+
+#[test]
+fn a_name_has_one_key_for_as_long_as_it_is_held() {
+    let dictionary = Dictionary::new();
+    let key = dictionary.hold(&name(1)).unwrap();
+    assert!(key.number() >= INTERNED_FROM);
+    assert_eq!(dictionary.hold(&name(1)), Ok(key));
+    dictionary.release(key, 1);
+    assert_eq!(dictionary.find(&name(1)), Some(key));
+    assert_eq!(dictionary.name(key), Some(name(1)));
+    dictionary.release(key, 1);
+    assert_eq!(dictionary.find(&name(1)), None);
+    assert_eq!(dictionary.name(key), None);
+    assert_eq!(dictionary.entries(), 0);
+}
+
+#[test]
+fn held_names_have_different_keys() {
+    let dictionary = Dictionary::new();
+    let keys: BTreeSet<_> = (0..10_000)
+        .map(|i| dictionary.hold(&name(i)).unwrap())
+        .collect();
+    assert_eq!(keys.len(), 10_000);
+    for i in 0..10_000 {
+        assert_eq!(
+            dictionary.name(dictionary.find(&name(i)).unwrap()),
+            Some(name(i))
+        );
+    }
+}
+
+#[test]
+fn names_that_come_and_go_do_not_make_it_grow_for_ever() {
+    let dictionary = Dictionary::new();
+    let places = SHARDS * (RESTING_MIN as usize + 2);
+    for i in 0..5 * places {
+        let key = dictionary.hold(&name(i)).unwrap();
+        let place = (key.number() - INTERNED_FROM) as usize;
+        assert!(place < places, "name {i} is at place {place}");
+        dictionary.release(key, 1);
+    }
+    assert_eq!(dictionary.entries(), 0);
+}
+
+#[test]
+fn a_key_rests_before_it_means_another_id() {
+    let dictionary = Dictionary::new();
+    let key = dictionary.hold(&name(0)).unwrap();
+    dictionary.release(key, 1);
+    for i in 1..=RESTING_MIN as usize {
+        let other = dictionary.hold(&name(i)).unwrap();
+        assert_ne!(other, key, "after {i} names");
+        dictionary.release(other, 1);
+    }
+}
+
+#[test]
+fn a_full_dictionary_refuses_new_names_keeps_the_old_and_takes_new_ones_when_one_leaves() {
+    let dictionary = Dictionary::with_places(2);
+    let outcomes: Vec<_> = (0..1_000).map(|i| (i, dictionary.hold(&name(i)))).collect();
+    assert_eq!(dictionary.entries(), 2 * SHARDS);
+    let refused = outcomes
+        .iter()
+        .filter(|(_, outcome)| outcome.is_err())
+        .count();
+    assert_eq!(refused, 1_000 - 2 * SHARDS);
+    let (_, error) = outcomes
+        .iter()
+        .find(|(_, outcome)| outcome.is_err())
+        .unwrap();
+    assert_eq!(*error, Err(GraphError::DictionaryFull { entries: 2 }));
+    for (i, outcome) in &outcomes {
+        assert_eq!(dictionary.find(&name(*i)), outcome.ok());
+    }
+
+    // A place freed in a full shard is given away at once: better than to refuse.
+    for (i, outcome) in &outcomes {
+        if let Ok(key) = outcome {
+            dictionary.release(*key, 1);
+            assert_eq!(dictionary.hold(&name(*i)), Ok(*key));
+        }
+    }
+}

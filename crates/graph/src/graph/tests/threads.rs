@@ -1,0 +1,151 @@
+//! Many threads at the same edges.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::{Counts, Graph, id, subscribers, subscriptions};
+use crate::id::Id;
+
+const THREADS: u64 = 4;
+const ROUNDS: usize = 20_000;
+
+/// Integers on one page and far apart, and texts that come and go with their edges.
+const CAST: [&str; 8] = [
+    "1",
+    "2",
+    "1000000",
+    "2147483647",
+    "2147483648",
+    "ana",
+    "ben",
+    "cy",
+];
+
+/// A number below `bound` from a small generator (xorshift): a seed reproduces a thread's part.
+fn draw(state: &mut u64, bound: usize) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    (*state >> 16) as usize % bound
+}
+
+/// Runs `part` in every thread at once, each with a seed of its own.
+fn together(part: impl Fn(u64) + Sync) {
+    let barrier = Barrier::new(THREADS as usize);
+    thread::scope(|scope| {
+        for number in 1..=THREADS {
+            let (barrier, part) = (&barrier, &part);
+            scope.spawn(move || {
+                barrier.wait();
+                part(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(number));
+            });
+        }
+    });
+}
+
+/// Checks that both directions hold the same edges; returns how many.
+fn agreed_edges(graph: &Graph, ids: &[Id]) -> usize {
+    let mut forth = Vec::new();
+    let mut back = Vec::new();
+    for key in ids.iter().filter_map(|id| graph.find(id)) {
+        forth.extend(
+            subscriptions(graph, key)
+                .into_iter()
+                .map(|subject| (key, subject)),
+        );
+        back.extend(
+            subscribers(graph, key)
+                .into_iter()
+                .map(|subscriber| (subscriber, key)),
+        );
+    }
+    forth.sort_unstable();
+    back.sort_unstable();
+    assert_eq!(forth, back);
+    assert_eq!(graph.counts().edges, forth.len());
+    forth.len()
+}
+
+#[test]
+fn threads_that_change_the_same_edges_leave_both_directions_agreeing() {
+    let graph = Graph::memory();
+    let ids = CAST.map(id);
+    let (made, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    together(|mut seed| {
+        for _ in 0..ROUNDS {
+            let (from, to) = (&ids[draw(&mut seed, 8)], &ids[draw(&mut seed, 8)]);
+            if draw(&mut seed, 2) == 0 {
+                let new = graph.subscribe(from, to).unwrap();
+                made.fetch_add(new.into(), Ordering::Relaxed);
+            } else {
+                let there = graph.unsubscribe(from, to).unwrap();
+                ended.fetch_add(there.into(), Ordering::Relaxed);
+            }
+        }
+    });
+    let left = agreed_edges(&graph, &ids);
+    assert_eq!(made.into_inner() - ended.into_inner(), left);
+    let removed: usize = ids.iter().map(|id| graph.remove(id).unwrap()).sum();
+    assert_eq!(removed, left);
+    assert_eq!(graph.counts(), Counts::default());
+}
+
+#[test]
+fn threads_that_remove_ids_while_others_subscribe_leave_both_directions_agreeing() {
+    let graph = Graph::memory();
+    let ids = CAST.map(id);
+    together(|mut seed| {
+        for _ in 0..ROUNDS {
+            let (from, to) = (&ids[draw(&mut seed, 8)], &ids[draw(&mut seed, 8)]);
+            match draw(&mut seed, 4) {
+                0 => {
+                    graph.remove(from).unwrap();
+                }
+                1 => {
+                    let key = graph.hold(from).unwrap();
+                    assert_eq!(graph.name(key).as_ref(), Some(from), "a held key changed");
+                    graph.release(key);
+                }
+                _ => {
+                    graph.subscribe(from, to).unwrap();
+                }
+            }
+        }
+    });
+    agreed_edges(&graph, &ids);
+    for id in &ids {
+        graph.remove(id).unwrap();
+    }
+    assert_eq!(graph.counts(), Counts::default());
+}
+
+#[test]
+fn a_walk_beside_changes_is_ascending_and_meets_everyone_who_stays() {
+    let graph = Graph::memory();
+    let star = id("star");
+    let key = graph.hold(&star).unwrap();
+    // Even numbers stay, odd ones come and go.
+    for number in (0..20_000).step_by(2) {
+        graph.subscribe(&Id::from(number), &star).unwrap();
+    }
+    together(|mut seed| {
+        for _ in 0..20 {
+            for _ in 0..500 {
+                let fan = Id::from(draw(&mut seed, 20_000) as u32 | 1);
+                if draw(&mut seed, 2) == 0 {
+                    graph.subscribe(&fan, &star).unwrap();
+                } else {
+                    graph.unsubscribe(&fan, &star).unwrap();
+                }
+            }
+            let met = subscribers(&graph, key);
+            assert!(met.is_sorted_by(|a, b| a < b));
+            let stayed = met
+                .iter()
+                .map(|key| key.number())
+                .filter(|number| number % 2 == 0);
+            assert!(stayed.eq((0..20_000).step_by(2)));
+        }
+    });
+}
