@@ -46,7 +46,8 @@ impl IdsError {
             Self::Empty => "An id is empty: give an id of 1 to 128 bytes.",
             Self::TooLong => "An id is too long: at most 128 bytes.",
             Self::BadPercent => {
-                "A percent sign is not followed by two hexadecimal digits: write %25 for the sign itself."
+                "A percent sign is not followed by two hexadecimal \
+                 digits: write %25 for the sign itself."
             }
             Self::NotUtf8 => "An id is not UTF-8: percent-encode its UTF-8 bytes.",
             Self::Control => "An id has a control character: remove it.",

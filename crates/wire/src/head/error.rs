@@ -83,10 +83,12 @@ impl HeadError {
                 "This looks like TLS, and this port speaks plain HTTP: use http://, not https://."
             }
             Self::RequestLine => {
-                "The request line is malformed: it must be a method, a target and a version, with one space between them."
+                "The request line is malformed: it must be a method, a \
+                 target and a version, with one space between them."
             }
             Self::Target => {
-                "The request target is malformed: it must begin with a slash, and spaces, control characters and # must be percent-encoded."
+                "The request target is malformed: it must begin with a slash, and \
+                 spaces, control characters and # must be percent-encoded."
             }
             Self::TargetTooLong => "The request target is too long: at most 4096 bytes.",
             Self::Http2 => "This port does not speak HTTP/2: use HTTP/1.1.",
@@ -99,7 +101,8 @@ impl HeadError {
             Self::TooLong => "The head is too long: at most 8192 bytes.",
             Self::TooManyFields => "The head has too many fields: at most 64.",
             Self::FieldName => {
-                "A header field is malformed: it must be a name made of letters, digits and hyphens, then a colon."
+                "A header field is malformed: it must be a name made \
+                 of letters, digits and hyphens, then a colon."
             }
             Self::SpaceBeforeColon => "A header field has white space before its colon: remove it.",
             Self::Folded => "A header field is folded over two lines: write it on one.",
@@ -109,7 +112,8 @@ impl HeadError {
             Self::HostMissing => "HTTP/1.1 needs a Host field, and there is none.",
             Self::HostRepeated => "There is more than one Host field: send one.",
             Self::HostInvalid => {
-                "The Host field is malformed: it must be a host name or address, and perhaps a port."
+                "The Host field is malformed: it must be a host \
+                 name or address, and perhaps a port."
             }
             Self::OtherHost => {
                 "The request target names another host than the Host field: they must be equal."

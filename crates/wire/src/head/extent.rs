@@ -1,15 +1,15 @@
 //! Extents: where a head begins and ends.
 //!
-//! Owns line ends, and the verdicts that need no more than the bytes so far: limits, bare CR and LF,
-//! NUL, and a request line as soon as it is whole. Must never look beyond [`HEAD_BYTES_MAX`], or
-//! twice at bytes already seen (but for the end of the request line, which is near).
+//! Owns line ends, and the verdicts that need no more than the bytes so far: limits, bare CR and
+//! LF, NUL, and a request line as soon as it is whole. Must never look beyond [`HEAD_BYTES_MAX`],
+//! or twice at bytes already seen (but for the end of the request line, which is near).
 
 use memchr::{memchr, memchr3_iter};
 
 use super::{HEAD_BYTES_MAX, HeadError, TARGET_BYTES_MAX, line};
 
-/// Bytes of empty lines ignored before a request line: RFC 9112, section 2.2 asks for at least one,
-/// which old clients send after a body; two tell that it was no accident and three that it is abuse.
+/// Bytes of empty lines ignored before a request line: two lines. RFC 9112, section 2.2 asks for at
+/// least one, which old clients send after a body.
 const LEADING_BYTES_MAX: usize = 4;
 
 /// Bytes of a request line up to its LF: the target, and ample room for method and version.

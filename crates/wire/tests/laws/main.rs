@@ -1,0 +1,14 @@
+//! The laws of the wire: what holds for every head, target, answer and frame.
+
+/// A chunk decoder written from RFC 9112, to decode frames back without the encoder's help.
+mod oracle_chunks;
+/// An event stream parser written from the WHATWG specification, for the same end.
+mod oracle_sse;
+
+mod answers;
+mod frames;
+mod frames_decoded;
+mod head_accepted;
+mod head_refused;
+mod head_splits;
+mod targets;
