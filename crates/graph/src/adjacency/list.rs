@@ -97,7 +97,7 @@ impl List {
             }
             Self::Long(long) => {
                 let removed = long.remove(key);
-                if long.len <= MERGE_KEYS_MAX {
+                if long.blocks.len() == 1 || long.len <= MERGE_KEYS_MAX {
                     *self = Self::Short(long.collect());
                 }
                 removed

@@ -5,7 +5,6 @@
 use std::num::NonZeroU64;
 
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
 
 use crate::error::GraphError;
 use crate::id::Id;
@@ -100,12 +99,8 @@ impl Shard {
             return;
         }
         let hash = hasher(id);
-        let found = self
-            .table
-            .entry(hash, |&at| at == place, |_| unreachable!("never inserts"));
-        if let Entry::Occupied(entry) = found {
-            entry.remove();
-        }
+        let entry = self.table.find_entry(hash, |&at| at == place);
+        entry.expect("the table names every taken place").remove();
         self.rest(place);
     }
 

@@ -76,6 +76,17 @@ fn a_run_becomes_blocks_one_key_past_the_maximum_and_a_run_again_well_below() {
     }
 }
 
+/// Random stretches found it: of two blocks, the small one lost its last key while the large one was too
+/// large to merge, and a long list of one block remained.
+#[test]
+fn a_list_whose_other_block_empties_is_one_run() {
+    let mut list = list_of(0..=BLOCK_KEYS_MAX as u32);
+    assert!(list.remove(key(BLOCK_KEYS_MAX as u32)));
+    check_shape(&list);
+    assert!(matches!(list, List::Short(_)));
+    assert_eq!(list.len(), BLOCK_KEYS_MAX);
+}
+
 #[test]
 fn a_key_fits_at_every_place_of_a_full_block() {
     let full = BLOCK_KEYS_MAX as u32;
