@@ -1,1 +1,23 @@
-//! Stub.
+//! Who is online, where, and what a publish becomes for each worker.
+//!
+//! Does no I/O and reads no clock: deliveries leave through [`Mailboxes`], which the server
+//! implements. Modules in the order in which an event meets them:
+
+/// What was published: subject, payload, event id.
+mod event;
+/// Which workers and slots the sessions of an id live in.
+mod directory;
+/// An event's targets, split by worker.
+mod plan;
+/// What became of an event, counted by the workers.
+mod tally;
+/// Login, logout, publish, send.
+mod route;
+/// Names of workers and sessions.
+mod session;
+
+pub use event::{Event, EventId, KIND_BYTES_MAX, Kind, KindError, Payload};
+pub use plan::{Delivery, Target, Targets};
+pub use route::{Accepted, Router};
+pub use session::{Mailboxes, SessionRef, WORKERS_MAX, WorkerId};
+pub use tally::{Counts, Done, Tally};

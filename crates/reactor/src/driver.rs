@@ -1,0 +1,136 @@
+//! What a worker asks of the kernel. One implementation asks the real one ([`crate::System`]), another,
+//! in the tests, plays a network with faults in virtual time.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+/// Milliseconds since the worker began, by a clock that never goes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Tick(pub u64);
+
+impl Tick {
+    /// The time `later`; parts of a millisecond are dropped.
+    pub const fn after(self, later: Duration) -> Self {
+        Self(self.0 + later.as_millis() as u64)
+    }
+
+    /// Time passed since `earlier`; zero when that is yet to come.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Names a watched socket in the signals about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Token(pub u64);
+
+impl Token {
+    /// The listener.
+    pub const LISTENER: Self = Self(u64::MAX);
+    /// The mailbox.
+    pub const MAILBOX: Self = Self(u64::MAX - 1);
+}
+
+/// What the poller reports of one socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signal {
+    /// Which.
+    pub token: Token,
+    /// There are bytes, an end of stream or an error to receive.
+    pub readable: bool,
+    /// There is room to send.
+    pub writable: bool,
+    /// The peer has ended its side or the connection is broken: reading on will tell.
+    pub ended: bool,
+}
+
+/// An attempt to accept.
+#[derive(Debug)]
+pub enum Accepted<S> {
+    /// A connection and its other end.
+    Connection(S, SocketAddr),
+    /// Nobody waits.
+    Nobody,
+    /// The one who waited is gone already; there may be others.
+    Gone,
+    /// No descriptor or memory for another connection (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`).
+    Exhausted(Errno),
+}
+
+/// An attempt to receive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing now: a signal will tell.
+    Blocked,
+    /// The peer has ended its side.
+    Ended,
+    /// The connection is broken.
+    Failed(Errno),
+}
+
+/// An attempt to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// The socket took so many bytes, perhaps not all.
+    Bytes(usize),
+    /// It took none: a signal will tell when there is room.
+    Blocked,
+    /// The connection is broken.
+    Failed(Errno),
+}
+
+/// The kernel as a worker sees it. Signals about connections are edges: one for each change.
+pub trait Driver {
+    /// A connection's socket. Dropping it is the only way it is closed.
+    type Socket;
+
+    /// The time now.
+    fn now(&self) -> Tick;
+
+    /// Seconds since 1970, for dates on the wire.
+    fn unix_seconds(&self) -> u64;
+
+    /// Waits until something happens or `timeout` has passed (`None`: for as long as it takes), and
+    /// replaces what is in `signals`. An interrupted wait is an empty batch.
+    ///
+    /// # Errors
+    ///
+    /// Those of `epoll_wait`: none that a correct program meets.
+    fn wait(&mut self, timeout: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()>;
+
+    /// Accepts one connection.
+    fn accept(&mut self) -> Accepted<Self::Socket>;
+
+    /// Stops or resumes signals of the listener.
+    fn pause_accepting(&mut self, paused: bool);
+
+    /// Closes the listener.
+    fn stop_accepting(&mut self);
+
+    /// Begins to report a connection's edges.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel has no memory or watches left (`ENOMEM`, `ENOSPC`).
+    fn watch(&mut self, socket: &Self::Socket, token: Token) -> io::Result<()>;
+
+    /// Receives into `block`.
+    fn recv(&mut self, socket: &Self::Socket, block: &mut [u8]) -> Received;
+
+    /// Sends the slices in order, in one system call.
+    fn send(&mut self, socket: &Self::Socket, slices: &[&[u8]]) -> Sent;
+
+    /// Ends this side of the connection; what was sent still arrives.
+    fn end(&mut self, socket: &Self::Socket);
+
+    /// The other end, unless it is gone.
+    fn peer(&self, socket: &Self::Socket) -> Option<SocketAddr>;
+
+    /// What the kernel counted on the connection: bytes acknowledged and bytes not yet acknowledged.
+    fn figures(&mut self, socket: &Self::Socket) -> Option<crate::TcpFigures>;
+}

@@ -1,0 +1,106 @@
+//! Listeners. What a listening socket is set to, the sockets it accepts inherit: an accepted
+//! connection costs no further system call.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+
+/// Options of a listener and of what it accepts.
+#[derive(Debug, Clone, Copy)]
+pub struct ListenerOptions {
+    /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+    pub backlog: i32,
+    /// A peer that acknowledges nothing for so long is gone (`TCP_USER_TIMEOUT`, RFC 5482).
+    pub user_timeout: Duration,
+    /// Silence after which a peer is probed.
+    pub keepalive: Duration,
+}
+
+/// A port held for the workers' listeners, which share it with `SO_REUSEPORT`.
+#[derive(Debug)]
+pub struct Reservation {
+    address: SocketAddr,
+    _socket: Socket,
+}
+
+impl Reservation {
+    /// Claims an address. Port 0 is replaced by a free port.
+    ///
+    /// # Errors
+    ///
+    /// `AddrInUse` when any other socket listens there, even one that would share the port.
+    pub fn claim(address: SocketAddr) -> io::Result<Self> {
+        // A socket that does not share finds out whether anybody is there.
+        let probe = stream_socket(address)?;
+        probe.bind(&address.into())?;
+        drop(probe);
+        let socket = stream_socket(address)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        let address = socket
+            .local_addr()?
+            .as_socket()
+            .expect("bound to an IP address");
+        Ok(Self {
+            address,
+            _socket: socket,
+        })
+    }
+
+    /// The address claimed, with its port.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// Opens one of the listeners that share `address`.
+///
+/// # Errors
+///
+/// Those of `socket`, `setsockopt`, `bind` and `listen`.
+pub fn listen(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedFd> {
+    let socket = stream_socket(address)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&address.into())?;
+    socket.set_nonblocking(true)?;
+    prepare(&socket, options)?;
+    socket.listen(options.backlog)?;
+    Ok(socket.into())
+}
+
+/// Sets what accepted sockets shall inherit.
+fn prepare(socket: &Socket, options: &ListenerOptions) -> io::Result<()> {
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_user_timeout(Some(options.user_timeout))?;
+    let probes = TcpKeepalive::new()
+        .with_time(options.keepalive)
+        .with_interval(options.keepalive / 2)
+        .with_retries(3);
+    socket.set_tcp_keepalive(&probes)
+}
+
+/// Makes an inherited listening socket fit for a worker. The socket may be shared with others.
+///
+/// # Errors
+///
+/// Those of `setsockopt`.
+pub fn adopt(listener: OwnedFd, options: &ListenerOptions) -> io::Result<OwnedFd> {
+    let socket = Socket::from(listener);
+    socket.set_nonblocking(true)?;
+    prepare(&socket, options)?;
+    Ok(socket.into())
+}
+
+fn stream_socket(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    // A restarted server must not wait for its old connections' TIME_WAIT.
+    socket.set_reuse_address(true)?;
+    Ok(socket)
+}

@@ -1,0 +1,92 @@
+//! Messages from other threads to a worker: a bounded queue and one wake-up for each batch.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use rustix::event::{EventfdFlags, eventfd};
+
+/// A worker's mailbox, shared with all who write to it.
+///
+/// Its bound is on *weight* outstanding: what was posted and not yet settled, whether it still waits
+/// here or is being worked on in slices.
+#[derive(Debug)]
+pub struct Mailbox<T> {
+    queue: Mutex<Vec<T>>,
+    outstanding: AtomicUsize,
+    weight_max: usize,
+    asleep: AtomicBool,
+    bell: OwnedFd,
+}
+
+impl<T> Mailbox<T> {
+    /// An empty mailbox that holds up to `weight_max`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no descriptor left for the eventfd.
+    pub fn new(weight_max: usize) -> io::Result<Self> {
+        Ok(Self {
+            queue: Mutex::default(),
+            outstanding: AtomicUsize::new(0),
+            weight_max,
+            asleep: AtomicBool::new(false),
+            bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        })
+    }
+
+    /// Appends an item and wakes the worker if it sleeps.
+    ///
+    /// # Errors
+    ///
+    /// Gives the item back when something is outstanding and `weight` more would pass the bound.
+    pub fn post(&self, item: T, weight: usize) -> Result<(), T> {
+        let before = self.outstanding.fetch_add(weight, Ordering::Relaxed);
+        if before != 0 && before + weight > self.weight_max {
+            self.outstanding.fetch_sub(weight, Ordering::Relaxed);
+            return Err(item);
+        }
+        self.insert(item);
+        Ok(())
+    }
+
+    /// Appends an item that weighs nothing: one that the owner of the mailbox already limits.
+    pub fn insert(&self, item: T) {
+        self.queue.lock().push(item);
+        if self.asleep.swap(false, Ordering::SeqCst) {
+            // The counter is never read and cannot overflow in 2^64 wake-ups; the poller watches
+            // for edges. A failure would need an invalid descriptor.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// The worker is through with items of this weight.
+    pub fn settle(&self, weight: usize) {
+        self.outstanding.fetch_sub(weight, Ordering::Relaxed);
+    }
+
+    /// Takes all items, in order. The queue's memory goes with them: an idle mailbox owns none.
+    pub fn take(&self) -> Vec<T> {
+        std::mem::take(&mut self.queue.lock())
+    }
+
+    /// Announces that the worker is about to sleep. Returns whether it may: items that came before
+    /// the announcement did not ring.
+    pub fn may_sleep(&self) -> bool {
+        self.asleep.store(true, Ordering::SeqCst);
+        self.queue.lock().is_empty()
+    }
+
+    /// The worker is awake: nobody need ring.
+    pub fn wake_up(&self) {
+        self.asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+impl<T> AsFd for Mailbox<T> {
+    /// Readable, as an edge, when the worker must wake.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}

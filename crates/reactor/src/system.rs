@@ -1,0 +1,224 @@
+//! The real driver: one epoll instance, its listener and its sockets.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, acceptfrom_with, getpeername,
+    getsockname, recv, send, sendmsg, shutdown,
+};
+use rustix::time::Timespec;
+
+use crate::diagnosis::{Diagnosis, TcpFigures};
+use crate::driver::{Accepted, Driver, Received, Sent, Signal, Tick, Token};
+
+/// Signals taken from the kernel at a time. A turn acts on all of them, so this bounds how long the
+/// mailbox and the deadlines wait.
+const SIGNALS_PER_WAIT: usize = 256;
+
+/// Slices gathered into one `sendmsg`. A caller with more sends the rest when these are gone.
+const SLICES_PER_SEND: usize = 64;
+
+/// One worker's view of the kernel. Lives and dies on the worker's thread.
+pub struct System {
+    epoll: OwnedFd,
+    listener: Option<OwnedFd>,
+    events: Vec<epoll::Event>,
+    started: Instant,
+    diagnosis: Option<Diagnosis>,
+}
+
+impl System {
+    /// A driver that accepts from `listener` and is woken by `mailbox`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no descriptor for the epoll instance.
+    pub fn new(listener: OwnedFd, mailbox: impl AsFd) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &listener, data(Token::LISTENER), LISTENER_EVENTS)?;
+        epoll::add(
+            &epoll,
+            mailbox,
+            data(Token::MAILBOX),
+            EventFlags::IN | EventFlags::ET,
+        )?;
+        Ok(Self {
+            epoll,
+            listener: Some(listener),
+            events: Vec::with_capacity(SIGNALS_PER_WAIT),
+            started: Instant::now(),
+            diagnosis: None,
+        })
+    }
+}
+
+/// Level-triggered, so that a worker may accept a few and see to its sessions; exclusive, as an
+/// inherited listener is shared by all workers.
+const LISTENER_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::EXCLUSIVE);
+
+/// Room to send is reported from the start: an edge costs nothing until it comes, a second
+/// `epoll_ctl` for each full socket would.
+const SOCKET_EVENTS: EventFlags = EventFlags::IN
+    .union(EventFlags::OUT)
+    .union(EventFlags::RDHUP)
+    .union(EventFlags::ET);
+
+const ENDED: EventFlags = EventFlags::RDHUP
+    .union(EventFlags::HUP)
+    .union(EventFlags::ERR);
+
+const fn data(token: Token) -> EventData {
+    EventData::new_u64(token.0)
+}
+
+impl Driver for System {
+    type Socket = OwnedFd;
+
+    fn now(&self) -> Tick {
+        Tick(self.started.elapsed().as_millis() as u64)
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs())
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()> {
+        signals.clear();
+        self.events.clear();
+        let timeout = timeout.map(|timeout| Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        });
+        match epoll::wait(
+            &self.epoll,
+            spare_capacity(&mut self.events),
+            timeout.as_ref(),
+        ) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        signals.extend(self.events.iter().map(|event| {
+            let (flags, token) = (event.flags, event.data.u64());
+            Signal {
+                token: Token(token),
+                readable: !(flags & !EventFlags::OUT).is_empty(),
+                writable: flags.contains(EventFlags::OUT),
+                ended: flags.intersects(ENDED),
+            }
+        }));
+        Ok(())
+    }
+
+    fn accept(&mut self) -> Accepted<OwnedFd> {
+        let Some(listener) = &self.listener else {
+            return Accepted::Nobody;
+        };
+        match acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            Ok((socket, Some(peer))) => match SocketAddr::try_from(peer) {
+                Ok(peer) => Accepted::Connection(socket, peer),
+                Err(_) => Accepted::Gone,
+            },
+            Err(Errno::AGAIN) => Accepted::Nobody,
+            Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                Accepted::Exhausted(errno)
+            }
+            // accept(2): pending network errors of the new connection are reported here; treat them
+            // like one that went away.
+            Ok((_, None)) | Err(_) => Accepted::Gone,
+        }
+    }
+
+    fn pause_accepting(&mut self, paused: bool) {
+        let Some(listener) = &self.listener else {
+            return;
+        };
+        // An exclusive watch cannot be modified, only removed and added again.
+        let changed = if paused {
+            epoll::delete(&self.epoll, listener)
+        } else {
+            epoll::add(
+                &self.epoll,
+                listener,
+                data(Token::LISTENER),
+                LISTENER_EVENTS,
+            )
+        };
+        debug_assert!(
+            changed.is_ok(),
+            "the caller pauses and resumes in turn: {changed:?}"
+        );
+    }
+
+    fn stop_accepting(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            // Others may hold the same open file, and epoll would go on reporting it.
+            let _ = epoll::delete(&self.epoll, &listener);
+        }
+    }
+
+    fn watch(&mut self, socket: &OwnedFd, token: Token) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, socket, data(token), SOCKET_EVENTS)?)
+    }
+
+    fn recv(&mut self, socket: &OwnedFd, block: &mut [u8]) -> Received {
+        loop {
+            return match recv(socket, &mut *block, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => Received::Ended,
+                Ok((count, _)) => Received::Bytes(count),
+                Err(Errno::AGAIN) => Received::Blocked,
+                Err(Errno::INTR) => continue,
+                Err(errno) => Received::Failed(errno),
+            };
+        }
+    }
+
+    fn send(&mut self, socket: &OwnedFd, slices: &[&[u8]]) -> Sent {
+        const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+        loop {
+            let sent = match *slices {
+                [one] => send(socket, one, FLAGS),
+                _ => {
+                    let mut gathered = [io::IoSlice::new(&[]); SLICES_PER_SEND];
+                    let count = slices.len().min(SLICES_PER_SEND);
+                    for (to, from) in gathered.iter_mut().zip(slices) {
+                        *to = io::IoSlice::new(from);
+                    }
+                    let mut ancillary = SendAncillaryBuffer::default();
+                    sendmsg(socket, &gathered[..count], &mut ancillary, FLAGS)
+                }
+            };
+            return match sent {
+                Ok(count) => Sent::Bytes(count),
+                Err(Errno::AGAIN) => Sent::Blocked,
+                Err(Errno::INTR) => continue,
+                Err(errno) => Sent::Failed(errno),
+            };
+        }
+    }
+
+    fn end(&mut self, socket: &OwnedFd) {
+        // A connection that is gone already has ended.
+        let _ = shutdown(socket, Shutdown::Write);
+    }
+
+    fn peer(&self, socket: &OwnedFd) -> Option<SocketAddr> {
+        getpeername(socket).ok()??.try_into().ok()
+    }
+
+    fn figures(&mut self, socket: &OwnedFd) -> Option<TcpFigures> {
+        let local = getsockname(socket).ok()?.try_into().ok()?;
+        let peer = self.peer(socket)?;
+        if self.diagnosis.is_none() {
+            self.diagnosis = Some(Diagnosis::open().ok()?);
+        }
+        self.diagnosis.as_mut()?.tcp(local, peer)
+    }
+}

@@ -1,0 +1,249 @@
+//! Which sessions are logged in under which key: the one structure of the publish path that all
+//! workers write to, at login and logout, and all publishers read.
+//!
+//! Keys are grouped by 64 into *blocks*: a bitmap of the keys that are online and, in the order of
+//! its bits, a session for each. Dense keys cost about nine bytes each that way, and an ascending
+//! list of subscribers is matched against a block at a time, so that those offline cost a bit test.
+
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use graph::Key;
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
+use parking_lot::RwLock;
+
+use crate::session::{SessionRef, WORKERS_MAX, WorkerId};
+
+/// Locks the directory is spread over: enough that 64 workers logging in at once seldom meet.
+const SHARDS: usize = 256;
+const _: () = assert!(SHARDS.is_power_of_two());
+
+/// Slots a block's session list grows by, so that a full block wastes little.
+const BLOCK_STEP: usize = 8;
+
+/// The directory. Owned by the router, for the life of the server.
+pub(crate) struct Directory {
+    shards: Box<[RwLock<Shard>]>,
+    hasher: DefaultHashBuilder,
+    online: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Shard {
+    blocks: HashTable<Block>,
+    /// Ids with more than one session; a block's place names an entry of this.
+    crowds: Vec<HashSet<SessionRef>>,
+    vacant: Vec<u32>,
+}
+
+/// 64 neighbouring keys of which at least one is online.
+struct Block {
+    number: u32,
+    online: u64,
+    /// One for each bit of `online`, in the order of the bits.
+    places: Vec<Place>,
+}
+
+/// Where a key's sessions are: a session, or, under the worker number that no worker has, the
+/// index of a crowd.
+#[derive(Clone, Copy)]
+struct Place(SessionRef);
+
+enum Found {
+    One(SessionRef),
+    Crowd(usize),
+}
+
+impl Place {
+    fn crowd(index: u32) -> Self {
+        Self(SessionRef::new(WorkerId(WORKERS_MAX), index, 0))
+    }
+
+    fn find(self) -> Found {
+        match self.0.worker() {
+            WorkerId(WORKERS_MAX) => Found::Crowd(self.0.slot() as usize),
+            _ => Found::One(self.0),
+        }
+    }
+}
+
+impl Block {
+    const fn number_of(key: Key) -> u32 {
+        key.number() >> 6
+    }
+
+    const fn bit_of(key: Key) -> u64 {
+        1 << (key.number() & 63)
+    }
+
+    /// The index in `places` of the key whose bit this is.
+    const fn rank(&self, bit: u64) -> usize {
+        (self.online & (bit - 1)).count_ones() as usize
+    }
+}
+
+impl Shard {
+    fn add(
+        &mut self,
+        hash: u64,
+        key: Key,
+        session: SessionRef,
+        hasher: &DefaultHashBuilder,
+    ) -> bool {
+        let number = Block::number_of(key);
+        let block = match self.blocks.entry(
+            hash,
+            |block| block.number == number,
+            |block| hasher.hash_one(block.number),
+        ) {
+            Entry::Occupied(block) => block.into_mut(),
+            Entry::Vacant(vacant) => vacant
+                .insert(Block {
+                    number,
+                    online: 0,
+                    places: Vec::new(),
+                })
+                .into_mut(),
+        };
+        let bit = Block::bit_of(key);
+        let rank = block.rank(bit);
+        if block.online & bit == 0 {
+            if block.places.len() == block.places.capacity() {
+                let step = if block.places.is_empty() {
+                    1
+                } else {
+                    BLOCK_STEP
+                };
+                block.places.reserve_exact(step);
+            }
+            block.places.insert(rank, Place(session));
+            block.online |= bit;
+            return true;
+        }
+        match block.places[rank].find() {
+            Found::Crowd(index) => {
+                self.crowds[index].insert(session);
+            }
+            Found::One(first) => {
+                let crowd = HashSet::from_iter([first, session]);
+                let index = match self.vacant.pop() {
+                    Some(index) => {
+                        self.crowds[index as usize] = crowd;
+                        index
+                    }
+                    None => {
+                        self.crowds.push(crowd);
+                        self.crowds.len() as u32 - 1
+                    }
+                };
+                block.places[rank] = Place::crowd(index);
+            }
+        }
+        false
+    }
+
+    /// Whether the key went offline with this session.
+    fn remove(&mut self, hash: u64, key: Key, session: SessionRef) -> bool {
+        let number = Block::number_of(key);
+        let Ok(mut entry) = self.blocks.find_entry(hash, |block| block.number == number) else {
+            return false;
+        };
+        let block = entry.get_mut();
+        let bit = Block::bit_of(key);
+        if block.online & bit == 0 {
+            return false;
+        }
+        let rank = block.rank(bit);
+        match block.places[rank].find() {
+            Found::One(only) if only == session => {
+                block.places.remove(rank);
+                block.online &= !bit;
+                if block.online == 0 {
+                    entry.remove();
+                }
+                true
+            }
+            Found::One(_) => false,
+            Found::Crowd(index) => {
+                let crowd = &mut self.crowds[index];
+                crowd.remove(&session);
+                if crowd.len() == 1
+                    && let Some(&last) = crowd.iter().next()
+                {
+                    block.places[rank] = Place(last);
+                    *crowd = HashSet::new();
+                    self.vacant.push(index as u32);
+                }
+                false
+            }
+        }
+    }
+
+    fn visit(&self, place: Place, sessions: &mut Vec<SessionRef>) {
+        match place.find() {
+            Found::One(session) => sessions.push(session),
+            Found::Crowd(index) => sessions.extend(&self.crowds[index]),
+        }
+    }
+}
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            hasher: DefaultHashBuilder::default(),
+            online: AtomicUsize::new(0),
+        }
+    }
+
+    /// Adds a session under a key. Adding it twice is the same as once.
+    pub(crate) fn add(&self, key: Key, session: SessionRef) {
+        let (hash, shard) = self.place(Block::number_of(key));
+        if shard.write().add(hash, key, session, &self.hasher) {
+            self.online.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Removes a session under a key. Removing what is not there does nothing.
+    pub(crate) fn remove(&self, key: Key, session: SessionRef) {
+        let (hash, shard) = self.place(Block::number_of(key));
+        if shard.write().remove(hash, key, session) {
+            self.online.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Keys that have a session.
+    pub(crate) fn online(&self) -> usize {
+        self.online.load(Ordering::Relaxed)
+    }
+
+    /// Appends the sessions of `keys`, which ascend, and returns how many of the keys are online.
+    /// Holds one shard's lock at a time, for at most 64 keys.
+    pub(crate) fn sessions(&self, keys: &[Key], sessions: &mut Vec<SessionRef>) -> u64 {
+        let mut online = 0;
+        for run in keys.chunk_by(|a, b| Block::number_of(*a) == Block::number_of(*b)) {
+            let number = Block::number_of(run[0]);
+            let (hash, shard) = self.place(number);
+            let shard = shard.read();
+            let Some(block) = shard.blocks.find(hash, |block| block.number == number) else {
+                continue;
+            };
+            let wanted = run.iter().fold(0, |bits, &key| bits | Block::bit_of(key));
+            let mut present = wanted & block.online;
+            online += u64::from(present.count_ones());
+            while present != 0 {
+                let bit = present & present.wrapping_neg();
+                shard.visit(block.places[block.rank(bit)], sessions);
+                present ^= bit;
+            }
+        }
+        online
+    }
+
+    fn place(&self, number: u32) -> (u64, &RwLock<Shard>) {
+        let hash = self.hasher.hash_one(number);
+        // The tables use the hash's top and bottom bits; the shard comes from between.
+        (hash, &self.shards[(hash >> 32) as usize & (SHARDS - 1)])
+    }
+}

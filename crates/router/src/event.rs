@@ -1,0 +1,107 @@
+//! What was published. An event is built once by its publisher and shared by all workers.
+
+use std::fmt;
+use std::str::FromStr;
+
+use bytes::Bytes;
+use graph::Id;
+
+/// The longest event type, in bytes: it is repeated in every frame.
+pub const KIND_BYTES_MAX: usize = 128;
+
+/// An event as its publisher gave it. Shared by the workers until the last has written it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What the event is about.
+    pub subject: Id,
+    /// The event's type: `event:` in Server-Sent Events.
+    pub kind: Option<Kind>,
+    /// The event's content.
+    pub payload: Payload,
+}
+
+/// An event's content and what it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Payload {
+    /// One valid JSON value without a line break.
+    Json(Bytes),
+    /// Valid UTF-8.
+    Text(Bytes),
+    /// Any bytes; text transports carry them as base64.
+    Binary(Bytes),
+}
+
+impl Payload {
+    /// The bytes as published.
+    pub const fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Json(bytes) | Self::Text(bytes) | Self::Binary(bytes) => bytes,
+        }
+    }
+}
+
+/// An event's type: 1 to [`KIND_BYTES_MAX`] bytes without control characters, as a line break in it
+/// would end its field on the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kind(Box<str>);
+
+/// Why a text is not an event type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KindError {
+    /// It has no bytes.
+    Empty,
+    /// It has more than [`KIND_BYTES_MAX`] bytes.
+    TooLong,
+    /// It has a control character, a line break for instance.
+    ControlCharacter,
+}
+
+impl Kind {
+    /// The type's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Kind {
+    type Err = KindError;
+
+    fn from_str(text: &str) -> Result<Self, KindError> {
+        match text {
+            "" => Err(KindError::Empty),
+            _ if text.len() > KIND_BYTES_MAX => Err(KindError::TooLong),
+            _ if text.contains(char::is_control) => Err(KindError::ControlCharacter),
+            _ => Ok(Self(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for KindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the event type is empty; leave it out or name one"),
+            Self::TooLong => write!(f, "the event type is longer than {KIND_BYTES_MAX} bytes"),
+            Self::ControlCharacter => f.write_str(
+                "the event type has a control character (a line break?); it must be one line",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for KindError {}
+
+/// Where an event stands in the server's line of events: the run of the server and the place in it.
+/// Events of one subject carry ascending sequence numbers in the order in which all receive them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventId<'a> {
+    /// Names the run of the server that numbered the event.
+    pub epoch: &'a str,
+    /// Ascending within the epoch, from 1.
+    pub sequence: u64,
+}
+
+impl fmt::Display for EventId<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.epoch, self.sequence)
+    }
+}

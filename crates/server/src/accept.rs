@@ -1,0 +1,189 @@
+//! Stage 1: new connections.
+//!
+//! A connection is read before it is watched: its request has usually come with it, and a poll is
+//! saved.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use reactor::{Accepted, Driver, Tick};
+use router::{SessionRef, Target};
+
+use crate::clock::Tenths;
+use crate::connection::{CloseReason, Connection, Phase};
+use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, PAUSE_WARNING_INTERVAL};
+use crate::stats::Figure;
+use crate::worker::Worker;
+
+/// Whether a worker accepts. Paused while descriptors have run out: the listener stays readable then
+/// and would spin the loop.
+#[derive(Debug, Default)]
+pub(crate) struct Accepting {
+    paused_until: Option<Tick>,
+    warned: Option<Tick>,
+    /// Where connections come from, kept only while addresses are limited.
+    peers: HashMap<u32, IpAddr>,
+}
+
+/// Connections by address, over all workers. Empty unless addresses are limited.
+#[derive(Debug, Default)]
+pub(crate) struct Addresses(Mutex<HashMap<IpAddr, u32>>);
+
+impl Addresses {
+    /// Counts a connection, unless the address has as many as it may.
+    fn enter(&self, address: IpAddr, limit: u32) -> bool {
+        let mut addresses = self.0.lock();
+        let count = addresses.entry(address).or_default();
+        let admitted = *count < limit;
+        *count += u32::from(admitted);
+        admitted
+    }
+
+    fn leave(&self, address: IpAddr) {
+        let mut addresses = self.0.lock();
+        if let Some(count) = addresses.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                addresses.remove(&address);
+            }
+        }
+    }
+}
+
+impl Accepting {
+    pub(crate) fn resume_in(&self, now: Tick) -> Option<Duration> {
+        self.paused_until.map(|until| until.since(now))
+    }
+}
+
+/// Whether a connection may stay.
+enum Admission {
+    Admitted,
+    Refused(Figure),
+}
+
+impl<D: Driver> Worker<D> {
+    pub(crate) fn accept(&mut self) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            self.stats.add(Figure::Accepts, 1);
+            match self.driver.accept() {
+                Accepted::Connection(socket, peer) => self.admit(socket, peer.ip()),
+                Accepted::Nobody => return,
+                Accepted::Gone => {}
+                Accepted::Exhausted(errno) => return self.pause_accepting(errno.into()),
+            }
+        }
+    }
+
+    fn admit(&mut self, socket: D::Socket, peer: IpAddr) {
+        self.stats.add(Figure::Accepted, 1);
+        let (slot, generation) = self.connections.insert(Connection {
+            socket,
+            since: Tenths::of(self.clock.now),
+            owed: None,
+            phase: Phase::Head { partial: false },
+            blocked: false,
+            timed: false,
+        });
+        debug_assert!(
+            slot < SessionRef::SLOTS_MAX,
+            "descriptors run out long before slots"
+        );
+        self.stats.add(Figure::Connections, 1);
+        let target = Target { slot, generation };
+        match self.admission(slot, peer) {
+            Admission::Admitted => self.on_readable(target, false),
+            Admission::Refused(limit) => {
+                self.stats.add(limit, 1);
+                self.refuse(target);
+            }
+        }
+        self.watch(target);
+    }
+
+    fn admission(&mut self, slot: u32, peer: IpAddr) -> Admission {
+        let shared = &self.shared;
+        let before = shared.connections.fetch_add(1, Ordering::Relaxed);
+        if let Some(limit) = shared.settings.max_connections_per_address {
+            if !shared.addresses.enter(peer, limit) {
+                return Admission::Refused(Figure::RefusedAddress);
+            }
+            self.accepting.peers.insert(slot, peer);
+        }
+        if before >= shared.settings.max_connections {
+            return Admission::Refused(Figure::RefusedServer);
+        }
+        Admission::Admitted
+    }
+
+    /// Begins to report the connection's edges, unless it is about to go already.
+    fn watch(&mut self, target: Target) {
+        let Some(connection) = self.connections.get(target.slot, target.generation) else {
+            return;
+        };
+        if connection.phase == Phase::Closed {
+            return;
+        }
+        match self.driver.watch(&connection.socket, Self::token(target)) {
+            Ok(()) => self.time(target),
+            // The kernel's memory for watches has run out: as good as no descriptor.
+            Err(error) => {
+                self.close(target, CloseReason::Rejected);
+                self.pause_accepting(error);
+            }
+        }
+    }
+
+    fn pause_accepting(&mut self, error: std::io::Error) {
+        let now = self.clock.now;
+        if self.accepting.paused_until.is_none() {
+            self.stats.add(Figure::AcceptPauses, 1);
+            self.driver.pause_accepting(true);
+        }
+        self.accepting.paused_until = Some(now.after(ACCEPT_PAUSE));
+        if self
+            .accepting
+            .warned
+            .is_none_or(|warned| now.since(warned) >= PAUSE_WARNING_INTERVAL)
+        {
+            self.accepting.warned = Some(now);
+            tracing::warn!(
+                worker = self.id.0,
+                connections = self.connections.len(),
+                %error,
+                "no room for another connection, accepting pauses; raise the limit on open files \
+                 (ulimit -n, LimitNOFILE=) or use --workers N --private-fds"
+            );
+        }
+    }
+
+    /// Accepts again when the pause is over.
+    pub(crate) fn resume_accepting(&mut self) {
+        if self
+            .accepting
+            .paused_until
+            .is_some_and(|until| until <= self.clock.now)
+        {
+            self.accepting.paused_until = None;
+            self.driver.pause_accepting(false);
+        }
+    }
+
+    /// A connection is gone from its slot: its places are free.
+    pub(crate) fn leave(&mut self, slot: u32) {
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        self.stats.take(Figure::Connections, 1);
+        if !self.accepting.peers.is_empty()
+            && let Some(peer) = self.accepting.peers.remove(&slot)
+        {
+            self.shared.addresses.leave(peer);
+        }
+        // A descriptor is free: no need to wait the pause out.
+        if self.accepting.paused_until.is_some() {
+            self.accepting.paused_until = Some(self.clock.now);
+        }
+    }
+}

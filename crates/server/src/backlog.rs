@@ -1,0 +1,106 @@
+//! Stage 5: frames that a full socket must wait for. A session that keeps up has none.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::rc::Rc;
+
+use reactor::Tick;
+
+/// The backlogs of a worker, by slot.
+#[derive(Debug, Default)]
+pub(crate) struct Backlogs(HashMap<u32, Backlog>);
+
+/// What one connection is owed, in order. Exists while its socket is full.
+#[derive(Debug)]
+pub(crate) struct Backlog {
+    pieces: VecDeque<Piece>,
+    bytes: usize,
+    /// When the socket last took something.
+    pub(crate) moved: Tick,
+}
+
+/// A part of a frame. The frame's bytes are shared by all that wait for it.
+#[derive(Debug)]
+struct Piece {
+    shared: Rc<[u8]>,
+    range: Range<usize>,
+}
+
+impl Backlogs {
+    pub(crate) fn get(&self, slot: u32) -> Option<&Backlog> {
+        self.0.get(&slot)
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Backlog> {
+        self.0.get_mut(&slot)
+    }
+
+    /// Appends bytes to a connection's backlog, which begins now if there is none. Returns whether
+    /// there was room: the first piece always has it.
+    pub(crate) fn push(
+        &mut self,
+        slot: u32,
+        now: Tick,
+        shared: Rc<[u8]>,
+        range: Range<usize>,
+        bytes_max: usize,
+    ) -> bool {
+        let backlog = self.0.entry(slot).or_insert_with(|| Backlog {
+            pieces: VecDeque::new(),
+            bytes: 0,
+            moved: now,
+        });
+        if !backlog.pieces.is_empty() && backlog.bytes + range.len() > bytes_max {
+            return false;
+        }
+        backlog.bytes += range.len();
+        backlog.pieces.push_back(Piece { shared, range });
+        true
+    }
+
+    /// Forgets what a connection was owed; returns how much that was.
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<Backlog> {
+        let removed = self.0.remove(&slot);
+        if self.0.is_empty() && self.0.capacity() > 64 {
+            self.0 = HashMap::new();
+        }
+        removed
+    }
+}
+
+impl Backlog {
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn frames(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// The foremost bytes, as many pieces as `slices` has room for. Returns how many those are.
+    pub(crate) fn front<'a>(&'a self, slices: &mut [&'a [u8]]) -> usize {
+        let mut count = 0;
+        for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
+            *slice = &piece.shared[piece.range.clone()];
+            count += 1;
+        }
+        count
+    }
+
+    /// Removes bytes that the socket took. Returns how many frames have gone with them.
+    pub(crate) fn advance(&mut self, mut taken: usize, now: Tick) -> usize {
+        self.moved = now;
+        self.bytes -= taken;
+        let mut gone = 0;
+        while let Some(piece) = self.pieces.front_mut() {
+            if piece.range.len() > taken {
+                piece.range.start += taken;
+                break;
+            }
+            taken -= piece.range.len();
+            self.pieces.pop_front();
+            gone += 1;
+        }
+        gone
+    }
+}

@@ -1,0 +1,55 @@
+//! The time, read once for each turn.
+
+use reactor::{Driver, Tick};
+use wire::response::{DATE_BYTES, http_date};
+
+/// The time of a worker's current turn.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    pub(crate) now: Tick,
+    unix_seconds: u64,
+    date: [u8; DATE_BYTES],
+}
+
+impl Clock {
+    pub(crate) fn new(driver: &impl Driver) -> Self {
+        let unix_seconds = driver.unix_seconds();
+        Self {
+            now: driver.now(),
+            unix_seconds,
+            date: http_date(unix_seconds),
+        }
+    }
+
+    pub(crate) fn read(&mut self, driver: &impl Driver) {
+        self.now = driver.now();
+        let unix_seconds = driver.unix_seconds();
+        if unix_seconds != self.unix_seconds {
+            self.unix_seconds = unix_seconds;
+            self.date = http_date(unix_seconds);
+        }
+    }
+
+    /// The `Date` of an answer (RFC 9110, section 6.6.1).
+    pub(crate) const fn date(&self) -> &[u8; DATE_BYTES] {
+        &self.date
+    }
+}
+
+/// A time in tenths of a second since the worker began: half the size of a [`Tick`], for records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tenths(u32);
+
+impl Tenths {
+    const MILLIS: u64 = 100;
+
+    /// The tenth that `tick` falls into. Wraps after thirteen years.
+    pub(crate) const fn of(tick: Tick) -> Self {
+        Self((tick.0 / Self::MILLIS) as u32)
+    }
+
+    /// The beginning of the tenth.
+    pub(crate) const fn tick(self) -> Tick {
+        Tick(self.0 as u64 * Self::MILLIS)
+    }
+}

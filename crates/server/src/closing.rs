@@ -1,0 +1,85 @@
+//! The last stage: the only place where a connection ends.
+
+use std::mem;
+
+use reactor::Driver;
+use router::Target;
+
+use crate::clock::Tenths;
+use crate::connection::{CloseReason, Phase};
+use crate::stats::Figure;
+use crate::worker::Worker;
+
+/// A connection that will be gone when the turn ends. Its slot stays taken until then: a later signal
+/// of the same batch may name it, and must meet it closed.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    target: Target,
+    reason: CloseReason,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Ends a connection gently: what was sent arrives, then this side ends, then the peer's or a
+    /// time limit passes.
+    pub(crate) fn end(&mut self, target: Target, reason: CloseReason) {
+        let since = Tenths::of(self.clock.now);
+        let Some(connection) = self.connection(target) else {
+            return;
+        };
+        let phase = mem::replace(&mut connection.phase, Phase::Ending { reason });
+        connection.since = since;
+        let blocked = connection.blocked;
+        if let Phase::Open(session) = phase {
+            self.log_out(target, session);
+        }
+        if !blocked {
+            self.end_sending(target);
+        }
+    }
+
+    /// Everything is sent: the peer may end its side.
+    pub(crate) fn end_sending(&mut self, target: Target) {
+        let since = Tenths::of(self.clock.now);
+        let Some(connection) = self.connections.get(target.slot, target.generation) else {
+            return;
+        };
+        connection.since = since;
+        self.driver.end(&connection.socket);
+        self.time_linger(target);
+    }
+
+    /// Ends a connection at once. A session is logged out now; the slot is free after the turn.
+    pub(crate) fn close(&mut self, target: Target, reason: CloseReason) {
+        let Some(connection) = self.connection(target) else {
+            return;
+        };
+        let phase = mem::replace(&mut connection.phase, Phase::Closed);
+        if let Phase::Open(session) = phase {
+            if reason == CloseReason::Slow
+                && let Some(id) = self.shared.router.graph().name(session.key)
+            {
+                self.stats.slow(id);
+            }
+            self.log_out(target, session);
+        }
+        self.closing.push(Closing { target, reason });
+    }
+
+    /// Frees what was closed in this turn.
+    pub(crate) fn close_all(&mut self) {
+        for Closing { target, reason } in mem::take(&mut self.closing) {
+            self.stats.add(reason.figure(), 1);
+            self.ingress.forget(target.slot);
+            if let Some(backlog) = self.backlogs.remove(target.slot) {
+                self.stats.take(Figure::BacklogSessions, 1);
+                self.stats
+                    .take(Figure::BacklogBytes, backlog.bytes() as u64);
+                self.stats
+                    .add(Figure::DeliveriesLost, backlog.frames() as u64);
+            }
+            // Dropping the record closes its socket.
+            drop(self.connections.remove(target.slot));
+            self.leave(target.slot);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The record of a connection: all that an idle session costs, beside its entry in the directory.
+
+use std::os::fd::OwnedFd;
+
+use graph::Key;
+use reactor::Slot;
+use wire::transport::{Framing, Transport};
+
+use crate::clock::Tenths;
+use crate::stats::Figure;
+
+/// What a record may cost. A million idle sessions are held in twice this and a little.
+const RECORD_BYTES_MAX: usize = 32;
+const _: () = assert!(size_of::<Slot<Connection<OwnedFd>>>() <= RECORD_BYTES_MAX);
+
+/// A connection. Owned by its worker's slab from accept to close.
+#[derive(Debug)]
+pub(crate) struct Connection<S> {
+    pub(crate) socket: S,
+    /// When the current phase began.
+    pub(crate) since: Tenths,
+    /// The last of the frames owed in this turn; see [`crate::fanout`].
+    pub(crate) owed: Option<Owed>,
+    pub(crate) phase: Phase,
+    /// The socket took less than it was given: what it is owed waits in a backlog.
+    pub(crate) blocked: bool,
+    /// A deadline is pending, and will look at whatever phase it finds.
+    pub(crate) timed: bool,
+}
+
+/// The index of a frame owed in this turn, plus one.
+pub(crate) type Owed = std::num::NonZeroU32;
+
+/// What a connection is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Between requests, or within a head whose first bytes are kept by the ingress stage.
+    Head { partial: bool },
+    /// The control API works on its request; input waits.
+    Relayed,
+    /// Logged in and streaming. Owns no buffer while its socket takes what it is given.
+    Open(Session),
+    /// The last bytes are on their way and input is ignored, until the peer ends its side too.
+    Ending { reason: CloseReason },
+    /// In the list of the closing stage.
+    Closed,
+}
+
+/// A logged-in connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Session {
+    /// The id it is logged in as, the first of them when there are several.
+    pub(crate) key: Key,
+    /// There are more ids, kept by the session stage.
+    pub(crate) several: bool,
+    pub(crate) transport: Transport,
+    pub(crate) framing: Framing,
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CloseReason {
+    /// The peer ended its side.
+    Peer,
+    /// The connection broke, or the kernel gave the peer up.
+    Reset,
+    /// A head, an answer or a farewell took too long.
+    Timeout,
+    /// More was owed than a backlog may hold, or nothing was taken for too long.
+    Slow,
+    /// The request was answered with an error after which the connection cannot go on.
+    Rejected,
+    /// The last answer was given.
+    Done,
+    /// The control API asked for it.
+    Kicked,
+    /// The server is ending.
+    Drain,
+}
+
+impl CloseReason {
+    pub(crate) const fn figure(self) -> Figure {
+        match self {
+            Self::Peer => Figure::ClosedPeer,
+            Self::Reset => Figure::ClosedReset,
+            Self::Timeout => Figure::ClosedTimeout,
+            Self::Slow => Figure::ClosedSlow,
+            Self::Rejected => Figure::ClosedRejected,
+            Self::Done => Figure::ClosedDone,
+            Self::Kicked => Figure::ClosedKicked,
+            Self::Drain => Figure::ClosedDrain,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Heartbeats and time limits.
+//!
+//! A connection has a timer only in the phases that must not last: an idle session has none.
+//! Heartbeats come from a walk over all slots that takes as long as the time between two of them.
+
+use std::mem;
+use std::time::Duration;
+
+use reactor::{Driver, Tick, Wheel};
+use router::Target;
+use wire::frame;
+
+use crate::connection::{CloseReason, Phase};
+use crate::limits::{LINGER, RELAY_TIMEOUT, SWEEP_INTERVAL};
+use crate::stats::Figure;
+use crate::worker::Worker;
+
+/// What a worker must not forget.
+#[derive(Debug, Default)]
+pub(crate) struct Deadlines {
+    wheel: Wheel<Target>,
+    due: Vec<Target>,
+    sweep: Sweep,
+}
+
+/// The walk over all slots.
+#[derive(Debug, Default)]
+struct Sweep {
+    at: Tick,
+    /// The slot to visit next.
+    slot: u32,
+    /// Slots due but for a fraction: in slots times milliseconds.
+    remainder: u64,
+}
+
+impl Sweep {
+    /// Slots to visit so that a walk over `slots` of them takes `period`.
+    fn due(&mut self, now: Tick, slots: u32, period: Duration) -> u32 {
+        let passed = now.since(self.at).as_millis() as u64;
+        self.at = now;
+        let period = period.as_millis() as u64;
+        let owed = self.remainder + passed * u64::from(slots);
+        self.remainder = owed % period;
+        // After a long sleep, one whole walk is all there is to do.
+        (owed / period).min(u64::from(slots)) as u32
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Time until something must be done that nothing else announces.
+    pub(crate) fn next_deadline(&self, now: Tick) -> Option<Duration> {
+        let heartbeat = !self.shared.settings.heartbeat.is_zero() && !self.connections.is_empty();
+        let sweep =
+            heartbeat.then(|| SWEEP_INTERVAL.saturating_sub(now.since(self.deadlines.sweep.at)));
+        self.deadlines
+            .wheel
+            .sleep(now)
+            .into_iter()
+            .chain(sweep)
+            .min()
+    }
+
+    pub(crate) fn meet_deadlines(&mut self) {
+        self.resume_accepting();
+        let mut due = mem::take(&mut self.deadlines.due);
+        self.deadlines.wheel.expire(self.clock.now, &mut due);
+        for target in due.drain(..) {
+            self.on_deadline(target);
+        }
+        self.deadlines.due = due;
+        self.sweep();
+    }
+
+    /// A peer must end its side in time. Added even where another deadline is pending, as that may be
+    /// far away.
+    pub(crate) fn time_linger(&mut self, target: Target) {
+        self.deadlines
+            .wheel
+            .add(self.clock.now.after(LINGER), target);
+    }
+
+    /// Sees to it that the connection is looked at when its phase has lasted too long.
+    pub(crate) fn time(&mut self, target: Target) {
+        let Some(deadline) = self.deadline(target) else {
+            return;
+        };
+        if let Some(connection) = self.connection(target)
+            && !mem::replace(&mut connection.timed, true)
+        {
+            self.deadlines.wheel.add(deadline, target);
+        }
+    }
+
+    /// When the connection's present phase will have lasted too long.
+    fn deadline(&mut self, target: Target) -> Option<Tick> {
+        let connection = self.connections.get(target.slot, target.generation)?;
+        let since = connection.since.tick();
+        let settings = &self.shared.settings;
+        let stalled = self
+            .backlogs
+            .get(target.slot)
+            .filter(|_| connection.blocked)
+            .map(|backlog| backlog.moved.after(settings.stall_timeout));
+        match connection.phase {
+            Phase::Head { .. } => stalled.or(Some(since.after(settings.head_timeout))),
+            Phase::Relayed => Some(since.after(RELAY_TIMEOUT)),
+            Phase::Open(_) => stalled,
+            Phase::Ending { .. } => stalled.or(Some(since.after(LINGER))),
+            Phase::Closed => None,
+        }
+    }
+
+    fn on_deadline(&mut self, target: Target) {
+        let Some(connection) = self.connection(target) else {
+            return;
+        };
+        connection.timed = false;
+        let (phase, blocked) = (connection.phase, connection.blocked);
+        match self.deadline(target) {
+            None => {}
+            Some(later) if later > self.clock.now => self.time(target),
+            Some(_) => match phase {
+                Phase::Open(_) => self.close(target, CloseReason::Slow),
+                Phase::Head { partial: true } if !blocked => self.reject_late(target),
+                Phase::Ending { reason } if !blocked => self.close(target, reason),
+                _ => self.close(target, CloseReason::Timeout),
+            },
+        }
+    }
+
+    /// Visits the slots whose turn it is and writes each idle session a heartbeat.
+    fn sweep(&mut self) {
+        let period = self.shared.settings.heartbeat;
+        let slots = self.connections.slots();
+        if period.is_zero()
+            || slots == 0
+            || self.clock.now.since(self.deadlines.sweep.at) < SWEEP_INTERVAL
+        {
+            return;
+        }
+        for _ in 0..self.deadlines.sweep.due(self.clock.now, slots, period) {
+            let slot = self.deadlines.sweep.slot % slots;
+            self.deadlines.sweep.slot = slot + 1;
+            if let Some((generation, connection)) = self.connections.at(slot)
+                && !connection.blocked
+                && let Phase::Open(session) = connection.phase
+                && let Some(heartbeat) = frame::heartbeat(session.transport)
+            {
+                self.stats.add(Figure::Heartbeats, 1);
+                self.write(
+                    Target { slot, generation },
+                    heartbeat.bytes(session.framing),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Stage 6: bytes to sockets. Owner of the writable bit: nobody else sends, and nobody else knows
+//! what a full socket is.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use reactor::{Driver, Sent, Slab};
+use router::Target;
+use wire::transport::{Framing, Transport};
+
+use crate::connection::{CloseReason, Connection, Phase};
+use crate::limits::{FRAMES_PER_SEND, SCRATCH_KEPT_BYTES};
+use crate::palette::FrameId;
+use crate::stats::{Figure, WorkerStats};
+use crate::worker::Worker;
+
+/// The writing end of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Egress {
+    /// Working memory: an answer's bytes.
+    scratch: Vec<u8>,
+    /// Working memory: where the frames of one session are.
+    ranges: Vec<Range<usize>>,
+}
+
+impl Egress {
+    /// An empty buffer, to be [`Self::put_back`].
+    pub(crate) fn scratch(&mut self) -> Vec<u8> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        scratch
+    }
+
+    pub(crate) fn put_back(&mut self, scratch: Vec<u8>) {
+        if scratch.capacity() <= SCRATCH_KEPT_BYTES {
+            self.scratch = scratch;
+        }
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Sends bytes to a connection. What its socket does not take waits in its backlog; more than
+    /// that may hold closes it.
+    pub(crate) fn write(&mut self, target: Target, bytes: &[u8]) {
+        let Some(connection) = self.connection(target) else {
+            return;
+        };
+        let taken = if connection.blocked || bytes.is_empty() {
+            0
+        } else {
+            match self.send(target, &[bytes]) {
+                Some(taken) => taken,
+                None => return self.close(target, CloseReason::Reset),
+            }
+        };
+        if taken < bytes.len() && !self.push(target, bytes[taken..].into(), 0..bytes.len() - taken)
+        {
+            self.close(target, CloseReason::Slow);
+        }
+    }
+
+    /// Sends a session the frames it is owed, in order, in as few system calls as there can be.
+    pub(crate) fn write_frames(&mut self, target: Target, frames: &[FrameId]) {
+        let Some(connection) = self.connection(target) else {
+            return self.shed(frames);
+        };
+        let (Phase::Open(session), blocked) = (connection.phase, connection.blocked) else {
+            return self.shed(frames);
+        };
+        let (transport, framing) = (session.transport, session.framing);
+        if blocked {
+            return self.queue_frames(target, transport, framing, frames, 0);
+        }
+        for (at, batch) in frames.chunks(FRAMES_PER_SEND).enumerate() {
+            let later = &frames[at * FRAMES_PER_SEND..];
+            match self.send_frames(target, transport, framing, batch) {
+                Some(None) => {}
+                Some(Some((whole, taken))) => {
+                    return self.queue_frames(target, transport, framing, &later[whole..], taken);
+                }
+                None => {
+                    self.shed(later);
+                    return self.close(target, CloseReason::Reset);
+                }
+            }
+        }
+    }
+
+    /// Sends one batch of frames. `None`: the connection is broken. `Some(None)`: all are written.
+    /// `Some(Some((frames, bytes)))`: only so many whole frames and so many bytes of the next.
+    fn send_frames(
+        &mut self,
+        target: Target,
+        transport: Transport,
+        framing: Framing,
+        batch: &[FrameId],
+    ) -> Option<Option<(usize, usize)>> {
+        let mut ranges = std::mem::take(&mut self.egress.ranges);
+        ranges.clear();
+        let epoch = self.shared.router.epoch();
+        let palette = &mut self.palette;
+        ranges.extend(
+            batch
+                .iter()
+                .map(|&frame| palette.encode(frame, transport, framing, epoch)),
+        );
+        let mut taken = match *ranges {
+            [ref one] if one.is_empty() => Some(0),
+            [ref one] => {
+                let slices = [&self.palette.bytes()[one.clone()]];
+                Self::send_to(
+                    &mut self.connections,
+                    &mut self.driver,
+                    &self.stats,
+                    target,
+                    &slices,
+                )
+            }
+            _ => {
+                let mut slices = [&[][..]; FRAMES_PER_SEND];
+                for (slice, range) in slices.iter_mut().zip(&ranges) {
+                    *slice = &self.palette.bytes()[range.clone()];
+                }
+                let slices = &slices[..ranges.len()];
+                Self::send_to(
+                    &mut self.connections,
+                    &mut self.driver,
+                    &self.stats,
+                    target,
+                    slices,
+                )
+            }
+        };
+        let mut rest = None;
+        if let Some(taken) = &mut taken {
+            for (at, (&frame, range)) in batch.iter().zip(&ranges).enumerate() {
+                if *taken < range.len() {
+                    rest = Some((at, *taken));
+                    break;
+                }
+                *taken -= range.len();
+                self.palette.written(frame);
+            }
+        }
+        self.egress.ranges = ranges;
+        taken.map(|_| rest)
+    }
+
+    /// Appends frames to a session's backlog, the first of them without its first `taken` bytes.
+    fn queue_frames(
+        &mut self,
+        target: Target,
+        transport: Transport,
+        framing: Framing,
+        frames: &[FrameId],
+        mut taken: usize,
+    ) {
+        for (at, &frame) in frames.iter().enumerate() {
+            let epoch = self.shared.router.epoch();
+            let mut range = self.palette.encode(frame, transport, framing, epoch);
+            range.start += taken;
+            taken = 0;
+            if range.is_empty() {
+                self.palette.written(frame);
+                continue;
+            }
+            let (shared, range) = self.palette.keep(frame, transport, range);
+            if !self.push(target, shared, range) {
+                self.shed(&frames[at..]);
+                return self.close(target, CloseReason::Slow);
+            }
+            self.palette.queued(frame);
+        }
+    }
+
+    fn shed(&mut self, frames: &[FrameId]) {
+        for &frame in frames {
+            self.palette.shed(frame);
+        }
+    }
+
+    /// Sends what waited, now that the socket has room.
+    pub(crate) fn on_writable(&mut self, target: Target) {
+        while let Some(connection) = self.connections.get(target.slot, target.generation)
+            && connection.blocked
+            && connection.phase != Phase::Closed
+            && let Some(backlog) = self.backlogs.get_mut(target.slot)
+        {
+            let mut slices = [&[][..]; FRAMES_PER_SEND];
+            let count = backlog.front(&mut slices);
+            let slices = &slices[..count];
+            let sent = Self::send_to(
+                &mut self.connections,
+                &mut self.driver,
+                &self.stats,
+                target,
+                slices,
+            );
+            match sent {
+                None => return self.close(target, CloseReason::Reset),
+                Some(0) => return,
+                Some(taken) => {
+                    backlog.advance(taken, self.clock.now);
+                    self.stats.take(Figure::BacklogBytes, taken as u64);
+                    if backlog.bytes() == 0 {
+                        self.unblock(target);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The backlog is empty: the connection goes on where the full socket had stopped it.
+    fn unblock(&mut self, target: Target) {
+        self.backlogs.remove(target.slot);
+        self.stats.take(Figure::BacklogSessions, 1);
+        let Some(connection) = self.connection(target) else {
+            return;
+        };
+        connection.blocked = false;
+        match connection.phase {
+            Phase::Ending { .. } => self.end_sending(target),
+            // Requests may have waited for their answers to be taken.
+            Phase::Head { .. } => self.on_readable(target, true),
+            Phase::Relayed | Phase::Open(_) | Phase::Closed => {}
+        }
+    }
+
+    /// Appends to a connection's backlog. Returns whether there was room.
+    fn push(&mut self, target: Target, shared: Rc<[u8]>, range: Range<usize>) -> bool {
+        let Some(connection) = self.connection(target) else {
+            return true;
+        };
+        let begins = !std::mem::replace(&mut connection.blocked, true);
+        let length = range.len() as u64;
+        let bytes_max = self.shared.settings.backlog_bytes;
+        if begins {
+            self.stats.add(Figure::BacklogSessions, 1);
+        }
+        let now = self.clock.now;
+        if !self
+            .backlogs
+            .push(target.slot, now, shared, range, bytes_max)
+        {
+            return false;
+        }
+        self.stats.add(Figure::BacklogBytes, length);
+        if begins {
+            self.time(target);
+        }
+        true
+    }
+
+    /// One system call. How much the socket took; `None` when the connection is broken.
+    fn send(&mut self, target: Target, slices: &[&[u8]]) -> Option<usize> {
+        Self::send_to(
+            &mut self.connections,
+            &mut self.driver,
+            &self.stats,
+            target,
+            slices,
+        )
+    }
+
+    /// [`Self::send`], for callers that hold the bytes of another part of the worker.
+    fn send_to(
+        connections: &mut Slab<Connection<D::Socket>>,
+        driver: &mut D,
+        stats: &WorkerStats,
+        target: Target,
+        slices: &[&[u8]],
+    ) -> Option<usize> {
+        let connection = connections.get(target.slot, target.generation)?;
+        stats.add(Figure::Sends, 1);
+        match driver.send(&connection.socket, slices) {
+            Sent::Bytes(taken) => {
+                stats.add(Figure::BytesWritten, taken as u64);
+                Some(taken)
+            }
+            Sent::Blocked => Some(0),
+            Sent::Failed(_) => None,
+        }
+    }
+}

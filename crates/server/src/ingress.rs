@@ -1,0 +1,183 @@
+//! Stage 2: bytes to requests.
+//!
+//! All connections of a worker are read into one block. Only the beginning of a head that has not
+//! arrived whole is kept for its connection.
+
+use std::collections::HashMap;
+
+use reactor::{Driver, Received};
+use router::Target;
+use wire::head;
+
+use crate::connection::{CloseReason, Phase};
+use crate::limits::{BLOCK_BYTES, READS_PER_TURN};
+use crate::stats::Figure;
+use crate::worker::Worker;
+
+/// The reading end of a worker.
+#[derive(Debug)]
+pub(crate) struct Ingress {
+    block: Box<[u8]>,
+    /// Heads that have begun to arrive, by slot.
+    partial: HashMap<u32, Vec<u8>>,
+    /// Connections with more to read than one turn allows, which no edge will announce again.
+    unread: Vec<(Target, bool)>,
+}
+
+impl Default for Ingress {
+    fn default() -> Self {
+        Self {
+            block: vec![0; BLOCK_BYTES].into_boxed_slice(),
+            partial: HashMap::new(),
+            unread: Vec::new(),
+        }
+    }
+}
+
+impl Ingress {
+    pub(crate) const fn is_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Forgets what was kept for a connection that ended.
+    pub(crate) fn forget(&mut self, slot: u32) {
+        self.partial.remove(&slot);
+        if self.partial.is_empty() && self.partial.capacity() > 64 {
+            self.partial = HashMap::new();
+        }
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Reads on where the last turn's budget ended.
+    pub(crate) fn read_on(&mut self) {
+        for (target, ended) in std::mem::take(&mut self.ingress.unread) {
+            self.on_readable(target, ended);
+        }
+    }
+
+    /// Reads what a connection has sent. `ended` says that its end is among it, so that a short read
+    /// is not the last.
+    pub(crate) fn on_readable(&mut self, target: Target, ended: bool) {
+        let mut block = std::mem::take(&mut self.ingress.block);
+        for _ in 0..READS_PER_TURN {
+            let Some(connection) = self.connections.get(target.slot, target.generation) else {
+                break;
+            };
+            let waits = match connection.phase {
+                // What it sends after a request that is being worked on, or whose answer it does not
+                // take, stays in the kernel. An end is no reason to read either: the answer's
+                // sending will show whether anybody is there.
+                Phase::Head { .. } => connection.blocked,
+                Phase::Relayed => true,
+                Phase::Closed => break,
+                Phase::Open(_) | Phase::Ending { .. } => false,
+            };
+            if waits {
+                break;
+            }
+            self.stats.add(Figure::Receives, 1);
+            match self.driver.recv(&connection.socket, &mut block) {
+                Received::Bytes(count) => {
+                    self.ingest(target, &block[..count]);
+                    if count < block.len() && !ended {
+                        self.ingress.block = block;
+                        return;
+                    }
+                }
+                Received::Blocked => {
+                    self.ingress.block = block;
+                    return;
+                }
+                Received::Ended => {
+                    self.on_ended(target);
+                    self.ingress.block = block;
+                    return;
+                }
+                Received::Failed(_) => {
+                    self.close(target, CloseReason::Reset);
+                    self.ingress.block = block;
+                    return;
+                }
+            }
+        }
+        self.ingress.block = block;
+        if self.may_read(target) {
+            self.ingress.unread.push((target, ended));
+        }
+    }
+
+    fn ingest(&mut self, target: Target, bytes: &[u8]) {
+        let Some(connection) = self.connection(target) else {
+            return;
+        };
+        match connection.phase {
+            // A stream is never followed by another answer: what a client says during it is lost
+            // on us. One that says a lot does not speak this protocol.
+            Phase::Open(_) if bytes.len() == BLOCK_BYTES => {
+                self.close(target, CloseReason::Rejected)
+            }
+            Phase::Open(_) | Phase::Ending { .. } | Phase::Relayed | Phase::Closed => {}
+            Phase::Head { partial: false } => self.read_heads(target, bytes, 0),
+            Phase::Head { partial: true } => {
+                let mut head = self
+                    .ingress
+                    .partial
+                    .remove(&target.slot)
+                    .unwrap_or_default();
+                let seen = head.len();
+                head.extend_from_slice(bytes);
+                self.read_heads(target, &head, seen);
+            }
+        }
+    }
+
+    /// Acts on each whole head in `input`, of which the first `seen` bytes are known to hold none,
+    /// and keeps the rest.
+    fn read_heads(&mut self, target: Target, mut input: &[u8], mut seen: usize) {
+        while let Some(connection) = self.connection(target) {
+            let Phase::Head { .. } = connection.phase else {
+                return;
+            };
+            connection.phase = Phase::Head {
+                partial: !input.is_empty(),
+            };
+            if input.is_empty() {
+                return;
+            }
+            match head::parse_from(input, seen) {
+                Ok(Some(request)) => {
+                    let consumed = request.consumed;
+                    self.on_request(target, &request);
+                    input = &input[consumed..];
+                    seen = 0;
+                }
+                Ok(None) => {
+                    self.ingress.partial.insert(target.slot, input.to_vec());
+                    return;
+                }
+                Err(error) => return self.reject_head(target, error),
+            }
+        }
+    }
+
+    fn on_ended(&mut self, target: Target) {
+        let Some(connection) = self.connection(target) else {
+            return;
+        };
+        let reason = match connection.phase {
+            Phase::Ending { reason } => reason,
+            _ => CloseReason::Peer,
+        };
+        self.close(target, reason);
+    }
+
+    fn may_read(&mut self, target: Target) -> bool {
+        self.connection(target)
+            .is_some_and(|connection| match connection.phase {
+                Phase::Head { .. } => !connection.blocked,
+                Phase::Open(_) | Phase::Ending { .. } => true,
+                Phase::Relayed | Phase::Closed => false,
+            })
+    }
+}

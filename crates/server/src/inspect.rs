@@ -1,0 +1,55 @@
+//! What control threads ask about sessions: answered from the record and by the kernel, at the moment of
+//! asking.
+
+use reactor::Driver;
+use router::Target;
+
+use crate::connection::{CloseReason, Phase};
+use crate::limits::INSPECTED_MAX;
+use crate::mail::SessionReport;
+use crate::worker::Worker;
+
+impl<D: Driver> Worker<D> {
+    pub(crate) fn inspect(
+        &mut self,
+        targets: &[Target],
+        report: Box<dyn FnOnce(Vec<SessionReport>) + Send>,
+    ) {
+        let targets = &targets[..targets.len().min(INSPECTED_MAX)];
+        let reports = targets
+            .iter()
+            .filter_map(|&target| self.session_report(target))
+            .collect();
+        report(reports);
+    }
+
+    fn session_report(&mut self, target: Target) -> Option<SessionReport> {
+        let name = self.name(target);
+        let connection = self.connections.get(target.slot, target.generation)?;
+        let Phase::Open(session) = connection.phase else {
+            return None;
+        };
+        let backlog = self.backlogs.get(target.slot);
+        let graph = self.shared.router.graph();
+        let keys = self.sessions.keys(target.slot, &session);
+        let figures = self.driver.figures(&connection.socket);
+        Some(SessionReport {
+            session: name,
+            ids: keys.iter().filter_map(|&key| graph.name(key)).collect(),
+            transport: session.transport.name(),
+            age: self.clock.now.since(connection.since.tick()),
+            peer: self.driver.peer(&connection.socket),
+            backlog_frames: backlog.map_or(0, |backlog| backlog.frames()),
+            backlog_bytes: backlog.map_or(0, |backlog| backlog.bytes()),
+            bytes_acknowledged: figures.map(|figures| figures.acknowledged),
+            bytes_unacknowledged: figures.map(|figures| figures.unacknowledged),
+        })
+    }
+
+    /// Logs sessions out and ends their streams.
+    pub(crate) fn kick(&mut self, targets: &[Target]) {
+        for &target in targets {
+            self.end_stream(target, None, CloseReason::Kicked);
+        }
+    }
+}

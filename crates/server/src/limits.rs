@@ -1,0 +1,61 @@
+//! Bounds that nobody needs to set, each with its reason. Those that an operator may want to change
+//! are in [`crate::Settings`].
+
+use std::time::Duration;
+
+/// Connections accepted in one turn, so that a storm of them does not keep sessions waiting: 64
+/// accepts take less than a millisecond.
+pub(crate) const ACCEPTS_PER_TURN: usize = 64;
+
+/// Bytes received at a time, into a block that the whole worker shares. Holds a largest head and
+/// what a client may pipeline behind it.
+pub(crate) const BLOCK_BYTES: usize = 16 * 1024;
+
+/// Blocks received from one connection in one turn; the rest waits for the next.
+pub(crate) const READS_PER_TURN: usize = 4;
+
+/// Targets of small events served in one turn: about 20 ms of sending at 5 µs each, which is how
+/// long a new connection may have to wait.
+pub(crate) const SMALL_TARGETS_PER_TURN: usize = 4096;
+
+/// Targets of the foremost large event served in one turn, between which small events are served:
+/// about 5 ms of sending.
+pub(crate) const LARGE_TARGETS_PER_TURN: usize = 1024;
+
+/// A delivery with more targets than this is large and waits in a line of its own.
+pub(crate) const SMALL_DELIVERY_TARGETS: usize = 256;
+
+/// Payload bytes that one turn may encode, so that the buffer they are encoded into stays small. One
+/// event is always let through.
+pub(crate) const PAYLOAD_BYTES_PER_TURN: usize = 1 << 20;
+
+/// Buffers larger than this are given back to the allocator after a turn.
+pub(crate) const SCRATCH_KEPT_BYTES: usize = 64 * 1024;
+
+/// Frames gathered into one system call.
+pub(crate) const FRAMES_PER_SEND: usize = 64;
+
+/// Slots visited at a time while ending: a farewell is a system call.
+pub(crate) const DRAIN_SLOTS_PER_TURN: u32 = 1024;
+
+/// Sessions one inspection reports from one worker: each costs three system calls.
+pub(crate) const INSPECTED_MAX: usize = 1024;
+
+/// How long a connection whose last answer is sent may take to end its side. Closing earlier could
+/// reset the connection and destroy that answer on its way (RFC 9112, section 9.6).
+pub(crate) const LINGER: Duration = Duration::from_secs(2);
+
+/// How long the control API may take to answer a relayed request.
+pub(crate) const RELAY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long accepting pauses when descriptors have run out, unless a connection ends before.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often a worker may warn that it cannot accept.
+pub(crate) const PAUSE_WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How often heartbeats are looked after: each time a small share of the slots.
+pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Seconds after which a refused client may try again.
+pub(crate) const RETRY_AFTER_SECONDS: &str = "5";

@@ -1,0 +1,176 @@
+//! What other threads put into a worker's mailbox, and the handle they do it with.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use graph::{Graph, Id};
+use reactor::Mailbox;
+use router::{Delivery, Mailboxes, Router, SessionRef, Target, WorkerId};
+
+use crate::stats::{Snapshot, WorkerStats};
+
+/// Deliveries and their targets that may wait for one worker: 32 MiB of targets. A publish beyond
+/// it is shed and says so in its receipt; publishers that await their receipts never get there.
+pub(crate) const MAILBOX_WEIGHT_MAX: usize = 1 << 22;
+
+/// One thing for a worker to do in its next turn.
+pub(crate) enum Mail {
+    Deliver(Delivery),
+    Inspect {
+        targets: Vec<Target>,
+        report: Box<dyn FnOnce(Vec<SessionReport>) + Send>,
+    },
+    Close(Vec<Target>),
+    /// The whole response to a relayed request.
+    Answer {
+        target: Target,
+        response: RelayResponse,
+    },
+    /// Stop accepting, tell the streams to come back, flush, and end.
+    Drain,
+}
+
+/// A session as its worker and the kernel know it at the moment of asking.
+#[derive(Debug, Clone)]
+pub struct SessionReport {
+    /// The session's name.
+    pub session: SessionRef,
+    /// The ids it is logged in as.
+    pub ids: Vec<Id>,
+    /// `sse`, `ndjson` or `test`.
+    pub transport: &'static str,
+    /// Time since login.
+    pub age: Duration,
+    /// The other end, unless it is gone already.
+    pub peer: Option<SocketAddr>,
+    /// Frames in its backlog.
+    pub backlog_frames: usize,
+    /// Bytes in its backlog.
+    pub backlog_bytes: usize,
+    /// Bytes handed to the kernel since the connection began and acknowledged by the peer's kernel.
+    pub bytes_acknowledged: Option<u64>,
+    /// Bytes handed to the kernel and not acknowledged.
+    pub bytes_unacknowledged: Option<u64>,
+}
+
+/// A request that a browser page made of the public listener and the control API is to answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelayRequest {
+    /// `POST`, `PUT`, `DELETE` or `GET`.
+    pub method: &'static str,
+    /// Path and query after `/relay`, still percent-encoded.
+    pub path_and_query: String,
+}
+
+/// What the control API says to a relayed request. The body is JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelayResponse {
+    /// HTTP status code.
+    pub status: u16,
+    /// The media type of the body.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Answers relayed requests. Called on a worker: it must hand the work to another thread and return
+/// at once, and call `answer` later from there.
+pub type Relay = dyn Fn(RelayRequest, Box<dyn FnOnce(RelayResponse) + Send>) + Send + Sync;
+
+/// The workers' mailboxes, as the router sees them.
+pub struct Post(pub(crate) Box<[Arc<Mailbox<Mail>>]>);
+
+impl Mailboxes for Post {
+    fn post(&self, worker: WorkerId, delivery: Delivery) -> Result<(), Delivery> {
+        let weight = delivery_weight(&delivery);
+        self.0[usize::from(worker.0)]
+            .post(Mail::Deliver(delivery), weight)
+            .map_err(|mail| match mail {
+                Mail::Deliver(delivery) => delivery,
+                _ => unreachable!("a mailbox gives back what it was given"),
+            })
+    }
+}
+
+pub(crate) fn delivery_weight(delivery: &Delivery) -> usize {
+    1 + delivery.targets.as_slice().len()
+}
+
+/// What other threads may ask of a running server. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) router: Arc<Router<Post>>,
+    pub(crate) stats: Arc<[Arc<WorkerStats>]>,
+    pub(crate) draining: Arc<AtomicBool>,
+    pub(crate) relay: Arc<OnceLock<Box<Relay>>>,
+}
+
+impl Handle {
+    /// Publishing, sending, and who is online.
+    pub fn router(&self) -> &Router<Post> {
+        &self.router
+    }
+
+    /// Who subscribes to whom.
+    pub fn graph(&self) -> &Graph {
+        self.router.graph()
+    }
+
+    /// All workers' figures.
+    pub fn stats(&self) -> Snapshot {
+        Snapshot::of(self.stats.iter().map(AsRef::as_ref))
+    }
+
+    /// Whether the server has begun to end.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Reports on sessions: `report` is called on each concerned worker's thread with those of them
+    /// that are still there, and is dropped when all have answered. It must not block.
+    pub fn inspect(
+        &self,
+        sessions: &[SessionRef],
+        report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static,
+    ) {
+        let report = Arc::new(report);
+        self.by_worker(sessions, |targets| {
+            let report = Arc::clone(&report);
+            Mail::Inspect {
+                targets,
+                report: Box::new(move |sessions| report(sessions)),
+            }
+        });
+    }
+
+    /// Logs sessions out and closes their connections in their workers' next turns.
+    pub fn close(&self, sessions: &[SessionRef]) {
+        self.by_worker(sessions, Mail::Close);
+    }
+
+    /// Lets the page publish: without this, relayed requests are answered 404. Only the first call
+    /// counts.
+    pub fn relay_through(&self, relay: Box<Relay>) {
+        let _ = self.relay.set(relay);
+    }
+
+    /// Ends the server gently; see [`crate::Server::join`].
+    pub fn drain(&self) {
+        if !self.draining.swap(true, Ordering::Relaxed) {
+            for mailbox in &self.router.mailboxes().0 {
+                mailbox.insert(Mail::Drain);
+            }
+        }
+    }
+
+    fn by_worker(&self, sessions: &[SessionRef], mail: impl Fn(Vec<Target>) -> Mail) {
+        let mut sessions = sessions.to_vec();
+        sessions.sort_unstable();
+        for group in sessions.chunk_by(|a, b| a.worker() == b.worker()) {
+            let targets = group.iter().map(|&session| session.into()).collect();
+            self.router.mailboxes().0[usize::from(group[0].worker().0)].insert(mail(targets));
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Starting workers, and waiting for their end.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use graph::Graph;
+use reactor::{ListenerOptions, Mailbox, Reservation, System};
+use router::{Router, WORKERS_MAX, WorkerId};
+
+use crate::accept::Addresses;
+use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
+use crate::settings::Settings;
+use crate::stats::WorkerStats;
+use crate::worker::{Shared, Worker};
+
+/// Connections that may wait to be accepted. The kernel caps it at `net.core.somaxconn`.
+const LISTEN_BACKLOG: i32 = 65_535;
+
+/// Where the public listener is.
+#[derive(Debug)]
+pub enum Listener {
+    /// To be bound; port 0 stands for any free port.
+    Bind(SocketAddr),
+    /// Bound and listening already, inherited from a service manager. Shared by all workers.
+    Inherited(std::net::TcpListener),
+}
+
+/// A running server.
+pub struct Server {
+    address: SocketAddr,
+    handle: Handle,
+    workers: Vec<JoinHandle<io::Result<()>>>,
+}
+
+/// Why a server did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The number of workers asked for is none or more than can be addressed.
+    Workers(u16),
+    /// Somebody listens at the address already.
+    AddressInUse(SocketAddr),
+    /// The address cannot be had.
+    Bind(SocketAddr, io::Error),
+    /// A worker could not be set up.
+    Worker(u16, io::Error),
+}
+
+impl Server {
+    /// Starts the workers and returns when all of them listen. `epoch` names this run in event ids.
+    ///
+    /// # Errors
+    ///
+    /// See [`StartError`]; nothing is left running.
+    pub fn start(
+        settings: Settings,
+        listener: Listener,
+        epoch: String,
+        graph: Arc<Graph>,
+    ) -> Result<Self, StartError> {
+        let count = settings.workers;
+        if count == 0 || count > WORKERS_MAX {
+            return Err(StartError::Workers(count));
+        }
+        let listener = Source::claim(listener)?;
+        let address = listener.address();
+        let mailboxes = (0..count)
+            .map(|number| {
+                let mailbox = Mailbox::new(MAILBOX_WEIGHT_MAX);
+                mailbox
+                    .map(Arc::new)
+                    .map_err(|error| StartError::Worker(number, error))
+            })
+            .collect::<Result<Box<[_]>, _>>()?;
+        let stats: Arc<[_]> = (0..count)
+            .map(|_| Arc::new(WorkerStats::default()))
+            .collect();
+        let draining = Arc::new(AtomicBool::new(false));
+        let relay = Arc::new(OnceLock::new());
+        let router = Arc::new(Router::new(epoch, graph, Post(mailboxes.clone())));
+        let shared = Arc::new(Shared {
+            settings,
+            router: Arc::clone(&router),
+            relay: Arc::clone(&relay),
+            connections: AtomicUsize::new(0),
+            addresses: Addresses::default(),
+            draining: Arc::clone(&draining),
+        });
+        let mut server = Self {
+            address,
+            handle: Handle {
+                router,
+                stats: Arc::clone(&stats),
+                draining,
+                relay,
+            },
+            workers: Vec::with_capacity(usize::from(count)),
+        };
+        let (ready, readiness) = mpsc::channel();
+        for (number, (mailbox, stats)) in mailboxes.iter().zip(stats.iter()).enumerate() {
+            let number = number as u16;
+            let parts = Parts {
+                id: WorkerId(number),
+                shared: Arc::clone(&shared),
+                mailbox: Arc::clone(mailbox),
+                stats: Arc::clone(stats),
+            };
+            let source = listener
+                .for_worker()
+                .map_err(|error| StartError::Worker(number, error));
+            match source.and_then(|source| server.spawn(parts, source, ready.clone())) {
+                Ok(()) => {}
+                Err(error) => return Err(server.abandon(error)),
+            }
+        }
+        drop(ready);
+        for (number, result) in readiness {
+            if let Err(error) = result {
+                return Err(server.abandon(StartError::Worker(number, error)));
+            }
+        }
+        Ok(server)
+    }
+
+    fn spawn(
+        &mut self,
+        parts: Parts,
+        source: WorkerSource,
+        ready: mpsc::Sender<(u16, io::Result<()>)>,
+    ) -> Result<(), StartError> {
+        let number = parts.id.0;
+        let private_fds = parts.shared.settings.private_fds;
+        // With a private table the worker must open its sockets itself, on its own thread.
+        let run = move |table: io::Result<()>| match table.and_then(|()| parts.build(source)) {
+            Ok(worker) => {
+                let _ = ready.send((number, Ok(())));
+                drop(ready);
+                worker.run()
+            }
+            Err(error) => {
+                let _ = ready.send((number, Err(error)));
+                Ok(())
+            }
+        };
+        let thread = reactor::spawn(format!("encke-{number}"), private_fds, run)
+            .map_err(|error| StartError::Worker(number, error))?;
+        self.workers.push(thread);
+        Ok(())
+    }
+
+    /// Ends what was started before something failed.
+    fn abandon(self, error: StartError) -> StartError {
+        self.handle.drain();
+        let _ = self.join();
+        error
+    }
+
+    /// Where the public listener is.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What other threads may ask.
+    pub const fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Waits until all workers have ended, which they do after [`Handle::drain`]: within the drain
+    /// timeout, with their streams told to come back and their backlogs flushed.
+    ///
+    /// # Errors
+    ///
+    /// When a worker's poller failed.
+    pub fn join(self) -> io::Result<()> {
+        let mut result = Ok(());
+        for worker in self.workers {
+            let ended = worker
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
+            result = result.and(ended);
+        }
+        result
+    }
+}
+
+/// What a worker is made of.
+struct Parts {
+    id: WorkerId,
+    shared: Arc<Shared>,
+    mailbox: Arc<Mailbox<Mail>>,
+    stats: Arc<WorkerStats>,
+}
+
+impl Parts {
+    fn build(self, source: WorkerSource) -> io::Result<Worker<System>> {
+        let settings = &self.shared.settings;
+        let options = ListenerOptions {
+            backlog: LISTEN_BACKLOG,
+            user_timeout: settings.user_timeout,
+            keepalive: settings.user_timeout.max(Duration::from_secs(2)),
+        };
+        let listener = match source {
+            WorkerSource::Own(address) => reactor::listen(address, &options)?,
+            WorkerSource::Shared(listener) => reactor::adopt(listener, &options)?,
+        };
+        let driver = System::new(listener, self.mailbox.as_ref())?;
+        Ok(Worker::new(
+            self.id,
+            self.shared,
+            self.mailbox,
+            self.stats,
+            driver,
+        ))
+    }
+}
+
+/// Where workers get their listeners from.
+enum Source {
+    Claimed(Reservation),
+    Inherited(std::net::TcpListener, SocketAddr),
+}
+
+enum WorkerSource {
+    Own(SocketAddr),
+    Shared(OwnedFd),
+}
+
+impl Source {
+    fn claim(listener: Listener) -> Result<Self, StartError> {
+        match listener {
+            Listener::Bind(address) => match Reservation::claim(address) {
+                Ok(reservation) => Ok(Self::Claimed(reservation)),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    Err(StartError::AddressInUse(address))
+                }
+                Err(error) => Err(StartError::Bind(address, error)),
+            },
+            Listener::Inherited(listener) => {
+                let address = listener.local_addr();
+                let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+                let address = address.map_err(|error| StartError::Bind(unknown, error))?;
+                Ok(Self::Inherited(listener, address))
+            }
+        }
+    }
+
+    const fn address(&self) -> SocketAddr {
+        match self {
+            Self::Claimed(reservation) => reservation.address(),
+            Self::Inherited(_, address) => *address,
+        }
+    }
+
+    fn for_worker(&self) -> io::Result<WorkerSource> {
+        match self {
+            Self::Claimed(reservation) => Ok(WorkerSource::Own(reservation.address())),
+            Self::Inherited(listener, _) => Ok(WorkerSource::Shared(listener.try_clone()?.into())),
+        }
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Workers(count) => {
+                write!(
+                    f,
+                    "{count} workers were asked for; from 1 to {WORKERS_MAX} are possible"
+                )
+            }
+            Self::AddressInUse(address) => write!(
+                f,
+                "{address} is in use: another program, or another Encke, listens there; end it \
+                 or choose another address with --listen"
+            ),
+            Self::Bind(address, error) => write!(f, "cannot listen at {address}: {error}"),
+            Self::Worker(number, error) => write!(
+                f,
+                "worker {number} could not be set up: {error}; each worker needs four descriptors \
+                 and a thread"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}

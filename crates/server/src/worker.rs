@@ -1,0 +1,192 @@
+//! The worker: its parts, one for each stage, and its turn.
+//!
+//! Each stage keeps its state in a struct of its own file and acts as an `impl` of the worker there.
+//! A turn collects what happened, acts on it in the order of the stages, and closes last.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reactor::{Driver, Mailbox, Signal, Slab, Token};
+use router::{Router, SessionRef, Target, WorkerId};
+
+use crate::accept::{Accepting, Addresses};
+use crate::backlog::Backlogs;
+use crate::clock::Clock;
+use crate::closing::Closing;
+use crate::connection::{Connection, Phase};
+use crate::deadlines::Deadlines;
+use crate::drain::Drain;
+use crate::egress::Egress;
+use crate::fanout::Fanout;
+use crate::ingress::Ingress;
+use crate::mail::{Mail, Post, Relay};
+use crate::palette::Palette;
+use crate::session::Sessions;
+use crate::settings::Settings;
+use crate::stats::{Figure, WorkerStats};
+
+/// What all workers of a server share. Nothing in it is written on the path of an event.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) router: Arc<Router<Post>>,
+    pub(crate) relay: Arc<OnceLock<Box<Relay>>>,
+    pub(crate) connections: AtomicUsize,
+    pub(crate) addresses: Addresses,
+    pub(crate) draining: Arc<AtomicBool>,
+}
+
+/// One thread's share of the server. Owns its connections from accept to close.
+pub(crate) struct Worker<D: Driver> {
+    pub(crate) id: WorkerId,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) mailbox: Arc<Mailbox<Mail>>,
+    pub(crate) stats: Arc<WorkerStats>,
+    pub(crate) driver: D,
+    pub(crate) clock: Clock,
+    pub(crate) connections: Slab<Connection<D::Socket>>,
+    pub(crate) accepting: Accepting,
+    pub(crate) ingress: Ingress,
+    pub(crate) sessions: Sessions,
+    pub(crate) fanout: Fanout,
+    pub(crate) palette: Palette,
+    pub(crate) backlogs: Backlogs,
+    pub(crate) egress: Egress,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) drain: Drain,
+    pub(crate) closing: Vec<Closing>,
+    signals: Vec<Signal>,
+}
+
+impl<D: Driver> Worker<D> {
+    pub(crate) fn new(
+        id: WorkerId,
+        shared: Arc<Shared>,
+        mailbox: Arc<Mailbox<Mail>>,
+        stats: Arc<WorkerStats>,
+        driver: D,
+    ) -> Self {
+        Self {
+            id,
+            clock: Clock::new(&driver),
+            connections: Slab::default(),
+            accepting: Accepting::default(),
+            ingress: Ingress::default(),
+            sessions: Sessions::default(),
+            fanout: Fanout::default(),
+            palette: Palette::default(),
+            backlogs: Backlogs::default(),
+            egress: Egress::default(),
+            deadlines: Deadlines::default(),
+            drain: Drain::default(),
+            closing: Vec::new(),
+            signals: Vec::new(),
+            shared,
+            mailbox,
+            stats,
+            driver,
+        }
+    }
+
+    /// Takes turns until the server has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the poller fails, which a correct program does not see.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        while !self.is_over() {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// One turn: wait, act on what happened stage by stage, close.
+    pub(crate) fn turn(&mut self) -> io::Result<()> {
+        let timeout = self.timeout();
+        self.driver.wait(timeout, &mut self.signals)?;
+        self.mailbox.wake_up();
+        self.clock.read(&self.driver);
+        self.stats.add(Figure::Turns, 1);
+        self.stats.add(Figure::Signals, self.signals.len() as u64);
+
+        let signals = std::mem::take(&mut self.signals);
+        for signal in &signals {
+            match signal.token {
+                Token::LISTENER => self.accept(),
+                Token::MAILBOX => {}
+                token => self.on_signal(Self::target(token), *signal),
+            }
+        }
+        self.signals = signals;
+        self.read_on();
+        self.take_mail();
+        self.fan_out();
+        self.meet_deadlines();
+        self.drain_on();
+        self.close_all();
+        Ok(())
+    }
+
+    /// How long the turn may wait for something to happen.
+    fn timeout(&mut self) -> Option<Duration> {
+        let busy = self.fanout.is_owing() || self.ingress.is_unread() || self.drain.is_under_way();
+        if busy || !self.mailbox.may_sleep() {
+            return Some(Duration::ZERO);
+        }
+        self.fanout.trim();
+        self.palette.trim();
+        let now = self.driver.now();
+        [self.next_deadline(now), self.accepting.resume_in(now)]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn on_signal(&mut self, target: Target, signal: Signal) {
+        if signal.writable {
+            self.on_writable(target);
+        }
+        if signal.readable {
+            self.on_readable(target, signal.ended);
+        }
+    }
+
+    fn take_mail(&mut self) {
+        for mail in self.mailbox.take() {
+            match mail {
+                Mail::Deliver(delivery) => self.fanout.add(delivery),
+                Mail::Inspect { targets, report } => self.inspect(&targets, report),
+                Mail::Close(targets) => self.kick(&targets),
+                Mail::Answer { target, response } => self.answer_relayed(target, response),
+                Mail::Drain => self.begin_drain(),
+            }
+        }
+    }
+
+    /// The connection named, unless it is gone or about to go.
+    pub(crate) fn connection(&mut self, target: Target) -> Option<&mut Connection<D::Socket>> {
+        self.connections
+            .get(target.slot, target.generation)
+            .filter(|connection| connection.phase != Phase::Closed)
+    }
+
+    pub(crate) const fn name(&self, target: Target) -> SessionRef {
+        SessionRef::new(self.id, target.slot, target.generation)
+    }
+
+    pub(crate) const fn token(target: Target) -> Token {
+        Token((target.generation as u64) << 32 | target.slot as u64)
+    }
+
+    const fn target(token: Token) -> Target {
+        Target {
+            slot: token.0 as u32,
+            generation: (token.0 >> 32) as u32,
+        }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.shared.draining.load(Ordering::Relaxed)
+    }
+}
