@@ -8,13 +8,13 @@
 //! its fields. So the verdict is the same however the bytes were split, and comes as early as the
 //! bytes allow.
 
-/// The verdicts that refuse a head.
+// The verdicts that refuse a head.
 mod error;
-/// Bytes to a complete head, resumable.
+// Bytes to a complete head, resumable.
 mod extent;
-/// The request line.
+// The request line.
 mod line;
-/// The fields that this server understands.
+// The fields that this server understands.
 mod fields;
 
 pub use error::HeadError;

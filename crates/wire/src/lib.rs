@@ -7,23 +7,23 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-/// Request heads: bytes to a [`head::Request`] or a [`head::HeadError`].
+// Request heads: bytes to a `head::Request` or a `head::HeadError`.
 pub mod head;
-/// Request targets: percent-decoding, ids, query values.
+// Request targets: percent-decoding, ids, query values.
 pub mod target;
-/// Status codes and their phrases.
+// Status codes and their phrases.
 pub mod status;
-/// Response heads and short complete answers.
+// Response heads and short complete answers.
 pub mod response;
-/// The transports and how a body is framed.
+// The transports and how a body is framed.
 pub mod transport;
-/// What is encoded: subject, kind, payload and place in the order.
+// What is encoded: subject, kind, payload and place in the order.
 pub mod event;
-/// JSON strings.
+// JSON strings.
 mod json;
-/// Server-Sent Events bodies.
+// Server-Sent Events bodies.
 pub mod sse;
-/// NDJSON bodies.
+// NDJSON bodies.
 pub mod ndjson;
-/// Frames: an event encoded once, sliced for either framing.
+// Frames: an event encoded once, sliced for either framing.
 pub mod frame;

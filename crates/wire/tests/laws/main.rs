@@ -1,8 +1,8 @@
 //! The laws of the wire: what holds for every head, target, answer and frame.
 
-/// A chunk decoder written from RFC 9112, to decode frames back without the encoder's help.
+// A chunk decoder written from RFC 9112, to decode frames back without the encoder's help.
 mod oracle_chunks;
-/// An event stream parser written from the WHATWG specification, for the same end.
+// An event stream parser written from the WHATWG specification, for the same end.
 mod oracle_sse;
 
 mod answers;
