@@ -1,7 +1,7 @@
 //! The edges, in both directions, in memory.
 //!
-//! Owns the locks on them: an edge changes in both directions under the locks of both its ends, so they
-//! agree at every moment. Must never hold a lock for more than one slice or one edge.
+//! Owns the locks on them: an edge changes in both directions under the locks of both its ends, so
+//! they agree at every moment. Must never hold a lock for more than one slice or one edge.
 
 mod list;
 mod page;
@@ -42,8 +42,10 @@ impl Adjacency {
             .subscriber()
             .insert(Direction::Subscriptions, subscriber, subject);
         if new {
-            ends.subject()
+            let back = ends
+                .subject()
                 .insert(Direction::Subscribers, subject, subscriber);
+            debug_assert!(back, "the directions disagree");
         }
         new
     }
@@ -55,8 +57,10 @@ impl Adjacency {
             .subscriber()
             .remove(Direction::Subscriptions, subscriber, subject);
         if there {
-            ends.subject()
+            let back = ends
+                .subject()
                 .remove(Direction::Subscribers, subject, subscriber);
+            debug_assert!(back, "the directions disagree");
         }
         there
     }
@@ -147,8 +151,8 @@ impl Ends<'_> {
     }
 }
 
-/// Spreads pages by their number's product with 2^32 over the golden ratio: ids at regular distances,
-/// as generators like to make them, must not share one lock.
+/// Spreads pages by their number's product with 2^32 over the golden ratio: ids at regular
+/// distances, as generators like to make them, must not share one lock.
 const fn shard_of(key: Key) -> usize {
     let spread = Page::number(key).wrapping_mul(0x9e37_79b1);
     (spread >> (u32::BITS - SHARDS.ilog2())) as usize

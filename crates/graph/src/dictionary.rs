@@ -1,7 +1,7 @@
 //! The dictionary: ids that are not their own key, their keys, and how often each is referred to.
 //!
-//! Owns interned ids. Must never keep one that nothing refers to: anonymous clients that connect under
-//! random names must not make it grow for ever.
+//! Owns interned ids. Must never keep one that nothing refers to: anonymous clients that connect
+//! under random names must not make it grow for ever.
 
 mod shard;
 
@@ -25,8 +25,8 @@ const _: () = assert!(SHARDS.is_power_of_two());
 
 /// Owned by the graph, for its whole life.
 ///
-/// Place `p` of shard `s` is the key `INTERNED_FROM + p * SHARDS + s`: ids spread evenly over shards, so
-/// keys stay dense, which keeps pages of the adjacency full.
+/// Place `p` of shard `s` is the key `INTERNED_FROM + p * SHARDS + s`: ids spread evenly over
+/// shards, so keys stay dense, which keeps pages of the adjacency full.
 pub(crate) struct Dictionary {
     hasher: DefaultHashBuilder,
     shards: Box<[RwLock<Shard>]>,

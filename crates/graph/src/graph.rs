@@ -1,7 +1,7 @@
 //! The graph: ids and edges behind one interface, in memory now, on disk behind it later.
 //!
-//! Owns when an id is referred to: edges refer to both their ends, sessions to the ids they hold. Must
-//! never answer a change before it is done in both directions.
+//! Owns when an id is referred to: edges refer to both their ends, sessions to the ids they hold.
+//! Must never answer a change before it is done in both directions.
 
 use crate::adjacency::{Adjacency, Direction, SLICE_KEYS_MAX};
 use crate::dictionary::Dictionary;
@@ -9,11 +9,11 @@ use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
 
-/// Who subscribes to whom. Owned by the server for its whole life and shared by all its threads; every
-/// lock inside is held for one edge or one slice.
+/// Who subscribes to whom. Owned by the server for its whole life and shared by all its threads;
+/// every lock inside is held for one edge or one slice.
 ///
-/// An edge says: the subscriber receives what is published about the subject. Everyone is subscribed to
-/// itself without a stored edge: such an edge is neither listed nor counted.
+/// An edge says: the subscriber receives what is published about the subject. Everyone is
+/// subscribed to itself without a stored edge: such an edge is neither listed nor counted.
 pub struct Graph {
     dictionary: Dictionary,
     adjacency: Adjacency,
@@ -22,8 +22,8 @@ pub struct Graph {
 /// What is in the graph. A moment's count, made for the caller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Ids with at least one edge, or interned and held. An integer below 2^31 that is merely held is
-    /// not counted: holding it stores nothing.
+    /// Ids with at least one edge, or interned and held. An integer below 2^31 that is merely held
+    /// is not counted: holding it stores nothing.
     pub ids: usize,
     /// Stored edges, each counted once.
     pub edges: usize,
@@ -55,8 +55,8 @@ impl Graph {
         }
     }
 
-    /// Ends one [`hold`](Self::hold) of the id behind `key`. The last one, of an id without edges, makes
-    /// the graph forget it; its key may then come to mean another id.
+    /// Ends one [`hold`](Self::hold) of the id behind `key`. The last one, of an id without edges,
+    /// makes the graph forget it; its key may then come to mean another id.
     pub fn release(&self, key: Key) {
         self.release_times(key, 1);
     }
@@ -124,15 +124,15 @@ impl Graph {
     /// Appends to `out` the next subscribers of `subject`: those above `after`, ascending, at most
     /// `limit`. Fewer than `limit` means that there are no more.
     ///
-    /// The cursor is a key, so changes between two slices neither repeat nor hide a subscriber that was
-    /// there all along.
+    /// The cursor is a key, so changes between two slices neither repeat nor hide a subscriber that
+    /// was there all along.
     pub fn subscribers(&self, subject: Key, after: Option<Key>, limit: usize, out: &mut Vec<Key>) {
         self.adjacency
             .slice(Direction::Subscribers, subject, after, limit, out);
     }
 
-    /// Appends to `out` the next subscriptions of `subscriber`, as [`subscribers`](Self::subscribers)
-    /// does the other way.
+    /// Appends to `out` the next subscriptions of `subscriber`, as
+    /// [`subscribers`](Self::subscribers) does the other way.
     pub fn subscriptions(
         &self,
         subscriber: Key,
@@ -144,8 +144,8 @@ impl Graph {
             .slice(Direction::Subscriptions, subscriber, after, limit, out);
     }
 
-    /// Removes every edge of `id`, both ways; how many there were. Edges that others make meanwhile may
-    /// stay. Sessions that hold `id` keep it.
+    /// Removes every edge of `id`, both ways; how many there were. Edges that others make meanwhile
+    /// may stay. Sessions that hold `id` keep it.
     pub fn remove(&self, id: &Id) -> Result<usize, GraphError> {
         let Some(key) = self.hold_known(id) else {
             return Ok(0);

@@ -17,9 +17,10 @@ pub const ID_INTEGER_MAX: u64 = (1 << 53) - 1;
 
 /// A name in the one name space of users and subjects.
 ///
-/// Text that spells an integer from 0 to [`ID_INTEGER_MAX`] canonically (digits, no sign, no leading
-/// zero) *is* that integer: `1` and `"1"` are the same id, as a URL could not tell them apart.
-/// What comes from outside goes through [`Id::parse`] or [`Id::integer`], which keep that promise.
+/// Text that spells an integer from 0 to [`ID_INTEGER_MAX`] canonically (digits, no sign, no
+/// leading zero) *is* that integer: `1` and `"1"` are the same id, as a URL could not tell them
+/// apart. What comes from outside goes through [`Id::parse`] or [`Id::integer`], which keep that
+/// promise.
 ///
 /// Owned by whoever parsed it, usually for the length of one request; the dictionary keeps its own
 /// copy of those it interned.
@@ -134,7 +135,7 @@ impl fmt::Display for IdError {
             ),
             Self::IntegerTooLarge => write!(
                 f,
-                "the id is an integer above {ID_INTEGER_MAX}; an id needs a smaller integer, or a string"
+                "the id is an integer above {ID_INTEGER_MAX}; an id needs a smaller one, or a string"
             ),
         }
     }

@@ -1,7 +1,7 @@
 //! Who subscribes to whom: ids, their keys, and the edges between them.
 //!
-//! Owns the name space and the adjacency in memory, both directions. Must never touch a socket, read
-//! a clock, or hold a lock for longer than one slice takes to copy.
+//! Owns the name space and the adjacency in memory, both directions. Must never touch a socket,
+//! read a clock, or hold a lock for longer than one slice takes to copy.
 
 #![warn(missing_docs)]
 

@@ -1,17 +1,18 @@
 //! A sorted list of keys: one run while it is short, runs in blocks when it is long.
 //!
-//! Owns order, splitting and merging. Must never move more than one block and the index of blocks to
-//! change one key: a follow of a celebrity does not rewrite a megabyte.
+//! Owns order, splitting and merging. Must never move more than one block and the index of blocks
+//! to change one key: a follow of a celebrity does not rewrite a megabyte.
 
 use crate::exact;
 use crate::key::Key;
 
-/// Keys in one block: 2 KiB, moved in tens of nanoseconds, and a million subscribers are some thousands
-/// of blocks, whose index is searched in a dozen steps.
+/// Keys in one block: 2 KiB, moved in tens of nanoseconds, and a million subscribers are some
+/// thousands of blocks, whose index is searched in a dozen steps.
 pub(crate) const BLOCK_KEYS_MAX: usize = 512;
 
-/// Neighbours that together have no more keys than this become one, and a list that has no more is one
-/// run again. Half of the maximum, so that a key that comes and goes does not split and merge each time.
+/// Neighbours that together have no more keys than this become one, and a list that has no more is
+/// one run again. Half of the maximum, so that a key that comes and goes does not split and merge
+/// each time.
 const MERGE_KEYS_MAX: usize = BLOCK_KEYS_MAX / 2;
 
 /// Keys in ascending order, each once; no room to spare.

@@ -1,7 +1,7 @@
 //! A page: the lists of 64 neighbouring keys, in both directions.
 //!
-//! Owns which of its keys have a list. Keys are mostly dense, so a page shares one hash-table entry among
-//! many keys: a list costs its sixteen bytes and hardly more. Must never keep an empty list.
+//! Owns which of its keys have a list. Keys are mostly dense, so a page shares one hash-table entry
+//! among many keys: a list costs its sixteen bytes and hardly more. Must never keep an empty list.
 
 use super::list::List;
 use crate::exact;

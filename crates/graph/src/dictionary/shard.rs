@@ -9,9 +9,9 @@ use hashbrown::HashTable;
 use crate::error::GraphError;
 use crate::id::Id;
 
-/// Places per shard that rest before the longest-resting one is given to another id. A publish copies
-/// subscribers' keys slice by slice: a key freed under it must not mean a stranger a moment later.
-/// 64 shards of them cost 1.5 MiB and outlast some 65,000 logins under new names.
+/// Places per shard that rest before the longest-resting one is given to another id. A publish
+/// copies subscribers' keys slice by slice: a key freed under it must not mean a stranger a moment
+/// later. 64 shards of them cost 1.5 MiB and outlast some 65,000 logins under new names.
 pub(super) const RESTING_MIN: u32 = 1024;
 
 /// The end of the list of resting places.

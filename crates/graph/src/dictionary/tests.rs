@@ -42,8 +42,8 @@ fn held_names_have_different_keys() {
     }
 }
 
-/// `HashTable::entry` makes room even to remove, and hashes everything anew for it: the last name that
-/// fitted could not be forgotten. Whether a run met it hung on the seed of the hasher.
+/// `HashTable::entry` makes room even to remove, and hashes everything anew for it: the last name
+/// that fitted could not be forgotten. Whether a run met it hung on the seed of the hasher.
 #[test]
 fn the_latest_name_can_be_forgotten_however_full_the_table_is() {
     let dictionary = Dictionary::new();

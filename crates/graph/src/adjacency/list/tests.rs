@@ -76,8 +76,8 @@ fn a_run_becomes_blocks_one_key_past_the_maximum_and_a_run_again_well_below() {
     }
 }
 
-/// Random stretches found it: of two blocks, the small one lost its last key while the large one was too
-/// large to merge, and a long list of one block remained.
+/// Random stretches found it: of two blocks, the small one lost its last key while the large one
+/// was too large to merge, and a long list of one block remained.
 #[test]
 fn a_list_whose_other_block_empties_is_one_run() {
     let mut list = list_of(0..=BLOCK_KEYS_MAX as u32);
@@ -189,7 +189,7 @@ proptest! {
             loop {
                 let before = paged.len();
                 list.slice(paged.last().copied(), limit, &mut paged);
-                prop_assert!(paged.len() - before <= limit);
+                prop_assert!(paged.len() - before <= limit && paged.len() <= model.len());
                 if paged.len() - before < limit {
                     break;
                 }

@@ -34,7 +34,7 @@ proptest! {
         loop {
             let before = met.len();
             graph.subscribers(star_key, met.last().copied(), limit, &mut met);
-            prop_assert!(met.len() - before <= limit);
+            prop_assert!(met.len() - before <= limit && met.len() <= NUMBERS as usize);
             if met.len() - before < limit {
                 break;
             }
