@@ -30,7 +30,6 @@ fn main() {
 fn celebrity(label: &str, order: &[u32]) {
     let graph = Graph::memory();
     let star = Id::from(0);
-    let before = resident_bytes();
     timed(&format!("subscribe {label}"), order.len(), || {
         for &user in order {
             graph
@@ -38,7 +37,6 @@ fn celebrity(label: &str, order: &[u32]) {
                 .expect("integers need no dictionary");
         }
     });
-    report_bytes(before, order.len());
     let key = graph.find(&star).expect("an integer");
     for _ in 0..3 {
         timed("walk in slices of 4096", order.len(), || walk(&graph, key));
