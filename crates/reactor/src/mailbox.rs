@@ -61,6 +61,11 @@ impl<T> Mailbox<T> {
         }
     }
 
+    /// Weight posted and not settled yet.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.load(Ordering::Relaxed)
+    }
+
     /// The worker is through with items of this weight.
     pub fn settle(&self, weight: usize) {
         self.outstanding.fetch_sub(weight, Ordering::Relaxed);

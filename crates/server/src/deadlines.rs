@@ -36,12 +36,12 @@ struct Sweep {
 impl Sweep {
     /// Slots to visit so that a walk over `slots` of them takes `period`.
     fn due(&mut self, now: Tick, slots: u32, period: Duration) -> u32 {
-        let passed = now.since(self.at).as_millis() as u64;
+        // While nobody was connected nothing was due: a first connection gets its heartbeat later.
+        let passed = now.since(self.at).min(10 * SWEEP_INTERVAL).as_millis() as u64;
         self.at = now;
         let period = period.as_millis() as u64;
         let owed = self.remainder + passed * u64::from(slots);
         self.remainder = owed % period;
-        // After a long sleep, one whole walk is all there is to do.
         (owed / period).min(u64::from(slots)) as u32
     }
 }

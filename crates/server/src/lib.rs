@@ -44,6 +44,10 @@ mod drain;
 /// The last stage: the only place where a connection ends.
 mod closing;
 
+/// The worker over a simulated network.
+#[cfg(test)]
+mod sim;
+
 pub use mail::{Handle, Post, Relay, RelayRequest, RelayResponse, SessionReport};
 pub use server::{Listener, Server, StartError};
 pub use settings::Settings;

@@ -1,5 +1,5 @@
 //! Bounds that nobody needs to set, each with its reason. Those that an operator may want to change
-//! are in [`crate::Settings`].
+//! are in [`crate::Settings`]. Some are smaller in tests, so that a handful of connections reaches them.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ pub(crate) const READS_PER_TURN: usize = 4;
 
 /// Targets of small events served in one turn: about 20 ms of sending at 5 µs each, which is how
 /// long a new connection may have to wait.
-pub(crate) const SMALL_TARGETS_PER_TURN: usize = 4096;
+pub(crate) const SMALL_TARGETS_PER_TURN: usize = if cfg!(test) { 4 } else { 4096 };
 
 /// Targets of the foremost large event served in one turn, between which small events are served:
 /// about 5 ms of sending.
-pub(crate) const LARGE_TARGETS_PER_TURN: usize = 1024;
+pub(crate) const LARGE_TARGETS_PER_TURN: usize = if cfg!(test) { 2 } else { 1024 };
 
 /// A delivery with more targets than this is large and waits in a line of its own.
-pub(crate) const SMALL_DELIVERY_TARGETS: usize = 256;
+pub(crate) const SMALL_DELIVERY_TARGETS: usize = if cfg!(test) { 2 } else { 256 };
 
 /// Payload bytes that one turn may encode, so that the buffer they are encoded into stays small. One
 /// event is always let through.

@@ -1,0 +1,6 @@
+//! The real worker over a simulated network, in virtual time, with a model as the judge.
+
+mod net;
+mod world;
+mod laws;
+mod stories;

@@ -1,0 +1,298 @@
+//! Random lives of a dozen clients, judged by a model that is too simple to be wrong: who should get
+//! what is written down at the moment of publishing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::world::{World, id};
+use crate::settings::Settings;
+use crate::stats::Figure;
+
+const NAMES: [&str; 5] = ["1", "2", "rj", "bob", "2147483648"];
+
+/// Numbers from a seed (xorshift64*; Vigna 2016), so that a failure can be repeated.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % sides
+    }
+
+    fn name(&mut self) -> &'static str {
+        NAMES[self.roll(NAMES.len())]
+    }
+}
+
+struct Client {
+    number: usize,
+    ids: BTreeSet<&'static str>,
+    /// Payloads it should get, with their subjects.
+    owed: Vec<(&'static str, String)>,
+    /// It takes everything and has not ended: it must get all.
+    faithful: bool,
+    /// Logged out by the operator: its connection may live on for a moment.
+    kicked: bool,
+    gone: bool,
+}
+
+struct Model {
+    world: World,
+    dice: Dice,
+    clients: Vec<Client>,
+    edges: BTreeSet<(&'static str, &'static str)>,
+    published: u64,
+    targets: u64,
+}
+
+impl Model {
+    fn new(seed: u64) -> Self {
+        let settings = Settings {
+            backlog_bytes: 400,
+            ..Settings::default()
+        };
+        Self {
+            world: World::new(settings),
+            dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            clients: Vec::new(),
+            edges: BTreeSet::new(),
+            published: 0,
+            targets: 0,
+        }
+    }
+
+    fn step(&mut self) {
+        match self.dice.roll(20) {
+            0..=3 => self.connect(),
+            4..=9 => self.publish(),
+            10 => self.subscribe(),
+            11 => self.unsubscribe(),
+            12 => self.leave(),
+            13..=14 => self.make_room(),
+            15 => self.kick(),
+            16 => self.world.pass(Duration::from_millis(300)),
+            _ => self.world.turn(),
+        }
+        self.notice_closed();
+    }
+
+    fn connect(&mut self) {
+        let ids: BTreeSet<_> = (0..1 + self.dice.roll(2))
+            .map(|_| self.dice.name())
+            .collect();
+        let path = ["/events/", "/stream/", "/test/"][self.dice.roll(3)];
+        let version = self.dice.roll(2);
+        let list = ids.iter().copied().collect::<Vec<_>>().join(",");
+        let request = format!("GET {path}{list} HTTP/1.{version}\r\nHost: a\r\n\r\n");
+        let faithful = self.dice.roll(3) > 0;
+        // Room for the head at least, so that its arrival shows the login.
+        let room = if faithful {
+            usize::MAX
+        } else {
+            600 + self.dice.roll(300)
+        };
+        let bite = if self.dice.roll(2) == 0 {
+            usize::MAX
+        } else {
+            100 + self.dice.roll(600)
+        };
+        let number = self
+            .world
+            .net
+            .borrow_mut()
+            .connect(request.as_bytes(), room, bite);
+        self.clients.push(Client {
+            number,
+            ids,
+            owed: Vec::new(),
+            faithful,
+            kicked: false,
+            gone: false,
+        });
+        // The login happens in the turn that accepts.
+        self.world.turn();
+    }
+
+    fn publish(&mut self) {
+        let subject = self.dice.name();
+        self.published += 1;
+        let text = format!("{subject}:{};", self.published);
+        let to_subscribers = self.dice.roll(3) > 0;
+        let (accepted, _) = if to_subscribers {
+            self.world.publish(subject, &text)
+        } else {
+            self.world.send(subject, &text)
+        };
+        let mut readers = BTreeSet::from([subject]);
+        if to_subscribers {
+            readers.extend(
+                self.edges
+                    .iter()
+                    .filter(|edge| edge.1 == subject)
+                    .map(|edge| edge.0),
+            );
+        }
+        assert_eq!(
+            accepted.subscribers,
+            readers.len() as u64,
+            "subscribers of {subject}"
+        );
+        let mut online = BTreeSet::new();
+        for client in self
+            .clients
+            .iter_mut()
+            .filter(|client| !client.gone && !client.kicked)
+        {
+            let concerned: Vec<_> = client.ids.intersection(&readers).copied().collect();
+            if !concerned.is_empty() {
+                self.targets += 1;
+                client.owed.push((subject, text.clone()));
+                online.extend(concerned);
+            }
+        }
+        assert_eq!(
+            accepted.online,
+            online.len() as u64,
+            "readers of {subject} online"
+        );
+    }
+
+    fn subscribe(&mut self) {
+        let (subscriber, subject) = (self.dice.name(), self.dice.name());
+        if subscriber != subject {
+            self.edges.insert((subscriber, subject));
+        }
+        self.world.subscribe(subscriber, subject);
+    }
+
+    fn unsubscribe(&mut self) {
+        let (subscriber, subject) = (self.dice.name(), self.dice.name());
+        self.edges.remove(&(subscriber, subject));
+        self.world.unsubscribe(subscriber, subject);
+    }
+
+    fn leave(&mut self) {
+        if self.clients.is_empty() {
+            return;
+        }
+        let client = self.dice.roll(self.clients.len());
+        let client = &mut self.clients[client];
+        client.faithful = false;
+        if self.dice.roll(2) == 0 {
+            self.world.net.borrow_mut().end(client.number);
+        } else {
+            self.world.net.borrow_mut().break_off(client.number);
+        }
+        // The logout happens in the turn that notices.
+        self.world.turn();
+    }
+
+    /// The operator closes all sessions of an id: each stream ends behind what it was sent.
+    fn kick(&mut self) {
+        if self.dice.roll(4) > 0 {
+            return;
+        }
+        let name = self.dice.name();
+        let sessions = self.world.handle.router().sessions(&id(name));
+        self.world.handle.close(&sessions);
+        for client in self
+            .clients
+            .iter_mut()
+            .filter(|client| client.ids.contains(name))
+        {
+            client.faithful = false;
+            client.kicked = true;
+        }
+        // Deliveries of the same turn come after the closing.
+        self.world.turn();
+    }
+
+    fn make_room(&mut self) {
+        if !self.clients.is_empty() {
+            let client = self.clients[self.dice.roll(self.clients.len())].number;
+            let room = self.dice.roll(300);
+            self.world.net.borrow_mut().make_room(client, room);
+        }
+    }
+
+    fn notice_closed(&mut self) {
+        for client in &mut self.clients {
+            client.gone |= self.world.is_closed(client.number);
+            assert!(
+                !(client.gone && client.faithful),
+                "a client that kept up was closed"
+            );
+        }
+    }
+
+    /// Everything is delivered; what each client got is what it was owed.
+    fn judge(&mut self) {
+        self.world.settle();
+        for client in &self.clients {
+            let got = self.world.payloads(client.number);
+            let order = |payloads: &mut dyn Iterator<Item = (&'static str, String)>| {
+                let mut by_subject = BTreeMap::<&str, Vec<String>>::new();
+                for (subject, payload) in payloads {
+                    by_subject.entry(subject).or_default().push(payload);
+                }
+                by_subject
+            };
+            let name = |payload: &str| {
+                let subject = payload.split_once(':').map(|(subject, _)| subject);
+                NAMES
+                    .into_iter()
+                    .find(|name| Some(*name) == subject)
+                    .expect("a payload as published")
+            };
+            let owed = order(&mut client.owed.iter().cloned());
+            let got = order(&mut got.iter().map(|payload| (name(payload), payload.clone())));
+            for (subject, got) in &got {
+                let owed = owed
+                    .get(subject)
+                    .unwrap_or_else(|| panic!("{subject} is none of its"));
+                assert!(
+                    owed.starts_with(got),
+                    "{subject}: owed {owed:?}, got {got:?}"
+                );
+            }
+            if client.faithful {
+                assert_eq!(got, owed, "a client that keeps up gets all");
+            }
+        }
+        let outcomes = [
+            Figure::Deliveries,
+            Figure::DeliveriesQueued,
+            Figure::DeliveriesShed,
+        ];
+        let counted: u64 = outcomes
+            .iter()
+            .map(|&outcome| self.world.figure(outcome))
+            .sum();
+        assert_eq!(
+            counted, self.targets,
+            "each target is written, queued or shed"
+        );
+    }
+
+    fn end(&mut self) {
+        for client in &self.clients {
+            self.world.net.borrow_mut().end(client.number);
+        }
+        self.world.pass(Duration::from_secs(20));
+        self.world.assert_empty();
+    }
+}
+
+#[test]
+fn everybody_gets_what_they_are_owed_in_order_and_nothing_is_left() {
+    for seed in 0..400 {
+        let mut model = Model::new(seed);
+        for _ in 0..150 {
+            model.step();
+        }
+        model.judge();
+        model.end();
+    }
+}

@@ -1,0 +1,256 @@
+//! A network of one listener, in memory: sockets that take a part, take nothing, break or end, as the
+//! test says. Edges are reported once, like the kernel's.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use reactor::{Accepted, Driver, Received, Sent, Signal, TcpFigures, Tick, Token};
+use rustix::io::Errno;
+
+/// Both ends of one connection, and what is between them.
+#[derive(Debug, Default)]
+pub(super) struct Pipe {
+    /// Bytes on their way to the server.
+    pub(super) inbound: VecDeque<u8>,
+    /// Everything the client has been sent.
+    pub(super) outbound: Vec<u8>,
+    /// Bytes the server's socket takes before it is full.
+    pub(super) room: usize,
+    /// The most the socket takes in one call.
+    pub(super) bite: usize,
+    /// The client has ended its side.
+    pub(super) client_ended: bool,
+    /// The connection is broken.
+    pub(super) broken: bool,
+    /// The server has ended its side.
+    pub(super) server_ended: bool,
+    /// The server has closed the socket.
+    pub(super) closed: bool,
+    token: Option<Token>,
+    readable: bool,
+    writable: bool,
+    /// The socket was full when the server last sent.
+    full: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Network {
+    pub(super) now: Tick,
+    pub(super) pipes: Vec<Pipe>,
+    arriving: VecDeque<usize>,
+    pub(super) descriptors: usize,
+    listening: bool,
+    paused: bool,
+    pub(super) sends: u64,
+}
+
+/// The network as the test and the driver share it.
+pub(super) type Shared = Rc<RefCell<Network>>;
+
+pub(super) fn network(descriptors: usize) -> Shared {
+    Rc::new(RefCell::new(Network {
+        descriptors,
+        listening: true,
+        ..Network::default()
+    }))
+}
+
+impl Network {
+    /// A client connects and sends `bytes`. Its number.
+    pub(super) fn connect(&mut self, bytes: &[u8], room: usize, bite: usize) -> usize {
+        let inbound = bytes.iter().copied().collect();
+        self.pipes.push(Pipe {
+            inbound,
+            room,
+            bite,
+            ..Pipe::default()
+        });
+        self.arriving.push_back(self.pipes.len() - 1);
+        self.pipes.len() - 1
+    }
+
+    pub(super) fn say(&mut self, client: usize, bytes: &[u8]) {
+        self.pipes[client].inbound.extend(bytes);
+        self.pipes[client].readable = true;
+    }
+
+    /// The client has read: its socket takes `count` bytes more.
+    pub(super) fn make_room(&mut self, client: usize, count: usize) {
+        let pipe = &mut self.pipes[client];
+        pipe.room = pipe.room.saturating_add(count);
+        pipe.writable |= std::mem::take(&mut pipe.full);
+    }
+
+    pub(super) fn end(&mut self, client: usize) {
+        self.pipes[client].client_ended = true;
+        self.pipes[client].readable = true;
+    }
+
+    pub(super) fn break_off(&mut self, client: usize) {
+        self.pipes[client].broken = true;
+        self.pipes[client].readable = true;
+    }
+
+    pub(super) const fn is_listening(&self) -> bool {
+        self.listening
+    }
+}
+
+/// A server's end of a connection.
+#[derive(Debug)]
+pub(super) struct Socket {
+    network: Shared,
+    number: usize,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let mut network = self.network.borrow_mut();
+        assert!(
+            !network.pipes[self.number].closed,
+            "a socket is closed once"
+        );
+        network.pipes[self.number].closed = true;
+        network.descriptors += 1;
+    }
+}
+
+/// The driver of the worker under test.
+pub(super) struct SimDriver(pub(super) Shared);
+
+impl Driver for SimDriver {
+    type Socket = Socket;
+
+    fn now(&self) -> Tick {
+        self.0.borrow().now
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        784_111_777 + self.0.borrow().now.0 / 1000
+    }
+
+    fn wait(&mut self, _: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()> {
+        signals.clear();
+        let network = &mut *self.0.borrow_mut();
+        if network.listening && !network.paused && !network.arriving.is_empty() {
+            signals.push(Signal {
+                token: Token::LISTENER,
+                readable: true,
+                writable: false,
+                ended: false,
+            });
+        }
+        for pipe in &mut network.pipes {
+            if let (Some(token), false, true) =
+                (pipe.token, pipe.closed, pipe.readable || pipe.writable)
+            {
+                let ended = pipe.client_ended || pipe.broken;
+                signals.push(Signal {
+                    token,
+                    readable: pipe.readable,
+                    writable: pipe.writable,
+                    ended,
+                });
+                (pipe.readable, pipe.writable) = (false, false);
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) -> Accepted<Socket> {
+        let mut network = self.0.borrow_mut();
+        if network.arriving.is_empty() {
+            return Accepted::Nobody;
+        }
+        if network.descriptors == 0 {
+            return Accepted::Exhausted(Errno::MFILE);
+        }
+        network.descriptors -= 1;
+        let number = network.arriving.pop_front().expect("checked above");
+        let peer = SocketAddr::from(([127, 0, 0, (number % 4) as u8 + 1], 1024));
+        Accepted::Connection(
+            Socket {
+                network: Rc::clone(&self.0),
+                number,
+            },
+            peer,
+        )
+    }
+
+    fn pause_accepting(&mut self, paused: bool) {
+        let mut network = self.0.borrow_mut();
+        assert_ne!(network.paused, paused, "pauses and resumes take turns");
+        network.paused = paused;
+    }
+
+    fn stop_accepting(&mut self) {
+        self.0.borrow_mut().listening = false;
+    }
+
+    fn watch(&mut self, socket: &Socket, token: Token) -> io::Result<()> {
+        let pipe = &mut self.0.borrow_mut().pipes[socket.number];
+        assert!(
+            pipe.token.replace(token).is_none(),
+            "a socket is watched once"
+        );
+        pipe.readable = !pipe.inbound.is_empty() || pipe.client_ended || pipe.broken;
+        pipe.writable = pipe.room > 0;
+        Ok(())
+    }
+
+    fn recv(&mut self, socket: &Socket, block: &mut [u8]) -> Received {
+        let pipe = &mut self.0.borrow_mut().pipes[socket.number];
+        if pipe.broken {
+            return Received::Failed(Errno::CONNRESET);
+        }
+        let count = block.len().min(pipe.inbound.len());
+        for byte in &mut block[..count] {
+            *byte = pipe.inbound.pop_front().expect("counted above");
+        }
+        match count {
+            0 if pipe.client_ended => Received::Ended,
+            0 => Received::Blocked,
+            _ => Received::Bytes(count),
+        }
+    }
+
+    fn send(&mut self, socket: &Socket, slices: &[&[u8]]) -> Sent {
+        let mut network = self.0.borrow_mut();
+        network.sends += 1;
+        let pipe = &mut network.pipes[socket.number];
+        assert!(!pipe.server_ended, "nothing is sent after the end");
+        if pipe.broken {
+            return Sent::Failed(Errno::PIPE);
+        }
+        let offered: usize = slices.iter().map(|slice| slice.len()).sum();
+        assert!(offered > 0, "a system call for nothing");
+        let taken = offered.min(pipe.room).min(pipe.bite);
+        let bytes = slices.iter().flat_map(|slice| slice.iter()).take(taken);
+        pipe.outbound.extend(bytes);
+        pipe.room -= taken;
+        pipe.full = pipe.room == 0 && taken < offered;
+        // A socket that took a part has room for the rest at once: the edge comes in the next batch.
+        pipe.writable |= taken < offered && pipe.room > 0;
+        if taken == 0 {
+            Sent::Blocked
+        } else {
+            Sent::Bytes(taken)
+        }
+    }
+
+    fn end(&mut self, socket: &Socket) {
+        self.0.borrow_mut().pipes[socket.number].server_ended = true;
+    }
+
+    fn peer(&self, _: &Socket) -> Option<SocketAddr> {
+        None
+    }
+
+    fn figures(&mut self, _: &Socket) -> Option<TcpFigures> {
+        None
+    }
+}
