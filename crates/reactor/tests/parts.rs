@@ -1,0 +1,228 @@
+//! The parts of the loop, each against a simple model or the real kernel.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use reactor::{
+    Accepted, Driver, ListenerOptions, Mailbox, Received, Reservation, Sent, Signal, Slab, System,
+    Tick, Token, Wheel,
+};
+
+proptest! {
+    #[test]
+    fn a_slab_finds_a_record_by_its_name_until_it_is_removed(
+        steps in prop::collection::vec((any::<bool>(), any::<usize>()), 1..2000)
+    ) {
+        let mut slab = Slab::default();
+        let mut model = BTreeMap::new();
+        let mut stale = Vec::new();
+        for (number, (insert, pick)) in steps.into_iter().enumerate() {
+            if insert || model.is_empty() {
+                let name = slab.insert(number);
+                prop_assert!(model.insert(name, number).is_none(), "a name is given once");
+            } else {
+                let name = *model.keys().nth(pick % model.len()).expect("not empty");
+                prop_assert_eq!(slab.remove(name.0), model.remove(&name));
+                stale.push(name);
+            }
+            prop_assert_eq!(slab.len(), model.len());
+        }
+        for (name, number) in &model {
+            prop_assert_eq!(slab.get(name.0, name.1), Some(&mut number.clone()));
+        }
+        for name in stale {
+            prop_assert_eq!(slab.get(name.0, name.1), None);
+        }
+    }
+
+    #[test]
+    fn a_deadline_fires_once_never_early_and_at_most_a_bucket_late(
+        deadlines in prop::collection::vec(0_u64..60_000, 1..200),
+        steps in prop::collection::vec(1_u64..3_000, 1..100),
+    ) {
+        let mut wheel = Wheel::default();
+        for (number, deadline) in deadlines.iter().enumerate() {
+            wheel.add(Tick(*deadline), number);
+        }
+        let (mut now, mut fired) = (0, HashMap::new());
+        for step in steps.into_iter().chain([70_000, 1_000]) {
+            now += step;
+            let mut due = Vec::new();
+            wheel.expire(Tick(now), &mut due);
+            for number in due {
+                prop_assert!(deadlines[number] <= now, "not early");
+                prop_assert!(fired.insert(number, now).is_none(), "once");
+            }
+            for (number, deadline) in deadlines.iter().enumerate() {
+                prop_assert!(fired.contains_key(&number) || deadline + 128 > now, "not late");
+            }
+        }
+        prop_assert_eq!(fired.len(), deadlines.len());
+        prop_assert_eq!(wheel.sleep(Tick(now)), None);
+    }
+
+    #[test]
+    fn a_wheel_never_asks_to_sleep_beyond_a_deadline(
+        deadlines in prop::collection::vec(0_u64..100_000, 1..20), now in 0_u64..50_000,
+    ) {
+        let mut wheel = Wheel::default();
+        wheel.expire(Tick(now), &mut Vec::new());
+        for deadline in &deadlines {
+            wheel.add(Tick(now + deadline), ());
+        }
+        let sleep = wheel.sleep(Tick(now)).expect("something is pending");
+        let first = deadlines.iter().min().expect("not empty");
+        prop_assert!(sleep <= Duration::from_millis(first + 128));
+    }
+}
+
+#[test]
+fn a_mailbox_keeps_order_and_refuses_what_passes_its_bound() {
+    let mailbox = Mailbox::new(10).expect("an eventfd");
+    assert_eq!(mailbox.post("a", 6), Ok(()));
+    assert_eq!(mailbox.post("b", 6), Err("b"));
+    assert_eq!(mailbox.post("c", 4), Ok(()));
+    mailbox.insert("weightless");
+    assert_eq!(mailbox.take(), ["a", "c", "weightless"]);
+    assert_eq!(mailbox.post("d", 1), Err("d"), "taken is not settled");
+    mailbox.settle(10);
+    assert_eq!(
+        mailbox.post("heavier than the bound", 99),
+        Ok(()),
+        "when nothing is outstanding"
+    );
+}
+
+#[test]
+fn no_item_is_left_behind_by_a_worker_that_went_to_sleep() {
+    const ITEMS: u32 = 20_000;
+    let mailbox = Arc::new(Mailbox::new(usize::MAX).expect("an eventfd"));
+    let sender = Arc::clone(&mailbox);
+    let thread = std::thread::spawn(move || (0..ITEMS).for_each(|item| sender.insert(item)));
+    let mut driver = driver(&mailbox).0;
+    let (mut received, mut signals) = (0, Vec::new());
+    while received < ITEMS {
+        let timeout = mailbox.may_sleep().then(|| Duration::from_secs(20));
+        let timeout = Some(timeout.unwrap_or_default());
+        driver.wait(timeout, &mut signals).expect("a poller");
+        mailbox.wake_up();
+        let items = mailbox.take();
+        assert!(!(items.is_empty() && signals.is_empty() && timeout != Some(Duration::ZERO)));
+        for item in items {
+            assert_eq!(item, received);
+            received += 1;
+        }
+    }
+    thread.join().expect("the sender ends");
+}
+
+const OPTIONS: ListenerOptions = ListenerOptions {
+    backlog: 16,
+    user_timeout: Duration::from_secs(30),
+    keepalive: Duration::from_secs(30),
+};
+
+fn driver(mailbox: &Mailbox<u32>) -> (System, SocketAddr) {
+    let reservation = Reservation::claim("127.0.0.1:0".parse().expect("valid")).expect("a port");
+    let listener = reactor::listen(reservation.address(), &OPTIONS).expect("a listener");
+    (
+        System::new(listener, mailbox).expect("a poller"),
+        reservation.address(),
+    )
+}
+
+fn until(driver: &mut System, wanted: impl Fn(&Signal) -> bool) -> Signal {
+    let mut signals = Vec::new();
+    for _ in 0..100 {
+        driver
+            .wait(Some(Duration::from_secs(1)), &mut signals)
+            .expect("a poller");
+        if let Some(signal) = signals.iter().find(|signal| wanted(signal)) {
+            return *signal;
+        }
+    }
+    panic!("no such signal");
+}
+
+#[test]
+fn the_kernel_is_reported_as_it_is() {
+    let mailbox = Mailbox::new(1).expect("an eventfd");
+    let (mut driver, address) = driver(&mailbox);
+    assert!(matches!(driver.accept(), Accepted::Nobody));
+    let mut client = TcpStream::connect(address).expect("a connection");
+    until(&mut driver, |signal| signal.token == Token::LISTENER);
+    let Accepted::Connection(socket, peer) = driver.accept() else {
+        panic!("somebody waits")
+    };
+    assert_eq!(peer, client.local_addr().expect("connected"));
+    assert_eq!(driver.peer(&socket), Some(peer));
+
+    driver.watch(&socket, Token(7)).expect("room for a watch");
+    let mut block = [0; 16];
+    assert_eq!(driver.recv(&socket, &mut block), Received::Blocked);
+    client.write_all(b"hello").expect("a connection");
+    until(&mut driver, |signal| {
+        signal.token == Token(7) && signal.readable
+    });
+    assert_eq!(driver.recv(&socket, &mut block), Received::Bytes(5));
+
+    assert_eq!(
+        driver.send(&socket, &[b"one ", b"two ", b"three"]),
+        Sent::Bytes(13)
+    );
+    let mut answer = [0; 13];
+    client.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"one two three");
+    let figures = driver
+        .figures(&socket)
+        .expect("the kernel knows its socket");
+    assert_eq!((figures.acknowledged, figures.unacknowledged), (13, 0));
+
+    let bulk = vec![0; 1 << 20];
+    while let Sent::Bytes(_) = driver.send(&socket, &[&bulk]) {}
+    assert_eq!(driver.send(&socket, &[&bulk]), Sent::Blocked);
+    assert!(driver.figures(&socket).expect("as before").unacknowledged > 0);
+
+    drop(client);
+    let signal = until(&mut driver, |signal| {
+        signal.token == Token(7) && signal.ended
+    });
+    assert!(signal.readable, "an end is something to read");
+    assert!(matches!(
+        driver.recv(&socket, &mut block),
+        Received::Ended | Received::Failed(_)
+    ));
+}
+
+#[test]
+fn a_port_that_somebody_listens_at_is_not_shared() {
+    let first = Reservation::claim("127.0.0.1:0".parse().expect("valid")).expect("a port");
+    let _one = reactor::listen(first.address(), &OPTIONS).expect("a listener");
+    let _two = reactor::listen(first.address(), &OPTIONS).expect("another worker's listener");
+    let error = Reservation::claim(first.address()).expect_err("the port is taken");
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn a_private_table_hides_its_descriptors_from_the_process() {
+    let count = || {
+        std::fs::read_dir("/proc/thread-self/fd")
+            .expect("procfs")
+            .count()
+    };
+    let outside = count();
+    let thread = reactor::spawn("private".into(), true, move |table| {
+        table.expect("may leave the table");
+        let _files: Vec<_> = (0..50)
+            .map(|_| std::fs::File::open("/dev/null").expect("a file"))
+            .collect();
+        count()
+    });
+    let inside = thread.expect("a thread").join().expect("it ends");
+    assert!(inside >= outside + 50);
+    assert!(count() < outside + 50);
+}

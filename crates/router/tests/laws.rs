@@ -1,0 +1,290 @@
+//! The router against a model that keeps everything in plain sets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+use graph::{Graph, Id, Key};
+use proptest::prelude::*;
+use router::{
+    Counts, Delivery, Event, Mailboxes, Payload, Router, SessionRef, Tally, Target, WorkerId,
+};
+
+const WORKERS: u16 = 3;
+
+/// Mailboxes that keep what they are given, up to a bound.
+struct Kept {
+    boxes: Vec<Mutex<Vec<Delivery>>>,
+    bound: usize,
+}
+
+impl Kept {
+    fn new(bound: usize) -> Self {
+        Self {
+            boxes: (0..WORKERS).map(|_| Mutex::default()).collect(),
+            bound,
+        }
+    }
+
+    fn take(&self) -> Vec<(WorkerId, Delivery)> {
+        let take = |(worker, mailbox): (usize, &Mutex<Vec<_>>)| {
+            let deliveries = std::mem::take(&mut *mailbox.lock().expect("no test panics in here"));
+            deliveries
+                .into_iter()
+                .map(move |delivery| (WorkerId(worker as u16), delivery))
+        };
+        self.boxes.iter().enumerate().flat_map(take).collect()
+    }
+}
+
+impl Mailboxes for Kept {
+    fn post(&self, worker: WorkerId, delivery: Delivery) -> Result<(), Delivery> {
+        let mut mailbox = self.boxes[usize::from(worker.0)]
+            .lock()
+            .expect("no test panics in here");
+        if mailbox.len() >= self.bound {
+            return Err(delivery);
+        }
+        mailbox.push(delivery);
+        Ok(())
+    }
+}
+
+fn router(bound: usize) -> Router<Kept> {
+    Router::new("e", Arc::new(Graph::memory()), Kept::new(bound))
+}
+
+/// Ids near each other, far apart, beyond 2^31 and textual.
+const NAMES: [&str; 8] = [
+    "0",
+    "1",
+    "63",
+    "64",
+    "2147483647",
+    "2147483648",
+    "rj",
+    "bob",
+];
+
+fn id(name: usize) -> Id {
+    Id::parse(NAMES[name]).expect("a valid id")
+}
+
+fn event(subject: usize, text: String) -> Event {
+    Event {
+        subject: id(subject),
+        kind: None,
+        payload: Payload::Text(text.into()),
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Login { name: usize, session: u32 },
+    Logout { nth: usize },
+    Subscribe { subscriber: usize, subject: usize },
+    Unsubscribe { subscriber: usize, subject: usize },
+    Publish { subject: usize },
+    Send { subject: usize },
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let name = 0..NAMES.len();
+    prop_oneof![
+        4 => (name.clone(), 0..12_u32)
+            .prop_map(|(name, session)| Operation::Login { name, session }),
+        2 => any::<usize>().prop_map(|nth| Operation::Logout { nth }),
+        3 => (name.clone(), name.clone())
+            .prop_map(|(subscriber, subject)| Operation::Subscribe { subscriber, subject }),
+        1 => (name.clone(), name.clone())
+            .prop_map(|(subscriber, subject)| Operation::Unsubscribe { subscriber, subject }),
+        4 => name.clone().prop_map(|subject| Operation::Publish { subject }),
+        2 => name.prop_map(|subject| Operation::Send { subject }),
+    ]
+}
+
+fn session(number: u32) -> SessionRef {
+    SessionRef::new(
+        WorkerId((number % u32::from(WORKERS)) as u16),
+        number * 7,
+        number,
+    )
+}
+
+#[derive(Default)]
+struct Model {
+    logins: BTreeMap<(usize, u32), Key>,
+    edges: BTreeSet<(usize, usize)>,
+}
+
+impl Model {
+    fn readers(&self, subject: usize, subscribers_too: bool) -> BTreeSet<usize> {
+        let subscribers = self
+            .edges
+            .iter()
+            .filter(|edge| subscribers_too && edge.1 == subject);
+        subscribers.map(|edge| edge.0).chain([subject]).collect()
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_publish_reaches_exactly_the_sessions_of_those_who_subscribe(
+        operations in prop::collection::vec(operation(), 1..120)
+    ) {
+        let router = router(usize::MAX);
+        let mut model = Model::default();
+        let mut last = 0;
+        for (at, operation) in operations.into_iter().enumerate() {
+            let (subject, subscribers_too) = match operation {
+                Operation::Login { name, session: number } => {
+                    if !model.logins.contains_key(&(name, number)) {
+                        let key = router.login(&id(name), session(number)).expect("room");
+                        model.logins.insert((name, number), key);
+                    }
+                    continue;
+                }
+                Operation::Logout { nth } => {
+                    let count = model.logins.len().max(1);
+                    if let Some(&(name, number)) = model.logins.keys().nth(nth % count) {
+                        let key = model.logins.remove(&(name, number)).expect("just found");
+                        router.logout(key, session(number));
+                    }
+                    continue;
+                }
+                Operation::Subscribe { subscriber, subject } => {
+                    router.graph().subscribe(&id(subscriber), &id(subject)).expect("room");
+                    if subscriber != subject {
+                        model.edges.insert((subscriber, subject));
+                    }
+                    continue;
+                }
+                Operation::Unsubscribe { subscriber, subject } => {
+                    router.graph().unsubscribe(&id(subscriber), &id(subject)).expect("a graph");
+                    model.edges.remove(&(subscriber, subject));
+                    continue;
+                }
+                Operation::Publish { subject } => (subject, true),
+                Operation::Send { subject } => (subject, false),
+            };
+            let tally = Tally::new();
+            let event = event(subject, at.to_string());
+            let accepted = if subscribers_too {
+                router.publish(event, &tally)
+            } else {
+                router.send(event, &tally)
+            };
+            let readers = model.readers(subject, subscribers_too);
+            let reached = || model.logins.keys().filter(|login| readers.contains(&login.0));
+            let online: BTreeSet<_> = reached().map(|login| login.0).collect();
+            let sessions: BTreeSet<_> = reached().map(|login| session(login.1)).collect();
+            prop_assert!(accepted.sequence > last, "sequence numbers ascend");
+            last = accepted.sequence;
+            prop_assert_eq!(accepted.subscribers, readers.len() as u64);
+            prop_assert_eq!(accepted.online, online.len() as u64);
+
+            let deliveries = router.mailboxes().take();
+            prop_assert_eq!(tally.pending(), deliveries.len() as u64);
+            let mut got = BTreeSet::new();
+            for (worker, delivery) in &deliveries {
+                let targets = delivery.targets.as_slice();
+                prop_assert!(targets.is_sorted_by(|a, b| a < b), "ascending, each once");
+                prop_assert_eq!(delivery.sequence, accepted.sequence);
+                got.extend(targets.iter().map(|&Target { slot, generation }| {
+                    SessionRef::new(*worker, slot, generation)
+                }));
+                delivery.tally.settle();
+            }
+            prop_assert_eq!(tally.pending(), 0);
+            prop_assert_eq!(got, sessions);
+        }
+        let online: BTreeSet<_> = model.logins.keys().map(|login| login.0).collect();
+        prop_assert_eq!(router.online(), online.len());
+        for (&(_, number), &key) in &model.logins {
+            router.logout(key, session(number));
+        }
+        prop_assert_eq!(router.online(), 0);
+    }
+}
+
+#[test]
+fn what_a_full_mailbox_refuses_is_shed_and_said() {
+    let router = router(1);
+    for number in 0..6 {
+        router.login(&id(6), session(number)).expect("room");
+    }
+    let (first, second) = (Tally::new(), Tally::new());
+    router.publish(event(6, "a".into()), &first);
+    router.publish(event(6, "b".into()), &second);
+    assert_eq!(first.pending(), 3);
+    assert_eq!(second.pending(), 0);
+    assert_eq!(
+        second.counts(),
+        Counts {
+            shed: 6,
+            ..Counts::default()
+        }
+    );
+}
+
+#[test]
+fn events_about_a_subject_stand_in_one_order_in_all_mailboxes() {
+    const PUBLISHERS: usize = 4;
+    const EVENTS: usize = 2_000;
+    let router = router(usize::MAX);
+    for number in 0..30 {
+        router.login(&id(6), session(number)).expect("room");
+        router.login(&id(0), session(number)).expect("room");
+    }
+    let start = Barrier::new(PUBLISHERS);
+    thread::scope(|scope| {
+        for publisher in 0..PUBLISHERS {
+            let (router, start) = (&router, &start);
+            scope.spawn(move || {
+                start.wait();
+                for number in 0..EVENTS {
+                    let subject = if number % 2 == 0 { 6 } else { 0 };
+                    router.publish(
+                        event(subject, format!("{publisher}/{number}")),
+                        &Tally::new(),
+                    );
+                }
+            });
+        }
+    });
+    let mut orders = BTreeMap::<(Id, u16), Vec<u64>>::new();
+    for (worker, delivery) in router.mailboxes().take() {
+        let order = orders
+            .entry((delivery.event.subject.clone(), worker.0))
+            .or_default();
+        order.push(delivery.sequence);
+    }
+    for ((subject, _), order) in &orders {
+        assert_eq!(order.len(), PUBLISHERS * EVENTS / 2);
+        assert!(order.is_sorted_by(|a, b| a < b), "{subject}: by number");
+        assert_eq!(
+            *order,
+            orders[&(subject.clone(), 0)],
+            "{subject}: alike for all workers"
+        );
+    }
+}
+
+#[test]
+fn an_id_nobody_uses_is_forgotten() {
+    let router = router(usize::MAX);
+    let before = router.graph().counts().dictionary_entries;
+    for number in 0..1000 {
+        let name = Id::parse(&format!("guest-{number}")).expect("a valid id");
+        let key = router.login(&name, session(1)).expect("room");
+        router.logout(key, session(1));
+        let unknown = Event {
+            subject: name,
+            kind: None,
+            payload: Payload::Text("x".into()),
+        };
+        assert_eq!(router.publish(unknown, &Tally::new()).online, 0);
+    }
+    assert_eq!(router.graph().counts().dictionary_entries, before);
+    assert_eq!(router.online(), 0);
+}
