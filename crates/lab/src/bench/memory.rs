@@ -1,0 +1,141 @@
+//! Memory of a session, and the rate at which sessions open, against a bare server.
+
+use std::thread;
+use std::time::Duration;
+
+use super::{Bare, Clients, Setting, Side, batch};
+use crate::child::{self, Server};
+use crate::failure::Outcome;
+use crate::measure::Memory;
+use crate::report::{Needed, Report};
+
+/// Pause before memory is read, so that what was under way is over.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// Time for one event to reach each client.
+const TRAFFIC_SECONDS: u64 = 300;
+
+/// Events about each client when traffic is made.
+const TRAFFIC_ROUNDS: u32 = 2;
+
+/// How the memory measurement is cut short.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// Leave the bare server out: no ratio of rates.
+    pub without_bare: bool,
+    /// Leave the server out: only the bare rate.
+    pub only_bare: bool,
+}
+
+/// Measures.
+pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
+    let _lent = child::lend_settings(setting.connections.into());
+    let mut report = Report::new(format!(
+        "Memory and connect rate, {} sessions",
+        setting.connections
+    ));
+    let mut rate = None;
+    if !extent.only_bare {
+        rate = Some(of_server(setting, &mut report)?);
+    }
+    if !extent.without_bare {
+        let bare_rate = of_bare(setting, &mut report)?;
+        if let Some(rate) = rate {
+            report.bounded(
+                "connect rate, of the bare one",
+                rate / bare_rate,
+                "x",
+                Needed::AtLeast(0.8),
+            );
+        }
+    }
+    Ok(report)
+}
+
+fn of_server(setting: &Setting, report: &mut Report) -> Outcome<f64> {
+    let server = Server::start(&setting.server, setting.workers, &setting.server_arguments)?;
+    thread::sleep(SETTLE);
+    let started = Memory::of(server.pid())?;
+    let mut clients = Clients::start(setting, Side::Server, server.public, 0, setting.connections)?;
+    let seen = clients.opened()?;
+    let rate = f64::from(setting.connections) / seen.seconds;
+    thread::sleep(SETTLE);
+    let idle = Memory::of(server.pid())?;
+    let mut control = server.control()?;
+    for round in 1..=TRAFFIC_ROUNDS {
+        control.publish_batch(&mut batch(
+            0..setting.connections,
+            "hello, this is an event",
+        ))?;
+        let events = u64::from(setting.connections) * u64::from(round);
+        clients.events(events, TRAFFIC_SECONDS)?;
+    }
+    thread::sleep(SETTLE);
+    let after = Memory::of(server.pid())?;
+    let client_memory = Memory::of(clients.pid())?;
+    clients.quit();
+    thread::sleep(SETTLE);
+    let left = Memory::of(server.pid())?;
+
+    let sessions = f64::from(setting.connections);
+    let each = |now: u64| now.saturating_sub(started.resident) as f64 / sessions;
+    report.figure("resident at start", started.resident as f64 / 1e6, "MB");
+    report.figure(
+        "resident with idle sessions",
+        idle.resident as f64 / 1e6,
+        "MB",
+    );
+    report.figure(
+        "private with idle sessions",
+        idle.private as f64 / 1e6,
+        "MB",
+    );
+    report.figure(
+        "proportional with idle sessions",
+        idle.proportional as f64 / 1e6,
+        "MB",
+    );
+    report.bounded(
+        "an idle session",
+        each(idle.resident),
+        "bytes",
+        Needed::AtMost(100.0),
+    );
+    report.bounded(
+        "a session after traffic",
+        each(after.resident),
+        "bytes",
+        Needed::AtMost(each(idle.resident).max(100.0)),
+    );
+    report.figure(
+        "resident when all have left",
+        left.resident as f64 / 1e6,
+        "MB",
+    );
+    report.figure(
+        "a client of the harness",
+        client_memory.resident as f64 / sessions,
+        "bytes",
+    );
+    report.figure("connect rate", rate, "sessions/s");
+    Ok(rate)
+}
+
+fn of_bare(setting: &Setting, report: &mut Report) -> Outcome<f64> {
+    let bare = Bare::start(setting.workers)?;
+    let started = Memory::of(bare.pid())?;
+    let mut clients = Clients::start(setting, Side::Server, bare.address, 0, setting.connections)?;
+    let seen = clients.opened()?;
+    let rate = f64::from(setting.connections) / seen.seconds;
+    let idle = Memory::of(bare.pid())?;
+    clients.quit();
+    bare.quit();
+    let grown = idle.resident.saturating_sub(started.resident) as f64;
+    report.figure(
+        "bare: an idle session",
+        grown / f64::from(setting.connections),
+        "bytes",
+    );
+    report.figure("bare: connect rate", rate, "sessions/s");
+    Ok(rate)
+}

@@ -1,0 +1,302 @@
+//! `encke-bench`: the figures of a push server, measured against the barest one.
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use lab::bench::{self, Setting, fairness, fanout, memory, publish};
+use lab::decode::Transport;
+use lab::failure::{Doing, Outcome};
+use lab::report::Report;
+use lab::{bare, child, flood};
+
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    about,
+    after_help = "Example: encke-bench memory --server target/release/encke"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Accept, read, send a fixed head, hold; obey `fanout ROUNDS SIZE RATE` lines on standard input
+    BareHold(BareHold),
+    /// Open streaming clients and answer lines on standard input with what they saw
+    Clients(ClientsArgs),
+    /// Memory of a session, and the connect rate against the bare server
+    Memory(MemoryArgs),
+    /// Processor time of a delivered event, against a bare loop of send
+    Fanout(FanoutArgs),
+    /// Latency of an event to one user beside a busy subject
+    Fairness(FairnessArgs),
+    /// Batch publish and a popular subject, with nobody online
+    Publish(PublishArgs),
+}
+
+#[derive(Debug, Args)]
+struct BareHold {
+    /// Address to listen on
+    #[arg(long, default_value_t = bare::default_address())]
+    listen: SocketAddr,
+    /// Worker threads
+    #[arg(long, default_value_t = 2)]
+    workers: u32,
+    /// A descriptor table for each worker
+    #[arg(long)]
+    private_fds: bool,
+}
+
+#[derive(Debug, Args)]
+struct ClientsArgs {
+    /// Where to connect; {n} becomes the client's number
+    url: String,
+    /// How many
+    #[arg(long, default_value_t = 1000)]
+    connections: u32,
+    /// The first client's number
+    #[arg(long, default_value_t = 0)]
+    first: u32,
+    /// Threads
+    #[arg(long, default_value_t = 1)]
+    threads: u32,
+    /// A descriptor table for each thread
+    #[arg(long)]
+    private_fds: bool,
+    /// Unanswered clients at once, over all threads
+    #[arg(long, default_value_t = 1024)]
+    window: u32,
+    /// sse, ndjson, test or raw
+    #[arg(long, default_value = "sse")]
+    transport: Transport,
+    /// First source address; each thread takes 256 addresses from there on
+    #[arg(long, default_value = "127.1.0.0")]
+    source: Ipv4Addr,
+    /// The first clients, this many, never read after the head
+    #[arg(long, default_value_t = 0)]
+    asleep: u32,
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// The server's program
+    #[arg(long)]
+    server: PathBuf,
+    /// Workers of the server and of the bare one; by default as many as the clients' descriptors
+    /// need
+    #[arg(long)]
+    workers: Option<u32>,
+    /// Client threads; by default as many as their descriptors need
+    #[arg(long)]
+    threads: Option<u32>,
+    /// Unanswered clients at once
+    #[arg(long, default_value_t = 1024)]
+    window: u32,
+    /// JSON pointer into /v1/stats under which system calls are counted
+    #[arg(long, default_value = "/system_calls")]
+    calls: String,
+    /// An argument passed on to `serve`; repeatable
+    #[arg(long = "serve-arg", allow_hyphen_values = true)]
+    serve_args: Vec<String>,
+    /// Write the figures as JSON here
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Append the figures as Markdown here
+    #[arg(long)]
+    markdown: Option<PathBuf>,
+    /// Exit with 1 when a figure misses its bound
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Debug, Args)]
+struct MemoryArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Sessions
+    #[arg(long, default_value_t = 1_000_000)]
+    connections: u32,
+    /// Leave the bare server out
+    #[arg(long)]
+    without_bare: bool,
+    /// Measure the bare server only
+    #[arg(long, conflicts_with = "without_bare")]
+    only_bare: bool,
+}
+
+#[derive(Debug, Args)]
+struct FanoutArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Sessions
+    #[arg(long, default_value_t = 18_000)]
+    connections: u32,
+    /// Rounds that are counted
+    #[arg(long, default_value_t = 7)]
+    rounds: u32,
+    /// Events to everyone in a round
+    #[arg(long, default_value_t = 10)]
+    events: u32,
+}
+
+#[derive(Debug, Args)]
+struct FairnessArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Sessions
+    #[arg(long, default_value_t = 18_000)]
+    connections: u32,
+    /// Seconds
+    #[arg(long, default_value_t = 20)]
+    seconds: u32,
+    /// Events a second to each user watched
+    #[arg(long, default_value_t = 100)]
+    rate: u32,
+}
+
+#[derive(Debug, Args)]
+struct PublishArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Events of a batch
+    #[arg(long, default_value_t = 1_000_000)]
+    events: u32,
+    /// Batches
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Subscribers of the popular subject
+    #[arg(long, default_value_t = 1_000_000)]
+    subscribers: u32,
+    /// Publishes about it
+    #[arg(long, default_value_t = 100)]
+    publishes: u32,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a command; whether all that was asked strictly is met.
+fn run(command: Command) -> Outcome<bool> {
+    match command {
+        Command::BareHold(args) => {
+            let BareHold {
+                listen,
+                workers,
+                private_fds,
+            } = args;
+            let options = bare::Options {
+                listen,
+                workers,
+                private_fds,
+            };
+            bare::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
+        }
+        Command::Clients(args) => {
+            let options = args.options();
+            flood::driven::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
+        }
+        Command::Memory(args) => {
+            child::clean_up_on_interrupt()?;
+            let setting = args.common.setting(args.connections);
+            let extent = memory::Extent {
+                without_bare: args.without_bare,
+                only_bare: args.only_bare,
+            };
+            args.common.tell(&memory::run(&setting, extent)?)
+        }
+        Command::Fanout(args) => {
+            child::clean_up_on_interrupt()?;
+            let setting = args.common.setting(args.connections);
+            let extent = fanout::Extent {
+                rounds: args.rounds.max(1),
+                events: args.events.max(1),
+            };
+            args.common.tell(&fanout::run(&setting, extent)?)
+        }
+        Command::Fairness(args) => {
+            child::clean_up_on_interrupt()?;
+            let setting = args.common.setting(args.connections);
+            let duration = Duration::from_secs(args.seconds.max(1).into());
+            let extent = fairness::Extent {
+                duration,
+                rate: args.rate.max(1),
+            };
+            args.common.tell(&fairness::run(&setting, extent)?)
+        }
+        Command::Publish(args) => {
+            child::clean_up_on_interrupt()?;
+            let setting = args.common.setting(1);
+            let extent = publish::Extent {
+                events: args.events,
+                rounds: args.rounds.max(1),
+                subscribers: args.subscribers,
+                publishes: args.publishes.max(1),
+            };
+            args.common.tell(&publish::run(&setting, extent)?)
+        }
+    }
+}
+
+impl ClientsArgs {
+    fn options(self) -> flood::Options {
+        flood::Options {
+            url: self.url,
+            connections: self.connections,
+            first: self.first,
+            threads: self.threads,
+            private_fds: self.private_fds,
+            window: self.window,
+            transport: self.transport,
+            source: self.source,
+            asleep: self.asleep,
+        }
+    }
+}
+
+impl Common {
+    fn setting(&self, connections: u32) -> Setting {
+        let tables = bench::tables_for(connections);
+        Setting {
+            server: self.server.clone(),
+            connections,
+            workers: self.workers.unwrap_or(tables),
+            threads: self.threads.unwrap_or(tables),
+            window: self.window,
+            calls_pointer: self.calls.clone(),
+            server_arguments: self.serve_args.clone(),
+        }
+    }
+
+    /// Prints the report and writes it where it is wanted.
+    fn tell(&self, report: &Report) -> Outcome<bool> {
+        print!("{}", report.table());
+        if let Some(path) = &self.json {
+            let text = serde_json::to_string_pretty(report).doing("writing JSON")?;
+            fs::write(path, text + "\n").doing(format_args!("writing {}", path.display()))?;
+        }
+        if let Some(path) = &self.markdown {
+            fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path)
+                .and_then(|mut file| writeln!(file, "{}", report.markdown()))
+                .doing(format_args!("writing {}", path.display()))?;
+        }
+        Ok(!self.strict || report.missed().next().is_none())
+    }
+}

@@ -1,0 +1,72 @@
+//! Lines, however the network cut them.
+
+/// Longest line that is kept: an event of 64 KiB, escaped at its worst, and its envelope.
+pub const LINE_MAX: usize = 1024 * 1024;
+
+/// The line under way: one for each connection.
+#[derive(Debug, Default)]
+pub struct Reader {
+    line: Vec<u8>,
+    overlong: bool,
+}
+
+impl Reader {
+    /// A reader at the start of a stream.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads `bytes`; passes on each line that they completed, without its end. A line beyond
+    /// [`LINE_MAX`] is passed on as `None`.
+    pub fn read(&mut self, mut bytes: &[u8], mut tell: impl FnMut(Option<&[u8]>)) {
+        while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
+            self.push(&bytes[..end]);
+            bytes = &bytes[end + 1..];
+            if std::mem::take(&mut self.overlong) {
+                tell(None);
+            } else {
+                tell(Some(self.line.strip_suffix(b"\r").unwrap_or(&self.line)));
+            }
+            self.line.clear();
+        }
+        self.push(bytes);
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        if self.overlong || self.line.len() + bytes.len() > LINE_MAX {
+            self.overlong = true;
+            self.line.clear();
+        } else {
+            self.line.extend_from_slice(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pieces: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
+        let (mut reader, mut lines) = (Reader::new(), Vec::new());
+        for piece in pieces {
+            reader.read(piece, |line| lines.push(line.map(<[u8]>::to_vec)));
+        }
+        lines
+    }
+
+    #[test]
+    fn lines_read_alike_at_every_split() {
+        let stream = b"one\r\n\ntwo\nunfinished";
+        let expected = [&b"one"[..], b"", b"two"].map(|line| Some(line.to_vec()));
+        for at in 0..stream.len() {
+            let (left, right) = stream.split_at(at);
+            assert_eq!(read(&[left, right]), expected, "split at byte {at}");
+        }
+    }
+
+    #[test]
+    fn an_overlong_line_is_reported_and_the_next_is_read() {
+        let long = vec![b'x'; LINE_MAX + 1];
+        assert_eq!(read(&[&long, b"\nnext\n"]), [None, Some(b"next".to_vec())]);
+    }
+}

@@ -1,0 +1,147 @@
+//! Server-Sent Events as the HTML standard interprets a stream.
+
+/// An event as it was dispatched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// The last event id at that point of the stream.
+    pub id: String,
+    /// The event's type; `message` when the stream names none.
+    pub kind: String,
+    /// Its data lines, joined.
+    pub data: String,
+}
+
+/// What a stream brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signal {
+    /// An event.
+    Event(Event),
+    /// The reconnection time in milliseconds.
+    Retry(u64),
+    /// A comment, as heartbeats are.
+    Comment,
+}
+
+/// The state of a stream: one for each connection.
+#[derive(Debug, Default)]
+pub struct Reader {
+    line: Vec<u8>,
+    after_cr: bool,
+    started: bool,
+    data: String,
+    kind: String,
+    id: String,
+}
+
+impl Reader {
+    /// A reader at the start of a stream.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads `bytes`; appends what they completed.
+    pub fn read(&mut self, bytes: &[u8], out: &mut Vec<Signal>) {
+        for &byte in bytes {
+            let second = byte == b'\n' && std::mem::take(&mut self.after_cr);
+            if second {
+                continue;
+            }
+            self.after_cr = byte == b'\r';
+            if byte == b'\n' || byte == b'\r' {
+                let line = std::mem::take(&mut self.line);
+                self.complete(&line, out);
+                self.line = line;
+                self.line.clear();
+            } else {
+                self.line.push(byte);
+            }
+        }
+    }
+
+    fn complete(&mut self, line: &[u8], out: &mut Vec<Signal>) {
+        let mut line = line;
+        if !std::mem::replace(&mut self.started, true) {
+            line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        }
+        let line = String::from_utf8_lossy(line);
+        if line.is_empty() {
+            return self.dispatch(out);
+        }
+        let (name, value) = line.split_once(':').unwrap_or((&line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match name {
+            "" => out.push(Signal::Comment),
+            "data" => {
+                self.data.push_str(value);
+                self.data.push('\n');
+            }
+            "event" => value.clone_into(&mut self.kind),
+            "id" if !value.contains('\0') => value.clone_into(&mut self.id),
+            "retry" if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) => {
+                if let Ok(millis) = value.parse() {
+                    out.push(Signal::Retry(millis));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn dispatch(&mut self, out: &mut Vec<Signal>) {
+        let kind = std::mem::take(&mut self.kind);
+        let mut data = std::mem::take(&mut self.data);
+        if data.pop().is_none() {
+            return;
+        }
+        let kind = if kind.is_empty() {
+            "message".to_owned()
+        } else {
+            kind
+        };
+        out.push(Signal::Event(Event {
+            id: self.id.clone(),
+            kind,
+            data,
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pieces: &[&[u8]]) -> Vec<Signal> {
+        let (mut reader, mut out) = (Reader::new(), Vec::new());
+        for piece in pieces {
+            reader.read(piece, &mut out);
+        }
+        out
+    }
+
+    fn event(id: &str, kind: &str, data: &str) -> Signal {
+        Signal::Event(Event {
+            id: id.into(),
+            kind: kind.into(),
+            data: data.into(),
+        })
+    }
+
+    #[test]
+    fn a_stream_reads_alike_at_every_split() {
+        let stream = "\u{feff}:\n\nretry: 2500\nid: 1-7\nevent: greeting\ndata: häl\ndata:lo\n\n\
+            data\r\n\r\nid\rdata:  two\r\revent: none\n\nretry: x\ndata: last\n\ndata: unfinished\n"
+            .as_bytes();
+        let expected = [
+            Signal::Comment,
+            Signal::Retry(2500),
+            event("1-7", "greeting", "häl\nlo"),
+            event("1-7", "message", ""),
+            event("", "message", " two"),
+            event("", "message", "last"),
+        ];
+        assert_eq!(read(&[stream]), expected);
+        for at in 1..stream.len() {
+            let (left, right) = stream.split_at(at);
+            assert_eq!(read(&[left, right]), expected, "split at byte {at}");
+        }
+    }
+}

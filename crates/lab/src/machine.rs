@@ -1,0 +1,210 @@
+//! The machine under the tools: descriptor tables, kernel settings lent and given back, free ports,
+//! and a description for reports.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::Command;
+
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::resource::{Resource, getrlimit};
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+
+/// Descriptors that a thread needs besides its clients: poller, wakers, standard streams, and
+/// those copied from the table it left.
+pub const DESCRIPTORS_SPARE: u64 = 512;
+
+/// Gives the calling thread a descriptor table of its own. What it opens afterwards counts against
+/// a limit of its own, and must be closed on this thread.
+pub fn own_descriptors() -> Outcome<()> {
+    unshare(CloneFlags::CLONE_FILES).map_err(|errno| {
+        Failure::new(format!(
+            "the kernel refused a private descriptor table (unshare(CLONE_FILES): {errno}); run \
+             without --private-fds"
+        ))
+    })
+}
+
+/// How many descriptors one table may hold.
+pub fn descriptors_max() -> u64 {
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _hard)| soft)
+}
+
+/// The settings that a flood of `connections` needs, with the least value of each.
+pub fn settings_for(connections: u64) -> Vec<(&'static str, String)> {
+    // Pages that all TCP sockets may hold at low, pressure and high: the queues of a burst to
+    // everyone must fit, 4 KiB an end.
+    let pages = (connections * 2).max(600_000);
+    vec![
+        ("net.core.somaxconn", "65535".to_owned()),
+        ("net.ipv4.tcp_max_syn_backlog", "65535".to_owned()),
+        (
+            "net.netfilter.nf_conntrack_max",
+            (connections * 3).max(262_144).to_string(),
+        ),
+        (
+            "net.ipv4.tcp_mem",
+            format!("{pages} {} {}", pages * 3 / 2, pages * 2),
+        ),
+    ]
+}
+
+/// Kernel settings changed for the length of a measurement. Dropping it gives them back.
+#[derive(Debug, Default)]
+pub struct Lent {
+    before: Vec<(String, String)>,
+}
+
+impl Lent {
+    /// Raises each setting of `wanted` that is lower now. One that cannot be changed stays, with a
+    /// warning: the measurement says itself when it hits the limit.
+    pub fn raise(wanted: &[(&str, String)]) -> Self {
+        let mut lent = Self::default();
+        for (name, value) in wanted {
+            let Ok(before) = fs::read_to_string(path_of(name)) else {
+                continue;
+            };
+            let before = before.trim().to_owned();
+            if at_least(&before, value) {
+                continue;
+            }
+            match fs::write(path_of(name), value) {
+                Ok(()) => lent.before.push(((*name).to_owned(), before)),
+                Err(error) => eprintln!(
+                    "warning: {name} is {before}, wanted {value}, and cannot be set ({error}); \
+                     run as root: sysctl -w {name}=\"{value}\""
+                ),
+            }
+        }
+        lent
+    }
+
+    /// What was before, for a cleanup that outlives this guard.
+    pub fn before(&self) -> Vec<(String, String)> {
+        self.before.clone()
+    }
+
+    /// Writes settings back.
+    pub fn give_back(before: &[(String, String)]) {
+        for (name, value) in before {
+            if let Err(error) = fs::write(path_of(name), value) {
+                eprintln!("warning: {name} could not be set back to {value}: {error}");
+            }
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        Self::give_back(&self.before);
+    }
+}
+
+fn path_of(setting: &str) -> String {
+    format!("/proc/sys/{}", setting.replace('.', "/"))
+}
+
+fn at_least(found: &str, needed: &str) -> bool {
+    let numbers = |text: &str| -> Vec<u64> {
+        text.split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect()
+    };
+    let (found, needed) = (numbers(found), numbers(needed));
+    found.len() == needed.len()
+        && found
+            .iter()
+            .zip(&needed)
+            .all(|(found, needed)| found >= needed)
+}
+
+/// A loopback address nobody listens on: below 1024 where this process may, so that no client's
+/// port can be in its way.
+pub fn free_address() -> Outcome<SocketAddr> {
+    let first = 600 + u16::try_from(std::process::id() % 400).unwrap_or(0);
+    let low = (first..1000).chain(600..first);
+    for port in low {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(_) => return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => break,
+            Err(_) => {}
+        }
+    }
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|listener| listener.local_addr())
+        .map_err(|error| Failure::new(format!("no free loopback port to listen on: {error}")))
+}
+
+/// What a figure was measured on.
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    /// Model of the processor.
+    pub processor: String,
+    /// Processors online.
+    pub cores: usize,
+    /// Memory in GiB.
+    pub memory_gib: f64,
+    /// Kernel release.
+    pub kernel: String,
+    /// Commit of the working tree, with `+` when it had changes.
+    pub commit: String,
+}
+
+impl Machine {
+    /// Reads the machine this runs on.
+    pub fn read() -> Self {
+        let field = |file: &str, name: &str| {
+            fs::read_to_string(file).ok().and_then(|text| {
+                text.lines()
+                    .find(|line| line.starts_with(name))
+                    .and_then(|line| line.split(':').nth(1))
+                    .map(|value| value.trim().to_owned())
+            })
+        };
+        let memory = field("/proc/meminfo", "MemTotal")
+            .and_then(|text| {
+                text.split_whitespace()
+                    .next()
+                    .and_then(|kb| kb.parse::<f64>().ok())
+            })
+            .unwrap_or(0.0);
+        Self {
+            processor: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_gib: (memory / 1024.0 / 1024.0 * 10.0).round() / 10.0,
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
+                .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
+            commit: commit().unwrap_or_else(|| "unknown".to_owned()),
+        }
+    }
+}
+
+fn commit() -> Option<String> {
+    let git = |args: &[&str]| {
+        let output = Command::new("git").args(args).output().ok()?;
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let mut commit = git(&["rev-parse", "--short", "HEAD"])?;
+    if !git(&["status", "--porcelain"])?.is_empty() {
+        commit.push('+');
+    }
+    Some(commit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_enough_only_when_each_of_its_numbers_is() {
+        assert!(at_least("4096", "4096"));
+        assert!(at_least("10\t20\t30", "10 20 30"));
+        assert!(!at_least("10 19 30", "10 20 30"));
+        assert!(!at_least("1024", "65535"));
+    }
+}
