@@ -1,3 +1,42 @@
 //! The `encke` command.
+//!
+//! Holds arguments, configuration, text and exit codes, and nothing that a library would want.
 
-fn main() {}
+// Verbs, in the order in which a newcomer meets them.
+mod serve;
+mod publish;
+mod listen;
+mod subscribe;
+mod sessions;
+
+// What they stand on.
+mod arguments;
+mod config;
+mod failure;
+mod output;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Verb};
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().verb {
+        Verb::Serve(arguments) => serve::run(&arguments),
+        Verb::Publish(arguments) => publish::publish(&arguments),
+        Verb::Send(arguments) => publish::send(&arguments),
+        Verb::Listen(arguments) => listen::run(&arguments),
+        Verb::Subscribe(arguments) => subscribe::subscribe(&arguments),
+        Verb::Unsubscribe(arguments) => subscribe::unsubscribe(&arguments),
+        Verb::Sessions(arguments) => sessions::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.exit_code()
+        }
+    }
+}

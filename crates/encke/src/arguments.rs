@@ -1,0 +1,308 @@
+//! What can be said on the command line, and the help that says so.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use crate::config;
+use crate::config::Secret;
+use crate::failure::Failure;
+
+/// A push server: publish an event about a subject, and everyone who subscribes to it and is
+/// connected gets it at once.
+#[derive(Debug, Parser)]
+#[command(
+    name = "encke",
+    version,
+    after_help = "Try it, in three terminals:\n  \
+        encke serve\n  \
+        encke listen rj\n  \
+        encke publish rj \"hello\"\n\n\
+        Exit codes: 0 done, 1 failed, 2 misused."
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run the server
+    #[command(after_help = SERVE_HELP)]
+    Serve(ServeArguments),
+    /// Publish an event to everyone who subscribes to a subject
+    #[command(after_help = PUBLISH_HELP)]
+    Publish(PublishArguments),
+    /// Send an event to the sessions of one id alone
+    #[command(after_help = SEND_HELP)]
+    Send(SendArguments),
+    /// Print events as they come
+    #[command(after_help = LISTEN_HELP)]
+    Listen(ListenArguments),
+    /// Subscribe an id to subjects
+    #[command(after_help = SUBSCRIBE_HELP)]
+    Subscribe(SubscribeArguments),
+    /// End subscriptions
+    #[command(after_help = "Example:\n  encke unsubscribe alice rj")]
+    Unsubscribe(SubscribeArguments),
+    /// Show the sessions of an id, or close them
+    #[command(after_help = SESSIONS_HELP)]
+    Sessions(SessionsArguments),
+}
+
+const SERVE_HELP: &str = "\
+Every setting can also stand in the file, under the same name, and in the environment, as
+ENCKE_LISTEN, ENCKE_CONTROL_TOKEN and so on. Flags beat the environment, which beats the file.
+Times are written 500ms, 25s, 1m; sizes 65536, 64KiB, 1MiB.
+
+SIGTERM and SIGINT end it gently: streams are told when to come back. A second one ends it at once.
+
+Examples:
+  encke serve
+  encke serve --workers 64 --private-fds
+  encke serve --listen 0.0.0.0:8000 --allow-anonymous
+  encke serve --config encke.toml --check-config";
+
+const PUBLISH_HELP: &str = "\
+Examples:
+  encke publish rj \"hello\"
+  encke publish rj '{\"title\":\"Sky\"}' --json-data --type track
+  tail -f app.log | encke publish log -";
+
+const SEND_HELP: &str = "\
+Example:
+  encke send alice \"your order has left\"";
+
+const LISTEN_HELP: &str = "\
+Events go to standard output, one a line; what happens to the connection goes to standard error.
+
+Examples:
+  encke listen rj
+  encke listen alice bob --transport ndjson --json
+  encke listen rj --count 1";
+
+const SUBSCRIBE_HELP: &str = "\
+The subscriber receives what is published about the subjects from the next event on.
+
+Example:
+  encke subscribe alice rj news";
+
+const SESSIONS_HELP: &str = "\
+Examples:
+  encke sessions alice
+  encke sessions alice --close";
+
+/// Where the control listener is.
+#[derive(Debug, Args)]
+pub(crate) struct ControlArguments {
+    /// The control listener
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "ENCKE_CONTROL",
+        default_value = "http://127.0.0.1:8001"
+    )]
+    pub(crate) control: String,
+    /// Token of the control listener
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "ENCKE_CONTROL_TOKEN",
+        hide_env_values = true
+    )]
+    control_token: Option<String>,
+    /// File that holds the token
+    #[arg(long, value_name = "FILE", env = "ENCKE_CONTROL_TOKEN_FILE")]
+    control_token_file: Option<PathBuf>,
+}
+
+/// How a command reports.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Report {
+    /// Report as JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What an event is.
+#[derive(Debug, Args)]
+pub(crate) struct EventArguments {
+    /// The payload; `-`, or nothing where standard input is not a terminal, publishes each line of
+    /// standard input as an event
+    pub(crate) payload: Option<String>,
+    /// The event's type, which subscribers see
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: Option<String>,
+    /// The payload is JSON, and subscribers get it as JSON
+    #[arg(long)]
+    pub(crate) json_data: bool,
+    #[command(flatten)]
+    pub(crate) control: ControlArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PublishArguments {
+    /// Whom or what the event is about
+    pub(crate) subject: String,
+    #[command(flatten)]
+    pub(crate) event: EventArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendArguments {
+    /// Who receives it
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) event: EventArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListenArguments {
+    /// Ids to log in as
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// The public listener
+    #[arg(long, env = "ENCKE_URL", default_value = "http://127.0.0.1:8000")]
+    pub(crate) url: String,
+    /// How the events come
+    #[arg(long, value_enum, default_value_t = Transport::Sse)]
+    pub(crate) transport: Transport,
+    /// Stop after so many events
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+/// The transports that have events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    /// Server-Sent Events
+    Sse,
+    /// JSON, one event a line
+    Ndjson,
+    /// The wire of 2008: a chunk is a payload
+    Test,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubscribeArguments {
+    /// Who receives
+    pub(crate) subscriber: String,
+    /// About whom or what
+    #[arg(required = true, value_name = "SUBJECT")]
+    pub(crate) subjects: Vec<String>,
+    #[command(flatten)]
+    pub(crate) control: ControlArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionsArguments {
+    /// Whose sessions
+    pub(crate) id: String,
+    /// Log them out and close them
+    #[arg(long)]
+    pub(crate) close: bool,
+    #[command(flatten)]
+    pub(crate) control: ControlArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+/// `encke serve`: its settings come from the table of the configuration.
+#[derive(Debug)]
+pub(crate) struct ServeArguments {
+    /// The flags that are settings.
+    pub(crate) settings: ArgMatches,
+    pub(crate) own: OwnServeArguments,
+}
+
+/// The flags of `encke serve` that are no settings.
+#[derive(Debug, Args)]
+pub(crate) struct OwnServeArguments {
+    /// Configuration file, in TOML
+    #[arg(long, value_name = "FILE", env = "ENCKE_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Say whether the configuration is right, and end
+    #[arg(long)]
+    pub(crate) check_config: bool,
+    /// Print the effective configuration and where each value comes from, and end
+    #[arg(long)]
+    pub(crate) print_config: bool,
+}
+
+impl Args for ServeArguments {
+    fn augment_args(command: Command) -> Command {
+        OwnServeArguments::augment_args(config::add_flags(command))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ServeArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self {
+            settings: matches.clone(),
+            own: OwnServeArguments::from_arg_matches(matches)?,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl ControlArguments {
+    /// A client of the control listener.
+    pub(crate) fn client(&self) -> Result<lab::control_client::Control, Failure> {
+        let token = match (&self.control_token, &self.control_token_file) {
+            (Some(token), _) => Some(Secret::parse(token).map_err(|needed| {
+                Failure::misused(format_args!("the control token is not usable: {needed}"))
+            })?),
+            (None, Some(path)) => Some(Secret::read(path).map_err(|needed| {
+                let path = path.display();
+                Failure::misused(format_args!(
+                    "the token file {path} is not usable: {needed}"
+                ))
+            })?),
+            (None, None) => None,
+        };
+        let token = token.as_ref().map(Secret::reveal);
+        lab::control_client::Control::new(&self.control, token).map_err(Failure::misused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_help_with_an_example() {
+        for verb in Arguments::command().get_subcommands() {
+            let help = verb
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(help.contains("Example"), "{}", verb.get_name());
+            assert!(
+                help.contains(&format!("encke {}", verb.get_name())),
+                "{}",
+                verb.get_name()
+            );
+        }
+    }
+}

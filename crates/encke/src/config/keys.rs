@@ -1,0 +1,288 @@
+//! Every setting of `encke serve`, once: its name, its default, its help.
+//!
+//! Flags, environment variables, the file and the printed configuration are all made of this table.
+//! Must never say what a value means: that is [`Config`](super::Config)'s.
+
+use clap::{Arg, ArgAction};
+
+/// What a value looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// On or off.
+    Switch,
+    /// A whole number.
+    Number,
+    /// Any text; the string is what it is called in help.
+    Text(&'static str),
+    /// A path. One in the file or the environment is relative to where the server is started.
+    Path,
+    /// Several texts.
+    List(&'static str),
+}
+
+/// What holds when nobody says anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Otherwise {
+    /// This, as if it were written.
+    Is(&'static str),
+    /// What the machine says; the string says what that is.
+    Found(&'static str),
+    /// Nothing; the string says what follows from that.
+    Unset(&'static str),
+}
+
+/// One setting.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// As in the file and, with `--`, on the command line.
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) default: Otherwise,
+    /// Whether it must not be shown.
+    pub(crate) secret: bool,
+    help: &'static str,
+}
+
+const fn key(name: &'static str, shape: Shape, default: Otherwise, help: &'static str) -> Key {
+    Key {
+        name,
+        shape,
+        default,
+        secret: false,
+        help,
+    }
+}
+
+use Otherwise::{Found, Is, Unset};
+use Shape::{List, Number, Path, Switch, Text};
+
+/// In the order in which they are shown.
+pub(crate) const KEYS: &[Key] = &[
+    key(
+        "listen",
+        Text("ADDRESS"),
+        Is("127.0.0.1:8000"),
+        "Where clients connect; port 0 takes a free one",
+    ),
+    key(
+        "control",
+        Text("ADDRESS"),
+        Is("127.0.0.1:8001"),
+        "Where publishers and operators connect",
+    ),
+    key(
+        "allow-anonymous",
+        Switch,
+        Is("false"),
+        "Let anybody who reaches a public address log in as anybody",
+    ),
+    Key {
+        secret: true,
+        ..key(
+            "control-token",
+            Text("TOKEN"),
+            Unset("no token is asked for"),
+            "Token that control requests must carry; better in a file or in ENCKE_CONTROL_TOKEN, \
+             as other users of the machine see command lines",
+        )
+    },
+    key(
+        "control-token-file",
+        Path,
+        Unset("no file"),
+        "File that holds the control token",
+    ),
+    key(
+        "cors-origin",
+        List("ORIGIN"),
+        Unset("none"),
+        "Origin whose pages may read streams; `*` for all; may be repeated",
+    ),
+    key(
+        "workers",
+        Number,
+        Found("one for each core"),
+        "Threads that serve clients",
+    ),
+    key(
+        "private-fds",
+        Switch,
+        Is("false"),
+        "Give each worker a descriptor table of its own, so that the limit counts for each",
+    ),
+    key(
+        "max-connections",
+        Number,
+        Unset("no limit"),
+        "Connections at a time; more are answered 503",
+    ),
+    key(
+        "max-connections-per-address",
+        Number,
+        Unset("no limit"),
+        "Connections at a time from one address; more are answered 503",
+    ),
+    key("event-bytes", Text("SIZE"), Is("64KiB"), "Largest event"),
+    key(
+        "backlog-bytes",
+        Text("SIZE"),
+        Is("256KiB"),
+        "Bytes that may wait for a session whose socket is full",
+    ),
+    key(
+        "stall-timeout",
+        Text("TIME"),
+        Is("10s"),
+        "How long a full socket may take nothing before it is closed as slow",
+    ),
+    key(
+        "head-timeout",
+        Text("TIME"),
+        Is("10s"),
+        "How long the head of a request may take to arrive",
+    ),
+    key(
+        "heartbeat",
+        Text("TIME"),
+        Is("25s"),
+        "Time between heartbeats of an idle session; 0 for none",
+    ),
+    key(
+        "retry",
+        Text("TIME"),
+        Is("3s"),
+        "When a client whose stream breaks shall come back",
+    ),
+    key(
+        "user-timeout",
+        Text("TIME"),
+        Is("30s"),
+        "A peer that acknowledges nothing for so long is gone",
+    ),
+    key(
+        "drain-timeout",
+        Text("TIME"),
+        Is("10s"),
+        "How long the server may take to end",
+    ),
+    key(
+        "drain-spread",
+        Text("TIME"),
+        Is("60s"),
+        "Time over which the clients of an ending server are told to come back",
+    ),
+    key(
+        "log-format",
+        Text("FORMAT"),
+        Is("text"),
+        "How to log to standard error: text or json",
+    ),
+    key(
+        "log-level",
+        Text("LEVEL"),
+        Is("info"),
+        "What to log: off, error, warn, info, debug or trace",
+    ),
+    key(
+        "ports-file",
+        Path,
+        Unset("none is written"),
+        "File to write the addresses and the process id to, as JSON, when the server is ready",
+    ),
+];
+
+impl Key {
+    /// The setting of this name.
+    pub(crate) fn find(name: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// Its environment variable.
+    pub(crate) fn variable(&self) -> String {
+        format!("ENCKE_{}", self.name.replace('-', "_").to_ascii_uppercase())
+    }
+
+    /// Its flag.
+    pub(super) fn argument(&self) -> Arg {
+        let default = match self.default {
+            Is(_) if self.shape == Switch => String::new(),
+            Is(text) | Found(text) => format!(" [default: {text}]"),
+            Unset(_) => String::new(),
+        };
+        let argument = Arg::new(self.name)
+            .long(self.name)
+            .help(format!("{}{default}", self.help));
+        match self.shape {
+            // `--private-fds=false` takes back what a file says.
+            Switch => argument
+                .value_name("BOOL")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true")
+                .hide_possible_values(true),
+            Number => argument.value_name("N"),
+            Text(name) => argument.value_name(name),
+            Path => argument.value_name("FILE"),
+            List(name) => argument.value_name(name).action(ArgAction::Append),
+        }
+    }
+}
+
+/// The name among `names` that a misspelt one most likely meant.
+pub(crate) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let wrong = wrong.to_ascii_lowercase().replace('_', "-");
+    names
+        .map(|name| {
+            (
+                distance(&wrong, &name.to_ascii_lowercase().replace('_', "-")),
+                name,
+            )
+        })
+        .min()
+        // Farther than a third of the word is another word.
+        .filter(|&(distance, name)| distance <= name.len().div_ceil(3))
+        .map(|(_, name)| name)
+}
+
+/// Letters to insert, remove or replace to make one word of the other (Levenshtein).
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (above, letter) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = above + 1;
+        for (column, &other) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_name_finds_the_one_meant() {
+        let names = || KEYS.iter().map(|key| key.name);
+        assert_eq!(nearest("hartbeat", names()), Some("heartbeat"));
+        assert_eq!(nearest("backlog_bytes", names()), Some("backlog-bytes"));
+        assert_eq!(nearest("worker", names()), Some("workers"));
+        assert_eq!(nearest("zzz", names()), None);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+
+    #[test]
+    fn names_and_variables_differ_from_each_other() {
+        let mut variables: Vec<_> = KEYS.iter().map(Key::variable).collect();
+        variables.sort();
+        variables.dedup();
+        assert_eq!(variables.len(), KEYS.len());
+        assert_eq!(
+            Key::find("private-fds").unwrap().variable(),
+            "ENCKE_PRIVATE_FDS"
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! The effective configuration as a file that could be given back with `--config`.
+
+use std::fmt::Write;
+
+use toml::Value;
+
+use super::Config;
+use super::keys::{KEYS, Key, Otherwise, Shape};
+use super::layers::{Layers, Source};
+
+/// Writes every setting with where it comes from. What is not set, and what is secret, stands in a
+/// comment.
+pub(crate) fn print(layers: &Layers, config: &Config) -> String {
+    let mut lines: Vec<(String, String)> =
+        KEYS.iter().map(|key| line(key, layers, config)).collect();
+    let width = lines
+        .iter()
+        .map(|(setting, _)| setting.chars().count())
+        .max()
+        .unwrap_or(0);
+    let mut text = String::new();
+    for (setting, origin) in lines.drain(..) {
+        let _ = writeln!(text, "{setting:width$}  # {origin}");
+    }
+    text
+}
+
+fn line(key: &Key, layers: &Layers, config: &Config) -> (String, String) {
+    let name = key.name;
+    if let Some((source, texts)) = layers.get(key) {
+        let origin = match source {
+            Source::File(path) => format!("file {}", path.display()),
+            Source::Environment => format!("environment {}", key.variable()),
+            Source::Flag => format!("flag --{name}"),
+        };
+        let setting = if key.secret {
+            format!("# {name} = \"********\"")
+        } else {
+            format!("{name} = {}", value(key.shape, texts))
+        };
+        return (setting, origin);
+    }
+    match key.default {
+        Otherwise::Is(text) => {
+            let texts = [text.to_owned()];
+            (
+                format!("{name} = {}", value(key.shape, &texts)),
+                "default".to_owned(),
+            )
+        }
+        Otherwise::Found(what) => (
+            format!("{name} = {}", config.settings.workers),
+            format!("default: {what}"),
+        ),
+        Otherwise::Unset(what) => (format!("# {name} ="), format!("not set: {what}")),
+    }
+}
+
+/// A value in TOML. It is known to be well-formed by now.
+fn value(shape: Shape, texts: &[String]) -> String {
+    let text = texts.last().map_or("", String::as_str);
+    match shape {
+        Shape::Switch => super::switch(text).is_ok_and(|on| on).to_string(),
+        Shape::Number => text.trim_start_matches(['+', '0']).to_owned(),
+        Shape::Text(_) | Shape::Path => Value::from(text).to_string(),
+        Shape::List(_) => Value::from(texts.to_vec()).to_string(),
+    }
+}

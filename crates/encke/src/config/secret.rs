@@ -1,0 +1,42 @@
+//! The control token: read from where it is kept, never shown.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+/// The control token. Its `Debug` hides it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    /// Takes a token as it is.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("it is empty; a token has at least one character".to_owned());
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(
+                "a token has letters, digits and punctuation of ASCII only, and no blanks"
+                    .to_owned(),
+            );
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Reads a token from its file. Blanks and line ends around it do not count.
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
+        Self::parse(text.trim())
+    }
+
+    /// The token itself.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}

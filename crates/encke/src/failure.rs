@@ -1,0 +1,56 @@
+//! Why a command stopped, and the exit code that says so.
+//!
+//! Owns the exit codes: 0 done, 1 failed, 2 misused.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// A command that did not do what it was asked. Each variant holds whole sentences for a person.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The command was right and something else was not.
+    Failed(String),
+    /// The command or its configuration is wrong; each sentence is one thing to put right.
+    Misused(Vec<String>),
+}
+
+impl Failure {
+    /// A failure that reads as `sentence`.
+    pub(crate) fn failed(sentence: impl fmt::Display) -> Self {
+        Self::Failed(sentence.to_string())
+    }
+
+    /// A misuse that reads as `sentence`.
+    pub(crate) fn misused(sentence: impl fmt::Display) -> Self {
+        Self::Misused(vec![sentence.to_string()])
+    }
+
+    /// What the shell is told.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Failed(_) => ExitCode::from(1),
+            Self::Misused(_) => ExitCode::from(2),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(sentence) => write!(f, "error: {sentence}"),
+            Self::Misused(sentences) => {
+                for (number, sentence) in sentences.iter().enumerate() {
+                    let line_break = if number == 0 { "" } else { "\n" };
+                    write!(f, "{line_break}error: {sentence}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl From<lab::failure::Failure> for Failure {
+    fn from(failure: lab::failure::Failure) -> Self {
+        Self::failed(failure)
+    }
+}

@@ -1,0 +1,72 @@
+//! `encke listen`: events on standard output, the connection's fate on standard error.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::ControlFlow;
+use std::sync::atomic::AtomicBool;
+
+use lab::decode::Transport as Wire;
+use lab::listen::{Event, News, Options};
+
+use crate::arguments::{ListenArguments, Report, Transport};
+use crate::failure::Failure;
+use crate::output;
+
+/// Prints events until there were enough, the server refuses for good, or nobody reads.
+pub(crate) fn run(arguments: &ListenArguments) -> Result<(), Failure> {
+    let options = Options {
+        url: arguments.url.clone(),
+        ids: arguments.ids.clone(),
+        transport: match arguments.transport {
+            Transport::Sse => Wire::Sse,
+            Transport::Ndjson => Wire::Ndjson,
+            Transport::Test => Wire::Chunks,
+        },
+        // Clients of a server that fell must not come back in step.
+        seed: RandomState::new().build_hasher().finish(),
+    };
+    let mut left = arguments.count;
+    let mut broken = None;
+    let never = AtomicBool::new(false);
+    lab::listen::listen(&options, &never, |news| {
+        let told = tell(&news, arguments);
+        let reading = told.unwrap_or_else(|failure| {
+            broken = Some(failure);
+            ControlFlow::Break(())
+        });
+        if matches!(news, News::Event(_))
+            && let Some(left) = &mut left
+        {
+            *left -= 1;
+            if *left == 0 {
+                return ControlFlow::Break(());
+            }
+        }
+        reading
+    })?;
+    broken.map_or(Ok(()), Err)
+}
+
+fn tell(news: &News, arguments: &ListenArguments) -> Result<output::Reading, Failure> {
+    match news {
+        News::Event(event) => return tell_event(event, arguments.report),
+        News::Connected => {
+            eprintln!(
+                "listening at {} as {}",
+                arguments.url,
+                arguments.ids.join(", ")
+            );
+        }
+        News::Lost(reason, wait) => {
+            eprintln!("{reason}; trying again in {:.1} s", wait.as_secs_f64());
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+fn tell_event(event: &Event, report: Report) -> Result<output::Reading, Failure> {
+    if report.json {
+        output::json(event)
+    } else {
+        output::line(event.text())
+    }
+}

@@ -1,0 +1,243 @@
+//! `encke publish` and `encke send`: one event, or one for each line of standard input.
+
+use std::io::{self, BufRead, IsTerminal};
+
+use lab::control_client::{Control, Labels, Receipt};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::arguments::{EventArguments, PublishArguments, Report, SendArguments};
+use crate::failure::Failure;
+use crate::output::{self, Reading};
+
+/// Publishes about a subject.
+pub(crate) fn publish(arguments: &PublishArguments) -> Result<(), Failure> {
+    let (subject, event) = (&arguments.subject, &arguments.event);
+    let mut client = event.control.client()?;
+    let labels = labels(event);
+    match payload(event)? {
+        Some(payload) => {
+            let receipt = client.publish(subject, payload.as_bytes(), labels)?;
+            tell(&receipt, event.report).map(drop)
+        }
+        // A line that is JSON goes as an event of its own: a batch line has its text as a string.
+        None if event.json_data => {
+            each_line(event.report, |line| client.publish(subject, line, labels))
+        }
+        None => stream(&mut client, subject, event),
+    }
+}
+
+/// Sends to one id.
+pub(crate) fn send(arguments: &SendArguments) -> Result<(), Failure> {
+    let (id, event) = (&arguments.id, &arguments.event);
+    let mut client = event.control.client()?;
+    let labels = labels(event);
+    match payload(event)? {
+        Some(payload) => {
+            let receipt = client.send(id, payload.as_bytes(), labels)?;
+            tell(&receipt, event.report).map(drop)
+        }
+        None => each_line(event.report, |line| client.send(id, line, labels)),
+    }
+}
+
+/// The payload given, or nothing when the lines of standard input are the payloads.
+fn payload(event: &EventArguments) -> Result<Option<&str>, Failure> {
+    match event.payload.as_deref() {
+        Some("-") => Ok(None),
+        Some(payload) => Ok(Some(payload)),
+        None if io::stdin().is_terminal() => Err(Failure::misused(
+            "there is no payload; give one, or - to publish each line that you type",
+        )),
+        None => Ok(None),
+    }
+}
+
+fn labels(event: &EventArguments) -> Labels<'_> {
+    Labels {
+        content_type: event.json_data.then_some("application/json"),
+        kind: event.kind.as_deref(),
+    }
+}
+
+/// Publishes lines as they come, all on one request.
+fn stream(client: &mut Control, subject: &str, event: &EventArguments) -> Result<(), Failure> {
+    let mut told = Told::new(event.report);
+    let mut broken = None;
+    let kind = event.kind.as_deref();
+    client.publish_lines(subject, kind, io::stdin(), |answer| {
+        // The events are published all the same when nobody reads the receipts.
+        if let Err(failure) = told.answer(&answer) {
+            broken.get_or_insert(failure);
+        }
+    })?;
+    broken.map_or_else(|| told.end(), Err)
+}
+
+/// Gives each line to `publish`, one after another.
+fn each_line(
+    report: Report,
+    mut publish: impl FnMut(&[u8]) -> lab::failure::Outcome<Receipt>,
+) -> Result<(), Failure> {
+    let mut told = Told::new(report);
+    let mut input = io::stdin().lock();
+    let mut line = Vec::new();
+    for number in 1_u64.. {
+        line.clear();
+        let read = input.read_until(b'\n', &mut line).map_err(|error| {
+            Failure::failed(format_args!("standard input cannot be read: {error}"))
+        })?;
+        if read == 0 {
+            break;
+        }
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        let receipt = publish(text)
+            .map_err(|failure| Failure::failed(format_args!("line {number}: {failure}")))?;
+        told.receipt(&receipt)?;
+    }
+    told.end()
+}
+
+/// What many receipts say together.
+#[derive(Debug, Default)]
+struct Sums {
+    events: u64,
+    written: u64,
+    queued: u64,
+    shed: u64,
+    failed: u64,
+}
+
+/// What is told of many events: each receipt as JSON; else, for people, each receipt when they type
+/// the lines, and only the sums when a program does.
+struct Told {
+    report: Report,
+    typed: bool,
+    sums: Sums,
+}
+
+impl Told {
+    fn new(report: Report) -> Self {
+        Self {
+            report,
+            typed: io::stdin().is_terminal(),
+            sums: Sums::default(),
+        }
+    }
+
+    /// A line of a batch's answer: a receipt, or what is wrong with a line.
+    fn answer(&mut self, answer: &Value) -> Result<(), Failure> {
+        match Receipt::deserialize(answer) {
+            Ok(receipt) => self.receipt(&receipt),
+            Err(_) => self.refused(answer),
+        }
+    }
+
+    fn receipt(&mut self, receipt: &Receipt) -> Result<(), Failure> {
+        self.sums.events += 1;
+        self.sums.written += receipt.written;
+        self.sums.queued += receipt.queued;
+        self.sums.shed += receipt.shed;
+        if self.report.json || self.typed {
+            let _ = tell(receipt, self.report)?;
+        }
+        Ok(())
+    }
+
+    fn refused(&mut self, answer: &Value) -> Result<(), Failure> {
+        self.sums.failed += 1;
+        if self.report.json {
+            let _ = output::json(answer)?;
+        }
+        let error = answer["error"].as_str().unwrap_or("no reason given");
+        match answer["line"].as_u64() {
+            Some(line) => eprintln!("error: line {line}: {error}"),
+            None => eprintln!("error: {error}"),
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        let Sums {
+            events,
+            written,
+            queued,
+            shed,
+            failed,
+        } = self.sums;
+        if !self.report.json && !self.typed {
+            let plural = if events == 1 { "" } else { "s" };
+            let fate = fate(written, queued, shed);
+            let _ = output::line(format_args!("published {events} event{plural}: {fate}"))?;
+        }
+        if failed == 0 {
+            return Ok(());
+        }
+        Err(Failure::failed(format_args!(
+            "{failed} of {} lines were refused",
+            events + failed
+        )))
+    }
+}
+
+/// Tells one receipt.
+fn tell(receipt: &Receipt, report: Report) -> Result<Reading, Failure> {
+    if report.json {
+        output::json(receipt)
+    } else {
+        output::line(sentence(receipt))
+    }
+}
+
+/// A receipt for a person.
+fn sentence(receipt: &Receipt) -> String {
+    let Receipt {
+        id,
+        subscribers,
+        online,
+        written,
+        queued,
+        shed,
+        ..
+    } = receipt;
+    let plural = if *subscribers == 1 { "" } else { "s" };
+    let fate = fate(*written, *queued, *shed);
+    format!("{id}: {subscribers} subscriber{plural}, {online} online; {fate}")
+}
+
+/// What became of the copies. What did not happen is not mentioned, unless it is all there is.
+fn fate(written: u64, queued: u64, shed: u64) -> String {
+    let plural = if written == 1 { "" } else { "s" };
+    let mut text = format!("written to {written} session{plural}");
+    if queued > 0 {
+        text.push_str(&format!(", queued for {queued}"));
+    }
+    if shed > 0 {
+        text.push_str(&format!(", lost by {shed}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_reads_as_a_sentence() {
+        let receipt = |text: &str| serde_json::from_str::<Receipt>(text).unwrap();
+        let all =
+            receipt(r#"{"id":"a-1","subscribers":3,"online":2,"written":1,"queued":1,"shed":0}"#);
+        assert_eq!(
+            sentence(&all),
+            "a-1: 3 subscribers, 2 online; written to 1 session, queued for 1"
+        );
+        let lost =
+            receipt(r#"{"id":"a-2","subscribers":1,"online":1,"written":0,"queued":0,"shed":1}"#);
+        assert_eq!(
+            sentence(&lost),
+            "a-2: 1 subscriber, 1 online; written to 0 sessions, lost by 1"
+        );
+    }
+}

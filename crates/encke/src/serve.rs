@@ -1,0 +1,119 @@
+//! `encke serve`: from configuration to a running server, and to its end.
+
+mod announce;
+mod epoch;
+mod inherited;
+mod logs;
+mod room;
+mod signals;
+
+use std::sync::Arc;
+
+use graph::Graph;
+use sd_notify::NotifyState;
+use server::{Listener, Server};
+
+use crate::arguments::ServeArguments;
+use crate::config::{self, Config};
+use crate::failure::Failure;
+use crate::output;
+use announce::Running;
+use inherited::Inherited;
+use signals::Signals;
+
+/// Runs the server until a signal ends it.
+pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
+    let own = &arguments.own;
+    let (layers, problems) = config::gather(own.config.as_deref(), &arguments.settings);
+    let config = config::resolve(&layers, problems).map_err(Failure::Misused)?;
+    if own.print_config {
+        let text = config::print(&layers, &config);
+        return output::line(text.trim_end()).map(drop);
+    }
+    if own.check_config {
+        return output::line("the configuration is right").map(drop);
+    }
+    logs::start(config.log_format, config.log_level);
+    serve(config)
+}
+
+fn serve(config: Config) -> Result<(), Failure> {
+    // The environment is read and cleaned while there is one thread.
+    let inherited = Inherited::take()?;
+    let (public, control, relay) = listeners(&config, inherited)?;
+    room::raise_descriptors();
+    // Before the workers: with tables of their own they have only the descriptors that exist now,
+    // and the handler may run on any of them.
+    let signals = Signals::catch()?;
+
+    let epoch = epoch::of_this_run();
+    let settings = server::Settings {
+        relay,
+        ..config.settings.clone()
+    };
+    let graph = Arc::new(Graph::memory());
+    let server = Server::start(settings, public, epoch.clone(), graph).map_err(Failure::failed)?;
+    let control = control::Config {
+        listen: control,
+        token: config.token.as_ref().map(|token| token.reveal().to_owned()),
+        event_bytes_max: config.event_bytes,
+        relay,
+    };
+    let control = match control::start(control, server.handle().clone()) {
+        Ok(control) => control,
+        Err(error) => {
+            server.handle().drain();
+            let _ = server.join();
+            return Err(Failure::failed(error));
+        }
+    };
+
+    signals.end_gently(server.handle().clone(), config.settings.drain_timeout)?;
+    let running = Running {
+        public: server.address(),
+        control: control.address(),
+        epoch: &epoch,
+    };
+    announce::ready(&config, &running)?;
+    tell_manager(&[NotifyState::Ready]);
+
+    let ended = server.join();
+    control.stop();
+    announce::ended();
+    ended.map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
+}
+
+/// Where to listen, and whether the page may publish: only where nobody else can reach either
+/// listener, as relayed requests carry no token.
+fn listeners(
+    config: &Config,
+    inherited: Inherited,
+) -> Result<(Listener, control::Listen, bool), Failure> {
+    let (public, public_address) = match inherited.public {
+        Some(listener) => {
+            let address = listener.local_addr().map_err(Failure::failed)?;
+            (Listener::Inherited(listener), address)
+        }
+        None => (Listener::Bind(config.listen), config.listen),
+    };
+    let (control, control_address) = match inherited.control {
+        Some(listener) => {
+            let address = listener.local_addr().map_err(Failure::failed)?;
+            (control::Listen::Inherited(listener), address)
+        }
+        None => (control::Listen::Address(config.control), config.control),
+    };
+    let has_token = config.token.is_some();
+    config::check_public(public_address, config.allow_anonymous).map_err(Failure::misused)?;
+    config::check_control(control_address, has_token).map_err(Failure::misused)?;
+    let relay =
+        public_address.ip().is_loopback() && control_address.ip().is_loopback() && !has_token;
+    Ok((public, control, relay))
+}
+
+/// Tells systemd, if it is there.
+fn tell_manager(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!("the service manager could not be told {states:?}: {error}");
+    }
+}

@@ -1,0 +1,100 @@
+//! What the operator and scripts are told when the server is ready, and at its end.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process;
+
+use serde::Serialize;
+
+use crate::config::{Config, LogFormat};
+use crate::failure::Failure;
+use crate::output;
+use crate::units::spoken_count;
+
+use super::room::Room;
+
+/// A server that is ready.
+#[derive(Debug)]
+pub(super) struct Running<'a> {
+    pub(super) public: SocketAddr,
+    pub(super) control: SocketAddr,
+    pub(super) epoch: &'a str,
+}
+
+/// What scripts read. The addresses are those really listened at, never port 0.
+#[derive(Debug, Serialize)]
+struct Ports {
+    public: SocketAddr,
+    control: SocketAddr,
+    pid: u32,
+}
+
+/// Says where the server listens and what room it has.
+pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failure> {
+    let Running {
+        public,
+        control,
+        epoch,
+    } = running;
+    let version = env!("CARGO_PKG_VERSION");
+    let workers = config.settings.workers;
+    let room = Room::measure(config);
+    match config.log_format {
+        LogFormat::Text => {
+            let plural = if workers == 1 { "" } else { "s" };
+            let _ = output::line(format_args!(
+                "Encke {version}, run {epoch}, {workers} worker{plural}\n\
+                 public   http://{public}/\n\
+                 control  http://{control}/\n\
+                 {room}"
+            ))?;
+        }
+        LogFormat::Json => tracing::info!(
+            version,
+            epoch = *epoch,
+            workers,
+            public = %public,
+            control = %control,
+            room = room.connections(),
+            "ready"
+        ),
+    }
+    if room.is_narrow() {
+        tracing::warn!(
+            "there is room for about {} connections; {}",
+            spoken_count(room.connections()),
+            room.remedy()
+        );
+    }
+    match &config.ports_file {
+        Some(path) => write_ports(path, running),
+        None => Ok(()),
+    }
+}
+
+/// Says that all is done.
+pub(super) fn ended() {
+    tracing::info!("ended");
+}
+
+/// Writes the file at once or not at all: who waits for it must not read half of it.
+fn write_ports(path: &Path, running: &Running<'_>) -> Result<(), Failure> {
+    let ports = Ports {
+        public: running.public,
+        control: running.control,
+        pid: process::id(),
+    };
+    let mut text = serde_json::to_string(&ports).map_err(Failure::failed)?;
+    text.push('\n');
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    fs::write(&draft, text)
+        .and_then(|()| fs::rename(&draft, path))
+        .map_err(|error| {
+            Failure::failed(format_args!(
+                "the ports file {} cannot be written: {error}",
+                path.display()
+            ))
+        })
+}

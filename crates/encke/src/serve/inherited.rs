@@ -1,0 +1,97 @@
+//! Listeners from a service manager (systemd socket activation).
+
+use std::env;
+use std::net::TcpListener;
+
+use listenfd::ListenFd;
+
+use crate::failure::Failure;
+
+/// The listeners that were passed to this process.
+#[derive(Debug, Default)]
+pub(super) struct Inherited {
+    pub(super) public: Option<TcpListener>,
+    pub(super) control: Option<TcpListener>,
+}
+
+impl Inherited {
+    /// Takes them. `FileDescriptorName=` says which is which; without names the first is the public
+    /// one and the second control. Must be called while there is one thread, as it cleans the
+    /// environment.
+    pub(super) fn take() -> Result<Self, Failure> {
+        let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let mut sockets = ListenFd::from_env();
+        let mut taken = Self::default();
+        for (index, role) in roles(&names, sockets.len())?.into_iter().enumerate() {
+            let listener = sockets.take_tcp_listener(index).map_err(|error| {
+                Failure::misused(format_args!(
+                    "socket {index} from the service manager is not usable: {error}; a TCP \
+                     listener is needed, like ListenStream=127.0.0.1:8000"
+                ))
+            })?;
+            match role {
+                Role::Public => taken.public = listener,
+                Role::Control => taken.control = listener,
+            }
+        }
+        Ok(taken)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Public,
+    Control,
+}
+
+/// What each of `count` sockets is for.
+fn roles(names: &str, count: usize) -> Result<Vec<Role>, Failure> {
+    let names: Vec<&str> = names.split(':').filter(|_| count > 0).take(count).collect();
+    let named = |role: &str| names.contains(&role);
+    let roles: Vec<Role> = if named("public") || named("control") {
+        let role = |name: &&str| match *name {
+            "public" => Ok(Role::Public),
+            "control" => Ok(Role::Control),
+            other => Err(Failure::misused(format_args!(
+                "a socket from the service manager is called `{other}`; set FileDescriptorName= \
+                 to public or control"
+            ))),
+        };
+        names.iter().map(role).collect::<Result<_, _>>()?
+    } else {
+        [Role::Public, Role::Control]
+            .into_iter()
+            .take(count)
+            .collect()
+    };
+    let twice = |role| roles.iter().filter(|&&other| other == role).count() > 1;
+    if count > 2 || twice(Role::Public) || twice(Role::Control) {
+        return Err(Failure::misused(format_args!(
+            "{count} sockets came from the service manager; at most one public and one control \
+             listener can be served"
+        )));
+    }
+    Ok(roles)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Role::{Control, Public};
+
+    #[test]
+    fn names_say_what_a_socket_is_for_and_else_its_place() {
+        assert_eq!(roles("", 0).unwrap(), []);
+        assert_eq!(roles("stale:names", 0).unwrap(), []);
+        assert_eq!(roles("", 1).unwrap(), [Public]);
+        assert_eq!(
+            roles("encke.socket:encke.socket", 2).unwrap(),
+            [Public, Control]
+        );
+        assert_eq!(roles("control", 1).unwrap(), [Control]);
+        assert_eq!(roles("control:public", 2).unwrap(), [Control, Public]);
+        for (names, count) in [("", 3), ("public:public", 2), ("public:encke.socket", 2)] {
+            assert!(roles(names, count).is_err(), "{names}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! How many connections fit, what binds first, and how to raise it.
+
+use std::fmt;
+use std::fs;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::config::Config;
+use crate::units::{spoken_count, spoken_size};
+
+/// Memory that an idle connection costs, most of it the kernel's: its socket, file and dentry.
+const CONNECTION_BYTES: u64 = 4096;
+
+/// Descriptors that are no clients': standard streams, signals, pollers, listeners, control.
+const DESCRIPTORS_OWN: u64 = 64;
+
+/// Pollers, wakers and listeners of a worker.
+const DESCRIPTORS_WORKER: u64 = 4;
+
+/// Fewer connections than this deserve a warning: a busy site meets them on its first day.
+const NARROW: u64 = 5_000;
+
+/// An accept queue shorter than this overflows when clients come back all at once.
+const QUEUE_SHORT: u64 = 4096;
+
+/// Raises the limit on descriptors as far as an unprivileged process may.
+pub(super) fn raise_descriptors() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
+    {
+        tracing::warn!("the limit on descriptors stays at {soft}, not {hard}: {error}");
+    }
+}
+
+/// Something that bounds connections.
+#[derive(Debug)]
+struct Limit {
+    name: &'static str,
+    connections: u64,
+    /// What was found.
+    found: String,
+    /// How to raise it.
+    remedy: String,
+}
+
+/// What bounds connections, the tightest first.
+#[derive(Debug)]
+pub(super) struct Room {
+    limits: Vec<Limit>,
+    accept_queue: Option<u64>,
+}
+
+impl Room {
+    /// Asks the machine.
+    pub(super) fn measure(config: &Config) -> Self {
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
+        let settings = &config.settings;
+        let mut limits = vec![descriptors(
+            soft,
+            hard,
+            settings.workers,
+            settings.private_fds,
+        )];
+        limits.extend(memory());
+        if settings.max_connections != usize::MAX {
+            limits.push(Limit {
+                name: "your own limit",
+                connections: settings.max_connections as u64,
+                found: "--max-connections".to_owned(),
+                remedy: "raise --max-connections".to_owned(),
+            });
+        }
+        limits.sort_by_key(|limit| limit.connections);
+        Self {
+            limits,
+            accept_queue: read_number("/proc/sys/net/core/somaxconn"),
+        }
+    }
+
+    /// About how many connections fit.
+    pub(super) fn connections(&self) -> u64 {
+        self.limits[0].connections
+    }
+
+    /// Whether that is too few for anything but a trial, and nobody asked for it.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.connections() < NARROW && self.limits[0].name == "descriptors"
+    }
+
+    /// How to make room for more.
+    pub(super) fn remedy(&self) -> &str {
+        &self.limits[0].remedy
+    }
+}
+
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "room for about {} connections",
+            spoken_count(self.connections())
+        )?;
+        for (place, limit) in self.limits.iter().enumerate() {
+            let order = if place == 0 { "first" } else { "then" };
+            let Limit {
+                name,
+                connections,
+                found,
+                remedy,
+            } = limit;
+            let connections = spoken_count(*connections);
+            write!(
+                f,
+                "\n  {order:5} {name:14} {connections:>11}  {found}; {remedy}"
+            )?;
+        }
+        if let Some(queue) = self.accept_queue.filter(|&queue| queue < QUEUE_SHORT) {
+            write!(
+                f,
+                "\n  {:5} {:14} {:>11}  connections waiting to be accepted by a worker; sysctl -w \
+                 net.core.somaxconn=65535",
+                "also",
+                "accept queue",
+                spoken_count(queue)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn descriptors(soft: u64, hard: u64, workers: u16, private: bool) -> Limit {
+    let own = DESCRIPTORS_OWN + DESCRIPTORS_WORKER * u64::from(workers);
+    let table = soft.saturating_sub(own);
+    let workers_for = |connections: u64| connections.div_ceil(table.max(1));
+    let limit = spoken_count(soft);
+    let (connections, found) = if private {
+        (
+            table * u64::from(workers),
+            format!("{limit} for each worker"),
+        )
+    } else {
+        (table, format!("{limit} for the process"))
+    };
+    let raise = if soft < hard {
+        format!("ulimit -n {hard}")
+    } else {
+        "ulimit -Hn, or LimitNOFILE= of the unit".to_owned()
+    };
+    let spread = match workers_for(1_000_000) {
+        needed @ 2..=1024 => format!(", or --private-fds --workers {needed} for a million"),
+        _ => String::new(),
+    };
+    Limit {
+        name: "descriptors",
+        connections,
+        found,
+        remedy: format!("{raise}{spread}"),
+    }
+}
+
+/// The memory there is, or less where a control group has less.
+fn memory() -> Option<Limit> {
+    let machine = available(&fs::read_to_string("/proc/meminfo").ok()?)?;
+    let group = group_rest();
+    let (bytes, whose, remedy) = match group {
+        Some(group) if group < machine => (
+            group,
+            "left to the control group",
+            "MemoryMax= or docker run --memory",
+        ),
+        _ => (machine, "available", "more memory, or another machine"),
+    };
+    Some(Limit {
+        name: "memory",
+        connections: bytes / CONNECTION_BYTES,
+        found: format!(
+            "{} {whose}, about {} a connection, mostly the kernel's",
+            spoken_size(bytes),
+            spoken_size(CONNECTION_BYTES)
+        ),
+        remedy: remedy.to_owned(),
+    })
+}
+
+/// `MemAvailable` of `/proc/meminfo`, in bytes.
+fn available(meminfo: &str) -> Option<u64> {
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// What is left of the tightest limit among the control groups that this process is in (version 2).
+fn group_rest() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let mut rest: Option<u64> = None;
+    let mut group = Some(path.trim_matches('/'));
+    while let Some(path) = group {
+        let folder = format!("/sys/fs/cgroup/{path}");
+        if let Some(most) = read_number(&format!("{folder}/memory.max")) {
+            let used = read_number(&format!("{folder}/memory.current")).unwrap_or(0);
+            let left = most.saturating_sub(used);
+            rest = Some(rest.map_or(left, |rest| rest.min(left)));
+        }
+        group = (!path.is_empty()).then(|| path.rsplit_once('/').map_or("", |(above, _)| above));
+    }
+    rest
+}
+
+/// A file that holds one number; `max` is none.
+fn read_number(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_tables_multiply_descriptors() {
+        let shared = descriptors(20_000, 20_000, 64, false);
+        let private = descriptors(20_000, 20_000, 64, true);
+        assert_eq!(private.connections, 64 * shared.connections);
+        assert!(private.connections > 1_000_000);
+        assert!(
+            shared.remedy.contains("--private-fds --workers 51"),
+            "{}",
+            shared.remedy
+        );
+        // No worker count is promised where none would do.
+        let tiny = descriptors(100, 100, 64, false);
+        assert_eq!(
+            (tiny.connections, tiny.remedy.contains("private")),
+            (0, false)
+        );
+    }
+
+    #[test]
+    fn memory_is_what_the_kernel_says_is_available() {
+        let text = "MemTotal: 100 kB\nMemFree: 5 kB\nMemAvailable:     42 kB\n";
+        assert_eq!(available(text), Some(43_008));
+        assert_eq!(available("MemTotal: 100 kB\n"), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! `encke sessions`: the sessions of an id as a table, or closed.
+
+use serde_json::Value;
+
+use crate::arguments::SessionsArguments;
+use crate::failure::Failure;
+use crate::output;
+
+/// Column titles, and the member of the answer that each column shows.
+const COLUMNS: [(&str, &str); 8] = [
+    ("SESSION", "session"),
+    ("TRANSPORT", "transport"),
+    ("AGE", "age_seconds"),
+    ("PEER", "peer"),
+    ("WORKER", "worker"),
+    ("BACKLOG", "backlog_bytes"),
+    ("UNACKED", "bytes_unacknowledged"),
+    ("IDS", "ids"),
+];
+
+/// Shows the sessions, or closes them.
+pub(crate) fn run(arguments: &SessionsArguments) -> Result<(), Failure> {
+    let mut client = arguments.control.client()?;
+    let id = &arguments.id;
+    if arguments.close {
+        let answer = client.close_sessions(id)?;
+        if arguments.report.json {
+            return output::json(&answer).map(drop);
+        }
+        let count = answer["closed"].as_u64().unwrap_or(0);
+        let plural = if count == 1 { "" } else { "s" };
+        return output::line(format_args!("closed {count} session{plural} of {id}")).map(drop);
+    }
+    let answer = client.sessions(id)?;
+    if arguments.report.json {
+        return output::json(&answer).map(drop);
+    }
+    let sessions = answer["sessions"].as_array().map_or(&[][..], Vec::as_slice);
+    if sessions.is_empty() {
+        return output::line(format_args!("{id} has no session")).map(drop);
+    }
+    output::line(table(sessions).trim_end()).map(drop)
+}
+
+fn table(sessions: &[Value]) -> String {
+    let titles = COLUMNS.map(|(title, _)| title.to_owned());
+    let rows = sessions
+        .iter()
+        .map(|session| COLUMNS.map(|(_, name)| cell(name, &session[name])));
+    let rows: Vec<_> = std::iter::once(titles).chain(rows).collect();
+    let mut widths = [0; COLUMNS.len()];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn cell(name: &str, value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| cell(name, item))
+            .collect::<Vec<_>>()
+            .join(","),
+        Value::Number(number) if name == "age_seconds" => age(number.as_f64().unwrap_or(0.0)),
+        other => other.to_string(),
+    }
+}
+
+/// The two largest units of an age: `3d4h`, `5m10s`, `7s`.
+fn age(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
+    let (minutes, seconds) = (seconds / 60 % 60, seconds % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m{seconds}s"),
+        (0, _, _) => format!("{hours}h{minutes}m"),
+        _ => format!("{days}d{hours}h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let session = serde_json::json!({
+            "session": "0:1", "ids": ["alice", 7], "transport": "sse", "age_seconds": 3700.5,
+            "peer": null, "worker": 0, "backlog_bytes": 0, "bytes_unacknowledged": null
+        });
+        assert_eq!(
+            table(&[session]),
+            "SESSION  TRANSPORT  AGE   PEER  WORKER  BACKLOG  UNACKED  IDS\n\
+             0:1      sse        1h1m  -     0       0        -        alice,7\n"
+        );
+    }
+
+    #[test]
+    fn an_age_has_its_two_largest_units() {
+        assert_eq!(age(7.9), "7s");
+        assert_eq!(age(310.0), "5m10s");
+        assert_eq!(age(90_000.0 + 3_600.0 * 50.0), "3d3h");
+    }
+}

@@ -1,0 +1,138 @@
+//! Durations and sizes as people write them.
+//!
+//! Owns the spelling: a number and a unit. A bare number is refused for durations, as nobody can
+//! tell seconds from milliseconds, and means bytes for sizes.
+
+use std::time::Duration;
+
+/// Reads `25s`, `500ms`, `1m`, `1.5h` or `0`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "a duration is a number and a unit, like 500ms, 25s, 1m or 1h".to_owned();
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let seconds = match unit {
+        "ms" => number / 1000.0,
+        "s" => number,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        "d" => number * 86_400.0,
+        _ => return Err(wrong()),
+    };
+    Duration::try_from_secs_f64(seconds).map_err(|_| "that is too long".to_owned())
+}
+
+/// Reads `65536`, `64KiB`, `64KB`, `1MiB` or `1GiB`.
+pub(crate) fn size(text: &str) -> Result<usize, String> {
+    let wrong = || "a size is a number and a unit, like 65536, 64KiB or 1MiB".to_owned();
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let factor: u64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        _ => return Err(wrong()),
+    };
+    let bytes = number * factor as f64;
+    if bytes.fract() != 0.0 {
+        return Err("that is not a whole number of bytes".to_owned());
+    }
+    // Beyond 2^53 a float no longer counts bytes, and no machine has that many.
+    if bytes > (1_u64 << 53) as f64 {
+        return Err("that is more than any machine has".to_owned());
+    }
+    Ok(bytes as usize)
+}
+
+/// A size as people read it, exact: `64 KiB`, `1500 bytes`.
+pub(crate) fn spoken_size(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    for (factor, unit) in UNITS {
+        if bytes >= factor {
+            let tenths = bytes * 10 / factor;
+            return match tenths % 10 {
+                0 => format!("{} {unit}", tenths / 10),
+                tenth => format!("{}.{tenth} {unit}", tenths / 10),
+            };
+        }
+    }
+    format!("{bytes} bytes")
+}
+
+/// A count with its thousands apart: `1,000,000`.
+pub(crate) fn spoken_count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number that is not negative, and what follows it without the blanks between.
+fn split(text: &str) -> Option<(f64, &str)> {
+    let end = text
+        .find(|character: char| !character.is_ascii_digit() && character != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    Some((number.parse().ok()?, unit.trim_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_need_a_unit() {
+        assert_eq!(duration("25s"), Ok(Duration::from_secs(25)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1m"), Ok(Duration::from_secs(60)));
+        assert_eq!(duration("1.5h"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("10 s"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        for wrong in [
+            "", "25", "s", "-1s", "1x", "1.2.3s", "25S", "inf", "nans", "1e9s",
+        ] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert!(duration("99999999999999999999d").is_err());
+    }
+
+    #[test]
+    fn sizes_count_bytes() {
+        assert_eq!(size("65536"), Ok(65_536));
+        assert_eq!(size("64KiB"), Ok(65_536));
+        assert_eq!(size("64kib"), Ok(65_536));
+        assert_eq!(size("64 KB"), Ok(64_000));
+        assert_eq!(size("1.5MiB"), Ok(1_572_864));
+        assert_eq!(size("0"), Ok(0));
+        for wrong in [
+            "",
+            "KiB",
+            "-1",
+            "1.5",
+            "64Kb/s",
+            "1TiBs",
+            "9999999999999999GiB",
+        ] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn figures_are_spoken_shortly() {
+        assert_eq!(spoken_size(65_536), "64 KiB");
+        assert_eq!(spoken_size(1_610_612_736), "1.5 GiB");
+        assert_eq!(spoken_size(999), "999 bytes");
+        assert_eq!(spoken_count(1_000_000), "1,000,000");
+        assert_eq!(spoken_count(999), "999");
+        assert_eq!(spoken_count(20_000), "20,000");
+    }
+}
