@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::child::Helper;
+use crate::control_client::Control;
 use crate::failure::{Doing, Failure, Outcome};
 
 /// A subject that no client logs in as.
@@ -38,9 +39,9 @@ pub struct Setting {
     pub threads: u32,
     /// Unanswered clients at once.
     pub window: u32,
-    /// Where in the server's statistics system calls are counted: a JSON pointer; all numbers
-    /// below it are summed.
-    pub calls_pointer: String,
+    /// Where in the server's statistics system calls are counted: JSON pointers; all numbers
+    /// below them are summed.
+    pub calls_pointers: Vec<String>,
     /// More arguments for the server.
     pub server_arguments: Vec<String>,
 }
@@ -248,6 +249,22 @@ impl Bare {
     }
 }
 
+/// The sum of all numbers at or below each of `pointers` in `stats`; nothing when one has none.
+pub fn counters(stats: &Value, pointers: &[String]) -> Option<f64> {
+    pointers.iter().map(|pointer| counter(stats, pointer)).sum()
+}
+
+/// Publishes a batch of `body` and makes sure that each of its lines was taken.
+pub fn publish_whole(control: &mut Control, body: &mut dyn Read) -> Outcome<()> {
+    let summary = control.publish_batch(body)?;
+    if counter(&summary, "/failed").unwrap_or(0.0) > 0.0 {
+        return Err(Failure::new(format!(
+            "the server refused lines of the batch: {summary}"
+        )));
+    }
+    Ok(())
+}
+
 /// The sum of all numbers at or below `pointer` in `stats`; nothing when there are none.
 pub fn counter(stats: &Value, pointer: &str) -> Option<f64> {
     fn sum(value: &Value) -> Option<f64> {
@@ -337,6 +354,20 @@ mod tests {
         assert_eq!(counter(&stats, "/calls/send"), Some(3.0));
         assert_eq!(counter(&stats, "/calls/note"), None);
         assert_eq!(counter(&stats, "/missing"), None);
+        let pointers = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            counters(&stats, &pointers(&["/calls/send", "/calls/recv"])),
+            Some(6.0)
+        );
+        assert_eq!(
+            counters(&stats, &pointers(&["/calls/send", "/missing"])),
+            None
+        );
     }
 
     #[test]

@@ -95,12 +95,6 @@ impl Processor {
         })
     }
 
-    /// User time in nanoseconds: its share of the ticks, of the time that the scheduler counted.
-    pub fn user_nanos(&self) -> f64 {
-        let ticks = (self.user + self.system).max(1);
-        self.total as f64 * self.user as f64 / ticks as f64
-    }
-
     /// Takes `seconds` of an idle process away, as `idle` was over `idle_seconds`.
     #[must_use]
     pub fn without_idle(&self, seconds: f64, idle: &Self, idle_seconds: f64) -> Self {

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{Bare, Clients, Setting, Side, batch};
+use super::{Bare, Clients, Setting, Side, batch, publish_whole};
 use crate::child::{self, Server};
 use crate::failure::Outcome;
 use crate::measure::Memory;
@@ -63,10 +63,8 @@ fn of_server(setting: &Setting, report: &mut Report) -> Outcome<f64> {
     let idle = Memory::of(server.pid())?;
     let mut control = server.control()?;
     for round in 1..=TRAFFIC_ROUNDS {
-        control.publish_batch(&mut batch(
-            0..setting.connections,
-            "hello, this is an event",
-        ))?;
+        let mut events = batch(0..setting.connections, "hello, this is an event");
+        publish_whole(&mut control, &mut events)?;
         let events = u64::from(setting.connections) * u64::from(round);
         clients.events(events, TRAFFIC_SECONDS)?;
     }
@@ -128,6 +126,7 @@ fn of_bare(setting: &Setting, report: &mut Report) -> Outcome<f64> {
     let seen = clients.opened()?;
     let rate = f64::from(setting.connections) / seen.seconds;
     let idle = Memory::of(bare.pid())?;
+    let client_memory = Memory::of(clients.pid())?;
     clients.quit();
     bare.quit();
     let grown = idle.resident.saturating_sub(started.resident) as f64;
@@ -136,6 +135,8 @@ fn of_bare(setting: &Setting, report: &mut Report) -> Outcome<f64> {
         grown / f64::from(setting.connections),
         "bytes",
     );
+    let client = client_memory.resident as f64 / f64::from(setting.connections);
+    report.figure("bare: a client of the harness", client, "bytes");
     report.figure("bare: connect rate", rate, "sessions/s");
     Ok(rate)
 }

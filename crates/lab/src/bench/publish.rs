@@ -5,7 +5,7 @@ use std::io::Read;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{SUBJECT, Setting, batch, edges};
+use super::{SUBJECT, Setting, batch, edges, publish_whole};
 use crate::child::Server;
 use crate::control_client::Labels;
 use crate::failure::{Doing, Outcome};
@@ -54,7 +54,7 @@ fn batches(server: &Server, extent: Extent, idle: &Processor, report: &mut Repor
     for _ in 0..extent.rounds {
         let before = Processor::of(server.pid())?;
         let begun = Instant::now();
-        control.publish_batch(&mut &body[..])?;
+        publish_whole(&mut control, &mut &body[..])?;
         let seconds = begun.elapsed().as_secs_f64();
         let spent = &Processor::of(server.pid())? - &before;
         let spent = spent.without_idle(seconds, idle, IDLE.as_secs_f64());

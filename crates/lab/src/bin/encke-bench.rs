@@ -99,9 +99,10 @@ struct Common {
     /// Unanswered clients at once
     #[arg(long, default_value_t = 1024)]
     window: u32,
-    /// JSON pointer into /v1/stats under which system calls are counted
-    #[arg(long, default_value = "/system_calls")]
-    calls: String,
+    /// JSON pointer into /v1/stats under which system calls are counted; repeatable. A turn is one
+    /// wait for events
+    #[arg(long, default_values_t = ["/totals/system_calls", "/totals/turns"].map(String::from))]
+    calls: Vec<String>,
     /// An argument passed on to `serve`; repeatable
     #[arg(long = "serve-arg", allow_hyphen_values = true)]
     serve_args: Vec<String>,
@@ -277,7 +278,7 @@ impl Common {
             workers: self.workers.unwrap_or(tables),
             threads: self.threads.unwrap_or(tables),
             window: self.window,
-            calls_pointer: self.calls.clone(),
+            calls_pointers: self.calls.clone(),
             server_arguments: self.serve_args.clone(),
         }
     }

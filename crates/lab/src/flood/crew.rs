@@ -1,5 +1,6 @@
 //! One thread of clients: opens its share within a window, then reads whatever comes.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -155,7 +156,7 @@ impl Crew<'_> {
                 self.poller
                     .add(&socket, index as u64, Interest::IN)
                     .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-                Ok(Stream::Head(socket, None))
+                Ok(Stream::Head(socket, Vec::new()))
             }
             Err(Errno::AGAIN | Errno::NOTCONN) => {
                 self.poller
@@ -177,7 +178,7 @@ impl Crew<'_> {
         // A port of an earlier run may still be waiting for late segments.
         sockopt::set_socket_reuseaddr(&socket, true)?;
         for _ in 0..PORT_TRIES {
-            let source = self.orders.plan.next().ok_or(Errno::ADDRNOTAVAIL)?;
+            let source = self.orders.plan.assign().ok_or(Errno::ADDRNOTAVAIL)?;
             match bind(&socket, &source) {
                 Err(Errno::ADDRINUSE) => {}
                 Err(errno) => return Err(errno),
@@ -240,7 +241,7 @@ impl Crew<'_> {
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
         });
         match watched {
-            Ok(()) => self.streams[index] = Stream::Head(socket, None),
+            Ok(()) => self.streams[index] = Stream::Head(socket, Vec::new()),
             Err(errno) => {
                 self.unanswered -= 1;
                 self.fail(Trouble::of(errno), &errno.to_string());
@@ -269,13 +270,14 @@ impl Crew<'_> {
         let Stream::Head(socket, kept) = std::mem::replace(stream, Stream::Closed) else {
             return;
         };
-        let whole = match &kept {
-            Some(kept) => [kept, bytes].concat(),
-            None => bytes.to_vec(),
+        let whole = if kept.is_empty() {
+            Cow::from(bytes)
+        } else {
+            [&kept, bytes].concat().into()
         };
         match heading(&whole) {
             Ok(Heading::Partial) => {
-                self.streams[index] = Stream::Head(socket, Some(Box::new(whole)));
+                self.streams[index] = Stream::Head(socket, whole.into_owned());
             }
             Ok(Heading::Open(body, used)) => {
                 self.unanswered -= 1;

@@ -38,7 +38,7 @@ impl Plan {
     }
 
     /// The next address and port; nothing when all are used.
-    pub fn next(&mut self) -> Option<SocketAddrV4> {
+    pub fn assign(&mut self) -> Option<SocketAddrV4> {
         let (port, source) = (self.used / self.sources, self.used % self.sources);
         if port == PORTS {
             return None;
@@ -61,7 +61,7 @@ mod tests {
         for thread in 0..3 {
             let mut plan = Plan::of_thread(base, thread, 60_000);
             for _ in 0..60_000 {
-                assert!(seen.insert(plan.next().unwrap()));
+                assert!(seen.insert(plan.assign().unwrap()));
             }
         }
         assert!(
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn a_plan_ends_when_its_ports_do() {
         let mut plan = Plan::of_thread(Ipv4Addr::new(127, 1, 0, 0), 0, 1);
-        let count = std::iter::from_fn(|| plan.next()).count();
+        let count = std::iter::from_fn(|| plan.assign()).count();
         assert_eq!(count, PORTS as usize);
     }
 }

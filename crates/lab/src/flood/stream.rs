@@ -20,7 +20,7 @@ pub(super) enum Stream {
     /// The handshake is under way; the request waits for it.
     Connecting(OwnedFd),
     /// The request is sent. Bytes of an incomplete head are kept, which is rare.
-    Head(OwnedFd, Option<Box<Vec<u8>>>),
+    Head(OwnedFd, Vec<u8>),
     /// The head has come; events follow.
     Body(OwnedFd, Body),
 }
