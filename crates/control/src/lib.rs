@@ -1,1 +1,59 @@
-//! Stub.
+//! The control API: publishing, subscriptions, sessions, statistics, metrics, OpenAPI.
+//!
+//! Owns its own threads, the only ones of the server that run an async runtime. Must never touch a
+//! connection except through the server's handle. Modules in the order in which a request meets
+//! them:
+
+#![warn(missing_docs)]
+
+/// Every bound of the control API and its reason.
+mod limits;
+/// Threads, listener, beginning and end.
+mod control;
+/// What the control API needs of the server behind it.
+mod backend;
+/// What every handler shares.
+mod api;
+/// Which path and method lead to which handler.
+mod routes;
+/// Who may come in: the token, and no foreign web page.
+mod guard;
+/// Errors as RFC 9457 problem details.
+mod problem;
+/// Percent-decoding that refuses what is broken.
+mod percent;
+/// What the path and the query say.
+mod query;
+/// Whole request bodies.
+mod body;
+/// The items of a streamed body: bytes in, items out.
+mod items;
+/// Streamed request bodies and what is wrong with their lines.
+mod stream;
+/// The content of an event.
+mod payload;
+/// What a publisher is told.
+mod receipt;
+/// One event on one request.
+mod publish;
+/// Many events on one request.
+mod batch;
+/// One edge, and reading the graph.
+mod subscriptions;
+/// Many edges on one request.
+mod bulk;
+/// Inspecting and closing sessions.
+mod sessions;
+/// Figures as JSON.
+mod stats;
+/// Figures for Prometheus, and those that the control API counts itself.
+mod metrics;
+/// Health, readiness and the OpenAPI page.
+mod health;
+/// Requests that the page makes through the public listener.
+mod relay;
+
+pub use control::{Config, Control, Listen, StartError, start};
+
+#[cfg(test)]
+mod tests;

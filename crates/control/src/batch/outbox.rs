@@ -1,0 +1,158 @@
+//! Receipts on their way to a client that may be slow to read them, or read none before it has sent
+//! its last line.
+//!
+//! Owns the unread bytes and their bound. Must never let a batch go on whose client is gone.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use axum::body::HttpBody;
+use bytes::{Bytes, BytesMut};
+use http_body::Frame;
+use parking_lot::Mutex;
+use tokio::time::timeout;
+
+use crate::limits::{UNREAD_BYTES_MAX, UNREAD_WAIT};
+
+/// Bytes handed to the connection at a time.
+const FRAME_BYTES_MAX: usize = 64 << 10;
+
+/// The batch's end: owned by its task.
+#[derive(Debug)]
+pub(super) struct Outbox(Arc<Mutex<State>>);
+
+/// The client's end: the body of the answer.
+#[derive(Debug)]
+pub(super) struct Answer(Arc<Mutex<State>>);
+
+/// The answer will not be read to its end.
+#[derive(Debug)]
+pub(super) struct Unread;
+
+/// The batch was cut off: the connection is reset, lest the answer look whole.
+#[derive(Debug)]
+pub(super) struct CutOff;
+
+#[derive(Debug, Default)]
+struct State {
+    unread: BytesMut,
+    /// The last byte is there.
+    whole: bool,
+    batch_gone: bool,
+    client_gone: bool,
+    /// Waits for bytes.
+    client: Option<Waker>,
+    /// Waits for room.
+    batch: Option<Waker>,
+}
+
+/// The two ends of an answer.
+pub(super) fn outbox() -> (Outbox, Answer) {
+    let state = Arc::new(Mutex::default());
+    (Outbox(Arc::clone(&state)), Answer(state))
+}
+
+impl Outbox {
+    /// Moves bytes into the answer.
+    pub(super) fn put(&self, bytes: &mut Vec<u8>) {
+        if bytes.is_empty() {
+            return;
+        }
+        let mut state = self.0.lock();
+        state.unread.extend_from_slice(bytes);
+        bytes.clear();
+        if let Some(client) = state.client.take() {
+            client.wake();
+        }
+    }
+
+    /// Waits until the client has read enough.
+    pub(super) async fn room(&self) -> Result<(), Unread> {
+        let room = poll_fn(|context| {
+            let mut state = self.0.lock();
+            if state.client_gone {
+                Poll::Ready(Err(Unread))
+            } else if state.unread.len() < UNREAD_BYTES_MAX {
+                Poll::Ready(Ok(()))
+            } else {
+                state.batch = Some(context.waker().clone());
+                Poll::Pending
+            }
+        });
+        timeout(UNREAD_WAIT, room).await.unwrap_or(Err(Unread))
+    }
+
+    /// Whether the client is gone. If it is not, the task is woken when it goes.
+    pub(super) fn is_left(&self, context: &Context<'_>) -> bool {
+        let mut state = self.0.lock();
+        state.batch = Some(context.waker().clone());
+        state.client_gone
+    }
+
+    /// The answer is whole.
+    pub(super) fn end(self) {
+        self.0.lock().whole = true;
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.batch_gone = true;
+        if let Some(client) = state.client.take() {
+            client.wake();
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.client_gone = true;
+        if let Some(batch) = state.batch.take() {
+            batch.wake();
+        }
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = CutOff;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+        let mut state = self.0.lock();
+        if !state.unread.is_empty() {
+            let length = state.unread.len().min(FRAME_BYTES_MAX);
+            let frame = state.unread.split_to(length).freeze();
+            if state.unread.len() < UNREAD_BYTES_MAX
+                && let Some(batch) = state.batch.take()
+            {
+                batch.wake();
+            }
+            return Poll::Ready(Some(Ok(Frame::data(frame))));
+        }
+        match *state {
+            State { whole: true, .. } => Poll::Ready(None),
+            State {
+                batch_gone: true, ..
+            } => Poll::Ready(Some(Err(CutOff))),
+            _ => {
+                state.client = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for CutOff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the batch was cut off before its last receipt")
+    }
+}
+
+impl std::error::Error for CutOff {}

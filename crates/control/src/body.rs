@@ -1,0 +1,104 @@
+//! Whole request bodies, up to a limit.
+//!
+//! Must never hold more than the limit.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_LENGTH;
+use bytes::{Bytes, BytesMut};
+
+use crate::limits::DISCARD_BYTES_MAX;
+use crate::problem::Problem;
+
+/// The next piece of a body; `None` at its end. A broken body is an error once.
+pub(crate) async fn chunk(body: &mut Body) -> Option<Result<Bytes, axum::Error>> {
+    poll_fn(|context| poll_chunk(body, context)).await
+}
+
+/// As [`chunk`], for those who wait for something else as well.
+pub(crate) fn poll_chunk(
+    body: &mut Body,
+    context: &mut Context<'_>,
+) -> Poll<Option<Result<Bytes, axum::Error>>> {
+    loop {
+        match Pin::new(&mut *body).poll_frame(context) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(None) => return Poll::Ready(None),
+            Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+            Poll::Ready(Some(Ok(frame))) => {
+                // Trailers say nothing here.
+                if let Ok(bytes) = frame.into_data() {
+                    return Poll::Ready(Some(Ok(bytes)));
+                }
+            }
+        }
+    }
+}
+
+/// Reads an event's content. One that is somewhat too large is read to its end all the same, so that
+/// the client sees the answer and its true size.
+pub(crate) async fn read(
+    mut body: Body,
+    headers: &HeaderMap,
+    bytes_max: usize,
+) -> Result<Bytes, Problem> {
+    let declared = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse().ok());
+    let readable_max = bytes_max.saturating_add(DISCARD_BYTES_MAX);
+    if let Some(length) = declared
+        && length > readable_max
+    {
+        return Err(too_large("", length, bytes_max));
+    }
+    let mut first = Bytes::new();
+    let mut more = BytesMut::new();
+    let mut length = 0;
+    while let Some(piece) = chunk(&mut body).await {
+        let piece = piece.map_err(|error| Problem::bad("body", broken(&error)))?;
+        length += piece.len();
+        if length > readable_max {
+            return Err(too_large("at least ", length, bytes_max));
+        } else if length > bytes_max {
+            more = BytesMut::new();
+        } else if first.is_empty() {
+            first = piece;
+        } else {
+            if more.is_empty() {
+                more.reserve(
+                    declared
+                        .unwrap_or(0)
+                        .clamp(first.len() + piece.len(), bytes_max),
+                );
+                more.extend_from_slice(&first);
+            }
+            more.extend_from_slice(&piece);
+        }
+    }
+    match length {
+        _ if length > bytes_max => Err(too_large("", length, bytes_max)),
+        _ if more.is_empty() => Ok(first),
+        _ => Ok(more.freeze()),
+    }
+}
+
+fn too_large(about: &str, length: usize, bytes_max: usize) -> Problem {
+    Problem::too_large(event_too_large(about, length, bytes_max))
+}
+
+/// The sentence for an event that is too large.
+pub(crate) fn event_too_large(about: &str, length: usize, bytes_max: usize) -> String {
+    format!(
+        "the event has {about}{length} bytes; it may have {bytes_max}; publish a smaller one, or a \
+         reference to it"
+    )
+}
+
+/// The sentence for a body that does not arrive whole.
+pub(crate) fn broken(error: &axum::Error) -> String {
+    format!("it broke off: {error}")
+}

@@ -1,0 +1,246 @@
+//! Threads, listener, beginning and end of the control API.
+//!
+//! Owns the async runtime. Must never be called from a thread of that runtime.
+
+use std::error::Error;
+use std::fmt;
+use std::future::IntoFuture;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::serve::ListenerExt;
+use server::{Handle, Relay};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::api::Api;
+use crate::backend::Backend;
+use crate::limits::{STOP_WAIT, THREADS};
+use crate::{relay, routes};
+
+/// Where the control API listens.
+#[derive(Debug)]
+pub enum Listen {
+    /// An address to bind; port 0 takes a free one.
+    Address(SocketAddr),
+    /// A listener that somebody else has bound: socket activation.
+    Inherited(TcpListener),
+}
+
+/// What an operator decides about the control API.
+#[derive(Debug)]
+pub struct Config {
+    /// Where it listens.
+    pub listen: Listen,
+    /// The bearer token that requests must carry. Needed when the address is not on loopback.
+    pub token: Option<String>,
+    /// The largest event, in bytes of its content.
+    pub event_bytes_max: usize,
+    /// Whether the page on the public listener may publish and subscribe. Only on loopback and
+    /// without a token, as relayed requests carry none.
+    pub relay: bool,
+}
+
+/// A running control API. Dropping it stops it at once.
+#[derive(Debug)]
+pub struct Control {
+    address: SocketAddr,
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    runtime: Runtime,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<io::Result<()>>,
+}
+
+/// Starts the control API of a server on its own threads.
+///
+/// # Errors
+///
+/// When the configuration is not safe, the address cannot be bound, or threads cannot be made.
+pub fn start(config: Config, server: Handle) -> Result<Control, StartError> {
+    let relayed = server.clone();
+    begin(config, server, |relay| relayed.relay_through(relay))
+}
+
+pub(crate) fn begin<B: Backend>(
+    config: Config,
+    backend: B,
+    relay_through: impl FnOnce(Box<Relay>),
+) -> Result<Control, StartError> {
+    let listener = match config.listen {
+        Listen::Address(address) => {
+            TcpListener::bind(address).map_err(|error| StartError::Bind { address, error })?
+        }
+        Listen::Inherited(listener) => listener,
+    };
+    listener
+        .set_nonblocking(true)
+        .map_err(StartError::Listener)?;
+    let address = listener.local_addr().map_err(StartError::Listener)?;
+    match &config.token {
+        Some(token) if token.is_empty() => return Err(StartError::TokenEmpty),
+        Some(token) if !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            return Err(StartError::TokenNotPlain);
+        }
+        None if !address.ip().is_loopback() => return Err(StartError::TokenMissing { address }),
+        _ => {}
+    }
+    if config.relay && (config.token.is_some() || !address.ip().is_loopback()) {
+        return Err(StartError::RelayNotPrivate);
+    }
+
+    let runtime = runtime().map_err(StartError::Threads)?;
+    let api = Arc::new(Api::new(backend, config.token, config.event_bytes_max));
+    if config.relay {
+        relay_through(relay::relay(runtime.handle().clone(), Arc::downgrade(&api)));
+    }
+    let listener = {
+        let _inside = runtime.enter();
+        tokio::net::TcpListener::from_std(listener).map_err(StartError::Listener)?
+    };
+    // Streamed receipts are small and wanted at once.
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    let (stop, stopped) = oneshot::channel();
+    let serve = axum::serve(listener, routes::router(api)).with_graceful_shutdown(async {
+        let _ = stopped.await;
+    });
+    let serving = runtime.spawn(serve.into_future());
+    tracing::debug!(%address, "control API listens");
+    Ok(Control {
+        address,
+        running: Some(Running {
+            runtime,
+            stop,
+            serving,
+        }),
+    })
+}
+
+fn runtime() -> io::Result<Runtime> {
+    let number = AtomicUsize::new(0);
+    Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        // Nothing here blocks, so no other threads are made.
+        .max_blocking_threads(1)
+        .thread_name_fn(move || format!("encke-control-{}", number.fetch_add(1, Ordering::Relaxed)))
+        .enable_io()
+        .enable_time()
+        .build()
+}
+
+impl Control {
+    /// The address it listens on.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops listening, lets requests under way finish for two seconds, and ends the threads.
+    pub fn stop(mut self) {
+        let Some(Running {
+            runtime,
+            stop,
+            serving,
+        }) = self.running.take()
+        else {
+            return;
+        };
+        let _ = stop.send(());
+        let ended = runtime.block_on(async { timeout(STOP_WAIT, serving).await });
+        if ended.is_err() {
+            tracing::warn!("control requests took longer than {STOP_WAIT:?} and were cut off");
+        }
+        runtime.shutdown_background();
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.runtime.shutdown_background();
+        }
+    }
+}
+
+/// Why the control API did not start. Its sentence says what to do.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The address cannot be bound.
+    Bind {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The listener cannot be used.
+    Listener(io::Error),
+    /// Threads or their poller cannot be made.
+    Threads(io::Error),
+    /// The address can be reached from outside and there is no token.
+    TokenMissing {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The token has no characters.
+    TokenEmpty,
+    /// The token has characters that cannot stand in a header.
+    TokenNotPlain,
+    /// The relay is wanted where it would open the API to strangers.
+    RelayNotPrivate,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind { address, error } => write!(
+                f,
+                "the control listener cannot bind {address}: {error}; choose another address, or \
+                 end what listens there"
+            ),
+            Self::Listener(error) => write!(
+                f,
+                "the control listener cannot be used: {error}; it has to be a bound, listening TCP \
+                 socket"
+            ),
+            Self::Threads(error) => write!(
+                f,
+                "the threads of the control API cannot be made: {error}; raise the limits of \
+                 processes and descriptors"
+            ),
+            Self::TokenMissing { address } => write!(
+                f,
+                "the control listener on {address} can be reached from other machines and has no \
+                 token; give one with --control-token, or listen on 127.0.0.1"
+            ),
+            Self::TokenEmpty => f.write_str(
+                "the control token is empty; give one of at least one character, or none at all",
+            ),
+            Self::TokenNotPlain => f.write_str(
+                "the control token has a blank, a control character or a character beyond ASCII; \
+                 use letters, digits and punctuation",
+            ),
+            Self::RelayNotPrivate => f.write_str(
+                "the page may publish only when the control listener is on loopback and has no \
+                 token; turn the relay off, or listen on 127.0.0.1 without a token",
+            ),
+        }
+    }
+}
+
+impl Error for StartError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Bind { error, .. } | Self::Listener(error) | Self::Threads(error) => Some(error),
+            _ => None,
+        }
+    }
+}

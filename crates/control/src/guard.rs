@@ -1,0 +1,96 @@
+//! Who may come in: those with the token, or, when there is none, those who are no foreign web page.
+//!
+//! Must never look at what a request asks for, but for the health checks, which are open.
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::net::IpAddr;
+use subtle::ConstantTimeEq;
+
+use crate::api::Shared;
+use crate::backend::Backend;
+use crate::problem::Problem;
+
+/// Paths without secrets, asked by machines that have no token.
+const OPEN: &[&str] = &["/healthz", "/livez", "/readyz"];
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Lets a request pass or answers it.
+pub(crate) async fn guard<B: Backend>(
+    State(api): State<Shared<B>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let headers = request.headers();
+    let allowed = match &api.token {
+        _ if OPEN.contains(&request.uri().path()) => Ok(()),
+        Some(token) => with_token(headers, token),
+        None => not_from_a_page(headers),
+    };
+    match allowed {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn with_token(headers: &HeaderMap, token: &str) -> Result<(), Problem> {
+    let Some(given) = headers.get(AUTHORIZATION) else {
+        return Err(Problem::unauthorized(
+            "this server needs a token; send it as Authorization: Bearer <token>",
+            "Bearer realm=\"encke\"",
+        ));
+    };
+    // The scheme is case-insensitive. The comparison takes the same time wherever the texts differ.
+    let given = given.as_bytes();
+    let right = given
+        .get(..7)
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "))
+        && bool::from(given[7..].trim_ascii().ct_eq(token.as_bytes()));
+    match right {
+        true => Ok(()),
+        false => Err(Problem::unauthorized(
+            "the Authorization header does not carry this server's token; send it as \
+             Authorization: Bearer <token>",
+            "Bearer realm=\"encke\", error=\"invalid_token\"",
+        )),
+    }
+}
+
+/// Without a token, being on this machine is what counts. A browser on this machine runs pages of
+/// strangers: their requests name another site, or, after DNS rebinding, another host.
+fn not_from_a_page(headers: &HeaderMap) -> Result<(), Problem> {
+    let site = headers.get(FETCH_SITE).map(|site| site.as_bytes());
+    let foreign = headers.contains_key(ORIGIN)
+        || site.is_some_and(|site| !matches!(site, b"none" | b"same-origin"));
+    if foreign {
+        return Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "this request comes from a web page; without a token the control API answers programs \
+             only; start the server with --control-token and send the token",
+        ));
+    }
+    match headers
+        .get(HOST)
+        .map(|host| host.to_str().is_ok_and(is_here))
+    {
+        None | Some(true) => Ok(()),
+        Some(false) => Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "the Host header is neither an IP address nor localhost; without a token the control \
+             API needs one of those; start the server with --control-token and send the token",
+        )),
+    }
+}
+
+fn is_here(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let name = name.to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost") || name.parse::<IpAddr>().is_ok()
+}

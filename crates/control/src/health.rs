@@ -1,0 +1,36 @@
+//! Health, readiness, and the description of the API.
+//!
+//! Must never ask a worker anything: a probe has to answer when they are busy.
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+
+use crate::api::Shared;
+use crate::backend::Backend;
+use crate::problem::Problem;
+
+/// The description of the API, in the OpenAPI format.
+pub(crate) const OPEN_API: &str = include_str!("openapi.json");
+
+const JSON: [(axum::http::HeaderName, &str); 1] = [(CONTENT_TYPE, "application/json")];
+
+/// `GET /healthz` and `GET /livez`: the process answers.
+pub(crate) async fn healthz() -> Response {
+    (JSON, r#"{"status":"ok"}"#).into_response()
+}
+
+/// `GET /readyz`: new clients and publishers are welcome.
+pub(crate) async fn readyz<B: Backend>(State(api): State<Shared<B>>) -> Result<Response, Problem> {
+    match api.backend.is_draining() {
+        false => Ok((JSON, r#"{"status":"ready"}"#).into_response()),
+        true => Err(Problem::unavailable(
+            "the server is draining; connect to another",
+        )),
+    }
+}
+
+/// `GET /openapi.json`
+pub(crate) async fn openapi() -> Response {
+    (JSON, OPEN_API).into_response()
+}

@@ -1,0 +1,366 @@
+//! Streamed request bodies, an item at a time: the lines of NDJSON and edge lists, the elements of
+//! a JSON array, found at any split of the body into pieces.
+//!
+//! Bytes in, items out. Must never copy an item that lies within one piece, nor look inside it
+//! further than to find its end.
+
+use bytes::{Bytes, BytesMut};
+use memchr::memchr;
+
+/// How the items of a body are set apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// A line each.
+    Lines,
+    /// Elements of one JSON array.
+    Array,
+    /// An array if the first character is `[`, lines otherwise.
+    Either,
+}
+
+/// One item of a body, valid until the next is asked for.
+#[derive(Debug)]
+pub(crate) struct Item<'a> {
+    /// Its number: of the line, or of the element, from 1.
+    pub(crate) number: u64,
+    /// Its text without white space around it.
+    pub(crate) text: &'a [u8],
+    source: &'a Bytes,
+}
+
+impl Item<'_> {
+    /// Bytes of the item that outlive it, not copied. `part` is a part of `text`.
+    pub(crate) fn share(&self, part: &[u8]) -> Bytes {
+        self.source.slice_ref(part)
+    }
+}
+
+/// What is wrong with the place where an item should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The item is longer than allowed. The next one is found all the same.
+    TooLong { bytes_max: usize },
+    /// The body is no array. Nothing follows.
+    NotAnArray,
+    /// The body ended within the array. Nothing follows.
+    Unclosed,
+    /// Something follows the array. Nothing of it is read.
+    AfterArray,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooLong { bytes_max } => {
+                write!(
+                    f,
+                    "it is longer than {bytes_max} bytes, more than an event needs"
+                )
+            }
+            Self::NotAnArray => f.write_str(
+                "the body does not begin with `[`; send a JSON array, or lines as \
+                 application/x-ndjson",
+            ),
+            Self::Unclosed => f.write_str("the body ends before the array does; close it with `]`"),
+            Self::AfterArray => f.write_str("something follows the array; end the body with `]`"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Before the first character that is not white space.
+    Start,
+    Lines,
+    /// Inside the array: how deep within an element, and whether within a string.
+    Array {
+        depth: u32,
+        string: bool,
+        escaped: bool,
+    },
+    After,
+    /// A fault ended it.
+    Over,
+}
+
+impl Place {
+    const ELEMENT: Self = Self::Array {
+        depth: 0,
+        string: false,
+        escaped: false,
+    };
+}
+
+/// Where an item ends, its terminator not counted, and whether none can follow.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    to: usize,
+    last: bool,
+}
+
+/// Where an item lies: in the piece being read, or in what was joined from several.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    joined: bool,
+    from: usize,
+    to: usize,
+}
+
+/// Whether the first item, or the array around it, has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// Yes.
+    Here,
+    /// All was white space so far.
+    Later,
+    /// What begins is no array and should be.
+    Not,
+}
+
+/// Finds the items of one body. Lives as long as its request.
+#[derive(Debug)]
+pub(crate) struct Items {
+    shape: Shape,
+    place: Place,
+    /// The piece being read, and how far it is read.
+    piece: Bytes,
+    at: usize,
+    /// The beginning of an item whose end is in a later piece.
+    partial: BytesMut,
+    /// An item that was put together from several pieces.
+    joined: Bytes,
+    /// The item at hand is longer than allowed; its rest is skipped.
+    too_long: bool,
+    ended: bool,
+    number: u64,
+    bytes_max: usize,
+}
+
+impl Items {
+    /// For a body of this shape whose items have at most `bytes_max` bytes.
+    pub(crate) fn new(shape: Shape, bytes_max: usize) -> Self {
+        Self {
+            shape,
+            place: Place::Start,
+            piece: Bytes::new(),
+            at: 0,
+            partial: BytesMut::new(),
+            joined: Bytes::new(),
+            too_long: false,
+            ended: false,
+            number: 0,
+            bytes_max,
+        }
+    }
+
+    /// Takes the next piece of the body. The piece before it has been read: [`Self::next`] said
+    /// `None`.
+    pub(crate) fn feed(&mut self, piece: Bytes) {
+        debug_assert!(self.at == self.piece.len(), "a piece is read to its end");
+        self.piece = piece;
+        self.at = 0;
+    }
+
+    /// The body has no more pieces.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Whether the body is what its shape says, as far as its first characters tell.
+    pub(crate) fn begun(&mut self) -> Begun {
+        match self.place {
+            Place::Start => self.begin(),
+            _ => Begun::Here,
+        }
+    }
+
+    /// The number of the item at hand.
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The next item that is not blank; `None` when more of the body is needed, or at its end. A
+    /// fault comes with the number of the item in whose place it stands.
+    pub(crate) fn next(&mut self) -> Option<Result<Item<'_>, (u64, Fault)>> {
+        match self.advance()? {
+            Ok(Span { joined, from, to }) => {
+                let source = if joined { &self.joined } else { &self.piece };
+                Some(Ok(Item {
+                    number: self.number,
+                    text: &source[from..to],
+                    source,
+                }))
+            }
+            Err(fault) => Some(Err((self.number, fault))),
+        }
+    }
+
+    fn advance(&mut self) -> Option<Result<Span, Fault>> {
+        loop {
+            let from = self.at;
+            let end = match self.place {
+                Place::Start => match self.begin() {
+                    Begun::Here => continue,
+                    Begun::Later => return None,
+                    Begun::Not => return Some(Err(self.over(Fault::NotAnArray))),
+                },
+                Place::Lines => self.line_end(),
+                Place::Array { .. } => self.element_end(),
+                Place::After | Place::Over => {
+                    self.at = self.piece.len();
+                    let blank = self.piece[from..].iter().all(u8::is_ascii_whitespace);
+                    if self.place == Place::Over || blank {
+                        return None;
+                    }
+                    return Some(Err(self.over(Fault::AfterArray)));
+                }
+            };
+            match end {
+                Some(end) => {
+                    if let Some(item) = self.cut(from, end) {
+                        return Some(item);
+                    }
+                }
+                None if self.ended => return Some(Err(self.over(Fault::Unclosed))),
+                None => {
+                    self.keep(from);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Looks at the first characters, and leaves those of a line where they are.
+    fn begin(&mut self) -> Begun {
+        if self.shape == Shape::Lines {
+            self.place = Place::Lines;
+            return Begun::Here;
+        }
+        let unread = &self.piece[self.at..];
+        let first = unread.iter().position(|byte| !byte.is_ascii_whitespace());
+        match first {
+            Some(at) if unread[at] == b'[' => {
+                self.at += at + 1;
+                self.number = 0;
+                self.place = Place::ELEMENT;
+            }
+            Some(_) if self.shape == Shape::Either => self.place = Place::Lines,
+            Some(_) => return Begun::Not,
+            None if self.ended && self.shape == Shape::Array => return Begun::Not,
+            None => {
+                if self.shape == Shape::Either {
+                    self.number += unread.iter().filter(|byte| **byte == b'\n').count() as u64;
+                }
+                self.at = self.piece.len();
+                return Begun::Later;
+            }
+        }
+        Begun::Here
+    }
+
+    fn line_end(&mut self) -> Option<End> {
+        match memchr(b'\n', &self.piece[self.at..]) {
+            Some(length) => {
+                let to = self.at + length;
+                self.at = to + 1;
+                Some(End { to, last: false })
+            }
+            None if self.ended => {
+                self.at = self.piece.len();
+                Some(End {
+                    to: self.at,
+                    last: true,
+                })
+            }
+            None => None,
+        }
+    }
+
+    fn element_end(&mut self) -> Option<End> {
+        let Place::Array {
+            mut depth,
+            mut string,
+            mut escaped,
+        } = self.place
+        else {
+            unreachable!("asked only inside an array");
+        };
+        for (offset, byte) in self.piece[self.at..].iter().enumerate() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if string => escaped = true,
+                b'"' => string = !string,
+                _ if string => {}
+                b'{' | b'[' => depth = depth.saturating_add(1),
+                b']' | b',' if depth == 0 => {
+                    let to = self.at + offset;
+                    self.at = to + 1;
+                    self.place = Place::ELEMENT;
+                    return Some(End {
+                        to,
+                        last: *byte == b']',
+                    });
+                }
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        self.place = Place::Array {
+            depth,
+            string,
+            escaped,
+        };
+        None
+    }
+
+    /// Cuts the item that began at `from`, or in an earlier piece, unless it is blank.
+    fn cut(&mut self, from: usize, End { to, last }: End) -> Option<Result<Span, Fault>> {
+        let lines = self.place == Place::Lines;
+        if last {
+            self.place = if lines { Place::Over } else { Place::After };
+        }
+        self.number += 1;
+        if std::mem::take(&mut self.too_long) || self.partial.len() + (to - from) > self.bytes_max {
+            self.partial = BytesMut::new();
+            return Some(Err(Fault::TooLong {
+                bytes_max: self.bytes_max,
+            }));
+        }
+        let joined = !self.partial.is_empty();
+        let (text, from) = if joined {
+            self.partial.extend_from_slice(&self.piece[from..to]);
+            self.joined = self.partial.split().freeze();
+            (&self.joined[..], 0)
+        } else {
+            (&self.piece[from..to], from)
+        };
+        let from = from + text.len() - text.trim_ascii_start().len();
+        let to = from + text.trim_ascii().len();
+        // An empty line is no item, nor is what stands in an empty array. An empty element among
+        // others is one, though not JSON.
+        let blank = from == to && (lines || (last && self.number == 1));
+        (!blank).then_some(Ok(Span { joined, from, to }))
+    }
+
+    /// Keeps the beginning of an item until its end arrives.
+    fn keep(&mut self, from: usize) {
+        self.at = self.piece.len();
+        let length = self.partial.len() + (self.at - from);
+        if self.too_long || length > self.bytes_max {
+            self.too_long = true;
+            self.partial = BytesMut::new();
+        } else {
+            self.partial.extend_from_slice(&self.piece[from..]);
+        }
+    }
+
+    fn over(&mut self, fault: Fault) -> Fault {
+        self.place = Place::Over;
+        self.at = self.piece.len();
+        self.number += 1;
+        fault
+    }
+}
+
+#[cfg(test)]
+mod tests;

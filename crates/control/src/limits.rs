@@ -1,0 +1,77 @@
+//! Every bound of the control API and its reason.
+//!
+//! Must never hold a limit that an operator may want to change: those are in
+//! [`Config`](crate::Config).
+
+use std::time::Duration;
+
+/// Threads of the control API. One that expands a large publish leaves the other for health checks;
+/// more would take cores from the workers.
+pub(crate) const THREADS: usize = 2;
+
+/// How long requests under way may take to finish when the control API stops.
+pub(crate) const STOP_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a receipt may take. A worker's turn is milliseconds; one that needs longer than this is
+/// stuck, and the publisher is told so instead of waiting for ever.
+pub(crate) const RECEIPT_WAIT: Duration = Duration::from_secs(30);
+
+/// How long workers may take to report on sessions.
+pub(crate) const INSPECT_WAIT: Duration = Duration::from_secs(2);
+
+/// Bytes of a body beyond its limit that are still read and dropped, so that the client gets to read
+/// the refusal instead of a reset connection.
+pub(crate) const DISCARD_BYTES_MAX: usize = 4 << 20;
+
+/// Events of one batch that may wait for their workers. The batch is read no faster than that: its
+/// memory stays bounded, and the mailboxes keep room for other publishers.
+pub(crate) const WINDOW_EVENTS_MAX: usize = 4096;
+
+/// Online ids that the waiting events of one batch may have together; a sixty-fourth of what a
+/// mailbox takes. A single event may have more.
+pub(crate) const WINDOW_TARGETS_MAX: u64 = 65_536;
+
+/// Bytes that the waiting events of one batch may hold.
+pub(crate) const WINDOW_BYTES_MAX: usize = 8 << 20;
+
+/// Lines of a streamed body that are worked off before the thread looks after other requests:
+/// some tens of microseconds.
+pub(crate) const LINES_PER_TURN_MAX: usize = 128;
+
+/// Online ids published to before the thread looks after other requests.
+pub(crate) const TARGETS_PER_TURN_MAX: u64 = 16_384;
+
+/// A line of a batch may be this many times as long as an event: JSON can spell one byte in six
+/// (`\u0041`).
+pub(crate) const LINE_FACTOR: usize = 6;
+
+/// Bytes a batch line may have besides its event: ids and types at their longest, escaped, fit.
+pub(crate) const LINE_OVERHEAD: usize = 4096;
+
+/// The longest line of a bulk subscription: two ids at their longest, escaped, fit.
+pub(crate) const EDGE_LINE_BYTES_MAX: usize = 4096;
+
+/// Bad lines that a summary lists; all are counted.
+pub(crate) const ERRORS_MAX: usize = 100;
+
+/// Receipts that a client has not read. A client that sends its whole batch before it reads gets
+/// away with about 150,000 lines.
+pub(crate) const UNREAD_BYTES_MAX: usize = 16 << 20;
+
+/// How long a client may leave that many receipts unread.
+pub(crate) const UNREAD_WAIT: Duration = Duration::from_secs(30);
+
+/// Receipt bytes that are put together before they are handed to the connection.
+pub(crate) const ANSWER_CHUNK_BYTES: usize = 16 << 10;
+
+/// Ids a page of the graph has, unless `limit` says otherwise.
+pub(crate) const PAGE_DEFAULT: usize = 1000;
+
+/// Ids a page of the graph has at most: its answer stays about a megabyte.
+pub(crate) const PAGE_MAX: usize = 10_000;
+
+/// Relayed requests under way. Browsers open six connections each; beyond this the page is told to
+/// try again.
+pub(crate) const RELAYED_MAX: usize = 256;
+
+const _: () = assert!(LINES_PER_TURN_MAX <= WINDOW_EVENTS_MAX);

@@ -1,0 +1,178 @@
+//! The content of an event: what kind it is, whether it is what it says, and JSON on one line.
+//!
+//! Must never change what a JSON value says: numbers keep their digits, objects their order.
+
+use std::str::from_utf8;
+
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use memchr::memchr2;
+use router::Payload;
+use serde_json::value::RawValue;
+
+use crate::problem::Problem;
+
+/// The media type of a request without its parameters, in lower case; empty when there is none.
+pub(crate) fn media_type(headers: &HeaderMap) -> String {
+    let value = headers
+        .get(CONTENT_TYPE)
+        .map(|value| value.as_bytes())
+        .unwrap_or_default();
+    let essence = value.split(|byte| *byte == b';').next().unwrap_or_default();
+    String::from_utf8_lossy(essence.trim_ascii()).to_ascii_lowercase()
+}
+
+/// The content of an event whose bytes are the body of a request.
+pub(crate) fn of_body(headers: &HeaderMap, body: Bytes) -> Result<Payload, Problem> {
+    let media_type = media_type(headers);
+    match &*media_type {
+        "application/json" => of_json(body),
+        json if json.ends_with("+json") => of_json(body),
+        "application/octet-stream" => Ok(Payload::Binary(body)),
+        // curl says the second of everything that it is given with `--data`.
+        "" | "application/x-www-form-urlencoded" => Ok(match from_utf8(&body) {
+            Ok(_) => Payload::Text(body),
+            Err(_) => Payload::Binary(body),
+        }),
+        text if text.starts_with("text/") => of_text(headers, body),
+        other => Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            format!(
+                "the Content-Type is {other:?}; an event is application/json, text/plain or \
+                 application/octet-stream"
+            ),
+        )),
+    }
+}
+
+fn of_text(headers: &HeaderMap, body: Bytes) -> Result<Payload, Problem> {
+    let value = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let charset = value
+        .split(';')
+        .filter_map(|parameter| parameter.trim().split_once('='))
+        .find(|(name, _)| name.eq_ignore_ascii_case("charset"))
+        .map_or("utf-8", |(_, charset)| charset.trim_matches('"'));
+    if !["utf-8", "utf8", "us-ascii"]
+        .iter()
+        .any(|known| charset.eq_ignore_ascii_case(known))
+    {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            format!("the charset is {charset:?}; text needs to be UTF-8"),
+        ));
+    }
+    match from_utf8(&body) {
+        Ok(_) => Ok(Payload::Text(body)),
+        Err(error) => Err(Problem::bad(
+            "body",
+            format!(
+                "it is not UTF-8 at byte {}; text needs to be, and other bytes are sent as \
+                 application/octet-stream",
+                error.valid_up_to()
+            ),
+        )),
+    }
+}
+
+fn of_json(body: Bytes) -> Result<Payload, Problem> {
+    let value: &RawValue = serde_json::from_slice(&body)
+        .map_err(|error| Problem::bad("body", format!("it is not one JSON value: {error}")))?;
+    let value = value.get();
+    Ok(Payload::Json(on_one_line(value, |value| {
+        body.slice_ref(value.as_bytes())
+    })))
+}
+
+/// A valid JSON value without line breaks. When it has none, `share` gives its bytes as they are.
+pub(crate) fn on_one_line(value: &str, share: impl FnOnce(&str) -> Bytes) -> Bytes {
+    if memchr2(b'\n', b'\r', value.as_bytes()).is_none() {
+        return share(value);
+    }
+    let mut compact = Vec::with_capacity(value.len());
+    let (mut string, mut escaped) = (false, false);
+    for byte in value.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if string => escaped = true,
+            b'"' => string = !string,
+            b' ' | b'\t' | b'\n' | b'\r' if !string => continue,
+            _ => {}
+        }
+        compact.push(byte);
+    }
+    compact.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payload(content_type: &str, body: &'static [u8]) -> Result<Payload, (u16, String)> {
+        let mut headers = HeaderMap::new();
+        if !content_type.is_empty() {
+            headers.insert(CONTENT_TYPE, content_type.parse().unwrap());
+        }
+        of_body(&headers, Bytes::from_static(body))
+            .map_err(|problem| (problem.status().as_u16(), problem.detail().to_owned()))
+    }
+
+    #[test]
+    fn the_content_type_decides_what_a_body_is() {
+        let form = "application/x-www-form-urlencoded";
+        assert_eq!(payload("", b"hello"), Ok(Payload::Text("hello".into())));
+        assert_eq!(
+            payload("", b"\xff"),
+            Ok(Payload::Binary(b"\xff"[..].into()))
+        );
+        assert_eq!(payload(form, b"a=b&c"), Ok(Payload::Text("a=b&c".into())));
+        assert_eq!(
+            payload("Text/HTML; charset=\"UTF-8\"", b"x"),
+            Ok(Payload::Text("x".into()))
+        );
+        assert_eq!(
+            payload("application/octet-stream", b"x"),
+            Ok(Payload::Binary("x".into()))
+        );
+        assert_eq!(
+            payload("application/json; x=y", b" 1 "),
+            Ok(Payload::Json("1".into()))
+        );
+        assert_eq!(
+            payload("application/ld+json", b"{}"),
+            Ok(Payload::Json("{}".into()))
+        );
+        for (content_type, body, status, says) in [
+            ("text/plain", &b"ab\xff"[..], 400, "not UTF-8 at byte 2"),
+            ("text/plain; charset=latin1", b"x", 415, "latin1"),
+            ("image/png", b"x", 415, "image/png"),
+            ("application/json", b"", 400, "not one JSON value"),
+            ("application/json", b"1 2", 400, "not one JSON value"),
+            ("application/json", b"\"\xff\"", 400, "not one JSON value"),
+        ] {
+            let (found, detail) = payload(content_type, body).unwrap_err();
+            assert_eq!(found, status, "{detail}");
+            assert!(detail.contains(says), "{detail}");
+        }
+    }
+
+    #[test]
+    fn json_is_put_on_one_line_without_changing_what_it_says() {
+        let spread =
+            b"{\r\n \"b\" : 1.50e+1 ,\n\t\"a\": [ \"x \\\" \\\\\", 12345678901234567890 ] }\n";
+        let line = r#"{"b":1.50e+1,"a":["x \" \\",12345678901234567890]}"#;
+        assert_eq!(
+            payload("application/json", spread),
+            Ok(Payload::Json(line.into()))
+        );
+        // What is on one line already stays as it was written.
+        let written = b" { \"a\" : 1 } \n";
+        assert_eq!(
+            payload("application/json", written),
+            Ok(Payload::Json("{ \"a\" : 1 }".into()))
+        );
+    }
+}

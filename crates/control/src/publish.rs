@@ -1,0 +1,133 @@
+//! One event on one request: publish and send.
+//!
+//! Must never answer with a figure that no worker counted.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use router::{Event, Kind, Payload, Tally};
+
+use crate::api::{Api, Shared};
+use crate::backend::Backend;
+use crate::metrics::Verb;
+use crate::problem::Problem;
+use crate::query::{Query, id_at};
+use crate::receipt::{Receipt, settled, unsettled};
+use crate::{body, payload};
+
+/// When the answer is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// When every worker has had its turn.
+    Full,
+    /// When the event has its place in line.
+    Early,
+}
+
+impl When {
+    const WORDS: [(&'static str, Self); 2] = [("full", Self::Full), ("early", Self::Early)];
+}
+
+/// `POST /v1/publish/{subject}`
+pub(crate) async fn publish<B: Backend>(
+    State(api): State<Shared<B>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    one(&api, Verb::Publish, request).await
+}
+
+/// `POST /v1/send/{id}`
+pub(crate) async fn send<B: Backend>(
+    State(api): State<Shared<B>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    one(&api, Verb::Send, request).await
+}
+
+async fn one<B: Backend>(api: &Api<B>, verb: Verb, request: Request) -> Result<Response, Problem> {
+    let (head, body) = request.into_parts();
+    let subject = id_at(&head.uri, 2)?;
+    let query = Query::parse(&head.uri, &["type", "receipt"])?;
+    let kind = kind(&query)?;
+    let when = query.word("receipt", &When::WORDS)?.unwrap_or(When::Full);
+    let body = body::read(body, &head.headers, api.event_bytes_max).await?;
+    let payload = payload::of_body(&head.headers, body)?;
+    deliver(
+        api,
+        verb,
+        Event {
+            subject,
+            kind,
+            payload,
+        },
+        when,
+    )
+    .await
+}
+
+/// `POST /relay/v1/publish/{subject}?data=…`: a page's event is a text in the query.
+pub(crate) async fn relayed<B: Backend>(
+    State(api): State<Shared<B>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let uri = request.uri();
+    let subject = id_at(uri, 2)?;
+    let query = Query::parse(uri, &["type", "data"])?;
+    let kind = kind(&query)?;
+    let Some(data) = query.get("data") else {
+        return Err(Problem::bad(
+            "query",
+            "there is no \"data\"; it is the text to publish",
+        ));
+    };
+    if data.len() > api.event_bytes_max {
+        let detail = body::event_too_large("", data.len(), api.event_bytes_max);
+        return Err(Problem::too_large(detail));
+    }
+    let payload = Payload::Text(data.to_owned().into());
+    deliver(
+        &api,
+        Verb::Publish,
+        Event {
+            subject,
+            kind,
+            payload,
+        },
+        When::Full,
+    )
+    .await
+}
+
+fn kind(query: &Query<'_>) -> Result<Option<Kind>, Problem> {
+    let kind = query.get("type").map(str::parse).transpose();
+    kind.map_err(|error| Problem::bad("query parameter \"type\"", error))
+}
+
+async fn deliver<B: Backend>(
+    api: &Api<B>,
+    verb: Verb,
+    event: Event,
+    when: When,
+) -> Result<Response, Problem> {
+    let _pending = api.published.pending();
+    let router = api.router();
+    let tally = Tally::new();
+    let accepted = match verb {
+        Verb::Send => router.send(event, &tally),
+        Verb::Publish | Verb::Batch => router.publish(event, &tally),
+    };
+    api.published.one(verb, accepted.online);
+    if when == When::Early {
+        let receipt = Receipt::early(router, accepted, tally.counts());
+        return Ok((StatusCode::ACCEPTED, Json(receipt)).into_response());
+    }
+    match settled(&tally).await {
+        Some(counts) => Ok(Json(Receipt::full(router, accepted, counts)).into_response()),
+        None => {
+            let id = router.event_id(accepted.sequence);
+            let detail = format!("event {id}: {}", unsettled(&tally));
+            Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, detail))
+        }
+    }
+}

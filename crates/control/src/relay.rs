@@ -1,0 +1,101 @@
+//! Requests that the page makes through the public listener.
+//!
+//! Owns which part of the API a page may use. Must never take a worker's time: it hands the request
+//! to the threads of the control API and returns.
+
+use std::sync::Weak;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post, put};
+use server::{Relay, RelayRequest, RelayResponse};
+use tokio::runtime::Handle;
+use tower::ServiceExt;
+
+use crate::api::{Api, Shared};
+use crate::backend::Backend;
+use crate::problem::{PROBLEM_JSON, Problem};
+use crate::routes::{lost, wrong_method};
+use crate::{body, publish, subscriptions};
+
+/// Relayed requests, run on the threads behind `threads` for as long as `api` lives.
+pub(crate) fn relay<B: Backend>(threads: Handle, api: Weak<Api<B>>) -> Box<Relay> {
+    Box::new(move |request, answer| {
+        let Some(api) = api.upgrade() else {
+            let gone = Problem::unavailable("the control API has ended; reload the page");
+            return answer(at_once(gone));
+        };
+        let Ok(permit) = api.relayed.clone().try_acquire_owned() else {
+            let busy = Problem::unavailable("too many pages ask at once; try again in a second");
+            return answer(at_once(busy));
+        };
+        threads.spawn(async move {
+            let response = run(api, request).await;
+            drop(permit);
+            answer(response);
+        });
+    })
+}
+
+/// What a page may do: no bodies, no sessions, no bulk.
+fn router<B: Backend>(api: Shared<B>) -> Router {
+    let edge = put(subscriptions::add::<B>).delete(subscriptions::remove::<B>);
+    Router::new()
+        .route("/v1/publish/{subject}", post(publish::relayed::<B>))
+        .route("/v1/subscriptions/{subscriber}/{subject}", edge)
+        .route(
+            "/v1/subscriptions/{subscriber}",
+            get(subscriptions::subscriptions::<B>),
+        )
+        .fallback(lost)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(api)
+}
+
+async fn run<B: Backend>(api: Shared<B>, relayed: RelayRequest) -> RelayResponse {
+    let request = Request::builder()
+        .method(relayed.method)
+        .uri(&relayed.path_and_query)
+        .body(Body::empty());
+    let response = match request {
+        Ok(request) => router(api)
+            .oneshot(request)
+            .await
+            .unwrap_or_else(|never| match never {}),
+        Err(error) => Problem::bad("path", error).into_response(),
+    };
+    whole(response).await
+}
+
+async fn whole(response: Response) -> RelayResponse {
+    let (head, mut body) = response.into_parts();
+    let mut bytes = Vec::new();
+    while let Some(Ok(piece)) = body::chunk(&mut body).await {
+        bytes.extend_from_slice(&piece);
+    }
+    let problem = head
+        .headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind == PROBLEM_JSON);
+    RelayResponse {
+        status: head.status.as_u16(),
+        content_type: if problem {
+            PROBLEM_JSON
+        } else {
+            "application/json"
+        },
+        body: bytes,
+    }
+}
+
+/// An answer that needs no thread.
+fn at_once(problem: Problem) -> RelayResponse {
+    RelayResponse {
+        status: problem.status().as_u16(),
+        content_type: PROBLEM_JSON,
+        body: problem.to_json(),
+    }
+}

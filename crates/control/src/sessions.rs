@@ -1,0 +1,118 @@
+//! Inspecting and closing the sessions of an id.
+//!
+//! Must never touch a connection: the workers report and close.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use graph::Id;
+use serde::Serialize;
+use server::SessionReport;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::{Instant, timeout_at};
+
+use crate::api::Shared;
+use crate::backend::Backend;
+use crate::limits::INSPECT_WAIT;
+use crate::problem::Problem;
+use crate::query::{Query, id_at};
+
+#[derive(Serialize)]
+struct Sessions {
+    id: Id,
+    sessions: Vec<Session>,
+}
+
+#[derive(Serialize)]
+struct Session {
+    session: String,
+    ids: Vec<Id>,
+    transport: &'static str,
+    age_seconds: f64,
+    peer: Option<String>,
+    worker: u16,
+    backlog_frames: usize,
+    backlog_bytes: usize,
+    bytes_acknowledged: Option<u64>,
+    bytes_unacknowledged: Option<u64>,
+}
+
+impl From<SessionReport> for Session {
+    fn from(report: SessionReport) -> Self {
+        Self {
+            session: format!("{:?}", report.session),
+            ids: report.ids,
+            transport: report.transport,
+            // Milliseconds are what a timer of the server can tell apart.
+            age_seconds: (report.age.as_secs_f64() * 1e3).round() / 1e3,
+            peer: report.peer.map(|peer| peer.to_string()),
+            worker: report.session.worker().0,
+            backlog_frames: report.backlog_frames,
+            backlog_bytes: report.backlog_bytes,
+            bytes_acknowledged: report.bytes_acknowledged,
+            bytes_unacknowledged: report.bytes_unacknowledged,
+        }
+    }
+}
+
+/// `GET /v1/sessions/{id}`
+pub(crate) async fn inspect<B: Backend>(
+    State(api): State<Shared<B>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let id = id_at(request.uri(), 2)?;
+    Query::parse(request.uri(), &[])?;
+    let asked = api.router().sessions(&id);
+    let (sender, mut reports) = unbounded_channel();
+    let sender = Arc::new(sender);
+    // The sender goes with the closure, when the last worker has answered.
+    api.backend.inspect(&asked, move |sessions| {
+        let _ = sender.send(sessions);
+    });
+    let deadline = Instant::now() + INSPECT_WAIT;
+    let mut sessions: Vec<Session> = Vec::new();
+    loop {
+        match timeout_at(deadline, reports.recv()).await {
+            Ok(Some(reported)) => sessions.extend(reported.into_iter().map(Session::from)),
+            Ok(None) => break,
+            Err(_) => {
+                return Err(Problem::new(
+                    StatusCode::GATEWAY_TIMEOUT,
+                    format!(
+                        "{} of {} sessions are reported after {} s; a worker is stuck or \
+                         overloaded, see /v1/stats",
+                        sessions.len(),
+                        asked.len(),
+                        INSPECT_WAIT.as_secs()
+                    ),
+                ));
+            }
+        }
+    }
+    // Workers answer in any order; the oldest first reads best.
+    sessions.sort_by(|a, b| b.age_seconds.total_cmp(&a.age_seconds));
+    Ok(Json(Sessions { id, sessions }).into_response())
+}
+
+#[derive(Serialize)]
+struct Closed {
+    closed: usize,
+}
+
+/// `DELETE /v1/sessions/{id}`
+pub(crate) async fn close<B: Backend>(
+    State(api): State<Shared<B>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let id = id_at(request.uri(), 2)?;
+    Query::parse(request.uri(), &[])?;
+    let sessions = api.router().sessions(&id);
+    api.backend.close(&sessions);
+    Ok(Json(Closed {
+        closed: sessions.len(),
+    })
+    .into_response())
+}

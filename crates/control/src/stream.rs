@@ -1,0 +1,176 @@
+//! Streamed request bodies: an item at a time, no faster than they are worked off.
+//!
+//! Owns the line numbers and the list of bad lines. Must never know what a line says.
+
+use std::fmt::Display;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tokio::task::yield_now;
+
+use crate::body::{broken, chunk, poll_chunk};
+use crate::items::{Begun, Fault, Items, Shape};
+use crate::limits::{ERRORS_MAX, LINES_PER_TURN_MAX, TARGETS_PER_TURN_MAX};
+use crate::payload::media_type;
+use crate::problem::Problem;
+
+/// A body and its items. Lives as long as its request.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    body: Body,
+    pub(crate) items: Items,
+    ended: bool,
+}
+
+impl Stream {
+    /// Begins to read. What is announced as a JSON array has to begin like one.
+    pub(crate) async fn open(
+        body: Body,
+        shape: Shape,
+        item_bytes_max: usize,
+    ) -> Result<Self, Problem> {
+        let items = Items::new(shape, item_bytes_max);
+        let mut stream = Self {
+            body,
+            items,
+            ended: false,
+        };
+        if shape == Shape::Array {
+            loop {
+                match stream.items.begun() {
+                    Begun::Here => break,
+                    Begun::Not => return Err(Problem::bad("body", Fault::NotAnArray)),
+                    Begun::Later => stream.more().await.map_err(|e| Problem::bad("body", e))?,
+                }
+            }
+        }
+        Ok(stream)
+    }
+
+    /// Whether the whole body has arrived.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Waits for the next piece of the body, or for its end.
+    pub(crate) async fn more(&mut self) -> Result<(), String> {
+        let piece = chunk(&mut self.body).await;
+        self.take(piece)
+    }
+
+    /// As [`Self::more`], for those who wait for something else as well.
+    pub(crate) fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Result<(), String>> {
+        poll_chunk(&mut self.body, context).map(|piece| self.take(piece))
+    }
+
+    fn take(&mut self, piece: Option<Result<Bytes, axum::Error>>) -> Result<(), String> {
+        match piece {
+            Some(Ok(piece)) => self.items.feed(piece),
+            Some(Err(error)) => {
+                self.ended = true;
+                return Err(broken(&error));
+            }
+            None => {
+                self.ended = true;
+                self.items.end();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The shape that the Content-Type announces; `None` is plain text.
+pub(crate) fn announced(headers: &HeaderMap) -> Result<Option<Shape>, Problem> {
+    let media_type = media_type(headers);
+    match &*media_type {
+        "application/x-ndjson" | "application/ndjson" | "application/jsonl" => {
+            Ok(Some(Shape::Lines))
+        }
+        "application/json" => Ok(Some(Shape::Array)),
+        "" | "application/x-www-form-urlencoded" => Ok(Some(Shape::Either)),
+        "text/plain" => Ok(None),
+        other => Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            format!(
+                "the Content-Type is {other:?}; lines are application/x-ndjson, an array is \
+                 application/json"
+            ),
+        )),
+    }
+}
+
+/// What a thread has done since it looked after other requests.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    lines: usize,
+    targets: u64,
+}
+
+impl Turn {
+    /// Counts a line that was worked off; whether others should have their turn now.
+    pub(crate) fn is_over(&mut self, targets: u64) -> bool {
+        self.lines += 1;
+        self.targets += targets;
+        self.lines >= LINES_PER_TURN_MAX || self.targets >= TARGETS_PER_TURN_MAX
+    }
+
+    /// Lets other requests have their turn.
+    pub(crate) async fn end(&mut self) {
+        *self = Self::default();
+        yield_now().await;
+    }
+}
+
+/// A bad line.
+#[derive(Debug, Serialize)]
+pub(crate) struct Failure {
+    pub(crate) line: u64,
+    pub(crate) error: String,
+}
+
+/// The bad lines of a body: all counted, the first listed.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Failures {
+    pub(crate) failed: u64,
+    pub(crate) errors: Vec<Failure>,
+}
+
+impl Failures {
+    pub(crate) fn add(&mut self, line: u64, error: impl Display) {
+        self.failed += 1;
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push(Failure {
+                line,
+                error: error.to_string(),
+            });
+        }
+    }
+}
+
+/// Reads a line that is a JSON object. A struct could be spelt as an array as well; nobody means
+/// that.
+pub(crate) fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, String> {
+    if !text.starts_with(b"{") {
+        let first = text.first().map_or("nothing".into(), |byte| {
+            format!("`{}`", byte.escape_ascii())
+        });
+        return Err(format!(
+            "the line begins with {first}; it needs to be a JSON object"
+        ));
+    }
+    serde_json::from_slice(text).map_err(|error| sentence(&error))
+}
+
+/// A parser's sentence without its line number, as items have numbers of their own.
+pub(crate) fn sentence(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    match text.strip_suffix(&place) {
+        Some(text) if error.line() == 1 => format!("{text} at byte {}", error.column()),
+        Some(text) => text.to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,12 @@
+//! The control API as its clients see it, over a router whose workers are played by the test.
+
+pub(crate) mod fake;
+mod batch;
+mod bulk;
+mod errors;
+mod graph;
+mod observe;
+mod openapi;
+mod publish;
+mod relay;
+mod serve;

@@ -1,0 +1,291 @@
+//! A server without workers, and a client without a socket.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router as Http;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request};
+use bytes::Bytes;
+use graph::{Graph, Id};
+use parking_lot::Mutex;
+use router::{Counts, Delivery, Mailboxes, Payload, Router, SessionRef, WorkerId};
+use serde_json::Value;
+use server::{Figure, SessionReport, Snapshot};
+use tower::ServiceExt;
+
+use crate::api::Api;
+use crate::backend::Backend;
+use crate::routes;
+
+/// What the workers do with a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Workers {
+    /// Write it at once.
+    Write,
+    /// Nothing, until the test says so.
+    Sleep,
+    /// Settle it and remember nothing.
+    Count,
+    /// Have no room for it.
+    Full,
+}
+
+pub(crate) struct FakeMail {
+    pub(crate) workers: Mutex<Workers>,
+    pub(crate) waiting: Mutex<Vec<Delivery>>,
+    pub(crate) seen: Mutex<Vec<(String, Option<String>, Payload)>>,
+}
+
+impl Mailboxes for FakeMail {
+    fn post(&self, _: WorkerId, delivery: Delivery) -> Result<(), Delivery> {
+        if *self.workers.lock() == Workers::Count {
+            settle(&delivery, Counts { written: 1, ..NONE });
+            return Ok(());
+        }
+        let event = &delivery.event;
+        let kind = event.kind.as_ref().map(|kind| kind.as_str().to_owned());
+        self.seen
+            .lock()
+            .push((event.subject.to_string(), kind, event.payload.clone()));
+        match *self.workers.lock() {
+            Workers::Write | Workers::Count => settle(
+                &delivery,
+                Counts {
+                    written: targets(&delivery),
+                    ..NONE
+                },
+            ),
+            Workers::Sleep => self.waiting.lock().push(delivery),
+            Workers::Full => return Err(delivery),
+        }
+        Ok(())
+    }
+}
+
+pub(crate) const NONE: Counts = Counts {
+    written: 0,
+    queued: 0,
+    shed: 0,
+};
+
+fn targets(delivery: &Delivery) -> u64 {
+    delivery.targets.as_slice().len() as u64
+}
+
+fn settle(delivery: &Delivery, counts: Counts) {
+    delivery.tally.add(counts);
+    delivery.tally.settle();
+}
+
+#[derive(Clone)]
+pub(crate) struct Fake(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) router: Router<FakeMail>,
+    pub(crate) draining: AtomicBool,
+    pub(crate) closed: Mutex<Vec<SessionRef>>,
+    /// Workers keep the question instead of answering it.
+    pub(crate) deaf: AtomicBool,
+}
+
+impl std::ops::Deref for Fake {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Fake {
+    pub(crate) fn new() -> Self {
+        let mail = FakeMail {
+            workers: Mutex::new(Workers::Write),
+            waiting: Mutex::default(),
+            seen: Mutex::default(),
+        };
+        Self(Arc::new(Inner {
+            router: Router::new("e", Arc::new(Graph::memory()), mail),
+            draining: AtomicBool::new(false),
+            closed: Mutex::default(),
+            deaf: AtomicBool::new(false),
+        }))
+    }
+
+    /// A session of an id on a worker.
+    pub(crate) fn login(&self, id: &str, worker: u16, slot: u32) -> SessionRef {
+        let session = SessionRef::new(WorkerId(worker), slot, 0);
+        self.router.login(&id.parse().unwrap(), session).unwrap();
+        session
+    }
+
+    pub(crate) fn subscribe(&self, subscriber: &str, subject: &str) {
+        let graph = self.router.graph();
+        graph
+            .subscribe(&subscriber.parse().unwrap(), &subject.parse().unwrap())
+            .unwrap();
+    }
+
+    pub(crate) fn workers(&self, workers: Workers) {
+        *self.router.mailboxes().workers.lock() = workers;
+    }
+
+    /// The sleeping workers have their turn at what waits for them.
+    pub(crate) fn settle(&self, counts: Counts) -> usize {
+        let waiting = std::mem::take(&mut *self.router.mailboxes().waiting.lock());
+        waiting.iter().for_each(|delivery| settle(delivery, counts));
+        waiting.len()
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.router.mailboxes().waiting.lock().len()
+    }
+
+    /// What the workers got so far.
+    pub(crate) fn seen(&self) -> Vec<(String, Option<String>, Payload)> {
+        std::mem::take(&mut self.router.mailboxes().seen.lock())
+    }
+
+    pub(crate) fn api(&self) -> Api<Self> {
+        Api::new(self.clone(), None, 100)
+    }
+
+    pub(crate) fn http(&self) -> Http {
+        routes::router(Arc::new(self.api()))
+    }
+}
+
+impl Backend for Fake {
+    type Mailboxes = FakeMail;
+
+    fn router(&self) -> &Router<FakeMail> {
+        &self.0.router
+    }
+
+    /// Worker 0 has counted 1 of the first figure, 2 of the second; worker 1 a hundred times that.
+    fn stats(&self) -> Snapshot {
+        let worker = |factor: u64| (1..=Figure::ALL.len() as u64).map(|n| n * factor).collect();
+        Snapshot {
+            workers: vec![worker(1), worker(100)],
+            slow: vec![("rj".parse().unwrap(), 3)],
+        }
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    fn close(&self, sessions: &[SessionRef]) {
+        self.closed.lock().extend(sessions);
+    }
+
+    fn inspect(
+        &self,
+        sessions: &[SessionRef],
+        report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static,
+    ) {
+        if self.deaf.load(Ordering::Relaxed) {
+            std::mem::forget(report);
+            return;
+        }
+        let reports: Vec<_> = sessions
+            .iter()
+            .map(|&session| session_report(session))
+            .collect();
+        tokio::spawn(async move { reports.into_iter().for_each(|one| report(vec![one])) });
+    }
+}
+
+fn session_report(session: SessionRef) -> SessionReport {
+    SessionReport {
+        session,
+        ids: vec![Id::from(7), "rj".parse().unwrap()],
+        transport: "sse",
+        age: Duration::from_millis(1500 + u64::from(session.slot())),
+        peer: Some(SocketAddr::from(([10, 0, 0, 1], 5))),
+        backlog_frames: 1,
+        backlog_bytes: 2,
+        bytes_acknowledged: Some(3),
+        bytes_unacknowledged: None,
+    }
+}
+
+/// A body of these pieces.
+pub(crate) fn stream(pieces: Vec<Bytes>) -> Body {
+    struct Pieces(std::vec::IntoIter<Bytes>);
+    impl http_body::Body for Pieces {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+            std::task::Poll::Ready(self.0.next().map(|piece| Ok(http_body::Frame::data(piece))))
+        }
+    }
+    Body::new(Pieces(pieces.into_iter()))
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        self.text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+/// One request: method, path, headers, body.
+pub(crate) async fn ask(
+    http: &Http,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Body>,
+) -> Answer {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(body.into()).unwrap();
+    let response = http.clone().oneshot(request).await.unwrap();
+    let (head, body) = response.into_parts();
+    let bytes: Bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    Answer {
+        status: head.status.as_u16(),
+        headers: head.headers,
+        text: String::from_utf8(bytes.to_vec()).unwrap(),
+    }
+}
+
+/// Runs a test on a runtime like that of the control API, with a clock that can be wound.
+pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap()
+        .block_on(test)
+}

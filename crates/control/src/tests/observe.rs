@@ -1,0 +1,170 @@
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+
+use serde_json::json;
+use server::{Figure, Kind};
+
+use super::fake::{Fake, ask, run};
+
+#[test]
+fn sessions_are_inspected_and_closed() {
+    run(async {
+        let fake = Fake::new();
+        let http = fake.http();
+        let sessions = HashSet::from([fake.login("rj", 0, 5), fake.login("rj", 3, 9)]);
+        let answer = ask(&http, "GET", "/v1/sessions/rj", &[], "").await.json();
+        assert_eq!(answer["id"], "rj");
+        let expected = json!({
+            "session": "3/9#0", "ids": [7, "rj"], "transport": "sse", "age_seconds": 1.509,
+            "peer": "10.0.0.1:5", "worker": 3, "backlog_frames": 1, "backlog_bytes": 2,
+            "bytes_acknowledged": 3, "bytes_unacknowledged": null
+        });
+        assert_eq!(answer["sessions"][0], expected);
+        assert_eq!(answer["sessions"][1]["worker"], 0);
+
+        let answer = ask(&http, "DELETE", "/v1/sessions/rj", &[], "").await;
+        assert_eq!(answer.json(), json!({"closed": 2}));
+        assert_eq!(
+            fake.closed.lock().iter().copied().collect::<HashSet<_>>(),
+            sessions
+        );
+        let nobody = ask(&http, "GET", "/v1/sessions/4", &[], "").await;
+        assert_eq!(nobody.json(), json!({"id": 4, "sessions": []}));
+    });
+}
+
+#[test]
+fn a_worker_that_does_not_report_is_waited_for_two_seconds() {
+    run(async {
+        let fake = Fake::new();
+        fake.login("rj", 0, 5);
+        fake.deaf.store(true, Ordering::Relaxed);
+        let before = tokio::time::Instant::now();
+        let answer = ask(&fake.http(), "GET", "/v1/sessions/rj", &[], "").await;
+        assert_eq!(answer.status, 504);
+        assert!(answer.text.contains("0 of 1 sessions"), "{}", answer.text);
+        assert_eq!(before.elapsed().as_millis() / 100, 20);
+    });
+}
+
+#[test]
+fn stats_name_every_figure() {
+    run(async {
+        let fake = Fake::new();
+        let http = fake.http();
+        fake.login("rj", 0, 5);
+        fake.subscribe("1", "2");
+        ask(&http, "POST", "/v1/publish/rj", &[], "x").await;
+        let stats = ask(&http, "GET", "/v1/stats", &[], "").await.json();
+        assert_eq!(stats["epoch"], "e");
+        assert_eq!(stats["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(stats["draining"], false);
+        assert_eq!(stats["online"], 1);
+        assert_eq!(stats["graph"]["edges"], 1);
+        assert_eq!(
+            stats["published"],
+            json!({"publish": 1, "send": 0, "batch": 0})
+        );
+        assert_eq!(stats["slow"], json!([{"id": "rj", "count": 3}]));
+        assert!(stats["uptime_seconds"].is_f64());
+        for &figure in Figure::ALL {
+            let described = figure.describe();
+            let value = |figures: &serde_json::Value| match described.label {
+                None => figures[described.name].as_u64(),
+                Some((_, label)) => figures[described.name][label].as_u64(),
+            };
+            let number = figure as u64 + 1;
+            assert_eq!(
+                value(&stats["totals"]),
+                Some(number * 101),
+                "{}",
+                described.name
+            );
+            assert_eq!(
+                value(&stats["workers"][1]),
+                Some(number * 100),
+                "{}",
+                described.name
+            );
+        }
+    });
+}
+
+#[test]
+fn metrics_name_every_figure_once_and_end_as_open_metrics_do() {
+    run(async {
+        let fake = Fake::new();
+        let http = fake.http();
+        fake.login("rj", 0, 5);
+        ask(&http, "POST", "/v1/publish/rj", &[], "x").await;
+        ask(&http, "POST", "/v1/publish/nobody", &[], "x").await;
+        let two = "{\"subject\":1,\"data\":1}\n".repeat(2);
+        ask(&http, "POST", "/v1/publish?receipts=summary", &[], two).await;
+        let answer = ask(&http, "GET", "/metrics", &[], "").await;
+        assert!(
+            answer
+                .header("content-type")
+                .starts_with("application/openmetrics-text")
+        );
+        let text = answer.text;
+        for line in [
+            "# TYPE encke_deliveries counter",
+            "encke_publishes_total{verb=\"publish\"} 2",
+            "encke_publishes_total{verb=\"batch\"} 2",
+            "encke_publish_fan_out_ids_bucket{le=\"0.0\"} 3",
+            "encke_publish_fan_out_ids_bucket{le=\"1.0\"} 4",
+            "encke_publish_fan_out_ids_bucket{le=\"+Inf\"} 4",
+            "encke_publish_fan_out_ids_count 4",
+            "encke_publish_fan_out_ids_sum 1.0",
+            "encke_online_ids 1.0",
+            "encke_publishes_pending 0.0",
+            "encke_connections{worker=\"0\"} 1.0",
+            "encke_connections{worker=\"1\"} 100.0",
+            "encke_build_info{version=\"0.1.0\",epoch=\"e\"} 1",
+        ] {
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line} is not in\n{text}"
+            );
+        }
+        for &figure in Figure::ALL {
+            let described = figure.describe();
+            let suffix = if described.kind == Kind::Counter {
+                "_total"
+            } else {
+                ""
+            };
+            let name = format!("encke_{}{suffix}", described.name);
+            let expected = match described.label {
+                Some((label, value)) => format!("{name}{{{label}=\"{value}\"}} "),
+                None if text.contains(&format!("{name}{{worker=")) => {
+                    format!("{name}{{worker=\"0\"}} ")
+                }
+                None => format!("{name} "),
+            };
+            let found = text
+                .lines()
+                .filter(|line| line.starts_with(&expected))
+                .count();
+            assert_eq!(found, 1, "{expected}");
+            let helps = text
+                .matches(&format!("# HELP encke_{} ", described.name))
+                .count();
+            assert_eq!(helps, 1, "{name}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    });
+}
+
+#[test]
+fn readiness_ends_when_draining_begins_and_health_does_not() {
+    run(async {
+        let fake = Fake::new();
+        let http = fake.http();
+        assert_eq!(ask(&http, "GET", "/readyz", &[], "").await.status, 200);
+        fake.draining.store(true, Ordering::Relaxed);
+        let answer = ask(&http, "GET", "/readyz", &[], "").await;
+        assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
+        assert_eq!(ask(&http, "GET", "/healthz", &[], "").await.status, 200);
+    });
+}

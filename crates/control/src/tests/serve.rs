@@ -1,0 +1,277 @@
+//! Over real sockets: streaming both ways, and the beginning and end of the threads.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use router::Counts;
+
+use super::fake::{Fake, NONE, Workers};
+use crate::control::begin;
+use crate::{Config, Control, Listen, StartError};
+
+fn config() -> Config {
+    let listen = Listen::Address(SocketAddr::from(([127, 0, 0, 1], 0)));
+    Config {
+        listen,
+        token: None,
+        event_bytes_max: 65_536,
+        relay: false,
+    }
+}
+
+fn control(fake: &Fake) -> Control {
+    begin(config(), fake.clone(), |_| ()).unwrap()
+}
+
+fn connect(control: &Control) -> TcpStream {
+    let stream = TcpStream::connect(control.address()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    stream
+}
+
+const BATCH: &str = "POST /v1/publish HTTP/1.1\r\nhost: localhost\r\n\
+     content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
+
+fn put_chunk(stream: &mut TcpStream, text: &str) {
+    write!(stream, "{:x}\r\n{text}\r\n", text.len()).unwrap();
+}
+
+/// The next line that is a receipt or an error, between the sizes of the chunks.
+fn receipt(reader: &mut impl BufRead) -> serde_json::Value {
+    loop {
+        let mut line = String::new();
+        assert_ne!(reader.read_line(&mut line).unwrap(), 0, "the answer ended");
+        if line.starts_with('{') {
+            return serde_json::from_str(&line).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_receipt_arrives_before_the_request_ends() {
+    let fake = Fake::new();
+    fake.login("1", 0, 1);
+    let control = control(&fake);
+    let mut stream = connect(&control);
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    stream.write_all(BATCH.as_bytes()).unwrap();
+    for number in 1..=3 {
+        put_chunk(&mut stream, "{\"subject\":1,\"data\":");
+        put_chunk(&mut stream, "\"hello\"}\n");
+        let receipt = receipt(&mut reader);
+        assert_eq!(receipt["id"], format!("e-{number}"));
+        assert_eq!(receipt["written"], 1);
+    }
+    // A worker that is late holds its own receipt, which comes without another line.
+    fake.workers(Workers::Sleep);
+    put_chunk(&mut stream, "{\"subject\":1,\"data\":1}\nbad\n");
+    while fake.settle(Counts { queued: 1, ..NONE }) == 0 {
+        thread::yield_now();
+    }
+    assert_eq!(receipt(&mut reader)["queued"], 1);
+    assert_eq!(receipt(&mut reader)["line"], 5);
+    put_chunk(&mut stream, "");
+    let mut rest = String::new();
+    while !rest.ends_with("0\r\n\r\n") {
+        assert_ne!(reader.read_line(&mut rest).unwrap(), 0);
+    }
+    // The connection serves on.
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .unwrap();
+    let mut status = String::new();
+    reader.read_line(&mut status).unwrap();
+    assert_eq!(status, "HTTP/1.1 200 OK\r\n");
+    control.stop();
+}
+
+/// Most HTTP clients read nothing before they have sent all.
+#[test]
+fn a_client_that_sends_all_before_it_reads_gets_every_receipt() {
+    let fake = Fake::new();
+    let control = control(&fake);
+    let mut stream = connect(&control);
+    let body = "{\"subject\":1,\"data\":\"hello\"}\n".repeat(100_000);
+    let length = body.len();
+    write!(
+        stream,
+        "POST /v1/publish HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, mut chunks) = answer.split_once("\r\n\r\n").unwrap();
+    let mut lines = String::new();
+    while let Some((size, rest)) = chunks.split_once("\r\n") {
+        let (chunk, rest) = rest.split_at(usize::from_str_radix(size, 16).unwrap());
+        lines += chunk;
+        chunks = rest.strip_prefix("\r\n").unwrap();
+    }
+    assert_eq!(lines.lines().count(), 100_000);
+    assert!(
+        lines
+            .lines()
+            .enumerate()
+            .all(|(number, line)| { line.starts_with(&format!("{{\"id\":\"e-{}\"", number + 1)) })
+    );
+}
+
+#[test]
+fn what_was_accepted_of_a_batch_stays_accepted_when_its_client_leaves() {
+    let fake = Fake::new();
+    fake.login("1", 0, 1);
+    fake.workers(Workers::Sleep);
+    let control = control(&fake);
+    let mut stream = connect(&control);
+    stream.write_all(BATCH.as_bytes()).unwrap();
+    put_chunk(
+        &mut stream,
+        "{\"subject\":1,\"data\":1}\n{\"subject\":1,\"da",
+    );
+    while fake.waiting() == 0 {
+        thread::yield_now();
+    }
+    drop(stream);
+    let metrics = || {
+        let mut other = connect(&control);
+        let request = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        other.write_all(request).unwrap();
+        let mut text = String::new();
+        other.read_to_string(&mut text).unwrap();
+        text
+    };
+    assert_eq!(fake.settle(NONE), 1);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !metrics().contains("encke_publishes_pending 0.0\n") {
+        assert!(
+            Instant::now() < deadline,
+            "the batch goes on without its client"
+        );
+    }
+    assert!(metrics().contains("encke_publishes_total{verb=\"batch\"} 1\n"));
+}
+
+#[test]
+fn a_refusal_can_be_read_although_the_event_was_being_sent() {
+    let control = control(&Fake::new());
+    for size in [65_537, 2 << 20] {
+        let mut stream = connect(&control);
+        let head = "POST /v1/publish/x HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
+        write!(
+            stream,
+            "{head}content-length: {size}\r\n\r\n{}",
+            "x".repeat(size)
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+        assert!(
+            answer.contains(&format!("{size} bytes; it may have 65536")),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
+fn stopping_lets_a_request_finish_and_waits_two_seconds_at_most() {
+    let fake = Fake::new();
+    fake.login("1", 0, 1);
+    fake.workers(Workers::Sleep);
+    let request = b"POST /v1/publish/1 HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
+    for finishes in [true, false] {
+        let control = control(&fake);
+        let address = control.address();
+        let mut stream = connect(&control);
+        stream.write_all(request).unwrap();
+        while fake.waiting() == 0 {
+            thread::yield_now();
+        }
+        let stopping = thread::spawn(move || {
+            let begun = Instant::now();
+            control.stop();
+            begun.elapsed()
+        });
+        while TcpStream::connect(address).is_ok() {
+            thread::yield_now();
+        }
+        if finishes {
+            fake.settle(NONE);
+        }
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert_eq!(answer.starts_with("HTTP/1.1 200"), finishes, "{answer}");
+        let took = stopping.join().unwrap();
+        assert!(
+            took < Duration::from_millis(if finishes { 1500 } else { 4000 }),
+            "{took:?}"
+        );
+        fake.settle(NONE);
+    }
+}
+
+#[test]
+fn threads_have_names_and_an_inherited_listener_is_used() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = Config {
+        listen: Listen::Inherited(listener),
+        ..config()
+    };
+    let control = begin(config, Fake::new(), |_| ()).unwrap();
+    assert_eq!(control.address(), address);
+    drop(connect(&control));
+    let names: Vec<String> = std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok())
+        .collect();
+    for name in ["encke-control-0\n", "encke-control-1\n"] {
+        assert!(names.iter().any(|found| found == name), "{names:?}");
+    }
+}
+
+#[test]
+fn what_is_not_safe_does_not_start() {
+    let begin = |config| begin(config, Fake::new(), |_| ()).map(|_| ()).unwrap_err();
+    let anywhere = || Listen::Address(SocketAddr::from(([0, 0, 0, 0], 0)));
+    let token = |token: &str| Some(token.to_owned());
+    let error = begin(Config {
+        listen: anywhere(),
+        ..config()
+    });
+    assert!(matches!(error, StartError::TokenMissing { .. }));
+    assert!(error.to_string().contains("--control-token"), "{error}");
+    let error = begin(Config {
+        token: token(""),
+        ..config()
+    });
+    assert!(matches!(error, StartError::TokenEmpty));
+    let error = begin(Config {
+        token: token("a b"),
+        ..config()
+    });
+    assert!(matches!(error, StartError::TokenNotPlain));
+    let error = begin(Config {
+        token: token("a"),
+        relay: true,
+        ..config()
+    });
+    assert!(matches!(error, StartError::RelayNotPrivate));
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = Listen::Address(taken.local_addr().unwrap());
+    let error = begin(Config { listen, ..config() });
+    assert!(matches!(error, StartError::Bind { .. }));
+
+    let mut relayed = false;
+    let config = Config {
+        relay: true,
+        ..config()
+    };
+    super::super::control::begin(config, Fake::new(), |_| relayed = true).unwrap();
+    assert!(relayed);
+}
