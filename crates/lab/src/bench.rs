@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::child::Helper;
+use crate::child::{Helper, Server};
 use crate::control_client::Control;
 use crate::failure::{Doing, Failure, Outcome};
 
@@ -42,8 +42,20 @@ pub struct Setting {
     /// Where in the server's statistics system calls are counted: JSON pointers; all numbers
     /// below them are summed.
     pub calls_pointers: Vec<String>,
+    /// Whether the server and the bare one have a descriptor table for each worker.
+    pub private_fds: bool,
     /// More arguments for the server.
     pub server_arguments: Vec<String>,
+}
+
+impl Setting {
+    /// Starts the server.
+    pub fn start_server(&self) -> Outcome<Server> {
+        let mut arguments = vec!["--workers".to_owned(), self.workers.to_string()];
+        arguments.extend(self.private_fds.then(|| "--private-fds".to_owned()));
+        arguments.extend_from_slice(&self.server_arguments);
+        Server::start(&self.server, &arguments)
+    }
 }
 
 /// Threads, or workers, with a descriptor table each, that `connections` need.
@@ -212,11 +224,12 @@ pub struct Bare {
 
 impl Bare {
     /// Starts it on a free address.
-    pub fn start(workers: u32) -> Outcome<Self> {
+    pub fn start(setting: &Setting) -> Outcome<Self> {
         let address = crate::machine::free_address()?;
         let arguments = ["bare-hold", "--listen", &address.to_string(), "--workers"];
         let mut arguments: Vec<String> = arguments.map(str::to_owned).to_vec();
-        arguments.extend([workers.to_string(), "--private-fds".to_owned()]);
+        arguments.push(setting.workers.to_string());
+        arguments.extend(setting.private_fds.then(|| "--private-fds".to_owned()));
         let mut helper = Helper::start(&arguments)?;
         helper.answer()?;
         Ok(Self { helper, address })

@@ -20,6 +20,9 @@ use crate::machine::{self, Lent};
 /// Time for a server to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Lines of a fallen server's log that are shown.
+const LAST_LINES: usize = 5;
+
 /// What an interrupt has to undo: children by process id, settings by name.
 static UNDO: Mutex<Undo> = Mutex::new(Undo {
     children: Vec::new(),
@@ -171,8 +174,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `program serve` on free loopback ports and waits until it is well.
-    pub fn start(program: &Path, workers: u32, more: &[String]) -> Outcome<Self> {
+    /// Starts `program serve` with `arguments` on free loopback ports and waits until it is well.
+    pub fn start(program: &Path, arguments: &[String]) -> Outcome<Self> {
         let public = machine::free_address()?;
         let mut control = public;
         control.set_port(if public.port() < 1024 {
@@ -194,8 +197,7 @@ impl Server {
                 "--control",
                 &control.to_string(),
             ])
-            .args(["--workers", &workers.to_string(), "--private-fds"])
-            .args(more)
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(file.try_clone().doing("sharing the log")?)
             .stderr(file);
@@ -233,8 +235,36 @@ impl Server {
         self.child.0.id()
     }
 
+    /// What it said that a person should read: complaints, or the end.
+    fn last_words(&self) -> String {
+        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = said.lines().collect();
+        let from = lines.iter().position(|line| line.contains("panicked at"));
+        let from = from.unwrap_or(lines.len().saturating_sub(LAST_LINES));
+        lines[from..]
+            .iter()
+            .take(LAST_LINES)
+            .copied()
+            .collect::<Vec<&str>>()
+            .join("\n")
+    }
+
     /// A client of its control listener.
     pub fn control(&self) -> Outcome<Control> {
         Control::new(&self.control_url, None)
+    }
+}
+
+impl Drop for Server {
+    /// A server that fell by itself is the news of the run; one that we end needs no log.
+    fn drop(&mut self) {
+        match self.child.0.try_wait() {
+            Ok(Some(status)) => eprintln!(
+                "the server ended by itself ({status}); its log is {} and says:\n{}",
+                self.log.display(),
+                self.last_words()
+            ),
+            _ => drop(std::fs::remove_file(&self.log)),
+        }
     }
 }

@@ -74,6 +74,14 @@ impl Control {
         self.receipt(&path, payload, labels)
     }
 
+    /// Publishes `payload` about `subject` without waiting for the workers' turns.
+    pub fn publish_early(&mut self, subject: &str, payload: &[u8]) -> Outcome<()> {
+        let path = format!("/v1/publish/{}?receipt=early", segment(subject));
+        let fields = [("Content-Type", "text/plain; charset=utf-8")];
+        self.call("POST", &path, &fields, Payload::Bytes(payload))
+            .map(drop)
+    }
+
     /// Sends `payload` to the sessions of `id` alone.
     pub fn send(&mut self, id: &str, payload: &[u8], labels: Labels<'_>) -> Outcome<Receipt> {
         let path = with_kind(format!("/v1/send/{}", segment(id)), labels.kind);

@@ -120,12 +120,12 @@ pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
 impl<'a> Bench<'a> {
     fn start(setting: &'a Setting, extent: Extent) -> Outcome<Self> {
         let count = setting.connections;
-        let server = Server::start(&setting.server, setting.workers, &setting.server_arguments)?;
+        let server = setting.start_server()?;
         let mut control = server.control()?;
         control.subscribe_many(&mut edges(0, count, SUBJECT))?;
         let mut clients = Clients::start(setting, Side::Server, server.public, 0, count)?;
         clients.opened()?;
-        let bare = Bare::start(setting.workers)?;
+        let bare = Bare::start(setting)?;
         let mut bare_clients = Clients::start(setting, Side::Bare, bare.address, 0, count)?;
         bare_clients.opened()?;
         thread::sleep(PAUSE);

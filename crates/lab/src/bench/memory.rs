@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Bare, Clients, Setting, Side, batch, publish_whole};
-use crate::child::{self, Server};
+use crate::child;
 use crate::failure::Outcome;
 use crate::measure::Memory;
 use crate::report::{Needed, Report};
@@ -53,7 +53,7 @@ pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
 }
 
 fn of_server(setting: &Setting, report: &mut Report) -> Outcome<f64> {
-    let server = Server::start(&setting.server, setting.workers, &setting.server_arguments)?;
+    let server = setting.start_server()?;
     thread::sleep(SETTLE);
     let started = Memory::of(server.pid())?;
     let mut clients = Clients::start(setting, Side::Server, server.public, 0, setting.connections)?;
@@ -120,7 +120,7 @@ fn of_server(setting: &Setting, report: &mut Report) -> Outcome<f64> {
 }
 
 fn of_bare(setting: &Setting, report: &mut Report) -> Outcome<f64> {
-    let bare = Bare::start(setting.workers)?;
+    let bare = Bare::start(setting)?;
     let started = Memory::of(bare.pid())?;
     let mut clients = Clients::start(setting, Side::Server, bare.address, 0, setting.connections)?;
     let seen = clients.opened()?;

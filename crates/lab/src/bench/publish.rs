@@ -31,7 +31,7 @@ pub struct Extent {
 
 /// Measures.
 pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
-    let server = Server::start(&setting.server, setting.workers, &setting.server_arguments)?;
+    let server = setting.start_server()?;
     let mut report = Report::new("Publish, nobody online");
     let before = Processor::of(server.pid())?;
     thread::sleep(IDLE);

@@ -103,6 +103,9 @@ struct Common {
     /// wait for events
     #[arg(long, default_values_t = ["/totals/system_calls", "/totals/turns"].map(String::from))]
     calls: Vec<String>,
+    /// One descriptor table for all workers: no --private-fds
+    #[arg(long)]
+    shared_fds: bool,
     /// An argument passed on to `serve`; repeatable
     #[arg(long = "serve-arg", allow_hyphen_values = true)]
     serve_args: Vec<String>,
@@ -279,6 +282,7 @@ impl Common {
             threads: self.threads.unwrap_or(tables),
             window: self.window,
             calls_pointers: self.calls.clone(),
+            private_fds: !self.shared_fds,
             server_arguments: self.serve_args.clone(),
         }
     }
