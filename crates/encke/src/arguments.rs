@@ -1,6 +1,7 @@
 //! What can be said on the command line, and the help that says so.
 
-use std::path::PathBuf;
+use std::env;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueEnum};
 
@@ -74,7 +75,8 @@ Example:
   encke send alice \"your order has left\"";
 
 const LISTEN_HELP: &str = "\
-Events go to standard output, one a line; what happens to the connection goes to standard error.
+Payloads go to standard output, or with --json whole events, one a line. What happens to the
+connection goes to standard error.
 
 Examples:
   encke listen rj
@@ -103,16 +105,11 @@ pub(crate) struct ControlArguments {
         default_value = "http://127.0.0.1:8001"
     )]
     pub(crate) control: String,
-    /// Token of the control listener
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "ENCKE_CONTROL_TOKEN",
-        hide_env_values = true
-    )]
+    /// Token of the control listener [env: ENCKE_CONTROL_TOKEN]
+    #[arg(long, value_name = "TOKEN", conflicts_with = "control_token_file")]
     control_token: Option<String>,
-    /// File that holds the token
-    #[arg(long, value_name = "FILE", env = "ENCKE_CONTROL_TOKEN_FILE")]
+    /// File that holds the token [env: ENCKE_CONTROL_TOKEN_FILE]
+    #[arg(long, value_name = "FILE")]
     control_token_file: Option<PathBuf>,
 }
 
@@ -262,20 +259,27 @@ impl FromArgMatches for ServeArguments {
 impl ControlArguments {
     /// A client of the control listener.
     pub(crate) fn client(&self) -> Result<lab::control_client::Control, Failure> {
-        let token = match (&self.control_token, &self.control_token_file) {
-            (Some(token), _) => Some(Secret::parse(token).map_err(|needed| {
-                Failure::misused(format_args!("the control token is not usable: {needed}"))
-            })?),
-            (None, Some(path)) => Some(Secret::read(path).map_err(|needed| {
-                let path = path.display();
-                Failure::misused(format_args!(
-                    "the token file {path} is not usable: {needed}"
-                ))
-            })?),
-            (None, None) => None,
-        };
+        let token = self.token().map_err(|needed| {
+            Failure::misused(format_args!("the control token is not usable: {needed}"))
+        })?;
         let token = token.as_ref().map(Secret::reveal);
         lab::control_client::Control::new(&self.control, token).map_err(Failure::misused)
+    }
+
+    /// The token from the flags, else from the environment.
+    fn token(&self) -> Result<Option<Secret>, String> {
+        if let Some(token) = &self.control_token {
+            return Secret::parse(token).map(Some);
+        }
+        if let Some(path) = &self.control_token_file {
+            return Secret::read(path).map(Some);
+        }
+        if let Some(token) = env::var_os("ENCKE_CONTROL_TOKEN") {
+            return Secret::parse(&token.to_string_lossy()).map(Some);
+        }
+        env::var_os("ENCKE_CONTROL_TOKEN_FILE")
+            .map(|path| Secret::read(Path::new(&path)))
+            .transpose()
     }
 }
 

@@ -7,14 +7,14 @@ mod keys;
 mod layers;
 mod print;
 mod secret;
+mod values;
 
+use std::ffi::OsString;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::{ArgMatches, Command};
-use router::WORKERS_MAX;
 use server::Settings;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -23,28 +23,11 @@ use keys::{KEYS, Key, Otherwise};
 use layers::{Layer, Layers, Source};
 pub(crate) use print::print;
 pub(crate) use secret::Secret;
-
-/// The shortest times that make sense where zero does not.
-const TIMEOUT_MIN: Duration = Duration::from_millis(100);
-
-/// Beyond a day nobody waits; timers and socket options hold that much.
-const TIME_MAX: Duration = Duration::from_secs(86_400);
-
-/// The kernel counts keepalive in whole seconds, up to 32,767 of them.
-const USER_TIMEOUT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(32_767));
-
-/// The smallest and the largest bound on an event: a line of text; what a worker's buffers and a
-/// browser take without harm.
-const EVENT_BYTES: (usize, usize) = (64, 64 << 20);
-
-/// How to log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogFormat {
-    /// Lines for a person.
-    Text,
-    /// An object a line.
-    Json,
-}
+pub(crate) use values::LogFormat;
+use values::{
+    address, count, default_workers, event_bytes, heartbeat, log_format, log_level, origin, switch,
+    time, timeout, user_timeout, workers,
+};
 
 /// What the server runs on. Built once at start.
 #[derive(Debug)]
@@ -66,8 +49,12 @@ pub(crate) fn add_flags(command: Command) -> Command {
     command.args(KEYS.iter().map(Key::argument))
 }
 
-/// Gathers what the file, the environment and the flags say.
-pub(crate) fn gather(file: Option<&Path>, matches: &ArgMatches) -> (Layers, Vec<String>) {
+/// Gathers what the file, the environment and the flags say, and what is wrong with it.
+pub(crate) fn gather(
+    file: Option<&Path>,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+    flags: &ArgMatches,
+) -> (Layers, Vec<String>) {
     let mut problems = Vec::new();
     let mut layers = Layers::default();
     if let Some(path) = file {
@@ -82,9 +69,9 @@ pub(crate) fn gather(file: Option<&Path>, matches: &ArgMatches) -> (Layers, Vec<
             )),
         }
     }
-    let environment = Layer::of_environment(std::env::vars_os(), &mut problems);
+    let environment = Layer::of_environment(variables, &mut problems);
     layers.lay(&Source::Environment, environment);
-    layers.lay(&Source::Flag, Layer::of_flags(matches));
+    layers.lay(&Source::Flag, Layer::of_flags(flags));
     (layers, problems)
 }
 
@@ -252,122 +239,6 @@ impl Reader<'_> {
 
 fn known(name: &str) -> &'static Key {
     Key::find(name).expect("only names from the table are asked for")
-}
-
-/// One for each core that this process may use.
-fn default_workers() -> u16 {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    u16::try_from(cores).unwrap_or(WORKERS_MAX).min(WORKERS_MAX)
-}
-
-/// An address to listen at. `http://` before it is taken as well, so that one variable serves the
-/// server and its clients.
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let bare = text.strip_prefix("http://").unwrap_or(text);
-    let bare = bare.strip_suffix('/').unwrap_or(bare);
-    if let Some(port) = bare.strip_prefix("localhost:")
-        && let Ok(port) = port.parse()
-    {
-        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
-    }
-    bare.parse().map_err(|_| {
-        "an address to listen at is an IP address and a port, like 127.0.0.1:8000 or [::1]:8000"
-            .to_owned()
-    })
-}
-
-fn switch(text: &str) -> Result<bool, String> {
-    match text {
-        "true" | "1" | "yes" | "on" => Ok(true),
-        "false" | "0" | "no" | "off" => Ok(false),
-        _ => Err("say true or false".to_owned()),
-    }
-}
-
-fn workers(text: &str) -> Result<u16, String> {
-    let count = text
-        .parse()
-        .ok()
-        .filter(|&count| (1..=WORKERS_MAX).contains(&count));
-    count.ok_or_else(|| format!("from 1 to {WORKERS_MAX} workers are possible"))
-}
-
-fn count<T: std::str::FromStr + From<u8> + PartialOrd>(text: &str) -> Result<T, String> {
-    let count = text.parse().ok().filter(|count| *count >= T::from(1));
-    count.ok_or_else(|| "a whole number of at least 1 is needed".to_owned())
-}
-
-fn event_bytes(text: &str) -> Result<usize, String> {
-    let (least, most) = EVENT_BYTES;
-    within(units::size(text)?, least, most)
-        .ok_or_else(|| "an event may be allowed from 64 bytes to 64 MiB".to_owned())
-}
-
-fn time(text: &str) -> Result<Duration, String> {
-    within(units::duration(text)?, Duration::ZERO, TIME_MAX)
-        .ok_or_else(|| "at most a day is possible".to_owned())
-}
-
-fn timeout(text: &str) -> Result<Duration, String> {
-    within(units::duration(text)?, TIMEOUT_MIN, TIME_MAX)
-        .ok_or_else(|| "from 100ms to a day are possible".to_owned())
-}
-
-fn heartbeat(text: &str) -> Result<Duration, String> {
-    match time(text)? {
-        time if time.is_zero() || time >= TIMEOUT_MIN => Ok(time),
-        _ => Err("at least 100ms are needed, or 0 for no heartbeats".to_owned()),
-    }
-}
-
-fn user_timeout(text: &str) -> Result<Duration, String> {
-    let (least, most) = USER_TIMEOUT;
-    within(units::duration(text)?, least, most)
-        .ok_or_else(|| "from 1s to 9h are possible".to_owned())
-}
-
-fn within<T: PartialOrd>(value: T, least: T, most: T) -> Option<T> {
-    (least <= value && value <= most).then_some(value)
-}
-
-fn log_format(text: &str) -> Result<LogFormat, String> {
-    match text {
-        "text" => Ok(LogFormat::Text),
-        "json" => Ok(LogFormat::Json),
-        _ => Err("say text or json".to_owned()),
-    }
-}
-
-fn log_level(text: &str) -> Result<LevelFilter, String> {
-    // The parser takes numbers as well, which nobody could read.
-    let level = text
-        .parse()
-        .ok()
-        .filter(|_| text.bytes().all(|byte| byte.is_ascii_alphabetic()));
-    level.ok_or_else(|| "say off, error, warn, info, debug or trace".to_owned())
-}
-
-/// An origin as browsers send it (RFC 6454, section 6.2): compared as text, so its form matters.
-fn origin(text: &str) -> Result<(), String> {
-    let bare = text
-        .strip_prefix("https://")
-        .or_else(|| text.strip_prefix("http://"));
-    let well_formed = text == "*"
-        || text == "null"
-        || bare.is_some_and(|bare| {
-            !bare.is_empty()
-                && bare
-                    .bytes()
-                    .all(|byte| byte.is_ascii_graphic() && byte != b'/')
-        });
-    if well_formed {
-        return Ok(());
-    }
-    Err(
-        "an origin is a scheme and a host without a slash behind it, like https://example.org, or \
-         * for all"
-            .to_owned(),
-    )
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
 use lab::decode::Transport as Wire;
+use lab::http::Url;
 use lab::listen::{Event, News, Options};
 
 use crate::arguments::{ListenArguments, Report, Transport};
@@ -13,6 +14,7 @@ use crate::output;
 
 /// Prints events until there were enough, the server refuses for good, or nobody reads.
 pub(crate) fn run(arguments: &ListenArguments) -> Result<(), Failure> {
+    Url::parse(&arguments.url).map_err(Failure::misused)?;
     let options = Options {
         url: arguments.url.clone(),
         ids: arguments.ids.clone(),

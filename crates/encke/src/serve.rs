@@ -7,6 +7,7 @@ mod logs;
 mod room;
 mod signals;
 
+use std::env;
 use std::sync::Arc;
 
 use graph::Graph;
@@ -24,7 +25,8 @@ use signals::Signals;
 /// Runs the server until a signal ends it.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let own = &arguments.own;
-    let (layers, problems) = config::gather(own.config.as_deref(), &arguments.settings);
+    let (layers, problems) =
+        config::gather(own.config.as_deref(), env::vars_os(), &arguments.settings);
     let config = config::resolve(&layers, problems).map_err(Failure::Misused)?;
     if own.print_config {
         let text = config::print(&layers, &config);

@@ -212,18 +212,19 @@ impl Key {
         let argument = Arg::new(self.name)
             .long(self.name)
             .help(format!("{}{default}", self.help));
+        // Said twice, the last counts: scripts add to what they were given.
+        let single = argument.clone().overrides_with(self.name);
         match self.shape {
             // `--private-fds=false` takes back what a file says.
-            Switch => argument
+            Shape::Switch => single
                 .value_name("BOOL")
                 .num_args(0..=1)
                 .require_equals(true)
-                .default_missing_value("true")
-                .hide_possible_values(true),
-            Number => argument.value_name("N"),
-            Text(name) => argument.value_name(name),
-            Path => argument.value_name("FILE"),
-            List(name) => argument.value_name(name).action(ArgAction::Append),
+                .default_missing_value("true"),
+            Shape::Number => single.value_name("N"),
+            Shape::Text(name) => single.value_name(name),
+            Shape::Path => single.value_name("FILE"),
+            Shape::List(name) => argument.value_name(name).action(ArgAction::Append),
         }
     }
 }

@@ -52,6 +52,12 @@ impl Layers {
         }
     }
 
+    /// Lays all that `above` says over what there is.
+    #[cfg(test)]
+    pub(super) fn lay_all(&mut self, above: Self) {
+        self.0.extend(above.0);
+    }
+
     /// What is said of a setting, and where.
     pub(crate) fn get(&self, key: &Key) -> Option<(&Source, &[String])> {
         self.0

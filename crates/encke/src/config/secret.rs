@@ -25,7 +25,8 @@ impl Secret {
 
     /// Reads a token from its file. Blanks and line ends around it do not count.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
+        let text = fs::read_to_string(path)
+            .map_err(|error| format!("the file {} cannot be read: {error}", path.display()))?;
         Self::parse(text.trim())
     }
 

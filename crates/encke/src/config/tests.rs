@@ -1,1 +1,285 @@
+use std::time::Duration;
+
 use super::*;
+
+/// A configuration as a person would give it.
+#[derive(Default)]
+struct Given<'a> {
+    file: Option<&'a str>,
+    variables: &'a [(&'a str, &'a str)],
+    flags: &'a [&'a str],
+}
+
+impl Given<'_> {
+    fn layers(&self) -> (Layers, Vec<String>) {
+        let flags = add_flags(Command::new("serve"))
+            .no_binary_name(true)
+            .try_get_matches_from(self.flags)
+            .expect("flags are well-formed");
+        let variables = self
+            .variables
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        let (mut layers, mut problems) = gather(None, variables, &flags);
+        if let Some(text) = self.file {
+            // As `gather` does, without a file on disk: the file lies below the others.
+            let path = Path::new("encke.toml");
+            let mut below = Layers::default();
+            let layer = Layer::of_file(path, text, &mut problems);
+            below.lay(&Source::File(path.to_owned()), layer);
+            below.lay_all(layers);
+            layers = below;
+        }
+        (layers, problems)
+    }
+
+    fn resolve(&self) -> Result<Config, Vec<String>> {
+        let (layers, problems) = self.layers();
+        resolve(&layers, problems)
+    }
+
+    /// The one sentence that says what is wrong.
+    fn problem(&self) -> String {
+        let problems = self.resolve().expect_err("something is wrong");
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        problems.into_iter().next().unwrap()
+    }
+}
+
+fn file(text: &str) -> Given<'_> {
+    Given {
+        file: Some(text),
+        ..Given::default()
+    }
+}
+
+fn flags<'a>(flags: &'a [&'a str]) -> Given<'a> {
+    Given {
+        flags,
+        ..Given::default()
+    }
+}
+
+#[test]
+fn nothing_given_is_the_defaults_of_the_data_path() {
+    let config = Given::default().resolve().unwrap();
+    let (ours, theirs) = (config.settings, Settings::default());
+    assert_eq!(config.listen.to_string(), "127.0.0.1:8000");
+    assert_eq!(config.control.to_string(), "127.0.0.1:8001");
+    assert_eq!(config.event_bytes, 65_536);
+    assert!(config.token.is_none());
+    assert!(ours.workers >= 1);
+    let all = Settings {
+        workers: theirs.workers,
+        ..ours
+    };
+    assert_eq!(format!("{all:?}"), format!("{theirs:?}"));
+}
+
+#[test]
+fn flags_beat_the_environment_which_beats_the_file() {
+    let text = "heartbeat = \"1s\"\nretry = \"1s\"\nstall-timeout = \"1s\"\nprivate-fds = true";
+    let given = Given {
+        file: Some(text),
+        variables: &[("ENCKE_RETRY", "2s"), ("ENCKE_STALL_TIMEOUT", "2s")],
+        flags: &["--stall-timeout", "3s", "--private-fds=false"],
+    };
+    let settings = given.resolve().unwrap().settings;
+    let seconds = [settings.heartbeat, settings.retry, settings.stall_timeout];
+    assert_eq!(seconds, [1, 2, 3].map(Duration::from_secs));
+    assert!(!settings.private_fds);
+}
+
+#[test]
+fn values_of_each_type_are_read_from_each_source() {
+    let text = "workers = 3\nprivate-fds = true\nheartbeat = 0\nevent-bytes = 1000\n\
+                cors-origin = [\"https://a\", \"https://b\"]";
+    let config = file(text).resolve().unwrap();
+    assert_eq!((config.settings.workers, config.event_bytes), (3, 1000));
+    assert!(config.settings.private_fds && config.settings.heartbeat.is_zero());
+    assert_eq!(config.settings.cors_origins, ["https://a", "https://b"]);
+
+    let variables = &[
+        ("ENCKE_PRIVATE_FDS", "1"),
+        ("ENCKE_CORS_ORIGIN", "https://a, *"),
+    ];
+    let config = Given {
+        variables,
+        ..Given::default()
+    }
+    .resolve()
+    .unwrap();
+    assert!(config.settings.private_fds);
+    assert_eq!(config.settings.cors_origins, ["https://a", "*"]);
+
+    let given = flags(&[
+        "--private-fds",
+        "--cors-origin",
+        "https://a",
+        "--cors-origin",
+        "null",
+    ]);
+    let config = given.resolve().unwrap();
+    assert!(config.settings.private_fds);
+    assert_eq!(config.settings.cors_origins, ["https://a", "null"]);
+}
+
+#[test]
+fn an_unknown_name_is_an_error_that_names_it() {
+    let problem = file("hartbeat = \"1s\"").problem();
+    assert_eq!(
+        problem,
+        "`hartbeat` in encke.toml is not a setting; did you mean heartbeat?"
+    );
+    let variables = &[("ENCKE_WORKRS", "3")];
+    let problem = Given {
+        variables,
+        ..Given::default()
+    }
+    .problem();
+    assert!(problem.contains("ENCKE_WORKRS is not known; did you mean ENCKE_WORKERS?"));
+    assert!(file("[server]\nworkers = 1").problem().contains("`server`"));
+}
+
+#[test]
+fn variables_of_clients_and_of_orchestrators_are_nobodys_misspelling() {
+    let variables = &[
+        ("ENCKE_URL", "http://127.0.0.1:8000"),
+        ("ENCKE_CONFIG", "x"),
+        ("ENCKE_CONTROL", "http://127.0.0.1:9001/"),
+        ("ENCKE_PORT", "tcp://10.0.0.1:8000"),
+        ("ENCKE_PORT_8000_TCP_ADDR", "10.0.0.1"),
+        ("ENCKE_SERVICE_HOST", "10.0.0.1"),
+        ("PATH", "/bin"),
+    ];
+    let config = Given {
+        variables,
+        ..Given::default()
+    }
+    .resolve()
+    .unwrap();
+    assert_eq!(config.control.to_string(), "127.0.0.1:9001");
+}
+
+#[test]
+fn every_problem_is_reported_at_once_and_says_where_it_is() {
+    let given = Given {
+        file: Some("workers = \"two\"\nretry = \"3\""),
+        variables: &[("ENCKE_EVENT_BYTES", "1")],
+        flags: &["--head-timeout", "0"],
+    };
+    let problems = given.resolve().unwrap_err().join("\n");
+    for wrong in [
+        "`workers` in encke.toml",
+        "`retry` in",
+        "ENCKE_EVENT_BYTES",
+        "--head-timeout",
+    ] {
+        assert!(problems.contains(wrong), "{wrong} in {problems}");
+    }
+    assert!(
+        file("workers = ")
+            .problem()
+            .starts_with("encke.toml is not TOML")
+    );
+}
+
+#[test]
+fn an_address_that_others_reach_needs_a_decision() {
+    for address in ["0.0.0.0:8000", "10.0.0.1:8000", "[::]:8000"] {
+        let problem = flags(&["--listen", address]).problem();
+        assert!(
+            problem.contains(address) && problem.contains("--allow-anonymous"),
+            "{problem}"
+        );
+        flags(&["--listen", address, "--allow-anonymous"])
+            .resolve()
+            .unwrap();
+        let problem = flags(&["--control", address]).problem();
+        assert!(problem.contains("--control-token-file"), "{problem}");
+        flags(&["--control", address, "--control-token", "x"])
+            .resolve()
+            .unwrap();
+    }
+    for address in ["127.1.2.3:8000", "[::1]:8000", "localhost:8000"] {
+        flags(&["--listen", address]).resolve().unwrap();
+    }
+    let problem = flags(&["--listen", "127.0.0.1:8001"]).problem();
+    assert!(problem.contains("both would listen"), "{problem}");
+    flags(&["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"])
+        .resolve()
+        .unwrap();
+}
+
+#[test]
+fn a_token_comes_from_one_place_and_is_never_shown() {
+    let folder = std::env::temp_dir().join(format!("encke-token-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("token");
+    fs::write(&path, "from-file\n").unwrap();
+    let path = path.to_str().unwrap();
+
+    let token = |given: Given<'_>| given.resolve().unwrap().token.unwrap().reveal().to_owned();
+    assert_eq!(token(flags(&["--control-token-file", path])), "from-file");
+    // The later source wins, whichever of the two it says.
+    let variables = &[("ENCKE_CONTROL_TOKEN", "from-variable")];
+    assert_eq!(
+        token(Given {
+            variables,
+            ..Given::default()
+        }),
+        "from-variable"
+    );
+    let with_flag = Given {
+        variables,
+        flags: &["--control-token-file", path],
+        file: None,
+    };
+    assert_eq!(token(with_flag), "from-file");
+    let variables = &[("ENCKE_CONTROL_TOKEN_FILE", path)];
+    let with_flag = Given {
+        variables,
+        flags: &["--control-token", "from-flag"],
+        file: None,
+    };
+    assert_eq!(token(with_flag), "from-flag");
+
+    let both = ["--control-token", "s3cret", "--control-token-file", path];
+    assert!(flags(&both).problem().contains("one of them is enough"));
+    let problem = flags(&["--control-token", "s3 cret"]).problem();
+    assert!(!problem.contains("s3 cret"), "{problem}");
+    let config = flags(&["--control-token", "s3cret"]).resolve().unwrap();
+    assert!(!format!("{config:?}").contains("s3cret"));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_is_printed_is_a_file_that_means_the_same() {
+    let given = Given {
+        file: Some("retry = \"500ms\"\nworkers = 0x3"),
+        variables: &[("ENCKE_HEARTBEAT", "1m"), ("ENCKE_CONTROL_TOKEN", "s3cret")],
+        flags: &[
+            "--cors-origin",
+            "https://a\"b",
+            "--private-fds",
+            "--max-connections",
+            "0100",
+        ],
+    };
+    let (layers, problems) = given.layers();
+    let config = resolve(&layers, problems).unwrap();
+    let printed = print(&layers, &config);
+    assert!(!printed.contains("s3cret"), "{printed}");
+    for origin in [
+        "# file encke.toml",
+        "# environment ENCKE_HEARTBEAT",
+        "# flag --private-fds",
+    ] {
+        assert!(printed.contains(origin), "{origin} in {printed}");
+    }
+    let again = file(&printed).resolve().unwrap();
+    assert_eq!(
+        format!("{:?}", again.settings),
+        format!("{:?}", config.settings)
+    );
+}

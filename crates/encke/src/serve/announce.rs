@@ -10,7 +10,6 @@ use serde::Serialize;
 use crate::config::{Config, LogFormat};
 use crate::failure::Failure;
 use crate::output;
-use crate::units::spoken_count;
 
 use super::room::Room;
 
@@ -40,6 +39,9 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
     let version = env!("CARGO_PKG_VERSION");
     let workers = config.settings.workers;
     let room = Room::measure(config);
+    if let Some(path) = &config.ports_file {
+        write_ports(path, running)?;
+    }
     match config.log_format {
         LogFormat::Text => {
             let plural = if workers == 1 { "" } else { "s" };
@@ -60,17 +62,10 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
             "ready"
         ),
     }
-    if room.is_narrow() {
-        tracing::warn!(
-            "there is room for about {} connections; {}",
-            spoken_count(room.connections()),
-            room.remedy()
-        );
+    if let Some(warning) = room.warning() {
+        tracing::warn!("{warning}");
     }
-    match &config.ports_file {
-        Some(path) => write_ports(path, running),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Says that all is done.

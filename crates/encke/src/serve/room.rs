@@ -20,6 +20,9 @@ const DESCRIPTORS_WORKER: u64 = 4;
 /// Fewer connections than this deserve a warning: a busy site meets them on its first day.
 const NARROW: u64 = 5_000;
 
+/// A limit beyond this binds nothing.
+const BOUNDLESS: u64 = 100_000_000;
+
 /// An accept queue shorter than this overflows when clients come back all at once.
 const QUEUE_SHORT: u64 = 4096;
 
@@ -48,7 +51,8 @@ struct Limit {
 #[derive(Debug)]
 pub(super) struct Room {
     limits: Vec<Limit>,
-    accept_queue: Option<u64>,
+    /// What bounds something else.
+    remarks: Vec<String>,
 }
 
 impl Room {
@@ -62,71 +66,78 @@ impl Room {
             settings.workers,
             settings.private_fds,
         )];
-        limits.extend(memory());
+        limits.extend([memory(), tracked(), open_files()].into_iter().flatten());
         if settings.max_connections != usize::MAX {
             limits.push(Limit {
                 name: "your own limit",
                 connections: settings.max_connections as u64,
-                found: "--max-connections".to_owned(),
-                remedy: "raise --max-connections".to_owned(),
+                found: "as configured".to_owned(),
+                remedy: "--max-connections".to_owned(),
             });
         }
+        limits.retain(|limit| limit.connections < BOUNDLESS);
         limits.sort_by_key(|limit| limit.connections);
         Self {
             limits,
-            accept_queue: read_number("/proc/sys/net/core/somaxconn"),
+            remarks: [ports(), accept_queue()].into_iter().flatten().collect(),
         }
     }
 
-    /// About how many connections fit.
-    pub(super) fn connections(&self) -> u64 {
-        self.limits[0].connections
+    /// About how many connections fit; nothing when nothing is known to bind.
+    pub(super) fn connections(&self) -> Option<u64> {
+        self.limits.first().map(|limit| about(limit.connections))
     }
 
-    /// Whether that is too few for anything but a trial, and nobody asked for it.
-    pub(super) fn is_narrow(&self) -> bool {
-        self.connections() < NARROW && self.limits[0].name == "descriptors"
-    }
-
-    /// How to make room for more.
-    pub(super) fn remedy(&self) -> &str {
-        &self.limits[0].remedy
+    /// A warning where there is too little room for anything but a trial, and nobody asked for it.
+    pub(super) fn warning(&self) -> Option<String> {
+        let first = self.limits.first()?;
+        let narrow = first.connections < NARROW && first.name == "descriptors";
+        narrow.then(|| {
+            let room = spoken_count(about(first.connections));
+            format!(
+                "there is room for about {room} connections only; to raise: {}",
+                first.remedy
+            )
+        })
     }
 }
 
 impl fmt::Display for Room {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "room for about {} connections",
-            spoken_count(self.connections())
-        )?;
-        for (place, limit) in self.limits.iter().enumerate() {
-            let order = if place == 0 { "first" } else { "then" };
-            let Limit {
-                name,
-                connections,
-                found,
-                remedy,
-            } = limit;
-            let connections = spoken_count(*connections);
+        if let Some(connections) = self.connections() {
+            let connections = spoken_count(connections);
             write!(
                 f,
-                "\n  {order:5} {name:14} {connections:>11}  {found}; {remedy}"
+                "room for about {connections} connections; what binds, the first first:"
             )?;
         }
-        if let Some(queue) = self.accept_queue.filter(|&queue| queue < QUEUE_SHORT) {
+        for Limit {
+            name,
+            connections,
+            found,
+            remedy,
+        } in &self.limits
+        {
+            let connections = spoken_count(about(*connections));
             write!(
                 f,
-                "\n  {:5} {:14} {:>11}  connections waiting to be accepted by a worker; sysctl -w \
-                 net.core.somaxconn=65535",
-                "also",
-                "accept queue",
-                spoken_count(queue)
+                "\n  {name:14} {connections:>11}  {found}; to raise: {remedy}"
             )?;
+        }
+        for remark in &self.remarks {
+            write!(f, "\n{remark}")?;
         }
         Ok(())
     }
+}
+
+/// A figure without the digits that nobody can promise.
+fn about(count: u64) -> u64 {
+    let mut step = 1;
+    while count / step >= 1000 {
+        step *= 10;
+    }
+    count / step * step
 }
 
 fn descriptors(soft: u64, hard: u64, workers: u16, private: bool) -> Limit {
@@ -145,7 +156,7 @@ fn descriptors(soft: u64, hard: u64, workers: u16, private: bool) -> Limit {
     let raise = if soft < hard {
         format!("ulimit -n {hard}")
     } else {
-        "ulimit -Hn, or LimitNOFILE= of the unit".to_owned()
+        "ulimit -Hn, LimitNOFILE= in a unit".to_owned()
     };
     let spread = match workers_for(1_000_000) {
         needed @ 2..=1024 => format!(", or --private-fds --workers {needed} for a million"),
@@ -169,18 +180,64 @@ fn memory() -> Option<Limit> {
             "left to the control group",
             "MemoryMax= or docker run --memory",
         ),
-        _ => (machine, "available", "more memory, or another machine"),
+        _ => (machine, "available", "more memory"),
     };
     Some(Limit {
         name: "memory",
         connections: bytes / CONNECTION_BYTES,
         found: format!(
-            "{} {whose}, about {} a connection, mostly the kernel's",
+            "{} {whose}, {} a connection, most of it the kernel's",
             spoken_size(bytes),
             spoken_size(CONNECTION_BYTES)
         ),
         remedy: remedy.to_owned(),
     })
+}
+
+/// Connections that a stateful firewall keeps track of.
+fn tracked() -> Option<Limit> {
+    let most = read_number("/proc/sys/net/netfilter/nf_conntrack_max")?;
+    Some(Limit {
+        name: "firewall table",
+        connections: most,
+        found: "where a firewall tracks connections".to_owned(),
+        remedy: "sysctl -w net.netfilter.nf_conntrack_max=2000000".to_owned(),
+    })
+}
+
+/// Files that all processes together may have open.
+fn open_files() -> Option<Limit> {
+    let most = read_number("/proc/sys/fs/file-max")?;
+    Some(Limit {
+        name: "open files",
+        connections: most,
+        found: "for the whole machine".to_owned(),
+        remedy: "sysctl -w fs.file-max=4000000".to_owned(),
+    })
+}
+
+/// Ports do not bind a server, but they do bind whoever connects from one address.
+fn ports() -> Option<String> {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut bounds = range
+        .split_whitespace()
+        .filter_map(|bound| bound.parse::<u64>().ok());
+    let (first, last) = (bounds.next()?, bounds.next()?);
+    let count = spoken_count((last + 1).checked_sub(first)?);
+    Some(format!(
+        "ports: a client or proxy on this machine has {count} for each address it connects from; \
+         to raise: sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\", or more addresses"
+    ))
+}
+
+/// Connections beyond the accept queue are dropped when clients come back all at once.
+fn accept_queue() -> Option<String> {
+    let queue = read_number("/proc/sys/net/core/somaxconn").filter(|&queue| queue < QUEUE_SHORT)?;
+    Some(format!(
+        "accept queue: {} connections may wait for a worker, few when clients come back all at \
+         once; to raise: sysctl -w net.core.somaxconn=65535",
+        spoken_count(queue)
+    ))
 }
 
 /// `MemAvailable` of `/proc/meminfo`, in bytes.

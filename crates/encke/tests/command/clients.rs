@@ -1,0 +1,184 @@
+//! Publishing, listening, subscribing: from one command to the other through a server.
+
+use serde_json::Value;
+
+use crate::support::{Server, run};
+
+#[test]
+fn an_event_reaches_listeners_of_every_transport() {
+    let server = Server::start(&[]);
+    let listeners = ["sse", "ndjson", "test"]
+        .map(|transport| server.listen(&["rj", "--transport", transport, "--count", "2"]));
+    let told = server.run(&["publish", "rj", "hello wörld"]).done();
+    assert!(
+        told.ends_with("1 subscriber, 1 online; written to 3 sessions\n"),
+        "{told}"
+    );
+    server.run(&["publish", "rj", "again"]).done();
+    for mut listener in listeners {
+        assert_eq!(listener.lines.rest(), ["hello wörld", "again"]);
+        assert!(listener.process.wait().success());
+    }
+}
+
+#[test]
+fn a_subscription_holds_from_the_next_event_on() {
+    let server = Server::start(&[]);
+    let alice = server.listen(&["alice", "--transport", "ndjson", "--json"]);
+    server.run(&["publish", "rj", "unheard"]).done();
+    let told = server.run(&["subscribe", "alice", "rj", "7"]).done();
+    assert_eq!(
+        told,
+        "alice is subscribed to rj\nalice is subscribed to 7\n"
+    );
+    server
+        .run(&["publish", "rj", "heard", "--type", "track"])
+        .done();
+    server
+        .run(&["publish", "7", "[1, 2]", "--json-data"])
+        .done();
+    let told = server.run(&["unsubscribe", "alice", "rj", "--json"]).done();
+    assert_eq!(
+        told,
+        "{\"subscriber\":\"alice\",\"subject\":\"rj\",\"subscribed\":false}\n"
+    );
+    server.run(&["publish", "rj", "unheard"]).done();
+    server.run(&["send", "alice", "yours alone"]).done();
+
+    let next = || serde_json::from_str::<Value>(&alice.lines.next()).unwrap();
+    let event = next();
+    assert_eq!(
+        (&event["data"], &event["type"]),
+        (&"heard".into(), &"track".into())
+    );
+    let event = next();
+    assert_eq!(
+        (&event["data"], &event["subject"]),
+        (&serde_json::json!([1, 2]), &7.into())
+    );
+    assert_eq!(next()["data"], "yours alone");
+}
+
+#[test]
+fn each_line_of_standard_input_is_an_event() {
+    let server = Server::start(&[]);
+    let listener = server.listen(&["rj", "--count", "7"]);
+    let told = server
+        .feed(&["publish", "rj", "-"], "one\ntwo\r\n\nfour")
+        .done();
+    assert_eq!(told, "published 4 events: written to 4 sessions\n");
+    let told = server.feed(&["publish", "rj", "--json"], "five\n").done();
+    assert_eq!(serde_json::from_str::<Value>(&told).unwrap()["written"], 1);
+    server
+        .feed(&["publish", "rj", "--json-data"], "{\"six\":6}\n")
+        .done();
+    server.feed(&["send", "rj"], "seven\n").done();
+    assert_eq!(
+        listener.lines.rest(),
+        ["one", "two", "", "four", "five", "{\"six\":6}", "seven"]
+    );
+}
+
+#[test]
+fn a_line_that_is_refused_is_named_and_the_rest_goes_on() {
+    let server = Server::start(&["--event-bytes", "64"]);
+    let lines = format!("one\n{}\nthree\n", "x".repeat(65));
+    let said = server.feed(&["publish", "rj"], &lines);
+    assert!(said.out.starts_with("published 2 events"), "{said:?}");
+    let error = said.failed(1);
+    assert!(
+        error.contains("line 2") && error.contains("1 of 3 lines"),
+        "{error}"
+    );
+    let error = server
+        .feed(&["publish", "rj", "--json-data"], "1\n{\n")
+        .failed(1);
+    assert!(error.contains("line 2"), "{error}");
+}
+
+#[test]
+fn many_lines_go_on_one_request() {
+    let server = Server::start(&[]);
+    let lines: String = (0..20_000).map(|number| format!("{number}\n")).collect();
+    let told = server.feed(&["publish", "rj"], &lines).done();
+    assert!(told.starts_with("published 20000 events"), "{told}");
+}
+
+#[test]
+fn sessions_are_shown_and_closed() {
+    let server = Server::start(&[]);
+    assert_eq!(
+        server.run(&["sessions", "alice"]).done(),
+        "alice has no session\n"
+    );
+    let listener = server.listen(&["alice", "bob"]);
+    let table = server.run(&["sessions", "alice"]).done();
+    let (titles, row) = table.split_once('\n').unwrap();
+    assert!(titles.starts_with("SESSION"), "{table}");
+    assert!(row.contains("sse") && row.contains("alice,bob"), "{table}");
+    let json: Value =
+        serde_json::from_str(&server.run(&["sessions", "bob", "--json"]).done()).unwrap();
+    assert_eq!(json["sessions"][0]["transport"], "sse");
+    assert_eq!(
+        server.run(&["sessions", "bob", "--close"]).done(),
+        "closed 1 session of bob\n"
+    );
+    listener.errors.find("trying again in");
+    // It comes back, as clients do.
+    listener.errors.find("listening at");
+}
+
+#[test]
+fn a_client_without_its_server_says_what_to_do() {
+    let nobody = ["--control", "http://127.0.0.1:1"];
+    let with_nobody = |arguments: &[&str]| run(&[arguments, &nobody[..]].concat()).failed(1);
+    for arguments in [
+        &["publish", "rj", "hello"][..],
+        &["send", "rj", "hello"],
+        &["subscribe", "alice", "rj"],
+        &["unsubscribe", "alice", "rj"],
+        &["sessions", "rj"],
+    ] {
+        let error = with_nobody(arguments);
+        assert!(error.contains("encke serve"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_misused_is_exit_code_two() {
+    for arguments in [
+        &["publish"][..],
+        &["publish", "rj", "hello", "--control", "https://127.0.0.1"],
+        &["publish", "rj", "hello", "--control-token", "s3 cret"],
+        &[
+            "publish",
+            "rj",
+            "hello",
+            "--control-token-file",
+            "/nowhere/token",
+        ],
+        &["listen"],
+        &["listen", "rj", "--url", "ftp://127.0.0.1"],
+        &["listen", "rj", "--transport", "raw"],
+        &["listen", "rj", "--count", "0"],
+        &["subscribe", "alice"],
+    ] {
+        let error = run(arguments).failed(2);
+        assert!(
+            error.starts_with("error: ") && !error.contains("s3 cret"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn the_server_says_why_an_id_is_none() {
+    let server = Server::start(&[]);
+    let error = server.run(&["publish", "a\u{7}b", "hello"]).failed(1);
+    assert!(error.contains("control character"), "{error}");
+    let error = server.run(&["listen", &"x".repeat(129)]).failed(1);
+    assert!(
+        error.contains("400") && error.contains("128 bytes"),
+        "{error}"
+    );
+}

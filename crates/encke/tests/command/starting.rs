@@ -1,0 +1,146 @@
+//! How a server starts, and why it does not.
+
+use std::fs;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Folder, PATIENCE, Server, command, end, run};
+
+#[test]
+fn scripts_learn_the_addresses_when_it_is_ready() {
+    let folder = Folder::new();
+    let path = folder.path("ports.json");
+    let server = Server::start(&["--ports-file", &path]);
+    let ports: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(ports["public"], server.public.as_str());
+    assert_eq!(ports["control"], server.control.as_str());
+    assert_eq!(ports["pid"], server.process.0.id());
+}
+
+#[test]
+fn logs_in_json_say_the_same_and_standard_output_nothing() {
+    let folder = Folder::new();
+    let path = folder.path("ports.json");
+    let mut command = command(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--control",
+        "127.0.0.1:0",
+    ]);
+    command.args(["--log-format", "json", "--ports-file", &path]);
+    command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut process = crate::support::Process(command.spawn().unwrap());
+    let lines = crate::support::Lines::of(process.0.stderr.take().unwrap());
+    let ready: Value = serde_json::from_str(&lines.find("ready")).unwrap();
+    let ports: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(ready["public"], ports["public"]);
+    process.signal(rustix::process::Signal::TERM);
+    assert!(process.wait().success());
+    let mut out = String::new();
+    std::io::Read::read_to_string(&mut process.0.stdout.take().unwrap(), &mut out).unwrap();
+    assert_eq!(out, "");
+}
+
+#[test]
+fn a_taken_port_is_named_and_nothing_is_left_running() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let free = "127.0.0.1:0";
+    let error = run(&["serve", "--listen", &address, "--control", free]).failed(1);
+    assert!(
+        error.contains(&address) && error.contains("--listen"),
+        "{error}"
+    );
+    let started = Instant::now();
+    let error = run(&["serve", "--listen", free, "--control", &address]).failed(1);
+    assert!(error.contains(&address), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(5));
+    // A second Encke would share the port of the first if nobody looked.
+    let server = Server::start(&[]);
+    let error = run(&["serve", "--listen", &server.public, "--control", free]).failed(1);
+    assert!(error.contains("in use"), "{error}");
+}
+
+#[test]
+fn a_public_address_needs_a_decision() {
+    let error = run(&["serve", "--listen", "0.0.0.0:0", "--control", "127.0.0.1:0"]).failed(2);
+    assert!(error.contains("--allow-anonymous"), "{error}");
+    let error = run(&["serve", "--control", "0.0.0.0:0"]).failed(2);
+    assert!(error.contains("--control-token-file"), "{error}");
+    let server = Server::start(&["--listen=0.0.0.0:0", "--allow-anonymous"]);
+    assert!(server.public.starts_with("0.0.0.0:"));
+}
+
+#[test]
+fn a_configuration_is_checked_without_being_used() {
+    let folder = Folder::new();
+    let good = folder.file("good.toml", "workers = 1\nheartbeat = \"10s\"\n");
+    let bad = folder.file("bad.toml", "hartbeat = \"10s\"\nretry = 5\n");
+    run(&["serve", "--config", &good, "--check-config"]).done();
+    let error = run(&["serve", "--config", &bad, "--check-config"]).failed(2);
+    assert!(
+        error.contains("did you mean heartbeat?") && error.contains("`retry`"),
+        "{error}"
+    );
+    let mut misspelt = command(&["serve", "--check-config"]);
+    misspelt.env("ENCKE_WORKRS", "3");
+    assert!(end(misspelt).failed(2).contains("ENCKE_WORKRS"));
+    let error = run(&["serve", "--config", &folder.path("none.toml")]).failed(2);
+    assert!(error.contains("none.toml"), "{error}");
+
+    let printed = run(&["serve", "--config", &good, "--print-config"]).done();
+    let again = folder.file("again.toml", &printed);
+    assert!(printed.contains("heartbeat = \"10s\""), "{printed}");
+    run(&["serve", "--config", &again, "--check-config"]).done();
+}
+
+#[test]
+fn a_token_keeps_others_from_publishing() {
+    let folder = Folder::new();
+    let token = folder.file("token", "s3cret\n");
+    let server = Server::start(&["--control-token-file", &token]);
+    let error = server.run(&["publish", "rj", "hello"]).failed(1);
+    assert!(error.contains("--control-token"), "{error}");
+    server
+        .run(&["publish", "rj", "hello", "--control-token", "wrong"])
+        .failed(1);
+    server
+        .run(&["publish", "rj", "hello", "--control-token", "s3cret"])
+        .done();
+    server
+        .run(&["publish", "rj", "hello", "--control-token-file", &token])
+        .done();
+    let mut by_variable = server.command(&["publish", "rj", "hello"]);
+    by_variable.env("ENCKE_CONTROL_TOKEN", "s3cret");
+    end(by_variable).done();
+    // A flag beats a variable, also where they name different things.
+    let mut both = server.command(&["publish", "rj", "hello", "--control-token-file", &token]);
+    both.env("ENCKE_CONTROL_TOKEN", "wrong");
+    end(both).done();
+}
+
+#[test]
+fn the_page_publishes_only_where_nobody_else_can() {
+    let relayed = |server: &Server| {
+        let request = format!(
+            "POST /relay/v1/publish/rj?data=hello HTTP/1.1\r\nHost: {}\r\n\
+             X-Encke-Relay: 1\r\nConnection: close\r\n\r\n",
+            server.public
+        );
+        let mut stream = std::net::TcpStream::connect(&server.public).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+        answer
+    };
+    let answer = relayed(&Server::start(&[]));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let answer = relayed(&Server::start(&["--control-token", "s3cret"]));
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+}

@@ -1,0 +1,325 @@
+//! Commands under test. Whatever is started is killed by its own process id, however a test ends.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A test that waits longer than this has failed. Nothing takes a tenth of it on an idle machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The command, without the settings of whoever runs the tests.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_encke"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("ENCKE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .env_remove("NOTIFY_SOCKET")
+        .args(arguments)
+        .stdin(Stdio::null());
+    command
+}
+
+/// What a command says and its exit code, for one that ends by itself.
+pub(crate) fn run(arguments: &[&str]) -> Said {
+    end(command(arguments))
+}
+
+/// As [`run`], of a prepared command.
+pub(crate) fn end(mut command: Command) -> Said {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = Process(command.spawn().expect("the binary starts"));
+    child.output()
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).expect("output is UTF-8"),
+            err: String::from_utf8(output.stderr).expect("errors are UTF-8"),
+        }
+    }
+}
+
+impl Said {
+    /// Requires that it went well; what was said.
+    #[track_caller]
+    pub(crate) fn done(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.out
+    }
+
+    /// Requires that it went wrong in this way; the errors.
+    #[track_caller]
+    pub(crate) fn failed(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self.err
+    }
+}
+
+/// A child that does not outlive its test.
+pub(crate) struct Process(pub(crate) Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Process {
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.0.id()).expect("process ids are small");
+        kill_process(Pid::from_raw(pid).expect("not zero"), signal).expect("it is there");
+    }
+
+    /// Waits for the end.
+    #[track_caller]
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.0.try_wait().expect("it is our child") {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the process does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn output(mut self) -> Said {
+        let (out, err) = (self.0.stdout.take(), self.0.stderr.take());
+        let read = |pipe: Option<Box<dyn Read + Send>>| {
+            thread::spawn(move || {
+                let mut text = Vec::new();
+                pipe.expect("piped")
+                    .read_to_end(&mut text)
+                    .expect("readable");
+                text
+            })
+        };
+        let out = read(out.map(|pipe| Box::new(pipe) as _));
+        let err = read(err.map(|pipe| Box::new(pipe) as _));
+        let status = self.wait();
+        let stdout = out.join().expect("reads");
+        let stderr = err.join().expect("reads");
+        Output {
+            status,
+            stdout,
+            stderr,
+        }
+        .into()
+    }
+}
+
+/// Lines as they come.
+pub(crate) struct Lines(Receiver<String>);
+
+impl Lines {
+    pub(crate) fn of(pipe: impl Read + Send + 'static) -> Self {
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self(lines)
+    }
+
+    /// The next line.
+    #[track_caller]
+    pub(crate) fn next(&self) -> String {
+        self.0.recv_timeout(PATIENCE).expect("a line comes")
+    }
+
+    /// The first line from here that contains `text`.
+    #[track_caller]
+    pub(crate) fn find(&self, text: &str) -> String {
+        loop {
+            let line = self.next();
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// All lines until the end.
+    pub(crate) fn rest(&self) -> Vec<String> {
+        self.0.iter().collect()
+    }
+}
+
+/// A server on free ports.
+pub(crate) struct Server {
+    pub(crate) process: Process,
+    /// `127.0.0.1:…`
+    pub(crate) public: String,
+    pub(crate) control: String,
+    /// Its logs.
+    pub(crate) errors: Lines,
+}
+
+impl Server {
+    #[track_caller]
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_with(command(&["serve"]), arguments)
+    }
+
+    #[track_caller]
+    pub(crate) fn start_with(mut command: Command, arguments: &[&str]) -> Self {
+        command
+            .args(["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"])
+            .args(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Process(command.spawn().expect("the binary starts"));
+        let lines = Lines::of(process.0.stdout.take().expect("piped"));
+        let errors = Lines::of(process.0.stderr.take().expect("piped"));
+        let address = |name: &str| {
+            let line = lines.find(name);
+            let url = line.split_whitespace().nth(1).expect("an address");
+            url.trim_start_matches("http://")
+                .trim_end_matches('/')
+                .to_owned()
+        };
+        let (public, control) = (address("public "), address("control "));
+        Self {
+            process,
+            public,
+            control,
+            errors,
+        }
+    }
+
+    /// A command that talks to this server.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = command(arguments);
+        command.env("ENCKE_CONTROL", format!("http://{}", self.control));
+        command.env("ENCKE_URL", format!("http://{}", self.public));
+        command
+    }
+
+    /// What such a command says.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
+        end(self.command(arguments))
+    }
+
+    /// What such a command says to these lines.
+    pub(crate) fn feed(&self, arguments: &[&str], input: &str) -> Said {
+        let mut command = self.command(arguments);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut process = Process(command.spawn().expect("the binary starts"));
+        let mut pipe = process.0.stdin.take().expect("piped");
+        let input = input.to_owned();
+        let writer = thread::spawn(move || pipe.write_all(input.as_bytes()));
+        let said = process.output();
+        writer
+            .join()
+            .expect("writes")
+            .expect("the command reads all its input");
+        said
+    }
+
+    /// A listening command that is connected.
+    #[track_caller]
+    pub(crate) fn listen(&self, arguments: &[&str]) -> Listener {
+        let mut command = self.command(&["listen"]);
+        command
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut process = Process(command.spawn().expect("the binary starts"));
+        let lines = Lines::of(process.0.stdout.take().expect("piped"));
+        let errors = Lines::of(process.0.stderr.take().expect("piped"));
+        errors.find("listening at");
+        Listener {
+            process,
+            lines,
+            errors,
+        }
+    }
+
+    /// A bare stream, past its head.
+    pub(crate) fn stream(&self, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.public).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n",
+            self.public
+        )
+        .expect("writable");
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte).expect("a head comes");
+            head.push(byte[0]);
+        }
+        assert!(
+            head.starts_with(b"HTTP/1.1 200"),
+            "{}",
+            String::from_utf8_lossy(&head)
+        );
+        stream
+    }
+}
+
+/// `encke listen` under way.
+pub(crate) struct Listener {
+    pub(crate) process: Process,
+    pub(crate) lines: Lines,
+    pub(crate) errors: Lines,
+}
+
+/// A folder that goes with its test.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("command-{}-{number}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).expect("a folder can be made");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    /// A file with this text.
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, text).expect("a file can be written");
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
