@@ -1,0 +1,61 @@
+# `make run` starts a server, `make test` checks everything, `make bench` measures.
+
+CARGO_PROFILE ?= dev
+FUZZ_SECONDS ?= 5
+
+# Where cargo puts binaries: the profile `dev` has its own name for that.
+target := $(or $(CARGO_TARGET_DIR),target)
+profile_dir := $(if $(filter dev,$(CARGO_PROFILE)),debug,$(CARGO_PROFILE))
+cargo_test := cargo test --quiet --workspace --profile $(CARGO_PROFILE)
+
+.PHONY: run test setup check unit build fuzz deny black-box bench fmt clean
+
+run:
+	cargo run --release -p encke -- serve
+
+# In this order: what fails soonest first, the whole server last.
+test: check unit fuzz deny black-box
+
+setup:
+	tests/setup
+
+check:
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets --profile $(CARGO_PROFILE) -- -D warnings
+
+unit:
+	$(cargo_test)
+
+build:
+	cargo build --quiet -p encke --profile $(CARGO_PROFILE)
+
+fuzz:
+	@if cargo +nightly --version >/dev/null 2>&1; then \
+	    fuzz/run $(FUZZ_SECONDS); \
+	else \
+	    echo "fuzzing is skipped: it needs a nightly toolchain (rustup toolchain install nightly --profile minimal)"; \
+	fi
+
+# Advisories need a database from the network; licences, bans and sources do not.
+deny:
+	@if ! command -v cargo-deny >/dev/null; then \
+	    echo "licences of dependencies are not checked: cargo-deny is not installed (cargo install cargo-deny)"; \
+	elif [ ! -f deny.toml ]; then \
+	    echo "licences of dependencies are not checked: there is no deny.toml"; \
+	else \
+	    cargo deny --offline --log-level error check bans licenses sources; \
+	fi
+
+black-box: setup build
+	ENCKE=$(abspath $(target)/$(profile_dir)/encke) tests/.venv/bin/python -m pytest tests
+
+bench:
+	cargo build --release
+	$(target)/release/encke-bench all --server $(target)/release/encke
+
+fmt:
+	cargo fmt --all
+
+clean:
+	cargo clean
+	rm -rf tests/.venv tests/node_modules fuzz/target

@@ -1,0 +1,473 @@
+"""The control API: errors, batches, the graph, tokens, metrics, OpenAPI."""
+
+import http.client
+import json
+import math
+import re
+import socket
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from harness.http import Ndjson, Sse
+from harness.server import Server, encke
+from harness.wait import until
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+def assert_problem(answer, status):
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["status"] == status
+    assert problem["type"] == "about:blank"
+    assert problem["title"] and len(problem["detail"]) > 20
+    return problem["detail"]
+
+
+PROBLEMS = [
+    ("POST", "/v1/publish/%FF", b"x", {}, 400, "UTF-8"),
+    ("POST", "/v1/publish/%zz", b"x", {}, 400, "percent"),
+    ("POST", "/v1/publish/a%0Ab", b"x", {}, 400, "control"),
+    ("POST", "/v1/publish/", b"x", {}, 400, "empty"),
+    ("POST", "/v1/publish/" + "x" * 129, b"x", {}, 400, "128"),
+    ("POST", "/v1/publish/a?typ=x", b"x", {}, 400, "typ"),
+    ("POST", "/v1/publish/a?type=a%0Ab", b"x", {}, 400, "type"),
+    ("POST", "/v1/publish/a?type=", b"x", {}, 400, "type"),
+    ("POST", "/v1/publish/a?type=a&type=b", b"x", {}, 400, "twice"),
+    ("POST", "/v1/publish/a?receipt=never", b"x", {}, 400, "early"),
+    ("POST", "/v1/publish/a", b"{", {"Content-Type": "application/json"}, 400, "JSON"),
+    ("POST", "/v1/publish/a", b"1 2", {"Content-Type": "application/json"}, 400, "JSON"),
+    ("POST", "/v1/publish/a", b"\xff", {"Content-Type": "application/json"}, 400, "JSON"),
+    ("POST", "/v1/publish/a", b"\xff", {"Content-Type": "text/plain"}, 400, "UTF-8"),
+    ("POST", "/v1/publish/a", b"x", {"Content-Type": "text/plain; charset=latin1"}, 415, "charset"),
+    ("POST", "/v1/publish/a", b"x", {"Content-Type": "image/png"}, 415, "image/png"),
+    ("POST", "/v1/publish/a", b"x" * 65537, {}, 413, "65536"),
+    ("POST", "/v1/send/a", b"x" * 65537, {}, 413, "65536"),
+    ("POST", "/v1/publish?receipts=some", b"", NDJSON, 400, "summary"),
+    ("GET", "/v1/subscribers/a?limit=0", b"", {}, 400, "limit"),
+    ("GET", "/v1/subscribers/a?limit=x", b"", {}, 400, "limit"),
+    ("GET", "/v1/subscriptions/a?after=unheard-of", b"", {}, 400, "unheard-of"),
+    ("PUT", "/v1/subscriptions/a/%FF", b"", {}, 400, "UTF-8"),
+    ("PUT", "/v1/subscriptions//b", b"", {}, 400, "empty"),
+    ("GET", "/v1/nothing", b"", {}, 404, "openapi.json"),
+    ("GET", "/", b"", {}, 404, "openapi.json"),
+    ("GET", "/v1/publish/a", b"", {}, 405, "GET"),
+    ("DELETE", "/v1/stats", b"", {}, 405, "DELETE"),
+    ("GET", "/v1/stats?x=1", b"", {}, 400, "x"),
+    ("GET", "/v1/stats", b"", {"Origin": "http://evil.example"}, 403, "page"),
+    ("POST", "/v1/publish/a", b"x", {"Sec-Fetch-Site": "cross-site"}, 403, "page"),
+    ("GET", "/v1/stats", b"", {"Host": "evil.example"}, 403, "Host"),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body", "headers", "status", "word"),
+    PROBLEMS,
+    ids=[f"{row[0]} {row[1][:40]} {n}" for n, row in enumerate(PROBLEMS)],
+)
+def test_problems(server, method, target, body, headers, status, word):
+    answer = server.api.request(method, target, content=body, headers=headers)
+    assert word in assert_problem(answer, status)
+    if status == 405:
+        assert answer.headers["Allow"]
+
+
+def test_batch_answers_a_receipt_a_line_and_goes_on_after_bad_ones(server, name):
+    rj = name()
+    with Ndjson(server, rj) as stream:
+        lines = [
+            json.dumps({"subject": rj, "data": "text"}),
+            "nonsense",
+            json.dumps({"subject": rj, "data": {"json": [1]}, "type": "t"}),
+            json.dumps({"subject": rj}),
+            json.dumps({"subject": "", "data": 1}),
+            "",
+            json.dumps({"subject": rj, "data": "AP8=", "encoding": "base64"}),
+            json.dumps({"subject": rj, "data": "x" * 65537}),
+            json.dumps({"subject": name("nobody"), "data": None}),
+        ]
+        answer = server.api.post("/v1/publish", content="\n".join(lines), headers=NDJSON)
+        assert answer.status_code == 200
+        assert answer.headers["Content-Type"] == "application/x-ndjson"
+        said = [json.loads(line) for line in answer.text.splitlines()]
+        receipts = [line for line in said if "id" in line]
+        failures = [line for line in said if "error" in line]
+        assert [failure["line"] for failure in failures] == [2, 4, 5, 8]
+        assert [receipt["written"] for receipt in receipts] == [1, 1, 1, 0]
+        events = [stream.event() for _ in range(3)]
+        assert [event["data"] for event in events] == ["text", {"json": [1]}, "AP8="]
+        assert events[1]["type"] == "t" and events[2]["encoding"] == "base64"
+        assert [event["id"] for event in events] == [receipt["id"] for receipt in receipts[:3]]
+
+
+def test_batch_as_array(server, name):
+    rj = name()
+    with Sse(server, rj) as stream:
+        events = [{"subject": rj, "data": f"e{n}"} for n in range(3)]
+        answer = server.api.post("/v1/publish", json=events)
+        assert len(answer.text.splitlines()) == 3
+        assert [stream.data() for _ in range(3)] == ["e0", "e1", "e2"]
+
+
+def test_batch_streams_receipts_before_its_end(server, name):
+    rj = name()
+    connection = http.client.HTTPConnection(*server.control, timeout=15)
+    with Sse(server, rj) as stream:
+        connection.connect()
+        line = json.dumps({"subject": rj, "data": "now"}).encode() + b"\n"
+        connection.sock.sendall(
+            b"POST /v1/publish HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(line), line)
+        )
+        # The request has not ended.
+        assert stream.data() == "now"
+        got = b""
+        while b'"written":1' not in got:
+            piece = connection.sock.recv(4096)
+            assert piece
+            got += piece
+        connection.sock.sendall(b"0\r\n\r\n")
+    connection.close()
+
+
+def test_batch_of_a_hundred_thousand_need_not_fit_in_memory(server, name):
+    rj = name()
+    count, bad = 100_000, {1, 777, 50_000, 100_000}
+
+    def lines():
+        for number in range(1, count + 1):
+            subject = rj if number % 10_000 == 0 else f"nobody-{number % 100}"
+            if number in bad:
+                yield b'{"subject": "a", "data": \n'
+            else:
+                yield json.dumps({"subject": subject, "data": "x" * 500}).encode() + b"\n"
+
+    def pieces():
+        piece = b""
+        for line in lines():
+            piece += line
+            if len(piece) > 1 << 16:
+                yield piece
+                piece = b""
+        yield piece
+
+    before = server.resident_bytes()
+    with Sse(server, rj) as stream:
+        answer = server.api.post(
+            "/v1/publish?receipts=summary", content=pieces(), headers=NDJSON, timeout=60
+        )
+        summary = answer.json()
+        for _ in range(8):
+            stream.data()
+    assert summary["failed"] == len(bad)
+    assert [error["line"] for error in summary["errors"]] == sorted(bad)
+    assert summary["written"] == 8  # Two of its ten lines are bad.
+    grown = server.resident_bytes() - before
+    assert grown < 32 << 20, f"{grown} bytes for a batch of 52 MB"
+
+
+def test_graph_is_read_by_pages(server, name):
+    star, fans = name("star"), sorted(name("fan") for _ in range(25))
+    for fan in fans:
+        server.subscribe(fan, star)
+    server.subscribe(12_345_678, star)
+    got, after, pages = [], None, 0
+    while True:
+        params = {"limit": 10, **({"after": after} if after is not None else {})}
+        answer = server.api.get(f"/v1/subscribers/{star}", params=params).json()
+        got += answer["subscribers"]
+        pages += 1
+        after = answer["next"]
+        if after is None:
+            break
+    assert pages == 3
+    assert sorted(map(str, got)) == sorted([*fans, "12345678"])
+    assert 12_345_678 in got, "integers are numbers"
+    answer = server.api.get(f"/v1/subscriptions/{fans[0]}").json()
+    assert answer == {"subscriptions": [star], "next": None}
+    answer = server.api.get(f"/v1/subscriptions/{name()}").json()
+    assert answer == {"subscriptions": [], "next": None}
+
+
+def test_bulk_subscriptions(server, name):
+    star, a, b = name("star"), name("a"), name("b")
+    edges = f"{a} {star}\n# a comment\n{b}\t{star}\nthree words here\n{a} {star}\n"
+    answer = server.post("/v1/subscriptions", edges, headers={"Content-Type": "text/plain"})
+    assert (answer["added"], answer["unchanged"], answer["failed"]) == (2, 1, 1)
+    assert answer["errors"][0]["line"] == 4
+    lines = "".join(json.dumps({"subscriber": each, "subject": star}) + "\n" for each in (a, b))
+    answer = server.post("/v1/subscriptions/remove", lines, headers=NDJSON)
+    assert (answer["removed"], answer["failed"]) == (2, 0)
+    assert server.publish(star, "x")["subscribers"] == 1
+
+
+TOKEN = "correct-horse-battery"
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    server = Server("--control-token", TOKEN, token=TOKEN)
+    yield server
+    server.stop()
+
+
+class TestToken:
+    def status(self, server, authorization):
+        connection = http.client.HTTPConnection(*server.control, timeout=15)
+        headers = {"Authorization": authorization} if authorization is not None else {}
+        connection.request("GET", "/v1/stats", headers=headers)
+        answer = connection.getresponse()
+        body, challenge = answer.read(), answer.getheader("WWW-Authenticate")
+        connection.close()
+        if answer.status == 401:
+            assert challenge.startswith("Bearer")
+            assert json.loads(body)["status"] == 401
+            assert TOKEN.encode() not in body
+        return answer.status
+
+    def test_right(self, guarded):
+        assert self.status(guarded, f"Bearer {TOKEN}") == 200
+        assert self.status(guarded, f"bearer {TOKEN}") == 200
+        assert guarded.publish("a", "x")["subscribers"] == 1
+
+    @pytest.mark.parametrize(
+        "authorization",
+        [
+            None,
+            "",
+            "Bearer",
+            "Bearer ",
+            f"Bearer {TOKEN}x",
+            f"Bearer {TOKEN[:-1]}",
+            f"Bearer x{TOKEN}",
+            f"Bearer {TOKEN[:-1]}X",
+            f"Bearer {TOKEN.upper()}",
+            f"Basic {TOKEN}",
+            TOKEN,
+            "Bearer " + "x" * 4000,
+        ],
+    )
+    def test_wrong(self, guarded, authorization):
+        assert self.status(guarded, authorization) == 401
+
+    def test_health_is_open(self, guarded):
+        for path in ("/healthz", "/livez", "/readyz"):
+            connection = http.client.HTTPConnection(*guarded.control, timeout=15)
+            connection.request("GET", path)
+            assert connection.getresponse().status == 200
+            connection.close()
+
+    def test_page_has_no_relay_then(self, guarded):
+        """Its requests could not carry the token."""
+        connection = http.client.HTTPConnection(*guarded.public, timeout=15)
+        connection.request("POST", "/relay/v1/publish/a?data=x", headers={"X-Encke-Relay": "1"})
+        assert connection.getresponse().status == 404
+        connection.close()
+
+    def test_token_is_not_in_the_log(self, guarded):
+        assert TOKEN not in guarded.log
+
+    def test_command_takes_it(self, guarded):
+        control = ["--control", "%s:%d" % guarded.control]
+        assert encke("publish", *control, "a", "x").returncode == 1
+        said = encke("publish", *control, "--control-token", TOKEN, "a", "x")
+        assert said.returncode == 0, said.stderr
+
+
+class TestRelay:
+    def ask(self, server, method, target, headers, body=b""):
+        with socket.create_connection(server.public, timeout=15) as connection:
+            lines = [f"{method} {target} HTTP/1.1"]
+            lines += [f"{key}: {value}" for key, value in headers.items()] + ["", ""]
+            connection.sendall("\r\n".join(lines).encode() + body)
+            answer = http.client.HTTPResponse(connection)
+            answer.begin()
+            return answer.status, answer.read()
+
+    def host(self, server):
+        return "%s:%d" % server.public
+
+    def test_publish_and_subscriptions(self, server, name):
+        me, star = name("me"), name("star")
+        headers = {"Host": self.host(server), "X-Encke-Relay": "1"}
+        headers["Origin"] = f"http://{headers['Host']}"
+        status, _ = self.ask(server, "PUT", f"/relay/v1/subscriptions/{me}/{star}", headers)
+        assert status == 200
+        with Sse(server, me) as stream:
+            status, body = self.ask(
+                server, "POST", f"/relay/v1/publish/{star}?data=a%20b%0Ac&type=t", headers
+            )
+            receipt = json.loads(body)
+            assert (status, receipt["written"]) == (200, 1)
+            assert stream.event() == ("t", "a b\nc", receipt["id"])
+        status, body = self.ask(server, "GET", f"/relay/v1/subscriptions/{me}", headers)
+        assert json.loads(body)["subscriptions"] == [star]
+        status, _ = self.ask(server, "DELETE", f"/relay/v1/subscriptions/{me}/{star}", headers)
+        assert status == 200
+
+    @pytest.mark.parametrize(
+        ("change", "status"),
+        [
+            ({"X-Encke-Relay": None}, 403),
+            ({"Origin": "http://evil.example"}, 403),
+            ({"Origin": "https://{host}"}, 403),
+            ({"Origin": "null"}, 403),
+            ({"Host": "evil.example", "Origin": None}, 403),
+            ({"Host": "evil.example", "Origin": "http://evil.example"}, 403),
+            ({"Host": "127.0.0.1.evil.example", "Origin": None}, 403),
+            ({"Content-Length": "1"}, 413),
+        ],
+    )
+    def test_only_its_own_page_may(self, server, name, change, status):
+        me = name()
+        host = self.host(server)
+        headers = {"Host": host, "Origin": f"http://{host}", "X-Encke-Relay": "1"}
+        headers |= {key: value and value.format(host=host) for key, value in change.items()}
+        headers = {key: value for key, value in headers.items() if value is not None}
+        found, body = self.ask(server, "PUT", f"/relay/v1/subscriptions/{me}/x", headers, b"x")
+        assert found == status, body
+        assert server.api.get(f"/v1/subscriptions/{me}").json()["subscriptions"] == []
+
+    @pytest.mark.parametrize(
+        ("method", "target", "status"),
+        [
+            ("GET", "/relay/v1/stats", 404),
+            ("DELETE", "/relay/v1/sessions/a", 404),
+            ("POST", "/relay/v1/publish", 404),
+            ("POST", "/relay/v1/publish/a", 400),
+            ("POST", "/relay/v1/publish/%FF?data=x", 400),
+            ("POST", "/relay/../v1/publish/a?data=x", 404),
+            ("POST", "/relay//v1/publish/a?data=x", 404),
+            ("OPTIONS", "/relay/v1/publish/a", 405),
+        ],
+    )
+    def test_only_what_the_page_needs(self, server, method, target, status):
+        headers = {"Host": self.host(server), "X-Encke-Relay": "1"}
+        assert self.ask(server, method, target, headers)[0] == status
+
+
+def test_metrics_are_well_formed_and_true(start):
+    server = start()
+    streams = [Sse(server, f"user-{n}") for n in range(3)] + [Ndjson(server, "user-0")]
+    server.publish("user-0", "x")
+    server.publish("nobody", "x")
+    server.send("user-1", "x")
+    answer = server.api.get("/metrics")
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+    assert all(name.startswith("encke_") for name in families)
+    assert all(family.documentation for family in families.values())
+
+    def value(sample, **labels):
+        found = [
+            each.value
+            for family in families.values()
+            for each in family.samples
+            if each.name == sample and labels.items() <= each.labels.items()
+        ]
+        assert found, (sample, labels)
+        return sum(found)
+
+    assert value("encke_sessions", transport="sse") == 3
+    assert value("encke_sessions", transport="ndjson") == 1
+    assert value("encke_connections") == 4
+    assert value("encke_online_ids") == 3
+    assert value("encke_deliveries_total", outcome="written") == 3
+    assert value("encke_publishes_total", verb="publish") == 2
+    assert value("encke_publishes_total", verb="send") == 1
+    assert value("encke_logins_total") == 4
+    assert value("encke_publish_fan_out_ids_count") == 3
+    histogram = [s for s in families["encke_publish_fan_out_ids"].samples if "le" in s.labels]
+    assert math.isinf(float(histogram[-1].labels["le"]))
+    # Two scrapes: counters only grow, and nothing appears or goes.
+    again = {f.name for f in text_string_to_metric_families(server.api.get("/metrics").text)}
+    assert again == set(families)
+    totals = server.totals()
+    assert totals["deliveries"]["written"] == 3
+    assert totals["sessions"] == {"sse": 3, "ndjson": 1, "test": 0}
+    for stream in streams:
+        stream.close()
+
+
+def test_openapi_describes_what_answers(server, name):
+    description = server.api.get("/openapi.json").json()
+    assert description["openapi"].startswith("3.")
+    assert description["info"]["version"] == server.stats()["version"]
+    bodies = {
+        "/v1/publish/{subject}": b"x",
+        "/v1/publish": b'{"subject": "a", "data": 1}\n',
+        "/v1/send/{id}": b"x",
+        "/v1/subscriptions": b'{"subscriber": "a", "subject": "b"}\n',
+        "/v1/subscriptions/remove": b'{"subscriber": "a", "subject": "b"}\n',
+    }
+    asked = set()
+    for path, item in description["paths"].items():
+        for method, operation in item.items():
+            if method not in ("get", "put", "post", "delete"):
+                continue
+            target = re.sub(r"\{\w+\}", lambda _: name(), path)
+            body = bodies.get(path, b"")
+            headers = NDJSON if body.startswith(b"{") else {}
+            answer = server.api.request(method, target, content=body, headers=headers)
+            responses = operation["responses"]
+            assert str(answer.status_code) in responses, (method, path, answer.status_code)
+            assert answer.is_success, (method, path, answer.text)
+            kind = answer.headers.get("Content-Type", "").partition(";")[0]
+            content = responses[str(answer.status_code)].get("content", {})
+            assert kind in {each.partition(";")[0] for each in content}, (method, path, kind)
+            if kind == "application/json":
+                schema = content[kind]["schema"]
+                check(schema, answer.json(), description, f"{method} {path}")
+            asked.add((method, path))
+    assert len(asked) >= 15
+
+
+def check(schema, value, description, where):
+    """Types and members only: enough to catch a description that tells of another answer."""
+    while "$ref" in schema:
+        place = description
+        for step in schema["$ref"].removeprefix("#/").split("/"):
+            place = place[step]
+        schema = place
+    kinds = schema.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    python = {
+        "object": dict, "array": list, "string": str, "boolean": bool,
+        "integer": int, "number": (int, float), "null": type(None),
+    }  # fmt: skip
+    if kinds:
+        assert any(isinstance(value, python[kind]) for kind in kinds), (where, schema, value)
+    if isinstance(value, dict) and "properties" in schema:
+        missing = set(schema.get("required", [])) - set(value)
+        assert not missing, (where, missing)
+        if schema.get("additionalProperties") is not True:
+            unknown = set(value) - set(schema["properties"])
+            assert not unknown, (where, unknown)
+        for key, each in value.items():
+            if key in schema["properties"]:
+                check(schema["properties"][key], each, description, f"{where} {key}")
+    if isinstance(value, list) and "items" in schema:
+        for each in value:
+            check(schema["items"], each, description, where)
+
+
+def test_health(server):
+    for path in ("/healthz", "/livez", "/readyz"):
+        assert server.api.get(path).status_code == 200
+
+
+def test_stats_settle(start):
+    """What was counted is counted once."""
+    server = start()
+    with Sse(server, "a"):
+        for _ in range(10):
+            server.publish("a", "x")
+        totals = server.totals()
+        assert totals["deliveries"] == {"written": 10, "queued": 0, "shed": 0, "lost": 0}
+        assert totals["logins"] == 1 and totals["sessions"]["sse"] == 1
+    until(lambda: server.totals()["connections"] == 0, "closed")
+    totals = server.totals()
+    assert totals["connections_closed"]["peer"] + totals["connections_closed"]["reset"] == 1
+    assert server.stats()["online"] == 0
