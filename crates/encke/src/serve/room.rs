@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use router::WORKERS_MAX;
 
 use crate::config::Config;
 use crate::units::{spoken_count, spoken_size};
@@ -20,8 +21,14 @@ const DESCRIPTORS_WORKER: u64 = 4;
 /// Fewer connections than this deserve a warning: a busy site meets them on its first day.
 const NARROW: u64 = 5_000;
 
-/// A limit beyond this binds nothing.
-const BOUNDLESS: u64 = 100_000_000;
+/// What one machine is meant to hold.
+const MILLION: u64 = 1_000_000;
+
+/// A kernel setting of at least this is not worth a word.
+const AMPLE: u64 = 2 * MILLION;
+
+/// Ports from 1024 up.
+const PORTS_MOST: u64 = 64_512;
 
 /// An accept queue shorter than this overflows when clients come back all at once.
 const QUEUE_SHORT: u64 = 4096;
@@ -75,7 +82,6 @@ impl Room {
                 remedy: "--max-connections".to_owned(),
             });
         }
-        limits.retain(|limit| limit.connections < BOUNDLESS);
         limits.sort_by_key(|limit| limit.connections);
         Self {
             limits,
@@ -143,7 +149,6 @@ fn about(count: u64) -> u64 {
 fn descriptors(soft: u64, hard: u64, workers: u16, private: bool) -> Limit {
     let own = DESCRIPTORS_OWN + DESCRIPTORS_WORKER * u64::from(workers);
     let table = soft.saturating_sub(own);
-    let workers_for = |connections: u64| connections.div_ceil(table.max(1));
     let limit = spoken_count(soft);
     let (connections, found) = if private {
         (
@@ -153,20 +158,21 @@ fn descriptors(soft: u64, hard: u64, workers: u16, private: bool) -> Limit {
     } else {
         (table, format!("{limit} for the process"))
     };
-    let raise = if soft < hard {
+    let mut remedy = if soft < hard {
         format!("ulimit -n {hard}")
     } else {
-        "ulimit -Hn, LimitNOFILE= in a unit".to_owned()
+        "the hard limit (ulimit -Hn, LimitNOFILE= in a unit)".to_owned()
     };
-    let spread = match workers_for(1_000_000) {
-        needed @ 2..=1024 => format!(", or --private-fds --workers {needed} for a million"),
-        _ => String::new(),
-    };
+    let needed = MILLION.div_ceil(table.max(1));
+    if connections < MILLION && needed <= u64::from(WORKERS_MAX) {
+        let flag = if private { "" } else { "--private-fds " };
+        remedy.push_str(&format!(", or {flag}--workers {needed} for a million"));
+    }
     Limit {
         name: "descriptors",
         connections,
         found,
-        remedy: format!("{raise}{spread}"),
+        remedy,
     }
 }
 
@@ -196,7 +202,8 @@ fn memory() -> Option<Limit> {
 
 /// Connections that a stateful firewall keeps track of.
 fn tracked() -> Option<Limit> {
-    let most = read_number("/proc/sys/net/netfilter/nf_conntrack_max")?;
+    let path = "/proc/sys/net/netfilter/nf_conntrack_max";
+    let most = read_number(path).filter(|&most| most < AMPLE)?;
     Some(Limit {
         name: "firewall table",
         connections: most,
@@ -207,12 +214,12 @@ fn tracked() -> Option<Limit> {
 
 /// Files that all processes together may have open.
 fn open_files() -> Option<Limit> {
-    let most = read_number("/proc/sys/fs/file-max")?;
+    let most = read_number("/proc/sys/fs/file-max").filter(|&most| most < AMPLE)?;
     Some(Limit {
         name: "open files",
         connections: most,
         found: "for the whole machine".to_owned(),
-        remedy: "sysctl -w fs.file-max=4000000".to_owned(),
+        remedy: "sysctl -w fs.file-max=2000000".to_owned(),
     })
 }
 
@@ -223,10 +230,16 @@ fn ports() -> Option<String> {
         .split_whitespace()
         .filter_map(|bound| bound.parse::<u64>().ok());
     let (first, last) = (bounds.next()?, bounds.next()?);
-    let count = spoken_count((last + 1).checked_sub(first)?);
+    let count = (last + 1).checked_sub(first)?;
+    let remedy = if count < PORTS_MOST {
+        "sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\", or more addresses"
+    } else {
+        "more addresses"
+    };
+    let count = spoken_count(count);
     Some(format!(
         "ports: a client or proxy on this machine has {count} for each address it connects from; \
-         to raise: sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\", or more addresses"
+         to raise: {remedy}"
     ))
 }
 
@@ -286,6 +299,13 @@ mod tests {
             shared.remedy.contains("--private-fds --workers 51"),
             "{}",
             shared.remedy
+        );
+        assert!(!private.remedy.contains("--workers"), "{}", private.remedy);
+        let few = descriptors(20_000, 20_000, 4, true);
+        assert!(
+            few.remedy.contains("or --workers 51 for a million"),
+            "{}",
+            few.remedy
         );
         // No worker count is promised where none would do.
         let tiny = descriptors(100, 100, 64, false);
