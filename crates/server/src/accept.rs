@@ -85,8 +85,8 @@ impl<D: Driver> Worker<D> {
             since: Tenths::of(self.clock.now),
             owed: None,
             phase: Phase::Head { partial: false },
+            due: Tenths::NEVER,
             blocked: false,
-            timed: false,
         });
         debug_assert!(
             slot < SessionRef::SLOTS_MAX,

@@ -42,6 +42,8 @@ pub(crate) struct Tenths(u32);
 
 impl Tenths {
     const MILLIS: u64 = 100;
+    /// Later than any time.
+    pub(crate) const NEVER: Self = Self(u32::MAX);
 
     /// The tenth that `tick` falls into. Wraps after thirteen years.
     pub(crate) const fn of(tick: Tick) -> Self {

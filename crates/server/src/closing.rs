@@ -45,7 +45,7 @@ impl<D: Driver> Worker<D> {
         };
         connection.since = since;
         self.driver.end(&connection.socket);
-        self.time_linger(target);
+        self.time(target);
     }
 
     /// Ends a connection at once. A session is logged out now; the slot is free after the turn.

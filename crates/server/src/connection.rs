@@ -22,10 +22,10 @@ pub(crate) struct Connection<S> {
     /// The last of the frames owed in this turn; see [`crate::fanout`].
     pub(crate) owed: Option<Owed>,
     pub(crate) phase: Phase,
+    /// The earliest deadline pending. When it comes it looks at whatever phase it finds.
+    pub(crate) due: Tenths,
     /// The socket took less than it was given: what it is owed waits in a backlog.
     pub(crate) blocked: bool,
-    /// A deadline is pending, and will look at whatever phase it finds.
-    pub(crate) timed: bool,
 }
 
 /// The index of a frame owed in this turn, plus one.

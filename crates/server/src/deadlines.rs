@@ -10,6 +10,7 @@ use reactor::{Driver, Tick, Wheel};
 use router::Target;
 use wire::frame;
 
+use crate::clock::Tenths;
 use crate::connection::{CloseReason, Phase};
 use crate::limits::{LINGER, RELAY_TIMEOUT, SWEEP_INTERVAL};
 use crate::stats::Figure;
@@ -71,22 +72,16 @@ impl<D: Driver> Worker<D> {
         self.sweep();
     }
 
-    /// A peer must end its side in time. Added even where another deadline is pending, as that may be
-    /// far away.
-    pub(crate) fn time_linger(&mut self, target: Target) {
-        self.deadlines
-            .wheel
-            .add(self.clock.now.after(LINGER), target);
-    }
-
     /// Sees to it that the connection is looked at when its phase has lasted too long.
     pub(crate) fn time(&mut self, target: Target) {
         let Some(deadline) = self.deadline(target) else {
             return;
         };
+        // An earlier one will find out that there is a later.
         if let Some(connection) = self.connection(target)
-            && !mem::replace(&mut connection.timed, true)
+            && deadline < connection.due.tick()
         {
+            connection.due = Tenths::of(deadline);
             self.deadlines.wheel.add(deadline, target);
         }
     }
@@ -114,7 +109,7 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connection(target) else {
             return;
         };
-        connection.timed = false;
+        connection.due = Tenths::NEVER;
         let (phase, blocked) = (connection.phase, connection.blocked);
         match self.deadline(target) {
             None => {}

@@ -221,7 +221,7 @@ impl<D: Driver> Worker<D> {
         match connection.phase {
             Phase::Ending { .. } => self.end_sending(target),
             // Requests may have waited for their answers to be taken.
-            Phase::Head { .. } => self.on_readable(target, true),
+            Phase::Head { .. } => self.read_kept(target),
             Phase::Relayed | Phase::Open(_) | Phase::Closed => {}
         }
     }

@@ -1,10 +1,16 @@
 //! Stage 4: deliveries to frames owed.
 //!
-//! Large deliveries are served in slices between which small ones have their turn. What one session is
-//! owed in a turn is gathered before anything is sent, so that it leaves in one system call.
+//! Large deliveries are served in slices, between which small ones have their turn, by a *sweep* over the
+//! slots that works like an elevator: a delivery joins where the sweep is and leaves when the sweep has
+//! been at all its targets. So deliveries that come while another is under way share its system calls,
+//! and each session still gets them in the order in which they came.
+//!
+//! What one session is owed in a turn is gathered before anything is sent, and leaves in one system call.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::mem;
+use std::ops::Range;
 
 use graph::Key;
 use reactor::Driver;
@@ -13,7 +19,7 @@ use router::{Delivery, Target};
 use crate::connection::{Connection, Owed, Phase};
 use crate::limits::{
     LARGE_TARGETS_PER_TURN, PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES, SMALL_DELIVERY_TARGETS,
-    SMALL_TARGETS_PER_TURN,
+    SMALL_TARGETS_PER_TURN, SWEPT_MAX,
 };
 use crate::mail::delivery_weight;
 use crate::palette::FrameId;
@@ -24,12 +30,15 @@ use crate::worker::Worker;
 #[derive(Debug, Default)]
 pub(crate) struct Fanout {
     small: VecDeque<Queued>,
-    large: VecDeque<Queued>,
-    /// Targets of the foremost large delivery that have been served.
-    served: usize,
+    /// Large deliveries that have not joined the sweep.
+    waiting: VecDeque<Queued>,
+    sweep: Vec<Swept>,
+    /// The slot that the sweep visits next.
+    slot: u32,
     /// Deliveries ever taken.
     taken: u64,
-    /// Subjects in `large`: a later event about one of them must wait behind it, whatever its size.
+    /// Subjects of large deliveries: a later event about one of them must come behind it, whatever its
+    /// size.
     subjects: HashMap<Key, u32>,
     /// Frames owed in this turn. Those of a session form a ring; its record names the last.
     owed: Vec<OwedFrame>,
@@ -46,11 +55,39 @@ struct Queued {
     delivery: Delivery,
 }
 
+/// A delivery in the sweep.
+#[derive(Debug)]
+struct Swept {
+    delivery: Delivery,
+    /// The target that the sweep comes to next.
+    next: usize,
+    /// Targets that it has been at.
+    served: usize,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct OwedFrame {
     frame: FrameId,
     /// The next frame of the same session; behind the last, the first.
     next: u32,
+}
+
+impl Swept {
+    fn targets(&self) -> &[Target] {
+        self.delivery.targets.as_slice()
+    }
+
+    /// The targets before `end`, at which the sweep is in this turn.
+    fn take(&mut self, end: u32) -> Range<usize> {
+        let rest = &self.targets()[self.next..];
+        let count = rest.partition_point(|target| target.slot < end);
+        // What it had behind it when it joined ends where it began.
+        let count = count.min(self.targets().len() - self.served);
+        let start = self.next;
+        self.next += count;
+        self.served += count;
+        start..self.next
+    }
 }
 
 impl Fanout {
@@ -59,17 +96,18 @@ impl Fanout {
         let is_large = delivery.targets.as_slice().len() > SMALL_DELIVERY_TARGETS;
         let number = self.taken;
         self.taken += 1;
-        if is_large || (!self.large.is_empty() && self.subjects.contains_key(&delivery.subject)) {
-            *self.subjects.entry(delivery.subject).or_default() += 1;
-            self.large.push_back(Queued { number, delivery });
+        let queued = Queued { number, delivery };
+        if is_large || self.subjects.contains_key(&queued.delivery.subject) {
+            *self.subjects.entry(queued.delivery.subject).or_default() += 1;
+            self.waiting.push_back(queued);
         } else {
-            self.small.push_back(Queued { number, delivery });
+            self.small.push_back(queued);
         }
     }
 
     /// Whether there is more to do without anything happening.
     pub(crate) fn is_owing(&self) -> bool {
-        !self.small.is_empty() || !self.large.is_empty()
+        !self.small.is_empty() || !self.waiting.is_empty() || !self.sweep.is_empty()
     }
 
     /// Gives working memory that a burst has left behind back to the allocator.
@@ -84,26 +122,59 @@ impl Fanout {
         }
     }
 
-    /// Whether the foremost large delivery may go on: an earlier small event may be about the same
-    /// subject.
-    fn large_may_go(&self) -> bool {
-        match (self.small.front(), self.large.front()) {
-            (Some(small), Some(large)) => large.number < small.number,
-            (None, Some(_)) => true,
-            (_, None) => false,
+    /// Lets waiting deliveries join the sweep, but not before the small ones that came earlier are
+    /// through: those may be about the same subjects.
+    fn join_sweep(&mut self) {
+        while self.sweep.len() < SWEPT_MAX
+            && let Some(foremost) = self.waiting.front()
+            && self
+                .small
+                .front()
+                .is_none_or(|small| foremost.number < small.number)
+            && let Some(Queued { delivery, .. }) = self.waiting.pop_front()
+        {
+            let targets = delivery.targets.as_slice();
+            let next = targets.partition_point(|target| target.slot < self.slot);
+            self.sweep.push(Swept {
+                delivery,
+                next,
+                served: 0,
+            });
         }
     }
 
-    fn pop_large(&mut self) -> Option<Delivery> {
-        let delivery = self.large.pop_front()?.delivery;
-        self.served = 0;
-        if let Some(count) = self.subjects.get_mut(&delivery.subject) {
-            *count -= 1;
-            if *count == 0 {
-                self.subjects.remove(&delivery.subject);
-            }
+    /// The slot at which this turn's part of the sweep ends: none of its deliveries has more than its
+    /// share of targets before it. When the sweep is through with the last slot it begins again with the first.
+    fn sweep_end(&mut self) -> u32 {
+        if self
+            .sweep
+            .iter()
+            .all(|swept| swept.next == swept.targets().len())
+        {
+            self.slot = 0;
+            self.sweep.iter_mut().for_each(|swept| swept.next = 0);
         }
-        Some(delivery)
+        let share = LARGE_TARGETS_PER_TURN.div_ceil(self.sweep.len().max(1));
+        let ends = self.sweep.iter().map(|swept| {
+            let slice = swept.targets().get(swept.next..swept.next + share);
+            slice.map_or(u32::MAX, |slice| slice[slice.len() - 1].slot + 1)
+        });
+        ends.min().unwrap_or(u32::MAX)
+    }
+
+    /// Takes deliveries out of the sweep that it has been all around with.
+    fn leave_sweep(&mut self) {
+        let subjects = &mut self.subjects;
+        self.sweep.retain(|swept| {
+            let stays = swept.served < swept.targets().len();
+            if !stays && let Entry::Occupied(mut count) = subjects.entry(swept.delivery.subject) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+            stays
+        });
     }
 
     /// Appends a frame to a session's ring; `last` is the session's own note of its end.
@@ -136,15 +207,14 @@ impl Fanout {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Serves deliveries: a turn's worth of small ones, and a slice of the foremost large one.
+    /// Serves deliveries: a turn's worth of small ones, and a slice of the large ones.
     pub(crate) fn fan_out(&mut self) {
         if !self.fanout.is_owing() {
             return;
         }
         self.owe_small();
-        if self.fanout.large_may_go() {
-            self.owe_large();
-        }
+        self.fanout.join_sweep();
+        self.owe_large();
         self.flush();
         self.settle();
     }
@@ -164,22 +234,20 @@ impl<D: Driver> Worker<D> {
     }
 
     fn owe_large(&mut self) {
-        let Some(foremost) = self.fanout.large.pop_front() else {
-            return;
-        };
-        let delivery = &foremost.delivery;
-        let rest = &delivery.targets.as_slice()[self.fanout.served..];
-        let is_last = rest.len() <= LARGE_TARGETS_PER_TURN;
-        let slice = &rest[..rest.len().min(LARGE_TARGETS_PER_TURN)];
-        let frame = self
-            .palette
-            .add(delivery, is_last.then(|| delivery_weight(delivery)));
-        self.owe_all(slice, frame);
-        self.fanout.served += slice.len();
-        self.fanout.large.push_front(foremost);
-        if is_last {
-            self.fanout.pop_large();
+        let end = self.fanout.sweep_end();
+        let mut sweep = mem::take(&mut self.fanout.sweep);
+        for swept in &mut sweep {
+            let slice = swept.take(end);
+            let is_last = swept.served == swept.targets().len();
+            if !slice.is_empty() {
+                let weight = is_last.then(|| delivery_weight(&swept.delivery));
+                let frame = self.palette.add(&swept.delivery, weight);
+                self.owe_all(&swept.targets()[slice], frame);
+            }
         }
+        self.fanout.sweep = sweep;
+        self.fanout.slot = end;
+        self.fanout.leave_sweep();
     }
 
     fn owe_all(&mut self, targets: &[Target], frame: FrameId) {

@@ -39,6 +39,10 @@ impl Ingress {
         !self.unread.is_empty()
     }
 
+    fn keep(&mut self, slot: u32, input: &[u8]) {
+        self.partial.insert(slot, input.to_vec());
+    }
+
     /// Forgets what was kept for a connection that ended.
     pub(crate) fn forget(&mut self, slot: u32) {
         self.partial.remove(&slot);
@@ -60,51 +64,36 @@ impl<D: Driver> Worker<D> {
     /// is not the last.
     pub(crate) fn on_readable(&mut self, target: Target, ended: bool) {
         let mut block = std::mem::take(&mut self.ingress.block);
-        for _ in 0..READS_PER_TURN {
-            let Some(connection) = self.connections.get(target.slot, target.generation) else {
-                break;
-            };
-            let waits = match connection.phase {
-                // What it sends after a request that is being worked on, or whose answer it does not
-                // take, stays in the kernel. An end is no reason to read either: the answer's
-                // sending will show whether anybody is there.
-                Phase::Head { .. } => connection.blocked,
-                Phase::Relayed => true,
-                Phase::Closed => break,
-                Phase::Open(_) | Phase::Ending { .. } => false,
-            };
-            if waits {
-                break;
-            }
-            self.stats.add(Figure::Receives, 1);
-            match self.driver.recv(&connection.socket, &mut block) {
-                Received::Bytes(count) => {
-                    self.ingest(target, &block[..count]);
-                    if count < block.len() && !ended {
-                        self.ingress.block = block;
-                        return;
-                    }
-                }
-                Received::Blocked => {
-                    self.ingress.block = block;
-                    return;
-                }
-                Received::Ended => {
-                    self.on_ended(target);
-                    self.ingress.block = block;
-                    return;
-                }
-                Received::Failed(_) => {
-                    self.close(target, CloseReason::Reset);
-                    self.ingress.block = block;
-                    return;
-                }
-            }
-        }
+        let more = (0..READS_PER_TURN).all(|_| self.read_block(target, &mut block, ended));
         self.ingress.block = block;
-        if self.may_read(target) {
+        if more {
             self.ingress.unread.push((target, ended));
         }
+    }
+
+    /// Reads one block. Returns whether there may be more that no edge will announce.
+    fn read_block(&mut self, target: Target, block: &mut [u8], ended: bool) -> bool {
+        let Some(connection) = self.connections.get(target.slot, target.generation) else {
+            return false;
+        };
+        // What a client sends after a request that is being worked on, or whose answer it does not
+        // take, stays in the kernel.
+        match connection.phase {
+            Phase::Head { .. } if connection.blocked => return false,
+            Phase::Relayed | Phase::Closed => return false,
+            _ => {}
+        }
+        self.stats.add(Figure::Receives, 1);
+        match self.driver.recv(&connection.socket, block) {
+            Received::Bytes(count) => {
+                self.ingest(target, &block[..count]);
+                return count == block.len() || ended;
+            }
+            Received::Blocked => {}
+            Received::Ended => self.on_ended(target),
+            Received::Failed(_) => self.close(target, CloseReason::Reset),
+        }
+        false
     }
 
     fn ingest(&mut self, target: Target, bytes: &[u8]) {
@@ -133,7 +122,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Acts on each whole head in `input`, of which the first `seen` bytes are known to hold none,
-    /// and keeps the rest.
+    /// and keeps the rest: what has not arrived whole, and what must wait until the answers so far
+    /// are taken.
     fn read_heads(&mut self, target: Target, mut input: &[u8], mut seen: usize) {
         while let Some(connection) = self.connection(target) {
             let Phase::Head { .. } = connection.phase else {
@@ -145,6 +135,9 @@ impl<D: Driver> Worker<D> {
             if input.is_empty() {
                 return;
             }
+            if connection.blocked {
+                return self.ingress.keep(target.slot, input);
+            }
             match head::parse_from(input, seen) {
                 Ok(Some(request)) => {
                     let consumed = request.consumed;
@@ -152,13 +145,18 @@ impl<D: Driver> Worker<D> {
                     input = &input[consumed..];
                     seen = 0;
                 }
-                Ok(None) => {
-                    self.ingress.partial.insert(target.slot, input.to_vec());
-                    return;
-                }
+                Ok(None) => return self.ingress.keep(target.slot, input),
                 Err(error) => return self.reject_head(target, error),
             }
         }
+    }
+
+    /// Goes on with requests that had to wait until their answers were taken.
+    pub(crate) fn read_kept(&mut self, target: Target) {
+        if let Some(kept) = self.ingress.partial.remove(&target.slot) {
+            self.read_heads(target, &kept, 0);
+        }
+        self.on_readable(target, true);
     }
 
     fn on_ended(&mut self, target: Target) {
@@ -170,14 +168,5 @@ impl<D: Driver> Worker<D> {
             _ => CloseReason::Peer,
         };
         self.close(target, reason);
-    }
-
-    fn may_read(&mut self, target: Target) -> bool {
-        self.connection(target)
-            .is_some_and(|connection| match connection.phase {
-                Phase::Head { .. } => !connection.blocked,
-                Phase::Open(_) | Phase::Ending { .. } => true,
-                Phase::Relayed | Phase::Closed => false,
-            })
     }
 }

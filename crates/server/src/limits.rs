@@ -22,6 +22,10 @@ pub(crate) const SMALL_TARGETS_PER_TURN: usize = if cfg!(test) { 4 } else { 4096
 /// about 5 ms of sending.
 pub(crate) const LARGE_TARGETS_PER_TURN: usize = if cfg!(test) { 2 } else { 1024 };
 
+/// Large deliveries served at a time, so that a session owed all of them gets them in one system call
+/// without a slice growing beyond measure.
+pub(crate) const SWEPT_MAX: usize = if cfg!(test) { 3 } else { 16 };
+
 /// A delivery with more targets than this is large and waits in a line of its own.
 pub(crate) const SMALL_DELIVERY_TARGETS: usize = if cfg!(test) { 2 } else { 256 };
 

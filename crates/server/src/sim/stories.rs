@@ -294,3 +294,58 @@ fn nothing_overtakes_a_backlog_although_the_socket_has_room_again() {
     assert_eq!(world.payloads(client), ["first", "second"]);
     assert!(world.text(client).ends_with("0\r\n\r\n"));
 }
+
+#[test]
+fn a_stall_is_noticed_in_time_although_a_later_deadline_is_pending() {
+    let mut world = World::new(Settings {
+        stall_timeout: Duration::from_secs(1),
+        ..Settings::default()
+    });
+    let client = world.connect("/events/1");
+    world.turn();
+    world.net.borrow_mut().pipes[client].room = 0;
+    world.publish("1", "unread");
+    world.turn();
+    world.pass(Duration::from_millis(1_300));
+    assert!(world.is_closed(client));
+}
+
+#[test]
+fn pipelined_requests_wait_until_their_answers_are_taken() {
+    let mut world = World::new(Settings {
+        backlog_bytes: 4096,
+        ..Settings::default()
+    });
+    let requests = "GET /none HTTP/1.1\r\nHost: a\r\n\r\n".repeat(400);
+    let client = world
+        .net
+        .borrow_mut()
+        .connect(requests.as_bytes(), 100, usize::MAX);
+    world.settle();
+    assert!(world.figure(Figure::BacklogBytes) < 4096);
+    for _ in 0..2_000 {
+        world.net.borrow_mut().make_room(client, 100);
+        world.turn();
+    }
+    assert_eq!(world.text(client).matches("HTTP/1.1 404 ").count(), 400);
+    assert!(!world.is_closed(client));
+}
+
+#[test]
+fn large_events_that_come_together_share_system_calls() {
+    let mut world = world();
+    let clients: Vec<_> = (0..20).map(|_| world.connect("/stream/news")).collect();
+    world.settle();
+    let before = world.net.borrow().sends;
+    for text in ["a", "b", "c"] {
+        world.publish("news", text);
+    }
+    world.turn();
+    // The fourth joins under way.
+    world.publish("news", "d");
+    world.settle();
+    for client in clients {
+        assert_eq!(world.payloads(client), ["a", "b", "c", "d"]);
+    }
+    assert!(world.net.borrow().sends - before <= 40);
+}
