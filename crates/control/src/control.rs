@@ -59,18 +59,40 @@ struct Running {
     serving: JoinHandle<io::Result<()>>,
 }
 
-/// Starts the control API of a server on its own threads.
+/// The threads of the control API and what wakes them.
+///
+/// Started before the server's workers: a worker with a descriptor table of its own has only the
+/// descriptors that existed when it began, and settles a receipt by writing to the one that wakes
+/// these threads.
+#[derive(Debug)]
+pub struct Threads(Runtime);
+
+impl Threads {
+    /// Starts the threads; they have nothing to do yet.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Threads`].
+    pub fn start() -> Result<Self, StartError> {
+        runtime().map(Self).map_err(StartError::Threads)
+    }
+}
+
+/// Starts the control API of a server on threads that are older than the server's.
 ///
 /// # Errors
 ///
-/// When the configuration is not safe, the address cannot be bound, or threads cannot be made.
-pub fn start(config: Config, server: Handle) -> Result<Control, StartError> {
+/// When the configuration is not safe or the address cannot be bound.
+pub fn start(config: Config, threads: Threads, server: Handle) -> Result<Control, StartError> {
     let relayed = server.clone();
-    begin(config, server, |relay| relayed.relay_through(relay))
+    begin(config, threads, server, |relay| {
+        relayed.relay_through(relay)
+    })
 }
 
 pub(crate) fn begin<B: Backend>(
     config: Config,
+    Threads(runtime): Threads,
     backend: B,
     relay_through: impl FnOnce(Box<Relay>),
 ) -> Result<Control, StartError> {
@@ -96,7 +118,6 @@ pub(crate) fn begin<B: Backend>(
         return Err(StartError::RelayNotPrivate);
     }
 
-    let runtime = runtime().map_err(StartError::Threads)?;
     let api = Arc::new(Api::new(backend, config.token, config.event_bytes_max));
     if config.relay {
         relay_through(relay::relay(runtime.handle().clone(), Arc::downgrade(&api)));

@@ -53,7 +53,7 @@ mod health;
 /// Requests that the page makes through the public listener.
 mod relay;
 
-pub use control::{Config, Control, Listen, StartError, start};
+pub use control::{Config, Control, Listen, StartError, Threads, start};
 
 #[cfg(test)]
 mod tests;

@@ -44,9 +44,10 @@ fn serve(config: Config) -> Result<(), Failure> {
     let inherited = Inherited::take()?;
     let (public, control, relay) = listeners(&config, inherited)?;
     room::raise_descriptors();
-    // Before the workers: with tables of their own they have only the descriptors that exist now,
-    // and the handler may run on any of them.
+    // Before the workers: with tables of their own they have only the descriptors that exist now. A
+    // signal's handler may run on any of them, and all of them wake the control API's threads.
     let signals = Signals::catch()?;
+    let threads = control::Threads::start().map_err(Failure::failed)?;
 
     let epoch = epoch::of_this_run();
     let settings = server::Settings {
@@ -61,7 +62,7 @@ fn serve(config: Config) -> Result<(), Failure> {
         event_bytes_max: config.event_bytes,
         relay,
     };
-    let control = match control::start(control, server.handle().clone()) {
+    let control = match control::start(control, threads, server.handle().clone()) {
         Ok(control) => control,
         Err(error) => {
             server.handle().drain();

@@ -9,7 +9,7 @@ use router::Counts;
 
 use super::fake::{Fake, NONE, Workers};
 use crate::control::begin;
-use crate::{Config, Control, Listen, StartError};
+use crate::{Config, Control, Listen, StartError, Threads};
 
 fn config() -> Config {
     let listen = Listen::Address(SocketAddr::from(([127, 0, 0, 1], 0)));
@@ -21,8 +21,12 @@ fn config() -> Config {
     }
 }
 
+fn threads() -> Threads {
+    Threads::start().unwrap()
+}
+
 fn control(fake: &Fake) -> Control {
-    begin(config(), fake.clone(), |_| ()).unwrap()
+    begin(config(), threads(), fake.clone(), |_| ()).unwrap()
 }
 
 fn connect(control: &Control) -> TcpStream {
@@ -223,7 +227,7 @@ fn threads_have_names_and_an_inherited_listener_is_used() {
         listen: Listen::Inherited(listener),
         ..config()
     };
-    let control = begin(config, Fake::new(), |_| ()).unwrap();
+    let control = begin(config, threads(), Fake::new(), |_| ()).unwrap();
     assert_eq!(control.address(), address);
     drop(connect(&control));
     let names: Vec<String> = std::fs::read_dir("/proc/self/task")
@@ -237,7 +241,11 @@ fn threads_have_names_and_an_inherited_listener_is_used() {
 
 #[test]
 fn what_is_not_safe_does_not_start() {
-    let begin = |config| begin(config, Fake::new(), |_| ()).map(|_| ()).unwrap_err();
+    let begin = |config| {
+        begin(config, threads(), Fake::new(), |_| ())
+            .map(|_| ())
+            .unwrap_err()
+    };
     let anywhere = || Listen::Address(SocketAddr::from(([0, 0, 0, 0], 0)));
     let token = |token: &str| Some(token.to_owned());
     let error = begin(Config {
@@ -272,6 +280,6 @@ fn what_is_not_safe_does_not_start() {
         relay: true,
         ..config()
     };
-    super::super::control::begin(config, Fake::new(), |_| relayed = true).unwrap();
+    super::super::control::begin(config, threads(), Fake::new(), |_| relayed = true).unwrap();
     assert!(relayed);
 }

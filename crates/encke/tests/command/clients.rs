@@ -182,3 +182,21 @@ fn the_server_says_why_an_id_is_none() {
         "{error}"
     );
 }
+
+// With descriptor tables of their own, workers once woke the control threads by a number that meant
+// another file in their table: receipts never came, or eight stray bytes went into a stream.
+#[test]
+fn workers_with_private_tables_settle_receipts_and_answer_about_sessions() {
+    let server = Server::start(&["--private-fds", "--workers", "4"]);
+    let mut listeners: Vec<_> = (0..12)
+        .map(|_| server.listen(&["rj", "--count", "30"]))
+        .collect();
+    for _ in 0..30 {
+        let told = server.run(&["publish", "rj", "hello"]).done();
+        assert!(told.ends_with("written to 12 sessions\n"), "{told}");
+        server.run(&["sessions", "rj"]).done();
+    }
+    for listener in &mut listeners {
+        assert_eq!(listener.lines.rest(), ["hello"; 30]);
+    }
+}
