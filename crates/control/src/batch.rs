@@ -5,6 +5,8 @@
 
 /// One line, and the event that it spells.
 mod line;
+/// The same for ordinary lines, in a fraction of the time.
+mod quick;
 /// A receipt for each line, while the request is being read.
 mod each;
 /// Receipts on their way to a client that may be slow to read them.

@@ -34,9 +34,9 @@ pub(crate) const WINDOW_TARGETS_MAX: u64 = 65_536;
 /// Bytes that the waiting events of one batch may hold.
 pub(crate) const WINDOW_BYTES_MAX: usize = 8 << 20;
 
-/// Lines of a streamed body that are worked off before the thread looks after other requests:
-/// some tens of microseconds.
-pub(crate) const LINES_PER_TURN_MAX: usize = 128;
+/// Lines of a streamed body that are worked off before the thread looks after other requests: some
+/// hundreds of microseconds. Each change costs a system call or two, and on a busy machine a wait.
+pub(crate) const LINES_PER_TURN_MAX: usize = 1024;
 
 /// Online ids published to before the thread looks after other requests.
 pub(crate) const TARGETS_PER_TURN_MAX: u64 = 16_384;
@@ -62,7 +62,7 @@ pub(crate) const UNREAD_BYTES_MAX: usize = 16 << 20;
 pub(crate) const UNREAD_WAIT: Duration = Duration::from_secs(30);
 
 /// Receipt bytes that are put together before they are handed to the connection.
-pub(crate) const ANSWER_CHUNK_BYTES: usize = 16 << 10;
+pub(crate) const ANSWER_CHUNK_BYTES: usize = 64 << 10;
 
 /// Ids a page of the graph has, unless `limit` says otherwise.
 pub(crate) const PAGE_DEFAULT: usize = 1000;

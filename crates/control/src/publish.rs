@@ -117,7 +117,7 @@ async fn deliver<B: Backend>(
         Verb::Send => router.send(event, &tally),
         Verb::Publish | Verb::Batch => router.publish(event, &tally),
     };
-    api.published.one(verb, accepted.online);
+    api.published.one(verb, accepted.audience.online);
     if when == When::Early {
         let receipt = Receipt::early(router, accepted, tally.counts());
         return Ok((StatusCode::ACCEPTED, Json(receipt)).into_response());

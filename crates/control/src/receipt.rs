@@ -47,17 +47,13 @@ impl<'a> Receipt<'a> {
     /// When the event has its place in line. Sessions beyond a full mailbox have lost it already.
     pub(crate) fn early<M: Mailboxes>(
         router: &'a Router<M>,
-        Accepted {
-            sequence,
-            subscribers,
-            online,
-        }: Accepted,
+        Accepted { sequence, audience }: Accepted,
         so_far: Counts,
     ) -> Self {
         Self {
             id: router.event_id(sequence),
-            subscribers,
-            online,
+            subscribers: audience.subscribers,
+            online: audience.online,
             written: None,
             queued: None,
             shed: (so_far.shed != 0).then_some(so_far.shed),

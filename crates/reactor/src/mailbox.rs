@@ -36,7 +36,7 @@ impl<T> Mailbox<T> {
         })
     }
 
-    /// Appends an item and wakes the worker if it sleeps.
+    /// Appends an item. The worker is not woken until somebody [rings](Self::ring).
     ///
     /// # Errors
     ///
@@ -47,13 +47,19 @@ impl<T> Mailbox<T> {
             self.outstanding.fetch_sub(weight, Ordering::Relaxed);
             return Err(item);
         }
-        self.insert(item);
+        self.queue.lock().push(item);
         Ok(())
     }
 
-    /// Appends an item that weighs nothing: one that the owner of the mailbox already limits.
+    /// Appends an item that weighs nothing, one that the mailbox's owner already limits, and wakes
+    /// the worker.
     pub fn insert(&self, item: T) {
         self.queue.lock().push(item);
+        self.ring();
+    }
+
+    /// Wakes the worker if it sleeps.
+    pub fn ring(&self) {
         if self.asleep.swap(false, Ordering::SeqCst) {
             // The counter is never read and cannot overflow in 2^64 wake-ups; the poller watches
             // for edges. A failure would need an invalid descriptor.

@@ -17,7 +17,7 @@ mod route;
 mod session;
 
 pub use event::{Event, EventId, KIND_BYTES_MAX, Kind, KindError, Payload};
-pub use plan::{Delivery, Target, Targets};
+pub use plan::{Audience, Batch, Delivery, Parcel, Target, Targets};
 pub use route::{Accepted, Router};
 pub use session::{Mailboxes, SessionRef, WORKERS_MAX, WorkerId};
 pub use tally::{Counts, Done, Tally};

@@ -1,11 +1,11 @@
-//! An event's targets, split by worker: one delivery, one mailbox entry, for each worker concerned.
+//! Events' targets, split by worker: one parcel, one mailbox entry, for each worker concerned.
 
 use std::sync::Arc;
 
 use graph::Key;
 
 use crate::event::Event;
-use crate::session::SessionRef;
+use crate::session::{SessionRef, WorkerId};
 use crate::tally::Tally;
 
 /// A session as its own worker names it.
@@ -57,16 +57,150 @@ impl Targets {
 }
 
 /// An event on its way to one worker.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The event's place in line; see [`crate::EventId`].
-    pub sequence: u64,
+    /// Which of the parcel's events.
+    pub event: u32,
     /// The subject's key: deliveries with the same key keep their order.
     pub subject: Key,
-    /// What to deliver.
-    pub event: Arc<Event>,
     /// To whom.
     pub targets: Targets,
-    /// Where the worker counts what became of it.
+}
+
+/// Events on their way to one worker: one mailbox entry, and one answer when the worker is through
+/// with all of them. What the events share is shared once, not once for each.
+#[derive(Debug)]
+pub struct Parcel {
+    /// Event `n` of the parcel has the sequence number `first_sequence + n`.
+    pub first_sequence: u64,
+    /// The events, those for other workers included.
+    pub events: Arc<[Event]>,
+    /// What the worker has to do, in the order of the events.
+    pub deliveries: Vec<Delivery>,
+    /// Where the worker counts what became of it, and settles once.
     pub tally: Arc<Tally>,
+}
+
+impl Parcel {
+    /// Targets of all deliveries.
+    pub fn targets(&self) -> usize {
+        self.deliveries
+            .iter()
+            .map(|delivery| delivery.targets.as_slice().len())
+            .sum()
+    }
+}
+
+/// Whom an event is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Audience {
+    /// The subject's subscribers and the subject itself.
+    pub subscribers: u64,
+    /// Those of them with a session.
+    pub online: u64,
+}
+
+/// Events that will take their places in line together, each planned when it is added. A publisher
+/// keeps it from one batch to the next for its memory.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub(crate) events: Vec<Event>,
+    plans: Vec<Plan>,
+    /// The sessions of all events, event by event; each event's in order of worker and slot.
+    pub(crate) sessions: Vec<SessionRef>,
+    /// Keys held until the events are on their way.
+    pub(crate) held: Vec<Key>,
+    /// Working memory: subscribers of one subject.
+    pub(crate) keys: Vec<Key>,
+    /// Working memory: deliveries by worker, and the workers that have any.
+    pub(crate) deliveries: Vec<Vec<Delivery>>,
+    pub(crate) concerned: Vec<WorkerId>,
+}
+
+/// One event of a batch that anybody is to get.
+#[derive(Debug)]
+struct Plan {
+    event: u32,
+    subject: Key,
+    /// Where the event's sessions end.
+    end: usize,
+}
+
+impl Batch {
+    /// Events added and not posted.
+    pub const fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether there is nothing to post.
+    pub const fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Sessions that the events are for.
+    pub const fn targets(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Adds an event whose sessions are those from `start`.
+    pub(crate) fn close_plan(&mut self, event: Event, subject: Option<Key>, start: usize) {
+        let number = self.events.len() as u32;
+        self.events.push(event);
+        self.held.extend(subject);
+        if let Some(subject) = subject
+            && self.sessions.len() > start
+        {
+            order_from(start, &mut self.sessions);
+            self.plans.push(Plan {
+                event: number,
+                subject,
+                end: self.sessions.len(),
+            });
+        }
+    }
+
+    /// Turns the plans into deliveries by worker.
+    pub(crate) fn sort_out(&mut self) {
+        let mut start = 0;
+        for Plan {
+            event,
+            subject,
+            end,
+        } in self.plans.drain(..)
+        {
+            for group in self.sessions[start..end].chunk_by(|a, b| a.worker() == b.worker()) {
+                let worker = group[0].worker();
+                let index = usize::from(worker.0);
+                if self.deliveries.len() <= index {
+                    self.deliveries.resize_with(index + 1, Vec::new);
+                }
+                if self.deliveries[index].is_empty() {
+                    self.concerned.push(worker);
+                }
+                let targets = Targets::of(group);
+                self.deliveries[index].push(Delivery {
+                    event,
+                    subject,
+                    targets,
+                });
+            }
+            start = end;
+        }
+        self.sessions.clear();
+    }
+}
+
+/// Orders the sessions from `start` by worker and slot, each once: one that is two of the
+/// subscribers is owed the event once.
+fn order_from(start: usize, sessions: &mut Vec<SessionRef>) {
+    let tail = &mut sessions[start..];
+    tail.sort_unstable();
+    let mut kept = 1;
+    for at in 1..tail.len() {
+        if tail[at] != tail[kept - 1] {
+            tail[kept] = tail[at];
+            kept += 1;
+        }
+    }
+    sessions.truncate(start + kept);
 }

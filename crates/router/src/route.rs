@@ -1,25 +1,21 @@
-//! Login, logout, publish, send: the router's four verbs.
+//! Login, logout, publish, send: the router's verbs.
 
 use std::cell::RefCell;
+use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use graph::{Graph, GraphError, Id, Key};
 use parking_lot::Mutex;
 
 use crate::directory::Directory;
 use crate::event::{Event, EventId};
-use crate::plan::{Delivery, Targets};
+use crate::plan::{Audience, Batch, Parcel};
 use crate::session::{Mailboxes, SessionRef};
 use crate::tally::{Counts, Tally};
 
 /// Subscribers read from the graph at a time: the graph's lock is never held for longer than it
 /// takes to copy these.
 const SLICE: usize = 4096;
-
-/// Locks that keep the order of events about one subject. Two subjects that share one only wait
-/// for each other's postings.
-const LINES: usize = 256;
 
 /// Keeps who is online and turns a publish into deliveries. One for each server, shared by all
 /// threads.
@@ -28,10 +24,10 @@ pub struct Router<M> {
     graph: Arc<Graph>,
     directory: Directory,
     mailboxes: M,
-    sequence: AtomicU64,
-    /// An event takes its number and its places in the mailboxes under its subject's lock, so that
-    /// all sessions see the events of a subject in one order.
-    lines: Box<[Mutex<()>]>,
+    /// The last sequence number given. Events take their numbers and their places in the mailboxes
+    /// under this lock, so that all workers have them in one order. It is held for the posting
+    /// alone: plans are made before, and workers are woken after.
+    line: Mutex<u64>,
 }
 
 /// What is known of an event when it has taken its place in line.
@@ -39,15 +35,13 @@ pub struct Router<M> {
 pub struct Accepted {
     /// The event's sequence number.
     pub sequence: u64,
-    /// Ids the event is for: the subject's subscribers and the subject itself.
-    pub subscribers: u64,
-    /// Those of them with a session.
-    pub online: u64,
+    /// Whom it is for.
+    pub audience: Audience,
 }
 
 thread_local! {
-    /// Working memory of a publish, kept from one to the next.
-    static PLAN: RefCell<(Vec<Key>, Vec<SessionRef>)> = RefCell::default();
+    /// For events that come alone.
+    static ALONE: RefCell<Batch> = RefCell::default();
 }
 
 impl<M: Mailboxes> Router<M> {
@@ -58,8 +52,7 @@ impl<M: Mailboxes> Router<M> {
             graph,
             directory: Directory::new(),
             mailboxes,
-            sequence: AtomicU64::new(0),
-            lines: (0..LINES).map(|_| Mutex::default()).collect(),
+            line: Mutex::new(0),
         }
     }
 
@@ -120,42 +113,45 @@ impl<M: Mailboxes> Router<M> {
 
     /// Sends an event to every session of every subscriber of its subject, and of the subject.
     pub fn publish(&self, event: Event, tally: &Arc<Tally>) -> Accepted {
-        self.deliver(event, tally, Reach::Subscribers)
+        self.deliver(event, Reach::Subscribers, tally)
     }
 
     /// Sends an event to the sessions of its subject only.
     pub fn send(&self, event: Event, tally: &Arc<Tally>) -> Accepted {
-        self.deliver(event, tally, Reach::Subject)
+        self.deliver(event, Reach::Subject, tally)
     }
 
-    fn deliver(&self, event: Event, tally: &Arc<Tally>, reach: Reach) -> Accepted {
-        let Some(subject) = self.hold_known(&event.subject) else {
-            return Accepted {
-                sequence: self.number(),
-                subscribers: 1,
-                online: 0,
-            };
-        };
-        let accepted = PLAN.with_borrow_mut(|(keys, sessions)| {
-            sessions.clear();
-            let mut online = self.directory.sessions(&[subject], sessions);
-            let mut subscribers = 1;
-            if let Reach::Subscribers = reach {
-                subscribers += self.graph.subscriber_count(subject) as u64;
-                online += self.collect(subject, keys, sessions);
-            }
-            // The order is by worker and slot. A session that is two of the subscribers is owed the
-            // event once.
-            sessions.sort_unstable();
-            sessions.dedup();
+    fn deliver(&self, event: Event, reach: Reach, tally: &Arc<Tally>) -> Accepted {
+        ALONE.with_borrow_mut(|batch| {
+            let audience = self.plan(batch, event, reach);
             Accepted {
-                sequence: self.post(subject, event, sessions, tally),
-                subscribers,
-                online,
+                sequence: self.post(batch, tally),
+                audience,
             }
-        });
-        self.graph.release(subject);
-        accepted
+        })
+    }
+
+    /// Plans an event that is to be published with others by [`Self::post`]. It will go to those who
+    /// subscribe and are online now.
+    pub fn add(&self, batch: &mut Batch, event: Event) -> Audience {
+        self.plan(batch, event, Reach::Subscribers)
+    }
+
+    fn plan(&self, batch: &mut Batch, event: Event, reach: Reach) -> Audience {
+        let mut audience = Audience {
+            subscribers: 1,
+            online: 0,
+        };
+        let start = batch.sessions.len();
+        let subject = self.hold_known(&event.subject);
+        if let Some(subject) = subject {
+            audience.online = self.directory.sessions(&[subject], &mut batch.sessions);
+            if let Reach::Subscribers = reach {
+                self.plan_subscribers(subject, batch, &mut audience);
+            }
+        }
+        batch.close_plan(event, subject, start);
+        audience
     }
 
     /// The key of an id that anybody uses. It is held, lest another id take the key over before
@@ -165,54 +161,59 @@ impl<M: Mailboxes> Router<M> {
         self.graph.hold(id).ok()
     }
 
-    fn collect(&self, subject: Key, keys: &mut Vec<Key>, sessions: &mut Vec<SessionRef>) -> u64 {
-        let mut online = 0;
+    fn plan_subscribers(&self, subject: Key, batch: &mut Batch, audience: &mut Audience) {
+        let count = self.graph.subscriber_count(subject);
+        audience.subscribers += count as u64;
         let mut after = None;
-        // Nobody online but the subject itself: the subscribers need not be looked at.
-        while self.directory.online() != 0 {
-            keys.clear();
-            self.graph.subscribers(subject, after, SLICE, keys);
-            online += self.directory.sessions(keys, sessions);
-            after = keys.last().copied();
-            if keys.len() < SLICE {
+        // With nobody online the subscribers need not be looked at.
+        while count != 0 && self.directory.online() != 0 {
+            batch.keys.clear();
+            self.graph
+                .subscribers(subject, after, SLICE, &mut batch.keys);
+            audience.online += self.directory.sessions(&batch.keys, &mut batch.sessions);
+            after = batch.keys.last().copied();
+            if batch.keys.len() < SLICE {
                 break;
             }
         }
-        online
     }
 
-    /// Takes the event's place in line and posts it to each worker concerned.
-    fn post(&self, subject: Key, event: Event, sessions: &[SessionRef], tally: &Arc<Tally>) -> u64 {
-        if sessions.is_empty() {
-            return self.number();
-        }
-        let event = Arc::new(event);
-        let _line = self.lines[subject.number() as usize % LINES].lock();
-        let sequence = self.number();
-        for group in sessions.chunk_by(|a, b| a.worker() == b.worker()) {
-            let targets = Targets::of(group);
-            let (event, tally) = (Arc::clone(&event), Arc::clone(tally));
+    /// Sends the events of a batch on their way, together and in order: to each worker concerned
+    /// in one parcel. Returns the sequence number of the last. The batch is empty then.
+    pub fn post(&self, batch: &mut Batch, tally: &Arc<Tally>) -> u64 {
+        let count = batch.events.len() as u64;
+        batch.sort_out();
+        let events: Arc<[Event]> = batch.events.drain(..).collect();
+        let mut line = self.line.lock();
+        let first_sequence = *line + 1;
+        *line += count;
+        for &worker in &batch.concerned {
+            let deliveries = mem::take(&mut batch.deliveries[usize::from(worker.0)]);
+            let (events, tally) = (Arc::clone(&events), Arc::clone(tally));
             tally.expect();
-            let delivery = Delivery {
-                sequence,
-                subject,
-                event,
-                targets,
+            let parcel = Parcel {
+                first_sequence,
+                events,
+                deliveries,
                 tally,
             };
-            if let Err(refused) = self.mailboxes.post(group[0].worker(), delivery) {
+            if let Err(refused) = self.mailboxes.post(worker, parcel) {
+                let shed = refused.targets() as u64;
                 refused.tally.add(Counts {
-                    shed: group.len() as u64,
+                    shed,
                     ..Counts::default()
                 });
                 refused.tally.settle();
             }
         }
-        sequence
-    }
-
-    fn number(&self) -> u64 {
-        self.sequence.fetch_add(1, Ordering::Relaxed) + 1
+        drop(line);
+        for worker in batch.concerned.drain(..) {
+            self.mailboxes.ring(worker);
+        }
+        for key in batch.held.drain(..) {
+            self.graph.release(key);
+        }
+        first_sequence + count - 1
     }
 }
 

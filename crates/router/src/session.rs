@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::plan::Delivery;
+use crate::plan::Parcel;
 
 /// Workers one router can address. The directory packs a worker into ten bits and keeps the last
 /// value for itself.
@@ -73,12 +73,15 @@ impl fmt::Debug for SessionRef {
     }
 }
 
-/// The way from the router to the workers' mailboxes. One delivery is one mailbox entry.
+/// The way from the router to the workers' mailboxes.
 pub trait Mailboxes: Send + Sync {
-    /// Puts `delivery` at the end of a worker's mailbox and wakes the worker if it sleeps.
+    /// Puts `parcel` at the end of a worker's mailbox.
     ///
     /// # Errors
     ///
-    /// Gives the delivery back when the mailbox is full: its targets are counted as shed.
-    fn post(&self, worker: WorkerId, delivery: Delivery) -> Result<(), Delivery>;
+    /// Gives the parcel back when the mailbox is full: its targets are counted as shed.
+    fn post(&self, worker: WorkerId, parcel: Parcel) -> Result<(), Parcel>;
+
+    /// Wakes a worker that sleeps, for what was posted to it.
+    fn ring(&self, worker: WorkerId);
 }

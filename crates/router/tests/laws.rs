@@ -7,14 +7,14 @@ use std::thread;
 use graph::{Graph, Id, Key};
 use proptest::prelude::*;
 use router::{
-    Counts, Delivery, Event, Mailboxes, Payload, Router, SessionRef, Tally, Target, WorkerId,
+    Batch, Counts, Event, Mailboxes, Parcel, Payload, Router, SessionRef, Tally, Target, WorkerId,
 };
 
 const WORKERS: u16 = 3;
 
 /// Mailboxes that keep what they are given, up to a bound.
 struct Kept {
-    boxes: Vec<Mutex<Vec<Delivery>>>,
+    boxes: Vec<Mutex<Vec<Parcel>>>,
     bound: usize,
 }
 
@@ -26,28 +26,30 @@ impl Kept {
         }
     }
 
-    fn take(&self) -> Vec<(WorkerId, Delivery)> {
+    fn take(&self) -> Vec<(WorkerId, Parcel)> {
         let take = |(worker, mailbox): (usize, &Mutex<Vec<_>>)| {
-            let deliveries = std::mem::take(&mut *mailbox.lock().expect("no test panics in here"));
-            deliveries
+            let parcels = std::mem::take(&mut *mailbox.lock().expect("no test panics in here"));
+            parcels
                 .into_iter()
-                .map(move |delivery| (WorkerId(worker as u16), delivery))
+                .map(move |parcel| (WorkerId(worker as u16), parcel))
         };
         self.boxes.iter().enumerate().flat_map(take).collect()
     }
 }
 
 impl Mailboxes for Kept {
-    fn post(&self, worker: WorkerId, delivery: Delivery) -> Result<(), Delivery> {
+    fn post(&self, worker: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
         let mut mailbox = self.boxes[usize::from(worker.0)]
             .lock()
             .expect("no test panics in here");
         if mailbox.len() >= self.bound {
-            return Err(delivery);
+            return Err(parcel);
         }
-        mailbox.push(delivery);
+        mailbox.push(parcel);
         Ok(())
     }
+
+    fn ring(&self, _: WorkerId) {}
 }
 
 fn router(bound: usize) -> Router<Kept> {
@@ -109,6 +111,11 @@ fn session(number: u32) -> SessionRef {
         number * 7,
         number,
     )
+}
+
+fn names(worker: WorkerId, targets: &[Target]) -> impl Iterator<Item = SessionRef> {
+    let name = move |target: &Target| SessionRef::new(worker, target.slot, target.generation);
+    targets.iter().map(name)
 }
 
 #[derive(Default)]
@@ -180,20 +187,19 @@ proptest! {
             let sessions: BTreeSet<_> = reached().map(|login| session(login.1)).collect();
             prop_assert!(accepted.sequence > last, "sequence numbers ascend");
             last = accepted.sequence;
-            prop_assert_eq!(accepted.subscribers, readers.len() as u64);
-            prop_assert_eq!(accepted.online, online.len() as u64);
+            prop_assert_eq!(accepted.audience.subscribers, readers.len() as u64);
+            prop_assert_eq!(accepted.audience.online, online.len() as u64);
 
-            let deliveries = router.mailboxes().take();
-            prop_assert_eq!(tally.pending(), deliveries.len() as u64);
+            let parcels = router.mailboxes().take();
+            prop_assert_eq!(tally.pending(), parcels.len() as u64);
             let mut got = BTreeSet::new();
-            for (worker, delivery) in &deliveries {
-                let targets = delivery.targets.as_slice();
+            for (worker, parcel) in &parcels {
+                prop_assert_eq!(parcel.first_sequence, accepted.sequence);
+                prop_assert_eq!(parcel.deliveries.len(), 1);
+                let targets = parcel.deliveries[0].targets.as_slice();
                 prop_assert!(targets.is_sorted_by(|a, b| a < b), "ascending, each once");
-                prop_assert_eq!(delivery.sequence, accepted.sequence);
-                got.extend(targets.iter().map(|&Target { slot, generation }| {
-                    SessionRef::new(*worker, slot, generation)
-                }));
-                delivery.tally.settle();
+                got.extend(names(*worker, targets));
+                parcel.tally.settle();
             }
             prop_assert_eq!(tally.pending(), 0);
             prop_assert_eq!(got, sessions);
@@ -253,11 +259,18 @@ fn events_about_a_subject_stand_in_one_order_in_all_mailboxes() {
         }
     });
     let mut orders = BTreeMap::<(Id, u16), Vec<u64>>::new();
-    for (worker, delivery) in router.mailboxes().take() {
-        let order = orders
-            .entry((delivery.event.subject.clone(), worker.0))
-            .or_default();
-        order.push(delivery.sequence);
+    let mut last = [0; WORKERS as usize];
+    for (worker, parcel) in router.mailboxes().take() {
+        assert!(
+            parcel.first_sequence > last[usize::from(worker.0)],
+            "in order of their numbers"
+        );
+        last[usize::from(worker.0)] = parcel.first_sequence;
+        let subject = parcel.events[0].subject.clone();
+        orders
+            .entry((subject, worker.0))
+            .or_default()
+            .push(parcel.first_sequence);
     }
     for ((subject, _), order) in &orders {
         assert_eq!(order.len(), PUBLISHERS * EVENTS / 2);
@@ -267,6 +280,55 @@ fn events_about_a_subject_stand_in_one_order_in_all_mailboxes() {
             orders[&(subject.clone(), 0)],
             "{subject}: alike for all workers"
         );
+    }
+}
+
+#[test]
+fn a_batch_reaches_whom_its_events_would_reach_alone_in_the_same_order() {
+    let router = router(usize::MAX);
+    for number in 0..24 {
+        let name = number as usize % NAMES.len();
+        router.login(&id(name), session(number)).expect("room");
+        router.graph().subscribe(&id(name), &id(6)).expect("room");
+    }
+    let events: Vec<_> = (0..40)
+        .map(|number| event(number % NAMES.len(), number.to_string()))
+        .collect();
+    let received = |router: &Router<Kept>| {
+        let mut received = BTreeMap::<SessionRef, Vec<Payload>>::new();
+        for (worker, parcel) in router.mailboxes().take() {
+            for delivery in &parcel.deliveries {
+                let payload = &parcel.events[delivery.event as usize].payload;
+                for name in names(worker, delivery.targets.as_slice()) {
+                    received.entry(name).or_default().push(payload.clone());
+                }
+            }
+            parcel.tally.settle();
+        }
+        received
+    };
+    let alone: Vec<_> = events
+        .iter()
+        .map(|event| router.publish(event.clone(), &Tally::new()).audience)
+        .collect();
+    let expected = received(&router);
+    let (mut batch, tally) = (Batch::default(), Tally::new());
+    for _ in 0..2 {
+        let together: Vec<_> = events
+            .iter()
+            .map(|event| router.add(&mut batch, event.clone()))
+            .collect();
+        assert_eq!(together, alone);
+        assert_eq!(batch.len(), events.len());
+        router.post(&mut batch, &tally);
+        assert!(batch.is_empty());
+        assert_eq!(
+            tally.pending(),
+            u64::from(WORKERS),
+            "a parcel for each worker"
+        );
+        assert_eq!(received(&router), expected);
+        assert_eq!(tally.pending(), 0);
     }
 }
 
@@ -283,7 +345,7 @@ fn an_id_nobody_uses_is_forgotten() {
             kind: None,
             payload: Payload::Text("x".into()),
         };
-        assert_eq!(router.publish(unknown, &Tally::new()).online, 0);
+        assert_eq!(router.publish(unknown, &Tally::new()).audience.online, 0);
     }
     assert_eq!(router.graph().counts().dictionary_entries, before);
     assert_eq!(router.online(), 0);

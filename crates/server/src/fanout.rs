@@ -11,17 +11,18 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 use std::ops::Range;
+use std::rc::Rc;
 
 use graph::Key;
 use reactor::Driver;
-use router::{Delivery, Target};
+use router::{Parcel, Target};
 
 use crate::connection::{Connection, Owed, Phase};
 use crate::limits::{
     LARGE_TARGETS_PER_TURN, PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES, SMALL_DELIVERY_TARGETS,
     SMALL_TARGETS_PER_TURN, SWEPT_MAX,
 };
-use crate::mail::delivery_weight;
+use crate::load::Load;
 use crate::palette::FrameId;
 use crate::stats::Figure;
 use crate::worker::Worker;
@@ -52,13 +53,16 @@ pub(crate) struct Fanout {
 struct Queued {
     /// Which of the deliveries ever taken it was.
     number: u64,
-    delivery: Delivery,
+    load: Rc<Load>,
+    /// Which of the load's deliveries it is.
+    delivery: u32,
 }
 
 /// A delivery in the sweep.
 #[derive(Debug)]
 struct Swept {
-    delivery: Delivery,
+    load: Rc<Load>,
+    delivery: u32,
     /// The target that the sweep comes to next.
     next: usize,
     /// Targets that it has been at.
@@ -74,7 +78,7 @@ struct OwedFrame {
 
 impl Swept {
     fn targets(&self) -> &[Target] {
-        self.delivery.targets.as_slice()
+        self.load.delivery(self.delivery).targets.as_slice()
     }
 
     /// The targets before `end`, at which the sweep is in this turn.
@@ -91,17 +95,26 @@ impl Swept {
 }
 
 impl Fanout {
-    /// Takes a delivery into the line it belongs in.
-    pub(crate) fn add(&mut self, delivery: Delivery) {
-        let is_large = delivery.targets.as_slice().len() > SMALL_DELIVERY_TARGETS;
-        let number = self.taken;
-        self.taken += 1;
-        let queued = Queued { number, delivery };
-        if is_large || self.subjects.contains_key(&queued.delivery.subject) {
-            *self.subjects.entry(queued.delivery.subject).or_default() += 1;
-            self.waiting.push_back(queued);
-        } else {
-            self.small.push_back(queued);
+    /// Takes a parcel's deliveries into the lines they belong in.
+    pub(crate) fn add(&mut self, parcel: Parcel) {
+        let load = Rc::new(Load::new(parcel));
+        for (index, delivery) in load.deliveries().iter().enumerate() {
+            let number = self.taken;
+            self.taken += 1;
+            let queued = Queued {
+                number,
+                load: Rc::clone(&load),
+                delivery: index as u32,
+            };
+            let is_large = delivery.targets.as_slice().len() > SMALL_DELIVERY_TARGETS;
+            if is_large
+                || (!self.subjects.is_empty() && self.subjects.contains_key(&delivery.subject))
+            {
+                *self.subjects.entry(delivery.subject).or_default() += 1;
+                self.waiting.push_back(queued);
+            } else {
+                self.small.push_back(queued);
+            }
         }
     }
 
@@ -131,15 +144,18 @@ impl Fanout {
                 .small
                 .front()
                 .is_none_or(|small| foremost.number < small.number)
-            && let Some(Queued { delivery, .. }) = self.waiting.pop_front()
+            && let Some(Queued { load, delivery, .. }) = self.waiting.pop_front()
         {
-            let targets = delivery.targets.as_slice();
-            let next = targets.partition_point(|target| target.slot < self.slot);
-            self.sweep.push(Swept {
+            let mut swept = Swept {
+                load,
                 delivery,
-                next,
+                next: 0,
                 served: 0,
-            });
+            };
+            swept.next = swept
+                .targets()
+                .partition_point(|target| target.slot < self.slot);
+            self.sweep.push(swept);
         }
     }
 
@@ -167,7 +183,10 @@ impl Fanout {
         let subjects = &mut self.subjects;
         self.sweep.retain(|swept| {
             let stays = swept.served < swept.targets().len();
-            if !stays && let Entry::Occupied(mut count) = subjects.entry(swept.delivery.subject) {
+            if !stays
+                && let Entry::Occupied(mut count) =
+                    subjects.entry(swept.load.delivery(swept.delivery).subject)
+            {
                 *count.get_mut() -= 1;
                 if *count.get() == 0 {
                     count.remove();
@@ -223,13 +242,13 @@ impl<D: Driver> Worker<D> {
         let (mut targets, mut bytes) = (0, 0);
         while targets < SMALL_TARGETS_PER_TURN
             && bytes < PAYLOAD_BYTES_PER_TURN
-            && let Some(Queued { delivery, .. }) = self.fanout.small.pop_front()
+            && let Some(Queued { load, delivery, .. }) = self.fanout.small.pop_front()
         {
-            bytes += delivery.event.payload.bytes().len();
-            targets += delivery.targets.as_slice().len();
-            let weight = delivery_weight(&delivery);
-            let frame = self.palette.add(&delivery, Some(weight));
-            self.owe_all(delivery.targets.as_slice(), frame);
+            bytes += load.event(delivery).payload.bytes().len();
+            let frame = self.palette.add(&load, delivery, true);
+            let slice = load.delivery(delivery).targets.as_slice();
+            targets += slice.len();
+            self.owe_all(slice, frame);
         }
     }
 
@@ -240,8 +259,7 @@ impl<D: Driver> Worker<D> {
             let slice = swept.take(end);
             let is_last = swept.served == swept.targets().len();
             if !slice.is_empty() {
-                let weight = is_last.then(|| delivery_weight(&swept.delivery));
-                let frame = self.palette.add(&swept.delivery, weight);
+                let frame = self.palette.add(&swept.load, swept.delivery, is_last);
                 self.owe_all(&swept.targets()[slice], frame);
             }
         }

@@ -25,6 +25,8 @@ mod ingress;
 mod session;
 /// Short answers: pages, errors, preflights.
 mod answer;
+/// A parcel of events, shared by its deliveries until all are through.
+mod load;
 /// Stage 4: deliveries to frames owed.
 mod fanout;
 /// An event's encoded bytes.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use graph::{Graph, Id};
 use reactor::Mailbox;
-use router::{Delivery, Mailboxes, Router, SessionRef, Target, WorkerId};
+use router::{Mailboxes, Parcel, Router, SessionRef, Target, WorkerId};
 
 use crate::stats::{Snapshot, WorkerStats};
 
@@ -17,7 +17,7 @@ pub(crate) const MAILBOX_WEIGHT_MAX: usize = 1 << 22;
 
 /// One thing for a worker to do in its next turn.
 pub(crate) enum Mail {
-    Deliver(Delivery),
+    Deliver(Parcel),
     Inspect {
         targets: Vec<Target>,
         report: Box<dyn FnOnce(Vec<SessionReport>) + Send>,
@@ -83,19 +83,22 @@ pub type Relay = dyn Fn(RelayRequest, Box<dyn FnOnce(RelayResponse) + Send>) + S
 pub struct Post(pub(crate) Box<[Arc<Mailbox<Mail>>]>);
 
 impl Mailboxes for Post {
-    fn post(&self, worker: WorkerId, delivery: Delivery) -> Result<(), Delivery> {
-        let weight = delivery_weight(&delivery);
-        self.0[usize::from(worker.0)]
-            .post(Mail::Deliver(delivery), weight)
-            .map_err(|mail| match mail {
-                Mail::Deliver(delivery) => delivery,
-                _ => unreachable!("a mailbox gives back what it was given"),
-            })
+    fn post(&self, worker: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
+        let weight = parcel_weight(&parcel);
+        let posted = self.0[usize::from(worker.0)].post(Mail::Deliver(parcel), weight);
+        posted.map_err(|mail| match mail {
+            Mail::Deliver(parcel) => parcel,
+            _ => unreachable!("a mailbox gives back what it was given"),
+        })
+    }
+
+    fn ring(&self, worker: WorkerId) {
+        self.0[usize::from(worker.0)].ring();
     }
 }
 
-pub(crate) fn delivery_weight(delivery: &Delivery) -> usize {
-    1 + delivery.targets.as_slice().len()
+pub(crate) fn parcel_weight(parcel: &Parcel) -> usize {
+    parcel.deliveries.len() + parcel.targets()
 }
 
 /// What other threads may ask of a running server. Cheap to clone.

@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::str;
-use std::sync::Arc;
 
 use graph::Id;
-use router::{Counts, Delivery, Event, Kind, Payload, Tally};
+use router::{Counts, Event, Kind, Payload};
 use wire::event::{Event as WireEvent, Payload as WirePayload, Subject};
 use wire::frame::{self, Frame};
 use wire::transport::{Framing, Transport};
 
 use crate::limits::SCRATCH_KEPT_BYTES;
+use crate::load::Load;
 
 /// The events of the current turn. Emptied at its end.
 #[derive(Debug, Default)]
@@ -30,11 +30,10 @@ pub(crate) struct FrameId(u32);
 
 #[derive(Debug)]
 struct Entry {
-    sequence: u64,
-    event: Arc<Event>,
-    tally: Arc<Tally>,
-    /// The delivery's weight in the mailbox, when this turn is its last.
-    last_of: Option<usize>,
+    load: Rc<Load>,
+    delivery: u32,
+    /// This turn is the delivery's last.
+    is_last: bool,
     counts: Counts,
     frames: [Option<Frame>; Transport::ALL.len()],
 }
@@ -47,13 +46,12 @@ pub(crate) struct Settled {
 }
 
 impl Palette {
-    /// Adds an event; `last_of` is its delivery's weight when nothing of it will be left.
-    pub(crate) fn add(&mut self, delivery: &Delivery, last_of: Option<usize>) -> FrameId {
+    /// Adds the event of a delivery; `is_last` when nothing of the delivery will be left.
+    pub(crate) fn add(&mut self, load: &Rc<Load>, delivery: u32, is_last: bool) -> FrameId {
         self.events.push(Entry {
-            sequence: delivery.sequence,
-            event: Arc::clone(&delivery.event),
-            tally: Arc::clone(&delivery.tally),
-            last_of,
+            load: Rc::clone(load),
+            delivery,
+            is_last,
             counts: Counts::default(),
             frames: [const { None }; Transport::ALL.len()],
         });
@@ -69,15 +67,19 @@ impl Palette {
         epoch: &str,
     ) -> Range<usize> {
         let Entry {
-            sequence,
-            event,
+            load,
+            delivery,
             frames,
             ..
         } = &mut self.events[id.0 as usize];
         frames[transport as usize]
             .get_or_insert_with(|| {
-                let event = wire_event(epoch, *sequence, event);
-                frame::encode(transport, &event, &mut self.bytes)
+                let event = load.event(*delivery);
+                frame::encode(
+                    transport,
+                    &wire_event(epoch, load.sequence(*delivery), event),
+                    &mut self.bytes,
+                )
             })
             .range(framing)
     }
@@ -124,20 +126,16 @@ impl Palette {
     pub(crate) fn settle(&mut self) -> Settled {
         let mut settled = Settled::default();
         for Entry {
-            tally,
-            last_of,
+            load,
+            is_last,
             counts,
             ..
         } in self.events.drain(..)
         {
-            tally.add(counts);
             settled.counts.written += counts.written;
             settled.counts.queued += counts.queued;
             settled.counts.shed += counts.shed;
-            if let Some(weight) = last_of {
-                settled.weight += weight;
-                tally.settle();
-            }
+            settled.weight += load.settle(counts, is_last);
         }
         self.bytes.clear();
         self.kept.clear();

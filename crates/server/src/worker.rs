@@ -155,7 +155,7 @@ impl<D: Driver> Worker<D> {
     fn take_mail(&mut self) {
         for mail in self.mailbox.take() {
             match mail {
-                Mail::Deliver(delivery) => self.fanout.add(delivery),
+                Mail::Deliver(parcel) => self.fanout.add(parcel),
                 Mail::Inspect { targets, report } => self.inspect(&targets, report),
                 Mail::Close(targets) => self.kick(&targets),
                 Mail::Answer { target, response } => self.answer_relayed(target, response),

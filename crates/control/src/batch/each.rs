@@ -123,9 +123,10 @@ impl<B: Backend> Batch<'_, B> {
                 Ok(event) => {
                     let (line, bytes) = (item.number, event.payload.bytes().len());
                     let accepted = self.api.router().publish(event, &self.spare);
-                    self.counting.add(accepted.online);
+                    self.counting.add(accepted.audience.online);
                     // With nobody online there is no delivery, and the tally serves again.
-                    let tally = (accepted.online != 0).then(|| std::mem::take(&mut self.spare));
+                    let tally =
+                        (accepted.audience.online != 0).then(|| std::mem::take(&mut self.spare));
                     if tally.is_none() && self.window.is_empty() {
                         self.receipt(accepted, Counts::default());
                     } else {
@@ -136,7 +137,7 @@ impl<B: Backend> Batch<'_, B> {
                             bytes,
                         });
                     }
-                    return Some(accepted.online);
+                    return Some(accepted.audience.online);
                 }
             },
         };
@@ -237,7 +238,7 @@ impl Waiting {
         match self {
             Self::Receipt {
                 accepted, bytes, ..
-            } => (accepted.online, *bytes),
+            } => (accepted.audience.online, *bytes),
             Self::Failure(failure) => (0, failure.error.len()),
         }
     }

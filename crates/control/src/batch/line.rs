@@ -1,6 +1,6 @@
 //! One line of a batch, and the event that it spells.
 //!
-//! The hot path of batch publish: one pass over the line, no allocation but what the event keeps.
+//! Must never allocate but what the event keeps.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
 
+use super::quick;
 use crate::body::event_too_large;
 use crate::items::Item;
 use crate::payload::on_one_line;
@@ -62,16 +63,24 @@ impl<'de> Deserialize<'de> for LineKind {
 
 /// The event of a line, or the sentence that says why it has none.
 pub(crate) fn event(item: &Item<'_>, event_bytes_max: usize) -> Result<Event, String> {
-    let line: Line<'_> = object(item.text)?;
-    let payload = payload(item, line.data.get(), line.encoding)?;
-    let length = payload.bytes().len();
+    let event = match quick::event(item) {
+        Some(event) => event,
+        None => unusual(item)?,
+    };
+    let length = event.payload.bytes().len();
     if length > event_bytes_max {
         return Err(event_too_large("", length, event_bytes_max));
     }
+    Ok(event)
+}
+
+/// The event of any line.
+pub(super) fn unusual(item: &Item<'_>) -> Result<Event, String> {
+    let line: Line<'_> = object(item.text)?;
     Ok(Event {
         subject: line.subject,
+        payload: payload(item, line.data.get(), line.encoding)?,
         kind: line.kind.map(|LineKind(kind)| kind),
-        payload,
     })
 }
 

@@ -156,3 +156,47 @@ impl std::fmt::Display for CutOff {
 }
 
 impl std::error::Error for CutOff {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::chunk;
+    use crate::tests::fake::run;
+    use axum::body::Body;
+
+    #[test]
+    fn an_answer_that_was_cut_off_does_not_look_whole() {
+        run(async {
+            for whole in [true, false] {
+                let (outbox, answer) = outbox();
+                let mut body = Body::new(answer);
+                outbox.put(&mut b"one\n".to_vec());
+                match whole {
+                    true => outbox.end(),
+                    false => drop(outbox),
+                }
+                assert_eq!(chunk(&mut body).await.unwrap().unwrap(), "one\n");
+                assert_eq!(chunk(&mut body).await.is_none(), whole);
+            }
+        });
+    }
+
+    #[test]
+    fn a_client_that_reads_nothing_is_waited_for_but_not_for_ever() {
+        run(async {
+            let (outbox, answer) = outbox();
+            let mut body = Body::new(answer);
+            outbox.put(&mut vec![b'x'; UNREAD_BYTES_MAX]);
+            assert!(outbox.room().await.is_err(), "it reads nothing");
+            let read = tokio::spawn(async move {
+                let frame = chunk(&mut body).await.unwrap().unwrap();
+                (frame.len(), body)
+            });
+            assert!(outbox.room().await.is_ok(), "it has read something");
+            let (length, body) = read.await.unwrap();
+            assert_eq!(length, FRAME_BYTES_MAX);
+            drop(body);
+            assert!(outbox.room().await.is_err(), "it is gone");
+        });
+    }
+}

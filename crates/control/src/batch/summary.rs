@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use router::{Counts, Tally};
+use router::{Audience, Counts, Tally};
 use serde::Serialize;
 
 use super::line;
@@ -27,6 +27,7 @@ pub(super) async fn answer<B: Backend>(api: &Api<B>, stream: Stream) -> Result<R
         stream,
         sums: Sums::default(),
         failures: Failures::default(),
+        events: router::Batch::default(),
         window: Window::default(),
         counting: api.published.counting(),
     };
@@ -51,6 +52,8 @@ struct Batch<'a, B> {
     stream: Stream,
     sums: Sums,
     failures: Failures,
+    /// Events read and not on their way yet: at most those of one turn.
+    events: router::Batch,
     window: Window,
     counting: Counting<'a>,
 }
@@ -61,16 +64,19 @@ impl<B: Backend> Batch<'_, B> {
         loop {
             while let Some(online) = self.line() {
                 if self.window.is_full() {
+                    self.post();
                     self.window
                         .turn()
                         .await
                         .map_err(|tally| self.late(&tally))?;
                 }
                 if turn.is_over(online) {
+                    self.post();
                     self.counting.hand_over();
                     turn.end().await;
                 }
             }
+            self.post();
             if self.stream.has_ended() {
                 break;
             }
@@ -88,6 +94,14 @@ impl<B: Backend> Batch<'_, B> {
         self.window.turn().await.map_err(|tally| self.late(&tally))
     }
 
+    /// Sends what was read on its way. Done before anything is waited for.
+    fn post(&mut self) {
+        if !self.events.is_empty() {
+            let tally = self.window.tally();
+            self.api.router().post(&mut self.events, tally);
+        }
+    }
+
     /// Works off the next line at hand: how many ids are online for it.
     fn line(&mut self) -> Option<u64> {
         let (number, error) = match self.stream.items.next()? {
@@ -96,13 +110,16 @@ impl<B: Backend> Batch<'_, B> {
                 Err(error) => (item.number, error),
                 Ok(event) => {
                     let bytes = event.payload.bytes().len();
-                    let accepted = self.api.router().publish(event, self.window.tally());
-                    self.window.add(accepted.online, bytes);
-                    self.counting.add(accepted.online);
+                    let Audience {
+                        subscribers,
+                        online,
+                    } = self.api.router().add(&mut self.events, event);
+                    self.window.add(online, bytes);
+                    self.counting.add(online);
                     self.sums.events += 1;
-                    self.sums.subscribers += accepted.subscribers;
-                    self.sums.online += accepted.online;
-                    return Some(accepted.online);
+                    self.sums.subscribers += subscribers;
+                    self.sums.online += online;
+                    return Some(online);
                 }
             },
         };

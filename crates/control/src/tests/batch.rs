@@ -171,7 +171,12 @@ async fn beyond_the_window(path: &'static str) -> (super::fake::Answer, usize) {
     fake.workers(Workers::Sleep);
     let lines = 3 * WINDOW_EVENTS_MAX;
     let body = "{\"subject\":1,\"data\":\"hello\"}\n{\"subject\":2,\"data\":2}\n".repeat(lines);
-    let asked = tokio::spawn(async move { ask(&http, "POST", path, NDJSON, body).await });
+    let pieces = body
+        .as_bytes()
+        .chunks(100_003)
+        .map(Bytes::copy_from_slice)
+        .collect();
+    let asked = tokio::spawn(async move { ask(&http, "POST", path, NDJSON, stream(pieces)).await });
     let mut most = 0;
     while !asked.is_finished() {
         // Long enough for the batch to get as far as it can.

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, Request};
 use bytes::Bytes;
 use graph::{Graph, Id};
 use parking_lot::Mutex;
-use router::{Counts, Delivery, Mailboxes, Payload, Router, SessionRef, WorkerId};
+use router::{Counts, Mailboxes, Parcel, Payload, Router, SessionRef, WorkerId};
 use serde_json::Value;
 use server::{Figure, SessionReport, Snapshot};
 use tower::ServiceExt;
@@ -21,7 +21,7 @@ use crate::api::Api;
 use crate::backend::Backend;
 use crate::routes;
 
-/// What the workers do with a delivery.
+/// What the workers do with a parcel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Workers {
     /// Write it at once.
@@ -36,34 +36,44 @@ pub(crate) enum Workers {
 
 pub(crate) struct FakeMail {
     pub(crate) workers: Mutex<Workers>,
-    pub(crate) waiting: Mutex<Vec<Delivery>>,
+    pub(crate) waiting: Mutex<Vec<Parcel>>,
     pub(crate) seen: Mutex<Vec<(String, Option<String>, Payload)>>,
 }
 
 impl Mailboxes for FakeMail {
-    fn post(&self, _: WorkerId, delivery: Delivery) -> Result<(), Delivery> {
+    fn post(&self, _: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
         if *self.workers.lock() == Workers::Count {
-            settle(&delivery, Counts { written: 1, ..NONE });
+            settle(
+                &parcel,
+                Counts {
+                    written: targets(&parcel),
+                    ..NONE
+                },
+            );
             return Ok(());
         }
-        let event = &delivery.event;
-        let kind = event.kind.as_ref().map(|kind| kind.as_str().to_owned());
-        self.seen
-            .lock()
-            .push((event.subject.to_string(), kind, event.payload.clone()));
+        for delivery in &parcel.deliveries {
+            let event = &parcel.events[delivery.event as usize];
+            let kind = event.kind.as_ref().map(|kind| kind.as_str().to_owned());
+            self.seen
+                .lock()
+                .push((event.subject.to_string(), kind, event.payload.clone()));
+        }
         match *self.workers.lock() {
             Workers::Write | Workers::Count => settle(
-                &delivery,
+                &parcel,
                 Counts {
-                    written: targets(&delivery),
+                    written: targets(&parcel),
                     ..NONE
                 },
             ),
-            Workers::Sleep => self.waiting.lock().push(delivery),
-            Workers::Full => return Err(delivery),
+            Workers::Sleep => self.waiting.lock().push(parcel),
+            Workers::Full => return Err(parcel),
         }
         Ok(())
     }
+
+    fn ring(&self, _: WorkerId) {}
 }
 
 pub(crate) const NONE: Counts = Counts {
@@ -72,13 +82,13 @@ pub(crate) const NONE: Counts = Counts {
     shed: 0,
 };
 
-fn targets(delivery: &Delivery) -> u64 {
-    delivery.targets.as_slice().len() as u64
+fn targets(parcel: &Parcel) -> u64 {
+    parcel.targets() as u64
 }
 
-fn settle(delivery: &Delivery, counts: Counts) {
-    delivery.tally.add(counts);
-    delivery.tally.settle();
+fn settle(parcel: &Parcel, counts: Counts) {
+    parcel.tally.add(counts);
+    parcel.tally.settle();
 }
 
 #[derive(Clone)]
@@ -136,8 +146,18 @@ impl Fake {
     /// The sleeping workers have their turn at what waits for them.
     pub(crate) fn settle(&self, counts: Counts) -> usize {
         let waiting = std::mem::take(&mut *self.router.mailboxes().waiting.lock());
-        waiting.iter().for_each(|delivery| settle(delivery, counts));
-        waiting.len()
+        for parcel in &waiting {
+            let events = parcel.deliveries.len() as u64;
+            settle(
+                parcel,
+                Counts {
+                    written: events * counts.written,
+                    queued: events * counts.queued,
+                    shed: events * counts.shed,
+                },
+            );
+        }
+        waiting.iter().map(|parcel| parcel.deliveries.len()).sum()
     }
 
     pub(crate) fn waiting(&self) -> usize {

@@ -135,7 +135,7 @@ impl Model {
             );
         }
         assert_eq!(
-            accepted.subscribers,
+            accepted.audience.subscribers,
             readers.len() as u64,
             "subscribers of {subject}"
         );
@@ -153,7 +153,7 @@ impl Model {
             }
         }
         assert_eq!(
-            accepted.online,
+            accepted.audience.online,
             online.len() as u64,
             "readers of {subject} online"
         );

@@ -269,7 +269,7 @@ fn a_session_closed_by_the_operator_is_offline_at_once() {
     let sessions = world.handle.router().sessions(&super::world::id("2"));
     world.handle.close(&sessions);
     world.turn();
-    assert_eq!(world.publish("1", "late").0.online, 0);
+    assert_eq!(world.publish("1", "late").0.audience.online, 0);
     assert!(world.text(client).ends_with("0\r\n\r\n"));
 }
 

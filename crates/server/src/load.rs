@@ -1,0 +1,67 @@
+//! A parcel at its worker: what its deliveries share, and how many are to be settled.
+
+use std::cell::Cell;
+
+use router::{Counts, Delivery, Event, Parcel};
+
+use crate::mail::parcel_weight;
+
+/// A parcel that the worker has taken and not settled. Shared by its deliveries, which may lie in
+/// different lines.
+#[derive(Debug)]
+pub(crate) struct Load {
+    parcel: Parcel,
+    /// Deliveries that are not through.
+    left: Cell<usize>,
+    counts: Cell<Counts>,
+}
+
+impl Load {
+    pub(crate) const fn new(parcel: Parcel) -> Self {
+        let left = Cell::new(parcel.deliveries.len());
+        Self {
+            parcel,
+            left,
+            counts: Cell::new(Counts {
+                written: 0,
+                queued: 0,
+                shed: 0,
+            }),
+        }
+    }
+
+    pub(crate) fn deliveries(&self) -> &[Delivery] {
+        &self.parcel.deliveries
+    }
+
+    pub(crate) fn delivery(&self, number: u32) -> &Delivery {
+        &self.parcel.deliveries[number as usize]
+    }
+
+    /// The event of a delivery.
+    pub(crate) fn event(&self, delivery: u32) -> &Event {
+        &self.parcel.events[self.delivery(delivery).event as usize]
+    }
+
+    pub(crate) fn sequence(&self, delivery: u32) -> u64 {
+        self.parcel.first_sequence + u64::from(self.delivery(delivery).event)
+    }
+
+    /// Counts what became of a delivery, or of a part of it. With the last part of the last delivery
+    /// the publisher is told, and the parcel's weight is returned.
+    pub(crate) fn settle(&self, counts: Counts, is_last: bool) -> usize {
+        let mut sum = self.counts.get();
+        sum.written += counts.written;
+        sum.queued += counts.queued;
+        sum.shed += counts.shed;
+        self.counts.set(sum);
+        let left = self.left.get() - usize::from(is_last);
+        self.left.set(left);
+        if left > 0 {
+            return 0;
+        }
+        self.parcel.tally.add(sum);
+        self.parcel.tally.settle();
+        parcel_weight(&self.parcel)
+    }
+}
