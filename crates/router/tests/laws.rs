@@ -1,5 +1,6 @@
 //! The router against a model that keeps everything in plain sets.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
@@ -145,9 +146,8 @@ proptest! {
         for (at, operation) in operations.into_iter().enumerate() {
             let (subject, subscribers_too) = match operation {
                 Operation::Login { name, session: number } => {
-                    if !model.logins.contains_key(&(name, number)) {
-                        let key = router.login(&id(name), session(number)).expect("room");
-                        model.logins.insert((name, number), key);
+                    if let Entry::Vacant(vacant) = model.logins.entry((name, number)) {
+                        vacant.insert(router.login(&id(name), session(number)).expect("room"));
                     }
                     continue;
                 }

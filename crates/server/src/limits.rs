@@ -33,8 +33,9 @@ pub(crate) const SMALL_DELIVERY_TARGETS: usize = if cfg!(test) { 2 } else { 256 
 /// event is always let through.
 pub(crate) const PAYLOAD_BYTES_PER_TURN: usize = 1 << 20;
 
-/// Buffers larger than this are given back to the allocator after a turn.
-pub(crate) const SCRATCH_KEPT_BYTES: usize = 64 * 1024;
+/// Buffers larger than this are given back to the allocator before a worker sleeps, so that a burst
+/// leaves nothing behind in any of a hundred workers.
+pub(crate) const SCRATCH_KEPT_BYTES: usize = 4 * 1024;
 
 /// Frames gathered into one system call.
 pub(crate) const FRAMES_PER_SEND: usize = 64;
