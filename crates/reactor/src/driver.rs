@@ -112,12 +112,20 @@ pub trait Driver {
     /// Closes the listener.
     fn stop_accepting(&mut self);
 
-    /// Begins to report a connection's edges.
+    /// Begins to report when a connection has something to receive.
     ///
     /// # Errors
     ///
     /// When the kernel has no memory or watches left (`ENOMEM`, `ENOSPC`).
     fn watch(&mut self, socket: &Self::Socket, token: Token) -> io::Result<()>;
+
+    /// Reports from now on also when a watched connection has room to send again, at once if it has
+    /// it already. For a connection that was full once this stays so: one system call in all.
+    ///
+    /// # Errors
+    ///
+    /// None that a correct program meets.
+    fn watch_room(&mut self, socket: &Self::Socket, token: Token) -> io::Result<()>;
 
     /// Receives into `block`.
     fn recv(&mut self, socket: &Self::Socket, block: &mut [u8]) -> Received;

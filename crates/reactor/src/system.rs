@@ -62,10 +62,8 @@ impl System {
 /// inherited listener is shared by all workers.
 const LISTENER_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::EXCLUSIVE);
 
-/// Room to send is reported from the start: an edge costs nothing until it comes, a second
-/// `epoll_ctl` for each full socket would.
+/// Room to send is not among them: every new socket has it, and each would be reported for that.
 const SOCKET_EVENTS: EventFlags = EventFlags::IN
-    .union(EventFlags::OUT)
     .union(EventFlags::RDHUP)
     .union(EventFlags::ET);
 
@@ -166,6 +164,11 @@ impl Driver for System {
 
     fn watch(&mut self, socket: &OwnedFd, token: Token) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, socket, data(token), SOCKET_EVENTS)?)
+    }
+
+    fn watch_room(&mut self, socket: &OwnedFd, token: Token) -> io::Result<()> {
+        let events = SOCKET_EVENTS | EventFlags::OUT;
+        Ok(epoll::modify(&self.epoll, socket, data(token), events)?)
     }
 
     fn recv(&mut self, socket: &OwnedFd, block: &mut [u8]) -> Received {

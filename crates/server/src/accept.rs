@@ -13,7 +13,7 @@ use reactor::{Accepted, Driver, Tick};
 use router::{SessionRef, Target};
 
 use crate::clock::Tenths;
-use crate::connection::{CloseReason, Connection, Phase};
+use crate::connection::{CloseReason, Connection, Phase, Watched};
 use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, PAUSE_WARNING_INTERVAL};
 use crate::stats::Figure;
 use crate::worker::Worker;
@@ -87,6 +87,7 @@ impl<D: Driver> Worker<D> {
             phase: Phase::Head { partial: false },
             due: Tenths::NEVER,
             blocked: false,
+            watched: Watched::Nothing,
         });
         debug_assert!(
             slot < SessionRef::SLOTS_MAX,
@@ -128,7 +129,13 @@ impl<D: Driver> Worker<D> {
             return;
         }
         match self.driver.watch(&connection.socket, Self::token(target)) {
-            Ok(()) => self.time(target),
+            Ok(()) => {
+                connection.watched = Watched::Input;
+                if connection.blocked {
+                    self.watch_room(target);
+                }
+                self.time(target);
+            }
             // The kernel's memory for watches has run out: as good as no descriptor.
             Err(error) => {
                 self.close(target, CloseReason::Rejected);

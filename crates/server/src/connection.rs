@@ -26,6 +26,18 @@ pub(crate) struct Connection<S> {
     pub(crate) due: Tenths,
     /// The socket took less than it was given: what it is owed waits in a backlog.
     pub(crate) blocked: bool,
+    pub(crate) watched: Watched,
+}
+
+/// What the poller reports of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// Nothing yet: it is just being accepted.
+    Nothing,
+    /// Something to receive.
+    Input,
+    /// That and room to send, as the socket has been full.
+    Room,
 }
 
 /// The index of a frame owed in this turn, plus one.

@@ -8,7 +8,7 @@ use reactor::{Driver, Sent, Slab};
 use router::Target;
 use wire::transport::{Framing, Transport};
 
-use crate::connection::{CloseReason, Connection, Phase};
+use crate::connection::{CloseReason, Connection, Phase, Watched};
 use crate::limits::{FRAMES_PER_SEND, SCRATCH_KEPT_BYTES};
 use crate::palette::FrameId;
 use crate::stats::{Figure, WorkerStats};
@@ -246,9 +246,25 @@ impl<D: Driver> Worker<D> {
         }
         self.stats.add(Figure::BacklogBytes, length);
         if begins {
+            self.watch_room(target);
             self.time(target);
         }
         true
+    }
+
+    /// Has room to send reported, from the first time that a socket is full.
+    pub(crate) fn watch_room(&mut self, target: Target) {
+        let Some(connection) = self.connections.get(target.slot, target.generation) else {
+            return;
+        };
+        if connection.watched == Watched::Input
+            && self
+                .driver
+                .watch_room(&connection.socket, Self::token(target))
+                .is_ok()
+        {
+            connection.watched = Watched::Room;
+        }
     }
 
     /// One system call. How much the socket took; `None` when the connection is broken.

@@ -3,10 +3,10 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+use std::{io, mem};
 
 use reactor::{Accepted, Driver, Received, Sent, Signal, TcpFigures, Tick, Token};
 use rustix::io::Errno;
@@ -33,6 +33,7 @@ pub(super) struct Pipe {
     token: Option<Token>,
     readable: bool,
     writable: bool,
+    room_watched: bool,
     /// The socket was full when the server last sent.
     full: bool,
 }
@@ -59,6 +60,12 @@ pub(super) fn network(descriptors: usize) -> Shared {
     }))
 }
 
+impl Pipe {
+    const fn has_room_signal(&self) -> bool {
+        self.writable && self.room_watched
+    }
+}
+
 impl Network {
     /// A client connects and sends `bytes`. Its number.
     pub(super) fn connect(&mut self, bytes: &[u8], room: usize, bite: usize) -> usize {
@@ -82,7 +89,7 @@ impl Network {
     pub(super) fn make_room(&mut self, client: usize, count: usize) {
         let pipe = &mut self.pipes[client];
         pipe.room = pipe.room.saturating_add(count);
-        pipe.writable |= std::mem::take(&mut pipe.full);
+        pipe.writable |= mem::take(&mut pipe.full);
     }
 
     pub(super) fn end(&mut self, client: usize) {
@@ -145,14 +152,16 @@ impl Driver for SimDriver {
             });
         }
         for pipe in &mut network.pipes {
-            if let (Some(token), false, true) =
-                (pipe.token, pipe.closed, pipe.readable || pipe.writable)
-            {
+            if let (Some(token), false, true) = (
+                pipe.token,
+                pipe.closed,
+                pipe.readable || pipe.has_room_signal(),
+            ) {
                 let ended = pipe.client_ended || pipe.broken;
                 signals.push(Signal {
                     token,
                     readable: pipe.readable,
-                    writable: pipe.writable,
+                    writable: pipe.has_room_signal(),
                     ended,
                 });
                 (pipe.readable, pipe.writable) = (false, false);
@@ -198,6 +207,17 @@ impl Driver for SimDriver {
             "a socket is watched once"
         );
         pipe.readable = !pipe.inbound.is_empty() || pipe.client_ended || pipe.broken;
+        Ok(())
+    }
+
+    fn watch_room(&mut self, socket: &Socket, token: Token) -> io::Result<()> {
+        let pipe = &mut self.0.borrow_mut().pipes[socket.number];
+        assert_eq!(
+            pipe.token,
+            Some(token),
+            "only a watched socket is watched for room"
+        );
+        assert!(!mem::replace(&mut pipe.room_watched, true), "once");
         pipe.writable = pipe.room > 0;
         Ok(())
     }
