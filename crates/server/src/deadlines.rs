@@ -16,6 +16,10 @@ use crate::limits::{LINGER, RELAY_TIMEOUT, SWEEP_INTERVAL};
 use crate::stats::Figure;
 use crate::worker::Worker;
 
+/// A session younger than this part of the time between heartbeats gets none: its first may be late by
+/// a fifth.
+const YOUNG: u32 = 5;
+
 /// What a worker must not forget.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
@@ -139,6 +143,8 @@ impl<D: Driver> Worker<D> {
             if let Some((generation, connection)) = self.connections.at(slot)
                 && !connection.blocked
                 && let Phase::Open(session) = connection.phase
+                // Its head was a sign of life, and storms of connections have enough to do.
+                && self.clock.now.since(connection.since.tick()) >= period / YOUNG
                 && let Some(heartbeat) = frame::heartbeat(session.transport)
             {
                 self.stats.add(Figure::Heartbeats, 1);
