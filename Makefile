@@ -49,9 +49,18 @@ deny:
 black-box: setup build
 	ENCKE=$(abspath $(target)/$(profile_dir)/encke) tests/.venv/bin/python -m pytest tests
 
+# Needs root (for sysctls, which are given back) and 12 GiB of memory. Takes about eight minutes; the report is
+# written to target/bench.md.
+bench_with = $(target)/release/encke-bench $(1) --server $(target)/release/encke --markdown $(target)/bench.md
+
 bench:
-	cargo build --release
-	$(target)/release/encke-bench all --server $(target)/release/encke
+	cargo build --release -p encke -p lab
+	rm -f $(target)/bench.md
+	$(call bench_with,memory)
+	$(call bench_with,fanout) --connections 18000
+	$(call bench_with,fanout) --connections 100000 --rounds 5 --events 5
+	$(call bench_with,fairness) --connections 100000
+	$(call bench_with,publish)
 
 fmt:
 	cargo fmt --all

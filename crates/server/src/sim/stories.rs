@@ -101,7 +101,12 @@ fn heartbeats_come_once_in_every_period_and_spread_over_it() {
             .map(|&client| world.text(client).matches("2\r\n:\n\r\n").count())
             .collect()
     };
+    world.pass(Duration::from_secs(30));
     let before = beats(&world);
+    assert!(
+        before.iter().all(|&beats| beats > 0),
+        "the first after a period and a fifth at most"
+    );
     let mut busiest = 0;
     for _ in 0..250 {
         let so_far = world.figure(Figure::Heartbeats);
