@@ -13,7 +13,8 @@ use rustix::event::{EventfdFlags, eventfd};
 /// here or is being worked on in slices.
 #[derive(Debug)]
 pub struct Mailbox<T> {
-    queue: Mutex<Vec<T>>,
+    /// `None` when the worker has ended.
+    queue: Mutex<Option<Vec<T>>>,
     outstanding: AtomicUsize,
     weight_max: usize,
     asleep: AtomicBool,
@@ -28,7 +29,7 @@ impl<T> Mailbox<T> {
     /// When there is no descriptor left for the eventfd.
     pub fn new(weight_max: usize) -> io::Result<Self> {
         Ok(Self {
-            queue: Mutex::default(),
+            queue: Mutex::new(Some(Vec::new())),
             outstanding: AtomicUsize::new(0),
             weight_max,
             asleep: AtomicBool::new(false),
@@ -40,21 +41,27 @@ impl<T> Mailbox<T> {
     ///
     /// # Errors
     ///
-    /// Gives the item back when something is outstanding and `weight` more would pass the bound.
+    /// Gives the item back when something is outstanding and `weight` more would pass the bound, or
+    /// when the worker has ended.
     pub fn post(&self, item: T, weight: usize) -> Result<(), T> {
         let before = self.outstanding.fetch_add(weight, Ordering::Relaxed);
         if before != 0 && before + weight > self.weight_max {
             self.outstanding.fetch_sub(weight, Ordering::Relaxed);
             return Err(item);
         }
-        self.queue.lock().push(item);
+        match &mut *self.queue.lock() {
+            Some(queue) => queue.push(item),
+            None => return Err(item),
+        }
         Ok(())
     }
 
-    /// Appends an item that weighs nothing, one that the mailbox's owner already limits, and wakes
-    /// the worker.
+    /// Appends an item that weighs nothing, and wakes the worker. It is dropped when the worker has
+    /// ended.
     pub fn insert(&self, item: T) {
-        self.queue.lock().push(item);
+        if let Some(queue) = &mut *self.queue.lock() {
+            queue.push(item);
+        }
         self.ring();
     }
 
@@ -79,14 +86,23 @@ impl<T> Mailbox<T> {
 
     /// Takes all items, in order. The queue's memory goes with them: an idle mailbox owns none.
     pub fn take(&self) -> Vec<T> {
-        std::mem::take(&mut self.queue.lock())
+        self.queue
+            .lock()
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// Takes all items for the last time: the worker has ended.
+    pub fn close(&self) -> Vec<T> {
+        self.queue.lock().take().unwrap_or_default()
     }
 
     /// Announces that the worker is about to sleep. Returns whether it may: items that came before
     /// the announcement did not ring.
     pub fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
-        self.queue.lock().is_empty()
+        self.queue.lock().as_ref().is_none_or(Vec::is_empty)
     }
 
     /// The worker is awake: nobody need ring.

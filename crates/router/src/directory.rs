@@ -125,6 +125,7 @@ impl Shard {
             Found::Crowd(index) => {
                 self.crowds[index].insert(session);
             }
+            Found::One(first) if first == session => {}
             Found::One(first) => {
                 let crowd = HashSet::from_iter([first, session]);
                 let index = match self.vacant.pop() {

@@ -61,8 +61,6 @@ impl Targets {
 pub struct Delivery {
     /// Which of the parcel's events.
     pub event: u32,
-    /// The subject's key: deliveries with the same key keep their order.
-    pub subject: Key,
     /// To whom.
     pub targets: Targets,
 }
@@ -121,7 +119,6 @@ pub struct Batch {
 #[derive(Debug)]
 struct Plan {
     event: u32,
-    subject: Key,
     /// Where the event's sessions end.
     end: usize,
 }
@@ -147,13 +144,10 @@ impl Batch {
         let number = self.events.len() as u32;
         self.events.push(event);
         self.held.extend(subject);
-        if let Some(subject) = subject
-            && self.sessions.len() > start
-        {
+        if self.sessions.len() > start {
             order_from(start, &mut self.sessions);
             self.plans.push(Plan {
                 event: number,
-                subject,
                 end: self.sessions.len(),
             });
         }
@@ -162,12 +156,7 @@ impl Batch {
     /// Turns the plans into deliveries by worker.
     pub(crate) fn sort_out(&mut self) {
         let mut start = 0;
-        for Plan {
-            event,
-            subject,
-            end,
-        } in self.plans.drain(..)
-        {
+        for Plan { event, end } in self.plans.drain(..) {
             for group in self.sessions[start..end].chunk_by(|a, b| a.worker() == b.worker()) {
                 let worker = group[0].worker();
                 let index = usize::from(worker.0);
@@ -178,11 +167,7 @@ impl Batch {
                     self.concerned.push(worker);
                 }
                 let targets = Targets::of(group);
-                self.deliveries[index].push(Delivery {
-                    event,
-                    subject,
-                    targets,
-                });
+                self.deliveries[index].push(Delivery { event, targets });
             }
             start = end;
         }

@@ -124,10 +124,10 @@ impl<M: Mailboxes> Router<M> {
     fn deliver(&self, event: Event, reach: Reach, tally: &Arc<Tally>) -> Accepted {
         ALONE.with_borrow_mut(|batch| {
             let audience = self.plan(batch, event, reach);
-            Accepted {
-                sequence: self.post(batch, tally),
-                audience,
-            }
+            let sequence = self.post(batch, tally);
+            // An event to a million leaves nothing behind.
+            batch.sessions.shrink_to(SLICE);
+            Accepted { sequence, audience }
         })
     }
 

@@ -88,6 +88,7 @@ impl<D: Driver> Worker<D> {
             due: Tenths::NEVER,
             blocked: false,
             watched: Watched::Nothing,
+            admitted: false,
         });
         debug_assert!(
             slot < SessionRef::SLOTS_MAX,
@@ -96,7 +97,12 @@ impl<D: Driver> Worker<D> {
         self.stats.add(Figure::Connections, 1);
         let target = Target { slot, generation };
         match self.admission(slot, peer) {
-            Admission::Admitted => self.on_readable(target, false),
+            Admission::Admitted => {
+                if let Some(connection) = self.connection(target) {
+                    connection.admitted = true;
+                }
+                self.on_readable(target, false);
+            }
             Admission::Refused(limit) => {
                 self.stats.add(limit, 1);
                 self.refuse(target);
@@ -105,19 +111,28 @@ impl<D: Driver> Worker<D> {
         self.watch(target);
     }
 
+    /// Counts a connection in, unless a limit is reached. One that is refused lingers for a moment and
+    /// takes no place: it would shut out those whom the limit of its address is to protect.
     fn admission(&mut self, slot: u32, peer: IpAddr) -> Admission {
         let shared = &self.shared;
-        let before = shared.connections.fetch_add(1, Ordering::Relaxed);
         if let Some(limit) = shared.settings.max_connections_per_address {
             if !shared.addresses.enter(peer, limit) {
                 return Admission::Refused(Figure::RefusedAddress);
             }
             self.accepting.peers.insert(slot, peer);
         }
-        if before >= shared.settings.max_connections {
+        if shared.connections.fetch_add(1, Ordering::Relaxed) >= shared.settings.max_connections {
+            self.give_place_back(slot);
             return Admission::Refused(Figure::RefusedServer);
         }
         Admission::Admitted
+    }
+
+    fn give_place_back(&mut self, slot: u32) {
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        if let Some(peer) = self.accepting.peers.remove(&slot) {
+            self.shared.addresses.leave(peer);
+        }
     }
 
     /// Begins to report the connection's edges, unless it is about to go already.
@@ -179,14 +194,11 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A connection is gone from its slot: its places are free.
-    pub(crate) fn leave(&mut self, slot: u32) {
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+    /// A connection is gone from its slot: its place is free, if it had one.
+    pub(crate) fn leave(&mut self, slot: u32, admitted: bool) {
         self.stats.take(Figure::Connections, 1);
-        if !self.accepting.peers.is_empty()
-            && let Some(peer) = self.accepting.peers.remove(&slot)
-        {
-            self.shared.addresses.leave(peer);
+        if admitted {
+            self.give_place_back(slot);
         }
         // A descriptor is free: no need to wait the pause out.
         if self.accepting.paused_until.is_some() {

@@ -24,6 +24,7 @@ pub(crate) struct Backlog {
 struct Piece {
     shared: Rc<[u8]>,
     range: Range<usize>,
+    is_event: bool,
 }
 
 impl Backlogs {
@@ -43,6 +44,7 @@ impl Backlogs {
         now: Tick,
         shared: Rc<[u8]>,
         range: Range<usize>,
+        is_event: bool,
         bytes_max: usize,
     ) -> bool {
         let backlog = self.0.entry(slot).or_insert_with(|| Backlog {
@@ -54,11 +56,15 @@ impl Backlogs {
             return false;
         }
         backlog.bytes += range.len();
-        backlog.pieces.push_back(Piece { shared, range });
+        backlog.pieces.push_back(Piece {
+            shared,
+            range,
+            is_event,
+        });
         true
     }
 
-    /// Forgets what a connection was owed; returns how much that was.
+    /// Takes a connection's backlog away.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Backlog> {
         let removed = self.0.remove(&slot);
         if self.0.is_empty() && self.0.capacity() > 64 {
@@ -73,8 +79,9 @@ impl Backlog {
         self.bytes
     }
 
-    pub(crate) fn frames(&self) -> usize {
-        self.pieces.len()
+    /// Events among what waits.
+    pub(crate) fn events(&self) -> usize {
+        self.pieces.iter().filter(|piece| piece.is_event).count()
     }
 
     /// The foremost bytes, as many pieces as `slices` has room for. Returns how many those are.
@@ -87,11 +94,10 @@ impl Backlog {
         count
     }
 
-    /// Removes bytes that the socket took. Returns how many frames have gone with them.
-    pub(crate) fn advance(&mut self, mut taken: usize, now: Tick) -> usize {
+    /// Removes bytes that the socket took.
+    pub(crate) fn advance(&mut self, mut taken: usize, now: Tick) {
         self.moved = now;
         self.bytes -= taken;
-        let mut gone = 0;
         while let Some(piece) = self.pieces.front_mut() {
             if piece.range.len() > taken {
                 piece.range.start += taken;
@@ -99,8 +105,6 @@ impl Backlog {
             }
             taken -= piece.range.len();
             self.pieces.pop_front();
-            gone += 1;
         }
-        gone
     }
 }

@@ -75,11 +75,14 @@ impl<D: Driver> Worker<D> {
                 self.stats
                     .take(Figure::BacklogBytes, backlog.bytes() as u64);
                 self.stats
-                    .add(Figure::DeliveriesLost, backlog.frames() as u64);
+                    .add(Figure::DeliveriesLost, backlog.events() as u64);
             }
             // Dropping the record closes its socket.
-            drop(self.connections.remove(target.slot));
-            self.leave(target.slot);
+            let removed = self.connections.remove(target.slot);
+            self.leave(
+                target.slot,
+                removed.is_some_and(|connection| connection.admitted),
+            );
         }
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Connection<S> {
     /// The socket took less than it was given: what it is owed waits in a backlog.
     pub(crate) blocked: bool,
     pub(crate) watched: Watched,
+    /// It has a place among the connections that there may be.
+    pub(crate) admitted: bool,
 }
 
 /// What the poller reports of a connection.

@@ -110,9 +110,14 @@ impl<D: Driver> Worker<D> {
     }
 
     fn on_deadline(&mut self, target: Target) {
+        let now = self.clock.now;
         let Some(connection) = self.connection(target) else {
             return;
         };
+        // An earlier deadline was added after this one and has set a later: that one counts.
+        if connection.due != Tenths::NEVER && connection.due.tick() > now {
+            return;
+        }
         connection.due = Tenths::NEVER;
         let (phase, blocked) = (connection.phase, connection.blocked);
         match self.deadline(target) {

@@ -1,6 +1,8 @@
 //! A gentle end: no new connections, a farewell to each stream, backlogs flushed, all within a time
 //! limit.
 
+use std::time::Duration;
+
 use reactor::{Driver, Tick};
 use router::Target;
 use wire::frame::{self, LAST_CHUNK};
@@ -14,12 +16,19 @@ use crate::worker::Worker;
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
     deadline: Option<Tick>,
+    /// Deliveries taken before this number go out before the farewells.
+    after: u64,
     /// The next slot to bid farewell.
     slot: u32,
     farewells_done: bool,
 }
 
 impl Drain {
+    /// Time left.
+    pub(crate) fn ends_in(&self, now: Tick) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.since(now))
+    }
+
     /// Whether there are farewells to be said without waiting for anything.
     pub(crate) const fn is_under_way(&self) -> bool {
         self.deadline.is_some() && !self.farewells_done
@@ -29,12 +38,15 @@ impl Drain {
 impl<D: Driver> Worker<D> {
     pub(crate) fn begin_drain(&mut self) {
         self.driver.stop_accepting();
+        self.drain.after = self.fanout.taken();
         self.drain.deadline = Some(self.clock.now.after(self.shared.settings.drain_timeout));
     }
 
     /// Says farewell to a turn's worth of connections.
     pub(crate) fn drain_on(&mut self) {
-        if !self.drain.is_under_way() {
+        let oldest = self.fanout.oldest();
+        let is_owing = oldest.is_some_and(|oldest| oldest < self.drain.after);
+        if is_owing || !self.drain.is_under_way() {
             return;
         }
         let slots = self.connections.slots();
@@ -49,7 +61,7 @@ impl<D: Driver> Worker<D> {
                     let retry = self.retry_of(slot);
                     self.end_stream(target, Some(retry), CloseReason::Drain);
                 }
-                Phase::Head { partial: false } => self.close(target, CloseReason::Drain),
+                Phase::Head { partial: false } => self.end(target, CloseReason::Drain),
                 // A request that is under way is answered; its answer says that the connection ends.
                 Phase::Head { partial: true } | Phase::Relayed => {}
                 Phase::Ending { .. } | Phase::Closed => {}
@@ -82,16 +94,10 @@ impl<D: Driver> Worker<D> {
         let mut out = self.egress.scratch();
         let mut start = 0;
         if let Some(retry) = retry {
-            start = frame::farewell(session.transport, retry, &mut out)
-                .range(session.framing)
-                .start;
-            if session.framing == Framing::Close {
-                // Without the chunk around it.
-                let end = frame::farewell(session.transport, retry, &mut Vec::new())
-                    .body
-                    .end;
-                out.truncate(end);
-            }
+            let farewell =
+                frame::farewell(session.transport, retry, &mut out).range(session.framing);
+            start = farewell.start;
+            out.truncate(farewell.end);
         }
         if session.framing == Framing::Chunked {
             out.extend_from_slice(LAST_CHUNK);

@@ -53,7 +53,8 @@ impl<D: Driver> Worker<D> {
                 None => return self.close(target, CloseReason::Reset),
             }
         };
-        if taken < bytes.len() && !self.push(target, bytes[taken..].into(), 0..bytes.len() - taken)
+        if taken < bytes.len()
+            && !self.push(target, bytes[taken..].into(), 0..bytes.len() - taken, false)
         {
             self.close(target, CloseReason::Slow);
         }
@@ -165,7 +166,7 @@ impl<D: Driver> Worker<D> {
                 continue;
             }
             let (shared, range) = self.palette.keep(frame, transport, range);
-            if !self.push(target, shared, range) {
+            if !self.push(target, shared, range, true) {
                 self.shed(&frames[at..]);
                 return self.close(target, CloseReason::Slow);
             }
@@ -221,13 +222,19 @@ impl<D: Driver> Worker<D> {
         match connection.phase {
             Phase::Ending { .. } => self.end_sending(target),
             // Requests may have waited for their answers to be taken.
-            Phase::Head { .. } => self.read_kept(target),
+            Phase::Head { .. } => self.read_kept(target, true),
             Phase::Relayed | Phase::Open(_) | Phase::Closed => {}
         }
     }
 
     /// Appends to a connection's backlog. Returns whether there was room.
-    fn push(&mut self, target: Target, shared: Rc<[u8]>, range: Range<usize>) -> bool {
+    fn push(
+        &mut self,
+        target: Target,
+        shared: Rc<[u8]>,
+        range: Range<usize>,
+        is_event: bool,
+    ) -> bool {
         let Some(connection) = self.connection(target) else {
             return true;
         };
@@ -240,7 +247,7 @@ impl<D: Driver> Worker<D> {
         let now = self.clock.now;
         if !self
             .backlogs
-            .push(target.slot, now, shared, range, bytes_max)
+            .push(target.slot, now, shared, range, is_event, bytes_max)
         {
             return false;
         }

@@ -7,13 +7,12 @@
 //!
 //! What one session is owed in a turn is gathered before anything is sent, and leaves in one system call.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 use std::ops::Range;
 use std::rc::Rc;
 
-use graph::Key;
+use graph::Id;
 use reactor::Driver;
 use router::{Parcel, Target};
 
@@ -40,7 +39,7 @@ pub(crate) struct Fanout {
     taken: u64,
     /// Subjects of large deliveries: a later event about one of them must come behind it, whatever its
     /// size.
-    subjects: HashMap<Key, u32>,
+    subjects: HashMap<Id, u32>,
     /// Frames owed in this turn. Those of a session form a ring; its record names the last.
     owed: Vec<OwedFrame>,
     /// Sessions owed something, in the order in which they came to be.
@@ -61,6 +60,7 @@ struct Queued {
 /// A delivery in the sweep.
 #[derive(Debug)]
 struct Swept {
+    number: u64,
     load: Rc<Load>,
     delivery: u32,
     /// The target that the sweep comes to next.
@@ -107,15 +107,28 @@ impl Fanout {
                 delivery: index as u32,
             };
             let is_large = delivery.targets.as_slice().len() > SMALL_DELIVERY_TARGETS;
-            if is_large
-                || (!self.subjects.is_empty() && self.subjects.contains_key(&delivery.subject))
-            {
-                *self.subjects.entry(delivery.subject).or_default() += 1;
+            let subject = &load.event(index as u32).subject;
+            if is_large || (!self.subjects.is_empty() && self.subjects.contains_key(subject)) {
+                *self.subjects.entry(subject.clone()).or_default() += 1;
                 self.waiting.push_back(queued);
             } else {
                 self.small.push_back(queued);
             }
         }
+    }
+
+    /// Deliveries ever taken.
+    pub(crate) const fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// The number of the oldest delivery that is not through.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        let lines = [self.small.front(), self.waiting.front()];
+        let queued = lines.into_iter().flatten().map(|queued| queued.number);
+        queued
+            .chain(self.sweep.iter().map(|swept| swept.number))
+            .min()
     }
 
     /// Whether there is more to do without anything happening.
@@ -130,8 +143,12 @@ impl Fanout {
             self.owing = Vec::new();
             self.frames = Vec::new();
         }
-        if !self.is_owing() && self.small.capacity() * size_of::<Queued>() > SCRATCH_KEPT_BYTES {
-            self.small = VecDeque::new();
+        if !self.is_owing() {
+            self.small
+                .shrink_to(SCRATCH_KEPT_BYTES / size_of::<Queued>());
+            self.waiting
+                .shrink_to(SCRATCH_KEPT_BYTES / size_of::<Queued>());
+            self.subjects.shrink_to(0);
         }
     }
 
@@ -144,9 +161,14 @@ impl Fanout {
                 .small
                 .front()
                 .is_none_or(|small| foremost.number < small.number)
-            && let Some(Queued { load, delivery, .. }) = self.waiting.pop_front()
+            && let Some(Queued {
+                number,
+                load,
+                delivery,
+            }) = self.waiting.pop_front()
         {
             let mut swept = Swept {
+                number,
                 load,
                 delivery,
                 next: 0,
@@ -183,13 +205,13 @@ impl Fanout {
         let subjects = &mut self.subjects;
         self.sweep.retain(|swept| {
             let stays = swept.served < swept.targets().len();
-            if !stays
-                && let Entry::Occupied(mut count) =
-                    subjects.entry(swept.load.delivery(swept.delivery).subject)
-            {
-                *count.get_mut() -= 1;
-                if *count.get() == 0 {
-                    count.remove();
+            if !stays {
+                let subject = &swept.load.event(swept.delivery).subject;
+                if let Some(count) = subjects.get_mut(subject) {
+                    *count -= 1;
+                    if *count == 0 {
+                        subjects.remove(subject);
+                    }
                 }
             }
             stays

@@ -4,13 +4,14 @@
 //! arrived whole is kept for its connection.
 
 use std::collections::HashMap;
+use std::mem;
 
 use reactor::{Driver, Received};
 use router::Target;
 use wire::head;
 
 use crate::connection::{CloseReason, Phase};
-use crate::limits::{BLOCK_BYTES, READS_PER_TURN};
+use crate::limits::{BLOCK_BYTES, READS_PER_TURN, REQUESTS_PER_TURN};
 use crate::stats::Figure;
 use crate::worker::Worker;
 
@@ -20,8 +21,9 @@ pub(crate) struct Ingress {
     block: Box<[u8]>,
     /// Heads that have begun to arrive, by slot.
     partial: HashMap<u32, Vec<u8>>,
-    /// Connections with more to read than one turn allows, which no edge will announce again.
-    unread: Vec<(Target, bool)>,
+    /// Connections with more to read, or more requests to answer, than one turn allows, by slot: no
+    /// edge will announce them again. With the generation, and whether their end is among it.
+    unread: HashMap<u32, (u32, bool)>,
 }
 
 impl Default for Ingress {
@@ -29,14 +31,27 @@ impl Default for Ingress {
         Self {
             block: vec![0; BLOCK_BYTES].into_boxed_slice(),
             partial: HashMap::new(),
-            unread: Vec::new(),
+            unread: HashMap::new(),
         }
     }
 }
 
 impl Ingress {
-    pub(crate) const fn is_unread(&self) -> bool {
+    pub(crate) fn is_unread(&self) -> bool {
         !self.unread.is_empty()
+    }
+
+    /// The reads and requests that this turn is to go on with.
+    pub(crate) fn take_unread(&mut self) -> HashMap<u32, (u32, bool)> {
+        mem::take(&mut self.unread)
+    }
+
+    fn postpone(&mut self, target: Target, ended: bool) {
+        let entry = self
+            .unread
+            .entry(target.slot)
+            .or_insert((target.generation, false));
+        *entry = (target.generation, entry.1 | ended);
     }
 
     fn keep(&mut self, slot: u32, input: &[u8]) {
@@ -53,21 +68,24 @@ impl Ingress {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Reads on where the last turn's budget ended.
-    pub(crate) fn read_on(&mut self) {
-        for (target, ended) in std::mem::take(&mut self.ingress.unread) {
-            self.on_readable(target, ended);
+    /// Goes on where the last turn's budget ended.
+    pub(crate) fn read_on(&mut self, unread: HashMap<u32, (u32, bool)>) {
+        for (slot, (generation, ended)) in unread {
+            let target = Target { slot, generation };
+            if self.connection(target).is_some() {
+                self.read_kept(target, ended);
+            }
         }
     }
 
     /// Reads what a connection has sent. `ended` says that its end is among it, so that a short read
     /// is not the last.
     pub(crate) fn on_readable(&mut self, target: Target, ended: bool) {
-        let mut block = std::mem::take(&mut self.ingress.block);
+        let mut block = mem::take(&mut self.ingress.block);
         let more = (0..READS_PER_TURN).all(|_| self.read_block(target, &mut block, ended));
         self.ingress.block = block;
         if more {
-            self.ingress.unread.push((target, ended));
+            self.ingress.postpone(target, ended);
         }
     }
 
@@ -80,6 +98,8 @@ impl<D: Driver> Worker<D> {
         // take, stays in the kernel.
         match connection.phase {
             Phase::Head { .. } if connection.blocked => return false,
+            // Its requests so far have used up the turn.
+            Phase::Head { .. } if self.ingress.unread.contains_key(&target.slot) => return false,
             Phase::Relayed | Phase::Closed => return false,
             _ => {}
         }
@@ -125,6 +145,7 @@ impl<D: Driver> Worker<D> {
     /// and keeps the rest: what has not arrived whole, and what must wait until the answers so far
     /// are taken.
     fn read_heads(&mut self, target: Target, mut input: &[u8], mut seen: usize) {
+        let mut budget = REQUESTS_PER_TURN;
         while let Some(connection) = self.connection(target) {
             let Phase::Head { .. } = connection.phase else {
                 return;
@@ -138,6 +159,11 @@ impl<D: Driver> Worker<D> {
             if connection.blocked {
                 return self.ingress.keep(target.slot, input);
             }
+            if budget == 0 {
+                self.ingress.keep(target.slot, input);
+                return self.ingress.postpone(target, true);
+            }
+            budget -= 1;
             match head::parse_from(input, seen) {
                 Ok(Some(request)) => {
                     let consumed = request.consumed;
@@ -151,12 +177,12 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Goes on with requests that had to wait until their answers were taken.
-    pub(crate) fn read_kept(&mut self, target: Target) {
+    /// Goes on with requests that had to wait: until earlier answers were taken, or for this turn.
+    pub(crate) fn read_kept(&mut self, target: Target, ended: bool) {
         if let Some(kept) = self.ingress.partial.remove(&target.slot) {
             self.read_heads(target, &kept, 0);
         }
-        self.on_readable(target, true);
+        self.on_readable(target, ended);
     }
 
     fn on_ended(&mut self, target: Target) {
@@ -164,6 +190,8 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let reason = match connection.phase {
+            // The last answer is still to be taken; the peer has only ended its own side.
+            Phase::Ending { .. } if connection.blocked => return,
             Phase::Ending { reason } => reason,
             _ => CloseReason::Peer,
         };

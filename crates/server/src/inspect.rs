@@ -5,7 +5,7 @@ use reactor::Driver;
 use router::Target;
 
 use crate::connection::{CloseReason, Phase};
-use crate::limits::INSPECTED_MAX;
+use crate::limits::{DRAIN_SLOTS_PER_TURN, INSPECTED_MAX};
 use crate::mail::SessionReport;
 use crate::worker::Worker;
 
@@ -39,16 +39,19 @@ impl<D: Driver> Worker<D> {
             transport: session.transport.name(),
             age: self.clock.now.since(connection.since.tick()),
             peer: self.driver.peer(&connection.socket),
-            backlog_frames: backlog.map_or(0, |backlog| backlog.frames()),
+            backlog_frames: backlog.map_or(0, |backlog| backlog.events()),
             backlog_bytes: backlog.map_or(0, |backlog| backlog.bytes()),
             bytes_acknowledged: figures.map(|figures| figures.acknowledged),
             bytes_unacknowledged: figures.map(|figures| figures.unacknowledged),
         })
     }
 
-    /// Logs sessions out and ends their streams.
-    pub(crate) fn kick(&mut self, targets: &[Target]) {
-        for &target in targets {
+    /// Logs sessions out and ends their streams, a turn's worth of those that are to be.
+    pub(crate) fn kick(&mut self) {
+        for _ in 0..DRAIN_SLOTS_PER_TURN {
+            let Some(target) = self.kicked.pop_front() else {
+                return;
+            };
             self.end_stream(target, None, CloseReason::Kicked);
         }
     }

@@ -14,13 +14,17 @@ pub(crate) const BLOCK_BYTES: usize = 16 * 1024;
 /// Blocks received from one connection in one turn; the rest waits for the next.
 pub(crate) const READS_PER_TURN: usize = 4;
 
+/// Requests of one connection answered in one turn; what it has pipelined behind them waits for the
+/// next.
+pub(crate) const REQUESTS_PER_TURN: usize = 64;
+
 /// Targets of small events served in one turn: about 20 ms of sending at 5 µs each, which is how
 /// long a new connection may have to wait.
 pub(crate) const SMALL_TARGETS_PER_TURN: usize = if cfg!(test) { 4 } else { 4096 };
 
-/// Targets of the foremost large event served in one turn, between which small events are served:
-/// about 5 ms of sending.
-pub(crate) const LARGE_TARGETS_PER_TURN: usize = if cfg!(test) { 2 } else { 1024 };
+/// Targets of large events served in one turn, between which small events are served:
+/// about 3 ms of sending.
+pub(crate) const LARGE_TARGETS_PER_TURN: usize = if cfg!(test) { 2 } else { 512 };
 
 /// Large deliveries served at a time, so that a session owed all of them gets them in one system call
 /// without a slice growing beyond measure.

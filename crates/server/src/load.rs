@@ -60,8 +60,25 @@ impl Load {
         if left > 0 {
             return 0;
         }
-        self.parcel.tally.add(sum);
-        self.parcel.tally.settle();
+        self.tell();
         parcel_weight(&self.parcel)
+    }
+
+    fn tell(&self) {
+        self.parcel.tally.add(self.counts.get());
+        self.parcel.tally.settle();
+    }
+}
+
+impl Drop for Load {
+    /// What has not had its turn when the worker ends is shed, and the publisher is told.
+    fn drop(&mut self) {
+        if self.left.get() > 0 {
+            let mut counts = self.counts.get();
+            let counted = counts.written + counts.queued + counts.shed;
+            counts.shed += self.parcel.targets() as u64 - counted;
+            self.counts.set(counts);
+            self.tell();
+        }
     }
 }

@@ -11,9 +11,12 @@ use router::{Mailboxes, Parcel, Router, SessionRef, Target, WorkerId};
 
 use crate::stats::{Snapshot, WorkerStats};
 
-/// Deliveries and their targets that may wait for one worker: 32 MiB of targets. A publish beyond
-/// it is shed and says so in its receipt; publishers that await their receipts never get there.
-pub(crate) const MAILBOX_WEIGHT_MAX: usize = 1 << 22;
+/// Bytes of payloads, targets and what holds them that may wait for one worker. A publish beyond it is
+/// shed and says so in its receipt; publishers that await their receipts never get there.
+pub(crate) const MAILBOX_WEIGHT_MAX: usize = 64 << 20;
+
+/// What an event takes besides its payload and its targets.
+const DELIVERY_BYTES: usize = 128;
 
 /// One thing for a worker to do in its next turn.
 pub(crate) enum Mail {
@@ -98,7 +101,10 @@ impl Mailboxes for Post {
 }
 
 pub(crate) fn parcel_weight(parcel: &Parcel) -> usize {
-    parcel.deliveries.len() + parcel.targets()
+    let payloads = parcel.deliveries.iter().map(|delivery| {
+        parcel.events[delivery.event as usize].payload.bytes().len() + DELIVERY_BYTES
+    });
+    payloads.sum::<usize>() + parcel.targets() * size_of::<Target>()
 }
 
 /// What other threads may ask of a running server. Cheap to clone.

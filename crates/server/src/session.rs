@@ -84,7 +84,7 @@ impl<D: Driver> Worker<D> {
                 Status::NOT_FOUND,
                 "nothing is here; streams are at /events/{id}, /stream/{id} and /test/{id}",
             ),
-            (Route::Server, Method::Options) | (_, Method::Options) => Answer::preflight(),
+            (_, Method::Options) => Answer::preflight(),
             (_, Method::Post | Method::Put | Method::Delete) | (Route::Server, _) => {
                 Answer::method_not_allowed("GET, HEAD, OPTIONS")
             }
@@ -179,7 +179,7 @@ impl<D: Driver> Worker<D> {
         self.write(target, &out);
         self.egress.put_back(out);
         // Without chunks, the head has said that the connection closes.
-        if framing == Framing::Close || !request.keep_alive {
+        if framing == Framing::Close || !request.keep_alive || self.is_draining() {
             self.end(target, CloseReason::Done);
         } else {
             self.await_request(target);

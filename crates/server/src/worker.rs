@@ -3,6 +3,7 @@
 //! Each stage keeps its state in a struct of its own file and acts as an `impl` of the worker there.
 //! A turn collects what happened, acts on it in the order of the stages, and closes last.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,6 +22,7 @@ use crate::drain::Drain;
 use crate::egress::Egress;
 use crate::fanout::Fanout;
 use crate::ingress::Ingress;
+use crate::load::Load;
 use crate::mail::{Mail, Post, Relay};
 use crate::palette::Palette;
 use crate::session::Sessions;
@@ -55,6 +57,8 @@ pub(crate) struct Worker<D: Driver> {
     pub(crate) egress: Egress,
     pub(crate) deadlines: Deadlines,
     pub(crate) drain: Drain,
+    /// Sessions that the operator has closed and whose turn has not come.
+    pub(crate) kicked: VecDeque<Target>,
     pub(crate) closing: Vec<Closing>,
     signals: Vec<Signal>,
 }
@@ -80,6 +84,7 @@ impl<D: Driver> Worker<D> {
             egress: Egress::default(),
             deadlines: Deadlines::default(),
             drain: Drain::default(),
+            kicked: VecDeque::new(),
             closing: Vec::new(),
             signals: Vec::new(),
             shared,
@@ -98,6 +103,12 @@ impl<D: Driver> Worker<D> {
         while !self.is_over() {
             self.turn()?;
         }
+        // Nobody will have a turn at what is left or comes from now on: it is shed, and said.
+        for mail in self.mailbox.close() {
+            if let Mail::Deliver(parcel) = mail {
+                drop(Load::new(parcel));
+            }
+        }
         Ok(())
     }
 
@@ -110,6 +121,7 @@ impl<D: Driver> Worker<D> {
         self.stats.add(Figure::Turns, 1);
         self.stats.add(Figure::Signals, self.signals.len() as u64);
 
+        let unread = self.ingress.take_unread();
         let signals = std::mem::take(&mut self.signals);
         for signal in &signals {
             match signal.token {
@@ -119,8 +131,9 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.signals = signals;
-        self.read_on();
+        self.read_on(unread);
         self.take_mail();
+        self.kick();
         self.fan_out();
         self.meet_deadlines();
         self.drain_on();
@@ -130,17 +143,24 @@ impl<D: Driver> Worker<D> {
 
     /// How long the turn may wait for something to happen.
     fn timeout(&mut self) -> Option<Duration> {
-        let busy = self.fanout.is_owing() || self.ingress.is_unread() || self.drain.is_under_way();
+        let busy = self.fanout.is_owing()
+            || self.ingress.is_unread()
+            || self.drain.is_under_way()
+            || !self.kicked.is_empty();
         if busy || !self.mailbox.may_sleep() {
             return Some(Duration::ZERO);
         }
         self.fanout.trim();
         self.palette.trim();
         let now = self.driver.now();
-        [self.next_deadline(now), self.accepting.resume_in(now)]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.next_deadline(now),
+            self.accepting.resume_in(now),
+            self.drain.ends_in(now),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn on_signal(&mut self, target: Target, signal: Signal) {
@@ -157,7 +177,7 @@ impl<D: Driver> Worker<D> {
             match mail {
                 Mail::Deliver(parcel) => self.fanout.add(parcel),
                 Mail::Inspect { targets, report } => self.inspect(&targets, report),
-                Mail::Close(targets) => self.kick(&targets),
+                Mail::Close(targets) => self.kicked.extend(targets),
                 Mail::Answer { target, response } => self.answer_relayed(target, response),
                 Mail::Drain => self.begin_drain(),
             }

@@ -354,3 +354,127 @@ fn large_events_that_come_together_share_system_calls() {
     }
     assert!(world.net.borrow().sends - before <= 40);
 }
+
+// Refused connections once counted until they had gone, and shut out everybody else.
+#[test]
+fn those_who_are_refused_take_nobodys_place() {
+    let mut world = World::new(Settings {
+        max_connections: 3,
+        max_connections_per_address: Some(1),
+        ..Settings::default()
+    });
+    // The simulated network gives every fourth client the same address.
+    let clients: Vec<_> = (0..12)
+        .map(|n| world.connect(&format!("/events/{n}")))
+        .collect();
+    world.settle();
+    let admitted = |world: &World| -> Vec<usize> {
+        let is_in = |&client: &usize| world.text(client).starts_with("HTTP/1.1 200");
+        clients.iter().copied().filter(is_in).collect()
+    };
+    assert_eq!(admitted(&world), clients[..3]);
+    // One leaves; those refused still linger, and its place is free.
+    world.net.borrow_mut().end(clients[1]);
+    world.turn();
+    let next = world.net.borrow().pipes.len();
+    assert_eq!(next % 4, 0);
+    for _ in 0..2 {
+        world.connect("/events/late");
+    }
+    world.turn();
+    assert!(world.text(next + 1).starts_with("HTTP/1.1 200"));
+    world.pass(Duration::from_secs(5));
+    let count = world.net.borrow().pipes.len();
+    for client in 0..count {
+        world.net.borrow_mut().end(client);
+    }
+    world.settle();
+    world.assert_empty();
+}
+
+#[test]
+fn a_flood_of_pipelined_requests_is_answered_in_portions() {
+    let mut world = world();
+    let requests = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(400);
+    let client = world
+        .net
+        .borrow_mut()
+        .connect(requests.as_bytes(), usize::MAX, usize::MAX);
+    let answers = |world: &World| world.text(client).matches("HTTP/1.1 200 ").count();
+    let mut before = 0;
+    while before < 400 {
+        world.turn();
+        let now = answers(&world);
+        assert!(
+            now > before && now - before <= 128,
+            "{before} to {now} in a turn"
+        );
+        before = now;
+    }
+}
+
+#[test]
+fn a_client_that_has_ended_its_side_gets_the_whole_answer() {
+    let mut world = world();
+    let request = b"GET / HTTP/1.0\r\n\r\n";
+    let client = world.net.borrow_mut().connect(request, 100, usize::MAX);
+    world.net.borrow_mut().end(client);
+    world.settle();
+    world.net.borrow_mut().make_room(client, usize::MAX);
+    world.settle();
+    assert!(world.text(client).trim_end().ends_with("</html>"));
+}
+
+#[test]
+fn an_event_accepted_before_the_end_is_delivered_before_the_farewells() {
+    let mut world = world();
+    let clients: Vec<_> = (0..30).map(|_| world.connect("/stream/news")).collect();
+    world.settle();
+    let (_, tally) = world.publish("news", "last");
+    world.handle.drain();
+    world.settle();
+    assert_eq!(tally.counts().written, 30);
+    for client in clients {
+        assert_eq!(world.payloads(client), ["last"]);
+        assert!(world.text(client).ends_with("0\r\n\r\n"));
+    }
+}
+
+#[test]
+fn a_worker_that_ends_settles_what_it_owes() {
+    let mut world = World::new(Settings {
+        heartbeat: Duration::ZERO,
+        ..Settings::default()
+    });
+    let client = world.connect("/events/1");
+    world.turn();
+    world.handle.drain();
+    world.turn();
+    world.net.borrow_mut().end(client);
+    let (_, waiting) = world.publish("2", "nobody");
+    assert_eq!(waiting.pending(), 0);
+    let World {
+        net,
+        worker,
+        handle,
+        ..
+    } = world;
+    let sessions = handle.router().sessions(&super::world::id("1"));
+    assert!(sessions.is_empty());
+    drop(net);
+    worker.run().expect("it ends");
+    // What is posted now meets a closed mailbox.
+    let session = router::SessionRef::new(router::WorkerId(0), 0, 0);
+    handle
+        .router()
+        .login(&super::world::id("3"), session)
+        .expect("room");
+    let tally = router::Tally::new();
+    let event = router::Event {
+        subject: super::world::id("3"),
+        kind: None,
+        payload: router::Payload::Text("late".into()),
+    };
+    handle.router().publish(event, &tally);
+    assert_eq!((tally.pending(), tally.counts().shed), (0, 1));
+}
