@@ -126,36 +126,28 @@ impl<D: Driver> Worker<D> {
     /// Answers what is not a request, and ends the connection: where the next would begin is unknown.
     pub(crate) fn reject_head(&mut self, target: Target, error: HeadError) {
         let answer = Answer::error(error.status(), error.reason());
-        self.give(
-            target,
-            &answer,
-            false,
-            false,
-            Version::Http11,
-            Cors::default(),
-        );
+        self.give_last(target, &answer);
     }
 
     /// Answers a head that took too long.
     pub(crate) fn reject_late(&mut self, target: Target) {
         let reason = "the request's head did not arrive in time; send it at once";
         let answer = Answer::error(Status::REQUEST_TIMEOUT, reason);
-        self.give(
-            target,
-            &answer,
-            false,
-            false,
-            Version::Http11,
-            Cors::default(),
-        );
+        self.give_last(target, &answer);
     }
 
     /// Answers a connection beyond a limit, without reading its request.
     pub(crate) fn refuse(&mut self, target: Target) {
         let answer = Answer::busy("too many connections; try again later");
+        self.give_last(target, &answer);
+    }
+
+    /// Gives an answer behind which nothing can follow: the next request could not be found, or is not
+    /// wanted.
+    pub(crate) fn give_last(&mut self, target: Target, answer: &Answer) {
         self.give(
             target,
-            &answer,
+            answer,
             false,
             false,
             Version::Http11,
@@ -163,7 +155,7 @@ impl<D: Driver> Worker<D> {
         );
     }
 
-    pub(crate) fn give(
+    fn give(
         &mut self,
         target: Target,
         answer: &Answer,

@@ -23,8 +23,8 @@ pub(crate) const REQUESTS_PER_TURN: usize = 64;
 pub(crate) const SMALL_TARGETS_PER_TURN: usize = if cfg!(test) { 4 } else { 4096 };
 
 /// Targets of large events served in one turn, between which small events are served:
-/// about 3 ms of sending.
-pub(crate) const LARGE_TARGETS_PER_TURN: usize = if cfg!(test) { 2 } else { 512 };
+/// about 1 ms of sending.
+pub(crate) const LARGE_TARGETS_PER_TURN: usize = if cfg!(test) { 2 } else { 128 };
 
 /// Large deliveries served at a time, so that a session owed all of them gets them in one system call
 /// without a slice growing beyond measure.

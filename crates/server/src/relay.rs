@@ -7,8 +7,7 @@ use std::net::IpAddr;
 
 use reactor::Driver;
 use router::Target;
-use wire::head::{Body, Method, Request, Version};
-use wire::response::Cors;
+use wire::head::{Body, Method, Request};
 use wire::status::Status;
 
 use crate::answer::{Answer, Fields};
@@ -78,14 +77,7 @@ impl<D: Driver> Worker<D> {
             .is_some_and(|connection| connection.phase == Phase::Relayed)
         {
             // What else the client may have sent was not kept: the connection ends here.
-            self.give(
-                target,
-                &answer,
-                false,
-                false,
-                Version::Http11,
-                Cors::default(),
-            );
+            self.give_last(target, &answer);
         }
     }
 }
