@@ -121,7 +121,9 @@ impl<D: Driver> Worker<D> {
         self.stats.add(Figure::Turns, 1);
         self.stats.add(Figure::Signals, self.signals.len() as u64);
 
+        // Before the signals: what was kept of a connection must be read before what has come since.
         let unread = self.ingress.take_unread();
+        self.read_on(unread);
         let signals = std::mem::take(&mut self.signals);
         for signal in &signals {
             match signal.token {
@@ -131,7 +133,6 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.signals = signals;
-        self.read_on(unread);
         self.take_mail();
         self.kick();
         self.fan_out();

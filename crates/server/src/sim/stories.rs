@@ -413,6 +413,26 @@ fn a_flood_of_pipelined_requests_is_answered_in_portions() {
     }
 }
 
+// What was kept for the next turn was once taken for a head without an end when more came before it.
+#[test]
+fn requests_that_come_while_others_wait_for_their_turn_are_read_after_them() {
+    let mut world = world();
+    let portion = "HEAD /none HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100);
+    let client = world
+        .net
+        .borrow_mut()
+        .connect(portion.as_bytes(), usize::MAX, usize::MAX);
+    for _ in 0..10 {
+        world.turn();
+        world.net.borrow_mut().say(client, portion.as_bytes());
+    }
+    world.settle();
+    while world.worker.ingress.is_unread() {
+        world.turn();
+    }
+    assert_eq!(world.text(client).matches("HTTP/1.1 404 ").count(), 1_100);
+}
+
 #[test]
 fn a_client_that_has_ended_its_side_gets_the_whole_answer() {
     let mut world = world();
