@@ -12,7 +12,6 @@ use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, acceptfrom_with, getpeername,
     getsockname, recv, send, sendmsg, shutdown,
 };
-use rustix::thread::sched_yield;
 use rustix::time::Timespec;
 
 use crate::diagnosis::{Diagnosis, TcpFigures};
@@ -92,12 +91,6 @@ impl Driver for System {
     fn wait(&mut self, timeout: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()> {
         signals.clear();
         self.events.clear();
-        if timeout == Some(Duration::ZERO) {
-            // A worker with more to do than a turn allows. Where there are more threads than cores,
-            // whoever reads what was sent, or has an event for another worker, gets a core now and
-            // not when this thread's time slice ends.
-            sched_yield();
-        }
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: timeout.as_secs() as i64,
             tv_nsec: i64::from(timeout.subsec_nanos()),

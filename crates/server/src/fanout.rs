@@ -136,6 +136,11 @@ impl Fanout {
         !self.small.is_empty() || !self.waiting.is_empty() || !self.sweep.is_empty()
     }
 
+    /// Whether a large delivery is under way.
+    pub(crate) const fn is_sweeping(&self) -> bool {
+        !self.sweep.is_empty()
+    }
+
     /// Gives working memory that a burst has left behind back to the allocator.
     pub(crate) fn trim(&mut self) {
         if self.owed.capacity() * size_of::<OwedFrame>() > SCRATCH_KEPT_BYTES {

@@ -114,6 +114,11 @@ impl<D: Driver> Worker<D> {
 
     /// One turn: wait, act on what happened stage by stage, close.
     pub(crate) fn turn(&mut self) -> io::Result<()> {
+        if self.fanout.is_sweeping() {
+            // Where there are more threads than cores, whoever reads what was sent, or has an event for
+            // another worker, gets a core now and not when this thread's time slice ends.
+            std::thread::yield_now();
+        }
         let timeout = self.timeout();
         self.driver.wait(timeout, &mut self.signals)?;
         self.mailbox.wake_up();
