@@ -134,11 +134,6 @@ impl Batch {
         self.events.is_empty()
     }
 
-    /// Sessions that the events are for.
-    pub const fn targets(&self) -> usize {
-        self.sessions.len()
-    }
-
     /// Adds an event whose sessions are those from `start`.
     pub(crate) fn close_plan(&mut self, event: Event, subject: Option<Key>, start: usize) {
         let number = self.events.len() as u32;

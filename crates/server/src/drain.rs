@@ -44,9 +44,11 @@ impl<D: Driver> Worker<D> {
 
     /// Says farewell to a turn's worth of connections.
     pub(crate) fn drain_on(&mut self) {
+        if !self.drain.is_under_way() {
+            return;
+        }
         let oldest = self.fanout.oldest();
-        let is_owing = oldest.is_some_and(|oldest| oldest < self.drain.after);
-        if is_owing || !self.drain.is_under_way() {
+        if oldest.is_some_and(|oldest| oldest < self.drain.after) {
             return;
         }
         let slots = self.connections.slots();
