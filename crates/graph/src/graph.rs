@@ -194,7 +194,7 @@ impl Graph {
     }
 
     /// As [`hold`](Self::hold), but interns nothing: `None` for an id that nothing refers to.
-    fn hold_known(&self, id: &Id) -> Option<Key> {
+    pub fn hold_known(&self, id: &Id) -> Option<Key> {
         Key::own(id).or_else(|| self.dictionary.hold_known(id))
     }
 

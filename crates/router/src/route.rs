@@ -143,7 +143,8 @@ impl<M: Mailboxes> Router<M> {
             online: 0,
         };
         let start = batch.sessions.len();
-        let subject = self.hold_known(&event.subject);
+        // Held, lest another id take the key over before the event is on its way.
+        let subject = self.graph.hold_known(&event.subject);
         if let Some(subject) = subject {
             audience.online = self.directory.sessions(&[subject], &mut batch.sessions);
             if let Reach::Subscribers = reach {
@@ -152,13 +153,6 @@ impl<M: Mailboxes> Router<M> {
         }
         batch.close_plan(event, subject, start);
         audience
-    }
-
-    /// The key of an id that anybody uses. It is held, lest another id take the key over before
-    /// the event is on its way.
-    fn hold_known(&self, id: &Id) -> Option<Key> {
-        self.graph.find(id)?;
-        self.graph.hold(id).ok()
     }
 
     fn plan_subscribers(&self, subject: Key, batch: &mut Batch, audience: &mut Audience) {
