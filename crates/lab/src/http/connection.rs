@@ -1,0 +1,163 @@
+//! One connection to a server: requests written, heads of answers read.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::body::Body;
+use super::chunks::Chunks;
+use super::url::Url;
+use crate::decode::framing::Framing;
+use crate::decode::head::Head;
+
+/// Time for a connection to be accepted.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes of one read.
+const READ_BYTES: usize = 32 * 1024;
+
+/// A connection on which one request follows another.
+#[derive(Debug)]
+pub struct Connection {
+    stream: BufReader<TcpStream>,
+    host: String,
+    spent: bool,
+}
+
+/// The head of an answer, owned.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// `Content-Type`, or nothing.
+    pub content_type: String,
+    /// `Retry-After` in seconds.
+    pub retry_after: Option<u64>,
+    framing: Framing,
+    closes: bool,
+}
+
+/// The bytes of a request that follow its head.
+#[derive(Debug, Clone, Copy)]
+pub enum Payload<'a> {
+    /// No body.
+    None,
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// Chunks, written afterwards with [`Chunks`].
+    Chunked,
+}
+
+impl Connection {
+    /// Connects to the host of `url`.
+    pub fn open(url: &Url) -> io::Result<Self> {
+        let address = url.resolve()?;
+        let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream: BufReader::with_capacity(READ_BYTES, stream),
+            host: url.authority().to_owned(),
+            spent: false,
+        })
+    }
+
+    /// Limits how long a read may wait.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.stream.get_ref().set_read_timeout(timeout)
+    }
+
+    /// Whether the server said that it closes this connection.
+    pub fn is_spent(&self) -> bool {
+        self.spent
+    }
+
+    /// Whether the server closed this connection while it stood idle.
+    pub fn is_stale(&self) -> bool {
+        let stream = self.stream.get_ref();
+        let peeked = stream
+            .set_nonblocking(true)
+            .and_then(|()| stream.peek(&mut [0]))
+            .map_err(|error| error.kind());
+        stream.set_nonblocking(false).is_err() || peeked != Err(io::ErrorKind::WouldBlock)
+    }
+
+    /// A second handle for writing a chunked body while the answer is read here.
+    pub fn chunks(&self) -> io::Result<Chunks> {
+        Ok(Chunks::new(self.stream.get_ref().try_clone()?))
+    }
+
+    /// Writes a request's head, and its body unless that is chunked.
+    pub fn write(
+        &mut self,
+        method: &str,
+        path: &str,
+        fields: &[(&str, &str)],
+        payload: Payload<'_>,
+    ) -> io::Result<()> {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.host);
+        for (name, value) in fields {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        match payload {
+            Payload::None => {}
+            Payload::Bytes(bytes) => {
+                request.push_str(&format!("Content-Length: {}\r\n", bytes.len()));
+            }
+            Payload::Chunked => request.push_str("Transfer-Encoding: chunked\r\n"),
+        }
+        request.push_str("\r\n");
+        let mut request = request.into_bytes();
+        if let Payload::Bytes(bytes) = payload {
+            request.extend_from_slice(bytes);
+        }
+        self.stream.get_mut().write_all(&request)
+    }
+
+    /// Reads the head of the answer; interim ones are passed over.
+    pub fn read_head(&mut self) -> io::Result<Answer> {
+        loop {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                if self.stream.read_until(b'\n', &mut head)? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+            let Some((head, _)) = Head::parse(&head).map_err(malformed)? else {
+                continue;
+            };
+            if (100..200).contains(&head.status) {
+                continue;
+            }
+            self.spent = head.closes();
+            return Ok(Answer {
+                status: head.status,
+                content_type: head.get("content-type").unwrap_or("").to_owned(),
+                retry_after: head.get("retry-after").and_then(|value| value.parse().ok()),
+                framing: head.framing().map_err(malformed)?,
+                closes: head.closes(),
+            });
+        }
+    }
+
+    /// The body of `answer`, to be read as it comes.
+    pub fn body(&mut self, answer: &Answer) -> Body<'_> {
+        self.spent |= answer.closes;
+        Body::new(&mut self.stream, answer.framing)
+    }
+
+    /// A whole exchange.
+    pub fn exchange(
+        &mut self,
+        method: &str,
+        path: &str,
+        fields: &[(&str, &str)],
+        payload: Payload<'_>,
+    ) -> io::Result<(Answer, Vec<u8>)> {
+        self.write(method, path, fields, payload)?;
+        let answer = self.read_head()?;
+        let mut bytes = Vec::new();
+        self.body(&answer).read_to_end(&mut bytes)?;
+        Ok((answer, bytes))
+    }
+}
