@@ -10,6 +10,11 @@ pub fn monotonic_nanos() -> u64 {
     nanos_of(ClockId::Monotonic)
 }
 
+/// Nanoseconds since the epoch: what a [`stamp`](crate::stamp) counts from, on any machine.
+pub fn realtime_nanos() -> u64 {
+    nanos_of(ClockId::Realtime)
+}
+
 /// Processor time that the calling thread has used, in nanoseconds.
 pub fn thread_cpu_nanos() -> u64 {
     nanos_of(ClockId::ThreadCPUTime)

@@ -9,6 +9,7 @@
 pub mod failure;
 pub mod clock;
 pub mod random;
+pub mod stamp;
 pub mod machine;
 pub mod poll;
 

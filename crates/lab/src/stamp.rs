@@ -1,0 +1,223 @@
+//! What a publisher writes into a payload so that whoever receives it can tell how late it is and
+//! whether something before it is missing: the JSON members `"t"` and `"n"`.
+//!
+//! Owns the format, in both directions. Must never read a clock.
+
+/// When an event was due, and which of its target's events it is.
+///
+/// As JSON members: `"t":1700000000000000000,"n":17`. They may stand anywhere in the payload, also
+/// within a JSON string (`\"t\":…`), and blanks may follow the colon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// When the event was due: nanoseconds since the epoch, of the machine's real-time clock. A late
+    /// send does not change it.
+    pub due: u64,
+    /// Events of one target count from 1, without a gap.
+    pub number: u64,
+}
+
+impl Stamp {
+    /// Appends `"t":…,"n":…`, without the braces.
+    pub fn append(self, out: &mut Vec<u8>) {
+        let mut digits = itoa::Buffer::new();
+        out.extend_from_slice(b"\"t\":");
+        out.extend_from_slice(digits.format(self.due).as_bytes());
+        out.extend_from_slice(b",\"n\":");
+        out.extend_from_slice(digits.format(self.number).as_bytes());
+    }
+
+    /// The stamp of a whole payload.
+    pub fn find(payload: &[u8]) -> Option<Self> {
+        let mut finder = Finder::new();
+        payload.iter().for_each(|&byte| finder.byte(byte));
+        finder.take()
+    }
+}
+
+/// Finds the stamp of a payload that comes in pieces, of which it keeps no byte.
+#[derive(Debug, Clone, Copy)]
+pub struct Finder {
+    due: u64,
+    number: u64,
+    at: At,
+    found: Found,
+}
+
+/// What the last bytes were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Elsewhere,
+    Quote,
+    Name(Member),
+    Named(Member),
+    Value(Member),
+    Digits(Member),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Member {
+    Due,
+    Number,
+}
+
+/// Members that have had a digit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    One(Member),
+    Both,
+}
+
+impl Finder {
+    /// At the start of a payload.
+    pub const fn new() -> Self {
+        Self {
+            due: 0,
+            number: 0,
+            at: At::Elsewhere,
+            found: Found::Nothing,
+        }
+    }
+
+    /// Reads the next byte. The first `"t"` and the first `"n"` with a number count.
+    #[inline]
+    pub fn byte(&mut self, byte: u8) {
+        self.at = match (self.at, byte) {
+            // The payload may be within a string, where each quote has a backslash before it.
+            (at @ (At::Elsewhere | At::Quote | At::Name(_) | At::Named(_)), b'\\') => at,
+            (At::Quote, b't') => At::Name(Member::Due),
+            (At::Quote, b'n') => At::Name(Member::Number),
+            (At::Name(member), b'"') => At::Named(member),
+            (_, b'"') => At::Quote,
+            (At::Named(member), b':') if !self.has(member) => At::Value(member),
+            (At::Value(member), b' ') => At::Value(member),
+            (At::Value(member) | At::Digits(member), b'0'..=b'9') => {
+                self.digit(member, byte);
+                At::Digits(member)
+            }
+            _ => At::Elsewhere,
+        };
+    }
+
+    /// The stamp of the payload that ends here, if it had one; the next payload begins.
+    #[inline]
+    pub fn take(&mut self) -> Option<Stamp> {
+        let stamp = (self.found == Found::Both).then_some(Stamp {
+            due: self.due,
+            number: self.number,
+        });
+        *self = Self::new();
+        stamp
+    }
+
+    fn has(&self, member: Member) -> bool {
+        self.found == Found::Both || self.found == Found::One(member)
+    }
+
+    fn digit(&mut self, member: Member, digit: u8) {
+        let value = match member {
+            Member::Due => &mut self.due,
+            Member::Number => &mut self.number,
+        };
+        *value = value
+            .saturating_mul(10)
+            .saturating_add(u64::from(digit - b'0'));
+        self.found = match self.found {
+            Found::Nothing => Found::One(member),
+            Found::One(other) if other != member => Found::Both,
+            found => found,
+        };
+    }
+}
+
+impl Default for Finder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const STAMP: Stamp = Stamp {
+        due: 1_700_000_000_123_456_789,
+        number: 17,
+    };
+
+    fn find_in_pieces(pieces: &[&[u8]]) -> Option<Stamp> {
+        let mut finder = Finder::new();
+        for piece in pieces {
+            piece.iter().for_each(|&byte| finder.byte(byte));
+        }
+        finder.take()
+    }
+
+    #[test]
+    fn a_stamp_is_found_wherever_it_stands() {
+        let both = "\"t\":1700000000123456789,\"n\":17";
+        for payload in [
+            format!("{{{both}}}"),
+            format!("{{\"title\":\"n\",\"x\":[1],{both},\"pad\":\"xxx\"}}"),
+            format!("{{\"id\":\"9-1\",\"subject\":7,\"data\":{{{both}}}}}"),
+            "{\"n\": 17, \"t\": 1700000000123456789}".to_owned(),
+            "{\"data\":\"{\\\"t\\\":1700000000123456789,\\\"n\\\":17}\"}".to_owned(),
+            format!("{{{both},\"inner\":{{\"t\":1,\"n\":1}}}}"),
+        ] {
+            assert_eq!(Stamp::find(payload.as_bytes()), Some(STAMP), "{payload}");
+        }
+    }
+
+    #[test]
+    fn half_a_stamp_is_none() {
+        for payload in [
+            "",
+            "hello",
+            "{\"t\":1}",
+            "{\"n\":1}",
+            "{\"t\":\"1\",\"n\":2}",
+            "{\"t\":-1,\"n\":2}",
+            "{\"tt\":1,\"nn\":2}",
+            "{\"t\":,\"n\":2}",
+            "t:1,n:2",
+        ] {
+            assert_eq!(Stamp::find(payload.as_bytes()), None, "{payload}");
+        }
+    }
+
+    #[test]
+    fn a_stamp_is_found_alike_at_every_split() {
+        let payload = b"{\"a\":\"t\",\"t\":1700000000123456789, \"n\": 17,\"pad\":\"n\"}";
+        for at in 0..=payload.len() {
+            let (left, right) = payload.split_at(at);
+            assert_eq!(
+                find_in_pieces(&[left, right]),
+                Some(STAMP),
+                "split at byte {at}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_taken_stamp_does_not_reach_into_the_next_payload() {
+        let mut finder = Finder::new();
+        b"{\"t\":1,\"n\":2"
+            .iter()
+            .for_each(|&byte| finder.byte(byte));
+        assert!(finder.take().is_some());
+        b"34}".iter().for_each(|&byte| finder.byte(byte));
+        assert_eq!(finder.take(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_found(due: u64, number: u64) {
+            let mut payload = b"{".to_vec();
+            let stamp = Stamp { due, number };
+            stamp.append(&mut payload);
+            payload.push(b'}');
+            prop_assert_eq!(Stamp::find(&payload), Some(stamp));
+        }
+    }
+}
