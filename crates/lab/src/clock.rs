@@ -1,5 +1,5 @@
-//! Time for the tools: nanoseconds of the machine's monotonic clock, which every process shares,
-//! so that a publisher's stamp can be subtracted in another process.
+//! Time for the tools, in nanoseconds: the machine's monotonic clock, which its processes share, and
+//! the real-time clock, which a publisher on another machine shares as well.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -23,10 +23,4 @@ pub fn thread_cpu_nanos() -> u64 {
 fn nanos_of(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);
     u64::try_from(now.tv_sec).unwrap_or(0) * NANOS + u64::try_from(now.tv_nsec).unwrap_or(0)
-}
-
-/// A payload that carries `stamp`: `@`, then the decimal nanoseconds, which the flood's decoders
-/// look for.
-pub fn stamped(stamp: u64) -> String {
-    format!("@{stamp:016}")
 }

@@ -1,11 +1,13 @@
 //! A server's bytes, decoded: head, framing, events. Pure: bytes in, what happened out.
 //!
-//! `head` and `framing` are shared by all readers. `count` is for a million clients: it keeps no
-//! byte of what it reads. `sse` and `lines` are for a reader that wants the events.
+//! `head`, `framing` and `websocket` are shared by all readers. `count` is for a million clients: it
+//! keeps no byte of what it reads. `sse` and `lines` are for a reader that wants the events.
 
 pub mod head;
 pub mod framing;
+pub mod event_id;
 pub mod count;
+pub mod websocket;
 pub mod sse;
 pub mod lines;
 
@@ -23,6 +25,8 @@ pub enum Transport {
     Chunks,
     /// Bytes without events.
     Raw,
+    /// Each message of a WebSocket is a payload, or an object that holds one.
+    WebSocket,
 }
 
 impl FromStr for Transport {
@@ -34,8 +38,9 @@ impl FromStr for Transport {
             "ndjson" => Ok(Self::Ndjson),
             "test" | "chunked" => Ok(Self::Chunks),
             "raw" => Ok(Self::Raw),
+            "websocket" => Ok(Self::WebSocket),
             _ => Err(format!(
-                "unknown transport `{name}`: use sse, ndjson, test or raw"
+                "unknown transport `{name}`: use sse, ndjson, test, raw or websocket"
             )),
         }
     }
@@ -48,6 +53,7 @@ impl fmt::Display for Transport {
             Self::Ndjson => "ndjson",
             Self::Chunks => "test",
             Self::Raw => "raw",
+            Self::WebSocket => "websocket",
         })
     }
 }
@@ -67,6 +73,15 @@ pub enum Malformed {
     ChunkSize,
     /// A chunk does not end in CR LF.
     ChunkEnd,
+    /// A 101 answer that does not open a WebSocket: a wrong or missing `Sec-WebSocket-Accept`,
+    /// `Upgrade` or `Connection`.
+    Handshake,
+    /// A frame with reserved bits or an unknown kind, or a continuation of nothing.
+    Frame,
+    /// A frame from a server that is masked.
+    Masked,
+    /// A control frame that is fragmented or longer than 125 bytes.
+    Control,
 }
 
 impl fmt::Display for Malformed {
@@ -78,6 +93,10 @@ impl fmt::Display for Malformed {
             Self::Length => "Content-Length is not a number",
             Self::ChunkSize => "a chunk size is not hexadecimal",
             Self::ChunkEnd => "a chunk does not end in CR LF",
+            Self::Handshake => "the 101 answer does not open a WebSocket as RFC 6455 asks",
+            Self::Frame => "a WebSocket frame has reserved bits, an unknown kind or no beginning",
+            Self::Masked => "a WebSocket frame of the server is masked",
+            Self::Control => "a WebSocket control frame is fragmented or too long",
         })
     }
 }

@@ -85,7 +85,12 @@ pub fn listen(
         Transport::Sse => "events",
         Transport::Ndjson => "stream",
         Transport::Chunks => "test",
-        Transport::Raw => return Err(Failure::new("a raw stream has no events: use sse")),
+        Transport::Raw | Transport::WebSocket => {
+            return Err(Failure::new(format!(
+                "{} is not listened to here: use sse, ndjson or test",
+                options.transport
+            )));
+        }
     };
     let url = Url::parse(&options.url)?;
     let path = format!(
@@ -216,7 +221,9 @@ impl Decoder {
         match transport {
             Transport::Sse => Self::Sse(sse::Reader::new()),
             Transport::Ndjson => Self::Ndjson(lines::Reader::new()),
-            Transport::Chunks | Transport::Raw => Self::Chunks { welcomed: false },
+            Transport::Chunks | Transport::Raw | Transport::WebSocket => {
+                Self::Chunks { welcomed: false }
+            }
         }
     }
 

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::{Clients, SUBJECT, Setting, Side, edges};
 use crate::child::{self, Server};
-use crate::clock::{monotonic_nanos, stamped};
+use crate::clock::realtime_nanos;
 use crate::control_client::Labels;
 use crate::failure::Outcome;
 use crate::report::{Needed, Report};
+use crate::stamp::Stamp;
 
 /// A user who subscribes to nothing.
 const WITNESS: u32 = 1_900_000_000;
@@ -119,19 +120,25 @@ pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
 fn publish_stamped(server: &Server, extent: Extent) -> Outcome<u64> {
     let mut control = server.control()?;
     let interval = Duration::from_secs(1) / extent.rate;
-    let (begun, begun_nanos) = (Instant::now(), monotonic_nanos());
+    let (begun, begun_nanos) = (Instant::now(), realtime_nanos());
     let mut due = Duration::ZERO;
     let mut sent = 0;
     while due < extent.duration {
         if let Some(early) = due.checked_sub(begun.elapsed()) {
             thread::sleep(early);
         }
-        let stamp = stamped(begun_nanos + u64::try_from(due.as_nanos()).unwrap_or(u64::MAX));
+        sent += 1;
+        let stamp = Stamp {
+            due: begun_nanos + u64::try_from(due.as_nanos()).unwrap_or(u64::MAX),
+            number: sent,
+        };
+        let mut payload = b"{".to_vec();
+        stamp.append(&mut payload);
+        payload.push(b'}');
         for user in [WITNESS, MEMBER] {
             // A receipt waits for a turn; waiting for it would make the next event late.
-            control.publish_early(&user.to_string(), stamp.as_bytes())?;
+            control.publish_early(&user.to_string(), &payload)?;
         }
-        sent += 1;
         due += interval;
     }
     Ok(sent)

@@ -1,29 +1,35 @@
 //! Events counted without being kept: the reader of a client that is one of a million.
+//!
+//! Owns what an event is on each transport, for a reader that wants to know of it no more than its
+//! id and the publisher's stamp. Must never keep a byte of the stream.
+
+use memchr::{memchr, memchr2};
 
 use super::Transport;
-
-/// Digits that make a number after `@` a time stamp rather than a word of the payload.
-const STAMP_DIGITS_MIN: u8 = 12;
+use super::event_id::{self, EventId};
+use crate::stamp::{Finder, Stamp};
 
 /// What a client has noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Noticed {
-    /// An event, with the publisher's time stamp when its payload carried one.
+    /// An event.
     Event {
-        /// Nanoseconds after `@` in the payload.
-        stamp: Option<u64>,
+        /// The publisher's stamp, when its payload carried one.
+        stamp: Option<Stamp>,
+        /// The id that came with it, when that ends in a counter.
+        id: Option<EventId>,
     },
-    /// A comment, an empty line or object, or the welcome chunk.
+    /// A comment, an empty line, message or object, or the welcome chunk.
     Heartbeat,
 }
 
-/// The state of one client between reads. Keeps no byte of the stream.
-#[derive(Debug, Clone, Copy)]
+/// The state of one client between reads.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Counter {
-    stamp: u64,
-    digits: Digits,
+    stamp: Finder,
+    id: event_id::Reader,
     line: Line,
-    /// Bytes of the line, up to 255.
+    /// Bytes of the line or message; counted no further than is needed to tell an empty one.
     length: u8,
     /// The last byte was a CR, so a LF that follows ends nothing.
     after_cr: bool,
@@ -33,49 +39,54 @@ pub struct Counter {
     welcomed: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Where in a line of the stream the next byte is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Line {
+    #[default]
     Start,
     Comment,
+    /// A field that says nothing here.
+    Other,
     /// This many bytes of `data` have matched.
-    Name(u8),
-    /// A field's value, or a field that is not data.
-    Rest,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Digits {
-    None,
-    /// This many digits followed an `@`.
-    Reading(u8),
-    Done,
+    Data(u8),
+    /// This many bytes of `id` have matched.
+    Id(u8),
+    /// A payload.
+    Payload,
+    /// The value of `id`, before its first byte.
+    IdStart,
+    IdValue,
+    /// This many bytes of `{"id":` have matched.
+    Json(u8),
 }
 
 const DATA: &[u8] = b"data";
+const ID: &[u8] = b"id";
+
+/// How an object starts that has an id. A member of that name further on is the payload's own.
+const JSON_ID: &[u8] = b"{\"id\":";
+
+/// The longest line or message that says nothing: `{}`.
+const EMPTY_MAX: u8 = 2;
+
+/// The least `"t"` that is taken for a time: September 2001. A smaller number is a payload's own
+/// business, perhaps a time in other units.
+const DUE_MIN: u64 = 1_000_000_000_000_000_000;
 
 impl Counter {
     /// The state at the start of a body.
-    pub const fn new() -> Self {
-        Self {
-            stamp: 0,
-            digits: Digits::None,
-            line: Line::Start,
-            length: 0,
-            after_cr: false,
-            has_data: false,
-            welcomed: false,
-        }
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// Reads bytes of the body.
+    /// Reads bytes of the body; tells what they completed.
     #[inline]
     pub fn bytes(&mut self, transport: Transport, bytes: &[u8], mut tell: impl FnMut(Noticed)) {
         match transport {
-            Transport::Sse => bytes.iter().for_each(|&byte| self.sse(byte, &mut tell)),
-            Transport::Ndjson => bytes
-                .iter()
-                .for_each(|&byte| self.json_line(byte, &mut tell)),
-            Transport::Chunks => bytes.iter().for_each(|&byte| self.digit(byte)),
+            Transport::Sse => self.sse(bytes, &mut tell),
+            Transport::Ndjson => self.json_lines(bytes, &mut tell),
+            Transport::WebSocket => self.json(bytes),
+            Transport::Chunks => self.stamp.bytes(bytes),
             Transport::Raw => {}
         }
     }
@@ -86,114 +97,164 @@ impl Counter {
         if transport != Transport::Chunks {
             return;
         }
-        if self.welcomed {
-            tell(self.event());
+        let event = self.event();
+        tell(if std::mem::replace(&mut self.welcomed, true) {
+            event
         } else {
-            self.welcomed = true;
-            self.event();
-            tell(Noticed::Heartbeat);
-        }
+            Noticed::Heartbeat
+        });
+    }
+
+    /// Takes note that a line or a message of JSON is complete.
+    #[inline]
+    pub fn message_end(&mut self, mut tell: impl FnMut(Noticed)) {
+        let empty = std::mem::take(&mut self.length) <= EMPTY_MAX;
+        let event = self.event();
+        self.line = Line::Start;
+        tell(if empty { Noticed::Heartbeat } else { event });
     }
 
     #[inline]
-    fn sse(&mut self, byte: u8, tell: &mut impl FnMut(Noticed)) {
-        if byte == b'\n' && std::mem::take(&mut self.after_cr) {
-            return;
-        }
-        self.after_cr = byte == b'\r';
-        if byte == b'\n' || byte == b'\r' {
-            match self.line {
-                Line::Start if std::mem::take(&mut self.has_data) => tell(self.event()),
-                Line::Start => self.digits = Digits::None,
-                Line::Comment => tell(Noticed::Heartbeat),
-                Line::Name(matched) if usize::from(matched) == DATA.len() => self.has_data = true,
-                Line::Name(_) | Line::Rest => {}
+    fn sse(&mut self, mut bytes: &[u8], tell: &mut impl FnMut(Noticed)) {
+        loop {
+            // The long parts of lines are passed over at once.
+            if matches!(self.line, Line::Payload | Line::Comment | Line::Other) {
+                let end = memchr2(b'\n', b'\r', bytes).unwrap_or(bytes.len());
+                if self.line == Line::Payload {
+                    self.stamp.bytes(&bytes[..end]);
+                }
+                bytes = &bytes[end..];
             }
-            self.end_digits();
-            self.line = Line::Start;
-            return;
-        }
-        self.line = match (self.line, byte) {
-            (Line::Rest, _) => {
-                self.digit(byte);
-                Line::Rest
-            }
-            (Line::Start, b':') | (Line::Comment, _) => Line::Comment,
-            (Line::Start, b'd') => Line::Name(1),
-            (Line::Name(matched), b':') if usize::from(matched) == DATA.len() => {
-                self.has_data = true;
-                Line::Rest
-            }
-            (Line::Name(matched), _) if DATA.get(usize::from(matched)) == Some(&byte) => {
-                Line::Name(matched + 1)
-            }
-            (Line::Start | Line::Name(_), _) => Line::Rest,
-        };
-    }
-
-    #[inline]
-    fn json_line(&mut self, byte: u8, tell: &mut impl FnMut(Noticed)) {
-        match byte {
-            b'\n' => {
-                self.end_digits();
-                let empty = std::mem::take(&mut self.length) <= 2;
-                tell(if empty {
-                    Noticed::Heartbeat
-                } else {
-                    self.event()
-                });
-            }
-            b'\r' => {}
-            _ => {
-                self.length = self.length.saturating_add(1);
-                self.digit(byte);
-            }
-        }
-    }
-
-    #[inline]
-    fn digit(&mut self, byte: u8) {
-        match self.digits {
-            Digits::None if byte == b'@' => {
-                self.digits = Digits::Reading(0);
-                self.stamp = 0;
-            }
-            Digits::Reading(count) if byte.is_ascii_digit() => {
-                self.stamp = self
-                    .stamp
-                    .wrapping_mul(10)
-                    .wrapping_add(u64::from(byte - b'0'));
-                self.digits = Digits::Reading(count.saturating_add(1));
-            }
-            Digits::Reading(_) => self.end_digits(),
-            Digits::None | Digits::Done => {}
-        }
-    }
-
-    #[inline]
-    fn end_digits(&mut self) {
-        if let Digits::Reading(count) = self.digits {
-            self.digits = if count >= STAMP_DIGITS_MIN {
-                Digits::Done
-            } else {
-                Digits::None
+            let Some((&byte, rest)) = bytes.split_first() else {
+                return;
             };
+            bytes = rest;
+            if byte == b'\n' && std::mem::take(&mut self.after_cr) {
+                continue;
+            }
+            self.after_cr = byte == b'\r';
+            if byte == b'\n' || byte == b'\r' {
+                self.sse_line_end(tell);
+            } else {
+                self.line = self.sse_byte(byte);
+            }
+        }
+    }
+
+    #[inline]
+    fn sse_line_end(&mut self, tell: &mut impl FnMut(Noticed)) {
+        match std::mem::take(&mut self.line) {
+            Line::Start => {
+                let event = self.event();
+                if std::mem::take(&mut self.has_data) {
+                    tell(event);
+                }
+            }
+            Line::Comment => tell(Noticed::Heartbeat),
+            // The digits of two lines are not one number.
+            Line::Payload => self.stamp.bytes(b"\n"),
+            Line::Data(matched) if usize::from(matched) == DATA.len() => self.has_data = true,
+            Line::Id(matched) if usize::from(matched) < ID.len() => {}
+            Line::Id(_) | Line::IdStart => self.id = event_id::Reader::new(),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn sse_byte(&mut self, byte: u8) -> Line {
+        match (self.line, byte) {
+            (Line::Start, b':') => Line::Comment,
+            (Line::Start, b'd') => Line::Data(1),
+            (Line::Start, b'i') => Line::Id(1),
+            (Line::Data(matched), b':') if usize::from(matched) == DATA.len() => {
+                self.has_data = true;
+                Line::Payload
+            }
+            (Line::Data(matched), _) if DATA.get(usize::from(matched)) == Some(&byte) => {
+                Line::Data(matched + 1)
+            }
+            (Line::Id(matched), b':') if usize::from(matched) == ID.len() => Line::IdStart,
+            (Line::Id(matched), _) if ID.get(usize::from(matched)) == Some(&byte) => {
+                Line::Id(matched + 1)
+            }
+            (Line::IdStart, _) => {
+                // The last of several counts.
+                self.id = event_id::Reader::new();
+                if byte != b' ' {
+                    self.id.push(byte);
+                }
+                Line::IdValue
+            }
+            (Line::IdValue, _) => {
+                self.id.push(byte);
+                Line::IdValue
+            }
+            _ => Line::Other,
+        }
+    }
+
+    #[inline]
+    fn json_lines(&mut self, mut bytes: &[u8], tell: &mut impl FnMut(Noticed)) {
+        while let Some(end) = memchr(b'\n', bytes) {
+            self.json(&bytes[..end]);
+            self.message_end(&mut *tell);
+            bytes = &bytes[end + 1..];
+        }
+        self.json(bytes);
+    }
+
+    /// Reads a part of a line or message, up to its end at most.
+    #[inline]
+    fn json(&mut self, bytes: &[u8]) {
+        if self.length <= EMPTY_MAX {
+            let shown = bytes.iter().filter(|&&byte| byte != b'\r');
+            self.length += shown.take(usize::from(EMPTY_MAX) + 1).count() as u8;
+        }
+        let mut at = 0;
+        while self.line != Line::Payload && at < bytes.len() {
+            self.line = self.json_byte(bytes[at]);
+            at += 1;
+        }
+        self.stamp.bytes(&bytes[at..]);
+    }
+
+    #[inline]
+    fn json_byte(&mut self, byte: u8) -> Line {
+        match (self.line, byte) {
+            (Line::Start, b'{') => Line::Json(1),
+            (Line::Json(matched), _) if JSON_ID.get(usize::from(matched)) == Some(&byte) => {
+                if usize::from(matched) + 1 == JSON_ID.len() {
+                    Line::IdStart
+                } else {
+                    Line::Json(matched + 1)
+                }
+            }
+            (Line::IdStart, b' ' | b'"') => Line::IdStart,
+            (Line::IdStart | Line::IdValue, b'"' | b',' | b'}') => Line::Payload,
+            (Line::IdStart | Line::IdValue, _) => {
+                self.id.push(byte);
+                Line::IdValue
+            }
+            (Line::Json(matched), _) => {
+                // What looked like an id may be the start of a stamp.
+                self.stamp.bytes(&JSON_ID[..usize::from(matched)]);
+                self.stamp.bytes(&[byte]);
+                Line::Payload
+            }
+            _ => {
+                self.stamp.bytes(&[byte]);
+                Line::Payload
+            }
         }
     }
 
     /// The event that is complete now; the next begins.
     #[inline]
     fn event(&mut self) -> Noticed {
-        self.end_digits();
-        let stamp = (self.digits == Digits::Done).then_some(self.stamp);
-        self.digits = Digits::None;
-        Noticed::Event { stamp }
-    }
-}
-
-impl Default for Counter {
-    fn default() -> Self {
-        Self::new()
+        Noticed::Event {
+            stamp: self.stamp.take().filter(|stamp| stamp.due >= DUE_MIN),
+            id: self.id.finish(),
+        }
     }
 }
 
@@ -201,6 +262,18 @@ impl Default for Counter {
 mod tests {
     use super::*;
     use crate::decode::framing::{Framing, Piece};
+
+    fn payload() -> String {
+        let mut payload = b"{".to_vec();
+        STAMP.append(&mut payload);
+        payload.push(b'}');
+        String::from_utf8(payload).unwrap()
+    }
+
+    const STAMP: Stamp = Stamp {
+        due: 1_763_769_600_123_456_789,
+        number: 7,
+    };
 
     fn noticed(transport: Transport, pieces: &[&[u8]]) -> Vec<Noticed> {
         let (mut counter, mut seen) = (Counter::new(), Vec::new());
@@ -210,7 +283,8 @@ mod tests {
         seen
     }
 
-    fn at_every_split(transport: Transport, stream: &[u8], expected: &[Noticed]) {
+    fn at_every_split(transport: Transport, stream: &str, expected: &[Noticed]) {
+        let stream = stream.as_bytes();
         assert_eq!(noticed(transport, &[stream]), expected);
         for at in 1..stream.len() {
             let (left, right) = stream.split_at(at);
@@ -220,47 +294,72 @@ mod tests {
                 "split at byte {at}"
             );
         }
+        let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+        assert_eq!(noticed(transport, &bytes), expected);
     }
 
-    const PLAIN: Noticed = Noticed::Event { stamp: None };
-    const STAMPED: Noticed = Noticed::Event {
-        stamp: Some(1_234_567_890_123_456),
-    };
+    fn event(stamp: Option<Stamp>, id: &str) -> Noticed {
+        let mut reader = event_id::Reader::new();
+        id.bytes().for_each(|byte| reader.push(byte));
+        Noticed::Event {
+            stamp,
+            id: reader.finish(),
+        }
+    }
 
     #[test]
     fn server_sent_events_count_alike_at_every_split() {
-        let stream = b":\n\nretry: 2000\n\nid: 1-2\ndata: hi\n\nid: 3\r\nevent: x\r\n\
-            data: a @1234567890123456 b\r\ndata: c\r\n\r\n: heartbeat\n\ndata\r\rdatum: no\n\n\
-            data:@1234567890123456\n\ndata: mail a@b 12\n\n";
+        let stamp = payload();
+        let stream = format!(
+            ":\n\nretry: 2000\n\nid: 1-2\ndata: hi\n\nid: 3\r\nevent: x\r\ndata: a {stamp} b\r\n\
+             data: c\r\n\r\n: heartbeat\n\nid:9\n\ndata\r\rdatum: {stamp}\nidx: 4\n\n\
+             id: 1\nid\ndata:{stamp}\n\nid: 5\ndata: mail a@b 12\nid:6-1\n\n"
+        );
         at_every_split(
             Transport::Sse,
-            stream,
+            &stream,
             &[
                 Noticed::Heartbeat,
-                PLAIN,
-                STAMPED,
+                event(None, "1-2"),
+                event(Some(STAMP), "3"),
                 Noticed::Heartbeat,
-                PLAIN,
-                STAMPED,
-                PLAIN,
+                event(None, ""),
+                event(Some(STAMP), ""),
+                event(None, "6-1"),
             ],
         );
     }
 
     #[test]
     fn json_lines_count_alike_at_every_split() {
-        let stream = b"{}\n{\"id\":\"1\",\"subject\":7,\"data\":\"@1234567890123456\"}\n\n\
-            {\"id\":\"1\",\"data\":1}\r\n";
+        let stamp = payload();
+        let text = stamp.replace('"', "\\\"");
+        let stream = format!(
+            "{{}}\n{{\"id\":\"1-2\",\"subject\":7,\"data\":\"{text}\"}}\n\n{{\"id\":\"1-3\",\"data\":1}}\r\n\
+             {stamp}\n{{}}\r\n{{\"id\": 4,\"data\":{stamp}}}\n{{\"data\":{{\"id\":5}}}}\n"
+        );
         at_every_split(
             Transport::Ndjson,
-            stream,
-            &[Noticed::Heartbeat, STAMPED, Noticed::Heartbeat, PLAIN],
+            &stream,
+            &[
+                Noticed::Heartbeat,
+                event(Some(STAMP), "1-2"),
+                Noticed::Heartbeat,
+                event(None, "1-3"),
+                event(Some(STAMP), ""),
+                Noticed::Heartbeat,
+                event(Some(STAMP), "4"),
+                event(None, ""),
+            ],
         );
     }
 
     #[test]
     fn each_chunk_after_the_welcome_is_an_event() {
-        let body = b"7\r\nwelcome\r\n2\r\nhi\r\n11\r\n@1234567890123456\r\n";
+        let stamp = payload();
+        let size = stamp.len();
+        let body = format!("7\r\nwelcome\r\n2\r\nhi\r\n{size:x}\r\n{stamp}\r\n");
+        let body = body.as_bytes();
         for at in 1..body.len() {
             let (mut framing, mut counter) = (Framing::chunked(), Counter::new());
             let mut seen = Vec::new();
@@ -279,7 +378,7 @@ mod tests {
             }
             assert_eq!(
                 seen,
-                [Noticed::Heartbeat, PLAIN, STAMPED],
+                [Noticed::Heartbeat, event(None, ""), event(Some(STAMP), "")],
                 "split at byte {at}"
             );
         }

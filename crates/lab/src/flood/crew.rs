@@ -17,7 +17,7 @@ use rustix::net::{
 use super::plan::Plan;
 use super::stream::{Heading, Stream, heading};
 use super::tally::{Tally, Trouble, add};
-use crate::clock::monotonic_nanos;
+use crate::clock::realtime_nanos;
 use crate::decode::Transport;
 use crate::decode::count::Noticed;
 use crate::failure::{Doing, Outcome};
@@ -355,10 +355,10 @@ impl Crew<'_> {
 
 fn notice(read: &mut Read, latencies: &mut Vec<u64>, what: Noticed) {
     match what {
-        Noticed::Event { stamp } => {
+        Noticed::Event { stamp, .. } => {
             read.events += 1;
             if let Some(stamp) = stamp {
-                latencies.push(monotonic_nanos().saturating_sub(stamp));
+                latencies.push(realtime_nanos().saturating_sub(stamp.due));
             }
         }
         Noticed::Heartbeat => read.heartbeats += 1,

@@ -7,8 +7,8 @@ use crate::decode::framing::{Framing, Piece};
 use crate::decode::head::Head;
 use crate::decode::{Malformed, Transport};
 
-/// User memory of one client, buffers included when it is idle. A million are 64 MB.
-const STREAM_BYTES_MAX: usize = 64;
+/// User memory of one client, buffers included when it is idle. A million are 128 MB.
+const STREAM_BYTES_MAX: usize = 128;
 
 const _: () = assert!(size_of::<Stream>() <= STREAM_BYTES_MAX);
 
