@@ -1,0 +1,54 @@
+//! Atoms: names, compared as text and never kept in a table.
+
+use std::borrow::Cow;
+
+/// An atom as a peer spelt it. Borrowed from the peer's bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Atom<'a>(Spelling<'a>);
+
+#[derive(Debug, Clone, Copy)]
+enum Spelling<'a> {
+    Utf8(&'a str),
+    /// Has a byte that is not ASCII.
+    Latin1(&'a [u8]),
+}
+
+impl<'a> Atom<'a> {
+    pub(crate) const fn utf8(text: &'a str) -> Self {
+        Self(Spelling::Utf8(text))
+    }
+
+    pub(crate) fn latin1(bytes: &'a [u8]) -> Self {
+        match str::from_utf8(bytes) {
+            Ok(text) if text.is_ascii() => Self::utf8(text),
+            _ => Self(Spelling::Latin1(bytes)),
+        }
+    }
+
+    /// The atom's text.
+    pub fn text(self) -> Cow<'a, str> {
+        match self.0 {
+            Spelling::Utf8(text) => Cow::Borrowed(text),
+            Spelling::Latin1(bytes) => bytes.iter().map(|&byte| char::from(byte)).collect(),
+        }
+    }
+
+    /// Whether it is the atom that `text` spells.
+    pub fn is(self, text: &str) -> bool {
+        match self.0 {
+            Spelling::Utf8(own) => own == text,
+            Spelling::Latin1(bytes) => bytes.iter().map(|&byte| char::from(byte)).eq(text.chars()),
+        }
+    }
+}
+
+impl PartialEq for Atom<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        match other.0 {
+            Spelling::Utf8(text) => self.is(text),
+            Spelling::Latin1(_) => self.is(&other.text()),
+        }
+    }
+}
+
+impl Eq for Atom<'_> {}

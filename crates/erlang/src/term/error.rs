@@ -1,0 +1,53 @@
+//! Why bytes are not a term.
+
+use std::error::Error;
+use std::fmt;
+
+use super::{ATOM_CHARACTERS_MAX, BIG_BYTES_MAX, DEPTH_MAX};
+
+/// Why bytes are not a term that is taken. Counted; the connection it came over ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TermError {
+    /// A size says more than there is.
+    Truncated,
+    /// Bytes follow the term.
+    TrailingBytes,
+    /// The first byte is not that of the external term format.
+    Version(u8),
+    /// A tag that is unknown, outdated, or refused: compressed terms and references to a cache of atoms
+    /// that was not agreed upon are.
+    Tag(u8),
+    /// Deeper than [`DEPTH_MAX`].
+    TooDeep,
+    /// An atom of more than [`ATOM_CHARACTERS_MAX`] characters, or one that is not UTF-8.
+    Atom,
+    /// An integer of more than [`BIG_BYTES_MAX`] bytes.
+    TooBig,
+    /// A float that is not a finite number.
+    Float,
+    /// A bit string, reference, function or export whose parts contradict each other.
+    Malformed,
+}
+
+impl fmt::Display for TermError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("a term says that it is longer than what came"),
+            Self::TrailingBytes => f.write_str("there are bytes behind a term"),
+            Self::Version(byte) => {
+                write!(f, "a term begins with the byte {byte} instead of 131")
+            }
+            Self::Tag(tag) => write!(f, "a term has the tag {tag}, which is not taken"),
+            Self::TooDeep => write!(f, "a term nests deeper than {DEPTH_MAX}"),
+            Self::Atom => write!(
+                f,
+                "an atom is not UTF-8 or has more than {ATOM_CHARACTERS_MAX} characters"
+            ),
+            Self::TooBig => write!(f, "an integer has more than {BIG_BYTES_MAX} bytes"),
+            Self::Float => f.write_str("a float is not a finite number"),
+            Self::Malformed => f.write_str("the parts of a term contradict each other"),
+        }
+    }
+}
+
+impl Error for TermError {}

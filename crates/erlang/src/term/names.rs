@@ -1,0 +1,136 @@
+//! Names that Erlang nodes make: processes, ports, references, functions.
+
+use super::atom::Atom;
+use super::error::TermError;
+use super::reader::Reader;
+use super::tag;
+use super::view::Elements;
+
+/// Words of the longest reference.
+const REFERENCE_WORDS_MAX: u16 = 5;
+
+/// A process of some node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pid<'a> {
+    /// The node's name.
+    pub node: Atom<'a>,
+    /// The process's number there.
+    pub id: u32,
+    /// More of the number.
+    pub serial: u32,
+    /// Which life of the node.
+    pub creation: u32,
+}
+
+/// A port of some node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Port<'a> {
+    /// The node's name.
+    pub node: Atom<'a>,
+    /// The port's number there.
+    pub id: u64,
+    /// Which life of the node.
+    pub creation: u32,
+}
+
+/// A reference made by some node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reference<'a> {
+    /// The node's name.
+    pub node: Atom<'a>,
+    /// Which life of the node.
+    pub creation: u32,
+    /// One to five big-endian words.
+    pub words: &'a [u8],
+}
+
+/// A function value.
+#[derive(Debug, Clone, Copy)]
+pub struct Fun<'a> {
+    /// The module that made it.
+    pub module: Atom<'a>,
+    /// Arguments it takes.
+    pub arity: u8,
+    /// A digest of the module.
+    pub unique: &'a [u8],
+    /// Its place in the module.
+    pub index: u32,
+    /// Old index, old digest, the process that made it, then what it has closed over.
+    pub parts: Elements<'a>,
+}
+
+impl<'a> Pid<'a> {
+    pub(super) fn read(tag: u8, reader: &mut Reader<'a>) -> Result<Self, TermError> {
+        Ok(Self {
+            node: reader.atom()?,
+            id: reader.u32()?,
+            serial: reader.u32()?,
+            creation: match tag {
+                tag::PID => reader.u8()?.into(),
+                _ => reader.u32()?,
+            },
+        })
+    }
+}
+
+impl<'a> Port<'a> {
+    pub(super) fn read(tag: u8, reader: &mut Reader<'a>) -> Result<Self, TermError> {
+        Ok(Self {
+            node: reader.atom()?,
+            id: match tag {
+                tag::V4_PORT => reader.u64()?,
+                _ => reader.u32()?.into(),
+            },
+            creation: match tag {
+                tag::PORT => reader.u8()?.into(),
+                _ => reader.u32()?,
+            },
+        })
+    }
+}
+
+impl<'a> Reference<'a> {
+    pub(super) fn read(tag: u8, reader: &mut Reader<'a>) -> Result<Self, TermError> {
+        let count = reader.u16()?;
+        if count == 0 || count > REFERENCE_WORDS_MAX {
+            return Err(TermError::Malformed);
+        }
+        Ok(Self {
+            node: reader.atom()?,
+            creation: match tag {
+                tag::NEW_REFERENCE => reader.u8()?.into(),
+                _ => reader.u32()?,
+            },
+            words: reader.take(4 * usize::from(count))?,
+        })
+    }
+
+    /// The words as numbers, in the order of the wire.
+    pub fn numbers(self) -> impl DoubleEndedIterator<Item = u32> + 'a {
+        let (words, _) = self.words.as_chunks();
+        words.iter().map(|word| u32::from_be_bytes(*word))
+    }
+}
+
+impl<'a> Fun<'a> {
+    /// Reads up to the parts, of which it returns the number; they end `size` bytes behind the tag.
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<(Self, usize), TermError> {
+        let size = reader.size()?;
+        // The size counts itself.
+        let mut inside = Reader(reader.take(size.checked_sub(4).ok_or(TermError::Malformed)?)?);
+        let arity = inside.u8()?;
+        let unique = inside.take(16)?;
+        let index = inside.u32()?;
+        let free = inside.size()?;
+        let module = inside.atom()?;
+        let parts = free.checked_add(3).ok_or(TermError::Malformed)?;
+        let fun = Self {
+            module,
+            arity,
+            unique,
+            index,
+            parts: Elements::new(parts, inside.0),
+        };
+        Ok((fun, size))
+    }
+}

@@ -1,0 +1,35 @@
+//! Atoms as they are written in source code: quoted where they must be.
+
+use super::string;
+
+/// Words that mean something else to the compiler.
+const RESERVED: [&str; 27] = [
+    "after", "and", "andalso", "band", "begin", "bnot", "bor", "bsl", "bsr", "bxor", "case",
+    "catch", "cond", "div", "end", "fun", "if", "let", "not", "of", "or", "orelse", "receive",
+    "rem", "try", "when", "xor",
+];
+
+pub(super) fn push(text: &str, out: &mut String) {
+    if is_bare(text) {
+        out.push_str(text);
+    } else {
+        string::push_quoted(text, '\'', out);
+    }
+}
+
+fn is_bare(text: &str) -> bool {
+    let mut characters = text.chars();
+    characters.next().is_some_and(is_small)
+        && characters.all(is_of_name)
+        && !RESERVED.contains(&text)
+}
+
+const fn is_small(character: char) -> bool {
+    matches!(character, 'a'..='z' | 'ß'..='ÿ') && character != '÷'
+}
+
+const fn is_of_name(character: char) -> bool {
+    is_small(character)
+        || matches!(character, 'A'..='Z' | '0'..='9' | '_' | '@')
+        || matches!(character, 'À'..='Þ') && character != '×'
+}

@@ -1,0 +1,8 @@
+//! Laws of terms, and a BEAM that is asked whether they hold.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod value;
+mod laws;
+mod refused;
+mod beam;
