@@ -1,5 +1,7 @@
 //! What can be said on the command line, and the help that says so.
 
+mod friends;
+
 use std::env;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +10,8 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueE
 use crate::config;
 use crate::config::Secret;
 use crate::failure::Failure;
+
+pub(crate) use friends::{FriendsArguments, FriendsVerb, GenerateArguments};
 
 /// A push server: publish an event about a subject, and everyone who subscribes to it and is
 /// connected gets it at once.
@@ -49,6 +53,9 @@ pub(crate) enum Verb {
     /// Show the sessions of an id, or close them
     #[command(after_help = SESSIONS_HELP)]
     Sessions(SessionsArguments),
+    /// Make graphs of friends
+    #[command(after_help = friends::HELP)]
+    Friends(FriendsArguments),
 }
 
 const SERVE_HELP: &str = "\

@@ -8,12 +8,14 @@ mod publish;
 mod listen;
 mod subscribe;
 mod sessions;
+mod friends;
 
 // What they stand on.
 mod arguments;
 mod config;
 mod failure;
 mod output;
+mod progress;
 mod units;
 
 use std::process::ExitCode;
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Verb::Subscribe(arguments) => subscribe::subscribe(&arguments),
         Verb::Unsubscribe(arguments) => subscribe::unsubscribe(&arguments),
         Verb::Sessions(arguments) => sessions::run(&arguments),
+        Verb::Friends(arguments) => friends::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

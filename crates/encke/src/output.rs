@@ -18,8 +18,12 @@ pub(crate) fn line(text: impl Display) -> Result<Reading, Failure> {
 
 /// Writes one line of JSON. Breaks when the reader has gone.
 pub(crate) fn json(value: &impl Serialize) -> Result<Reading, Failure> {
-    let text = serde_json::to_string(value).map_err(Failure::failed)?;
-    line(text)
+    line(as_json(value)?)
+}
+
+/// A value as one line of JSON.
+pub(crate) fn as_json(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(Failure::failed)
 }
 
 fn write_line(out: &mut impl Write, text: &impl Display) -> io::Result<()> {

@@ -8,6 +8,7 @@
 // What every tool stands on.
 pub mod failure;
 pub mod clock;
+pub mod interrupt;
 pub mod random;
 pub mod stamp;
 pub mod machine;
@@ -21,6 +22,9 @@ pub mod http;
 pub mod control_client;
 pub mod backoff;
 pub mod listen;
+
+// Who is whose friend.
+pub mod friends;
 
 // A million clients, and the barest server to hold them against.
 pub mod flood;

@@ -2,7 +2,7 @@
 
 use crate::support::run;
 
-const COMMANDS: [&str; 7] = [
+const COMMANDS: [&str; 8] = [
     "serve",
     "publish",
     "send",
@@ -10,6 +10,7 @@ const COMMANDS: [&str; 7] = [
     "subscribe",
     "unsubscribe",
     "sessions",
+    "friends",
 ];
 
 #[test]

@@ -1,0 +1,13 @@
+//! `encke friends`: graphs of friends.
+
+mod generate;
+
+use crate::arguments::{FriendsArguments, FriendsVerb};
+use crate::failure::Failure;
+
+/// Does what the second word asks for.
+pub(crate) fn run(arguments: &FriendsArguments) -> Result<(), Failure> {
+    match &arguments.verb {
+        FriendsVerb::Generate(arguments) => generate::run(arguments),
+    }
+}

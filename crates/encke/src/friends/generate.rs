@@ -1,0 +1,141 @@
+//! `encke friends generate`: the list to a file or standard output, what it is like to standard
+//! error.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use lab::friends::{End, Options, Report};
+use lab::interrupt::Interrupt;
+
+use crate::arguments::GenerateArguments;
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+use crate::units::spoken_count;
+
+/// Columns of the longest bar of the histogram.
+const BAR_COLUMNS: f64 = 40.0;
+
+/// Generates a graph.
+pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
+    let options = Options {
+        users: arguments.users,
+        degree: arguments.degree,
+        seed: arguments.seed,
+    };
+    options.check().map_err(Failure::misused)?;
+    let to_standard_output = arguments.output == Path::new("-");
+    let end = if to_standard_output {
+        write(options, &mut io::stdout().lock())?
+    } else {
+        let mut file = File::create(&arguments.output).map_err(|error| {
+            let path = arguments.output.display();
+            Failure::failed(format_args!("{path} cannot be written: {error}"))
+        })?;
+        write(options, &mut file)?
+    };
+    let report = match end {
+        End::Written(report) => report,
+        End::Unread => return Ok(()),
+    };
+    match (arguments.report.json, to_standard_output) {
+        (false, _) => eprint!("{}", text(&report)),
+        (true, true) => eprintln!("{}", output::as_json(&report)?),
+        (true, false) => drop(output::json(&report)?),
+    }
+    if report.made < options.users {
+        return Err(Failure::failed(format_args!(
+            "interrupted after {} of {} users: the list is not whole",
+            spoken_count(report.made.into()),
+            spoken_count(options.users.into())
+        )));
+    }
+    Ok(())
+}
+
+fn write(options: Options, out: &mut impl Write) -> Result<End, Failure> {
+    let interrupt = Interrupt::catch()?;
+    let progress = Progress::of(options.users.into(), "users");
+    let end = lab::friends::write(options, out, |users| {
+        progress.reach(users.into());
+        !interrupt.asked()
+    })?;
+    progress.end();
+    Ok(end)
+}
+
+/// The report for a person.
+fn text(report: &Report) -> String {
+    let degrees = &report.degrees;
+    let mut text = format!(
+        "{} users, {} friendships, {} of text in {:.1} s\n\
+         friends of a user: min {}, median {}, mean {:.2}, p99 {}, max {}\n",
+        spoken_count(report.made.into()),
+        spoken_count(report.edges),
+        crate::units::spoken_size(report.bytes),
+        report.seconds,
+        degrees.min,
+        degrees.median,
+        degrees.mean,
+        degrees.p99,
+        degrees.max,
+    );
+    let most = degrees.histogram.iter().map(|bin| bin.users).max();
+    for bin in &degrees.histogram {
+        let range = format!("{}-{}", bin.from, bin.to);
+        let share = bin.users as f64 / most.unwrap_or(1).max(1) as f64;
+        // A bin with a single user is seen beside one with a million.
+        let columns = (share * BAR_COLUMNS).ceil() as usize;
+        let bar = "#".repeat(columns);
+        let users = spoken_count(bin.users);
+        writeln!(text, "  {range:>15}  {users:>11}  {bar}").expect("a string takes any text");
+    }
+    match &degrees.power_law {
+        Some(law) => writeln!(
+            text,
+            "power law: exponent {:.3} +- {:.3}, fitted to the {} users with {} friends or more; \
+             theory says 3",
+            law.exponent,
+            law.error,
+            spoken_count(law.users),
+            law.from,
+        ),
+        None => writeln!(
+            text,
+            "power law: not fitted, since too few users have many friends"
+        ),
+    }
+    .expect("a string takes any text");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_says_what_the_graph_is_like() {
+        let options = Options {
+            users: 2000,
+            degree: 5,
+            seed: 1,
+        };
+        let Ok(End::Written(report)) = lab::friends::write(options, &mut io::sink(), |_| true)
+        else {
+            panic!("a sink takes all");
+        };
+        let text = text(&report);
+        assert!(
+            text.starts_with("2,000 users, 9,985 friendships, "),
+            "{text}"
+        );
+        assert!(
+            text.contains("friends of a user: min 5, median 7, mean 9.98"),
+            "{text}"
+        );
+        assert!(text.contains("\n              4-7 "), "{text}");
+        assert!(text.contains("theory says 3\n"), "{text}");
+    }
+}

@@ -1,0 +1,36 @@
+//! How far a command is: a bar on standard error where that is a terminal, nothing elsewhere.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Redraws a second.
+const REDRAWS: u8 = 10;
+
+/// A bar that goes away in the end.
+#[derive(Debug)]
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// The bar of something that is done when `length` things, called `what`, are.
+    pub(crate) fn of(length: u64, what: &str) -> Self {
+        let bar = ProgressBar::new(length);
+        bar.set_draw_target(indicatif::ProgressDrawTarget::stderr_with_hz(REDRAWS));
+        bar.set_style(
+            ProgressStyle::with_template(
+                "{wide_bar} {human_pos} of {human_len} {prefix}, {eta} left {msg}",
+            )
+            .expect("the template is right"),
+        );
+        bar.set_prefix(what.to_owned());
+        Self(bar)
+    }
+
+    /// So many are done.
+    pub(crate) fn reach(&self, done: u64) {
+        self.0.set_position(done);
+    }
+
+    /// Removes the bar.
+    pub(crate) fn end(&self) {
+        self.0.finish_and_clear();
+    }
+}
