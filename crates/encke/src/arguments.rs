@@ -1,6 +1,7 @@
 //! What can be said on the command line, and the help that says so.
 
 mod friends;
+pub(crate) mod hello;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,9 @@ pub(crate) enum Verb {
     /// Make graphs of friends
     #[command(after_help = friends::HELP)]
     Friends(FriendsArguments),
+    /// Answer every request alike: the floor under any server
+    #[command(after_help = hello::HELP)]
+    Hello(hello::HelloArguments),
 }
 
 const SERVE_HELP: &str = "\

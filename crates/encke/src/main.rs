@@ -9,10 +9,12 @@ mod listen;
 mod subscribe;
 mod sessions;
 mod friends;
+mod hello;
 
 // What they stand on.
 mod arguments;
 mod config;
+mod ending;
 mod failure;
 mod output;
 mod progress;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Verb::Unsubscribe(arguments) => subscribe::unsubscribe(&arguments),
         Verb::Sessions(arguments) => sessions::run(&arguments),
         Verb::Friends(arguments) => friends::run(&arguments),
+        Verb::Hello(arguments) => hello::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

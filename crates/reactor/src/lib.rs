@@ -8,6 +8,8 @@ mod thread;
 mod listener;
 /// What a worker asks of the kernel, so that a simulated one can answer.
 mod driver;
+/// What a worker that passes bytes on asks beyond that.
+mod relay;
 /// The kernel's answers: one epoll instance and its sockets.
 mod system;
 /// Messages from other threads, with a wake-up.
@@ -23,7 +25,8 @@ pub use diagnosis::{Diagnosis, TcpFigures};
 pub use driver::{Accepted, Driver, Received, Sent, Signal, Tick, Token};
 pub use listener::{ListenerOptions, Reservation, adopt, listen};
 pub use mailbox::Mailbox;
+pub use relay::{ConnectOptions, Relay};
 pub use slab::{Slab, Slot};
-pub use system::System;
+pub use system::{Pipe, System};
 pub use thread::spawn;
 pub use wheel::Wheel;

@@ -17,6 +17,11 @@ use rustix::time::Timespec;
 use crate::diagnosis::{Diagnosis, TcpFigures};
 use crate::driver::{Accepted, Driver, Received, Sent, Signal, Tick, Token};
 
+/// Listeners of a worker's own choice, connections of its own making, pipes.
+mod relay;
+
+pub use relay::Pipe;
+
 /// Signals taken from the kernel at a time. A turn acts on all of them, so this bounds how long the
 /// mailbox and the deadlines wait.
 const SIGNALS_PER_WAIT: usize = 256;
@@ -40,8 +45,20 @@ impl System {
     ///
     /// When there is no descriptor for the epoll instance.
     pub fn new(listener: OwnedFd, mailbox: impl AsFd) -> io::Result<Self> {
+        let mut system = Self::without_listener(mailbox)?;
+        let token = data(Token::LISTENER);
+        epoll::add(&system.epoll, &listener, token, LISTENER_EVENTS)?;
+        system.listener = Some(listener);
+        Ok(system)
+    }
+
+    /// A driver that is woken by `mailbox` and opens its listeners itself, as a [`crate::Relay`].
+    ///
+    /// # Errors
+    ///
+    /// When there is no descriptor for the epoll instance.
+    pub fn without_listener(mailbox: impl AsFd) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &listener, data(Token::LISTENER), LISTENER_EVENTS)?;
         epoll::add(
             &epoll,
             mailbox,
@@ -50,7 +67,7 @@ impl System {
         )?;
         Ok(Self {
             epoll,
-            listener: Some(listener),
+            listener: None,
             events: Vec::with_capacity(SIGNALS_PER_WAIT),
             started: Instant::now(),
             diagnosis: None,
@@ -119,19 +136,7 @@ impl Driver for System {
         let Some(listener) = &self.listener else {
             return Accepted::Nobody;
         };
-        match acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-            Ok((socket, Some(peer))) => match SocketAddr::try_from(peer) {
-                Ok(peer) => Accepted::Connection(socket, peer),
-                Err(_) => Accepted::Gone,
-            },
-            Err(Errno::AGAIN) => Accepted::Nobody,
-            Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
-                Accepted::Exhausted(errno)
-            }
-            // accept(2): pending network errors of the new connection are reported here; treat them
-            // like one that went away.
-            Ok((_, None)) | Err(_) => Accepted::Gone,
-        }
+        accept(listener)
     }
 
     fn pause_accepting(&mut self, paused: bool) {
@@ -223,5 +228,21 @@ impl Driver for System {
             self.diagnosis = Some(Diagnosis::open().ok()?);
         }
         self.diagnosis.as_mut()?.tcp(local, peer)
+    }
+}
+
+fn accept(listener: &OwnedFd) -> Accepted<OwnedFd> {
+    match acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok((socket, Some(peer))) => match SocketAddr::try_from(peer) {
+            Ok(peer) => Accepted::Connection(socket, peer),
+            Err(_) => Accepted::Gone,
+        },
+        Err(Errno::AGAIN) => Accepted::Nobody,
+        Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+            Accepted::Exhausted(errno)
+        }
+        // accept(2): pending network errors of the new connection are reported here; treat them
+        // like one that went away.
+        Ok((_, None)) | Err(_) => Accepted::Gone,
     }
 }

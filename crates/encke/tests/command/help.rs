@@ -2,7 +2,7 @@
 
 use crate::support::run;
 
-const COMMANDS: [&str; 8] = [
+const COMMANDS: &[&str] = &[
     "serve",
     "publish",
     "send",
@@ -11,6 +11,7 @@ const COMMANDS: [&str; 8] = [
     "unsubscribe",
     "sessions",
     "friends",
+    "hello",
 ];
 
 #[test]
@@ -20,7 +21,7 @@ fn the_help_is_what_the_newcomer_was_promised() {
 
 #[test]
 fn every_command_has_help_and_takes_no_unknown_flag() {
-    for command in COMMANDS {
+    for &command in COMMANDS {
         let help = run(&[command, "--help"]).done();
         assert!(
             help.contains("Example") && help.contains("Usage: encke"),

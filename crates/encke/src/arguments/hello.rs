@@ -1,0 +1,52 @@
+//! What can be said to `encke hello`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::units;
+
+pub(crate) const HELP: &str = "\
+Heads are judged as `encke serve` judges them: what two readers could read differently is refused.
+Bodies of requests are passed over. Under --private-fds the limit on open files counts for each worker.
+
+--fastopen needs the kernel to grant it to all listeners (sysctl net.ipv4.tcp_fastopen=1027) and says
+so if it does not.
+
+Examples:
+  encke hello
+  encke hello --listen 127.0.0.1:9000 --body '{\"ok\":true}' --header 'Content-Type: application/json'
+  encke hello --status 503 --header 'Retry-After: 5'";
+
+#[derive(Debug, Args)]
+pub(crate) struct HelloArguments {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: SocketAddr,
+    /// Body of the answer [default: hello, or none where the status has none]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) body: Option<String>,
+    /// Status of the answer
+    #[arg(long, value_name = "CODE", default_value_t = 200)]
+    pub(crate) status: u16,
+    /// A header field of the answer, as `Name: value`; may be repeated
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) header: Vec<String>,
+    /// Threads that serve [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1023))]
+    pub(crate) workers: Option<u16>,
+    /// Give each worker a descriptor table of its own
+    #[arg(long)]
+    pub(crate) private_fds: bool,
+    /// Insist that requests may come with the first packet (TCP Fast Open)
+    #[arg(long)]
+    pub(crate) fastopen: bool,
+    /// How long a connection may be silent
+    #[arg(long, value_name = "TIME", default_value = "75s", value_parser = units::duration)]
+    pub(crate) idle_timeout: Duration,
+    /// File to write the address and the process id to, as JSON, when the server is ready
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ports_file: Option<PathBuf>,
+}

@@ -1,0 +1,76 @@
+//! `encke hello`: a server with one answer, until a signal ends it.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process;
+use std::thread;
+
+use proxy::hello::{Answer, Hello, Settings};
+use serde::Serialize;
+
+use crate::arguments::hello::HelloArguments;
+use crate::ending::{self, Ending, Wish};
+use crate::failure::Failure;
+use crate::output;
+
+/// Serves until a signal ends it.
+pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
+    let bodiless = matches!(arguments.status, 204 | 304);
+    let body = arguments.body.as_deref();
+    let body = body.unwrap_or(if bodiless { "" } else { "hello" });
+    let answer = Answer::new(arguments.status, &arguments.header, body.as_bytes())
+        .map_err(Failure::misused)?;
+    if arguments.fastopen {
+        check_fast_open()?;
+    }
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let signals = Ending::catch()?;
+    let hello = Hello::start(Settings {
+        listen: arguments.listen,
+        answer,
+        workers: arguments.workers.unwrap_or(cores.min(1023) as u16),
+        private_fds: arguments.private_fds,
+        idle_timeout: arguments.idle_timeout,
+    })
+    .map_err(Failure::failed)?;
+    let end = hello.ender();
+    signals.obey(move |wish| {
+        if wish == Wish::End {
+            end();
+        }
+    })?;
+    let ports = Ports {
+        listen: hello.address(),
+        pid: process::id(),
+    };
+    if let Some(path) = &arguments.ports_file {
+        ending::write_ports(path, &ports)?;
+    }
+    let _ = output::line(format_args!("hello at http://{}/", hello.address()))?;
+    hello
+        .join()
+        .map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
+}
+
+#[derive(Debug, Serialize)]
+struct Ports {
+    listen: SocketAddr,
+    pid: u32,
+}
+
+/// The bits of `net.ipv4.tcp_fastopen` that let every listener take data with the first packet: servers
+/// may, and need not ask (tcp(7), ip-sysctl).
+const FAST_OPEN_BITS: u32 = 0x2 | 0x400;
+
+fn check_fast_open() -> Result<(), Failure> {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_fastopen").unwrap_or_default();
+    let found: u32 = text.trim().parse().unwrap_or(0);
+    if found & FAST_OPEN_BITS == FAST_OPEN_BITS {
+        return Ok(());
+    }
+    Err(Failure::failed(format_args!(
+        "net.ipv4.tcp_fastopen is {found}, which does not grant fast open to all listeners; set it \
+         with `sysctl -w net.ipv4.tcp_fastopen={}`, or leave --fastopen out",
+        found | FAST_OPEN_BITS
+    )))
+}

@@ -1,0 +1,195 @@
+//! A server with one answer. It does what any HTTP server must and nothing else, so it is the floor
+//! against which others are measured.
+
+/// The answer's bytes, made once.
+mod answer;
+/// The worker: its connections and its turn.
+mod worker;
+/// Bytes to requests, requests to answers.
+mod exchange;
+/// Bounds, each with its reason.
+mod limits;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use reactor::{ListenerOptions, Mailbox, Reservation, System};
+
+pub use answer::{Answer, AnswerError};
+use limits::LISTEN_BACKLOG;
+use worker::{Mail, Worker};
+
+/// What the operator can set.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where to listen; port 0 stands for any free port.
+    pub listen: SocketAddr,
+    /// What everybody is answered.
+    pub answer: Answer,
+    /// Threads, each with its own poller, listener and connections.
+    pub workers: u16,
+    /// Whether each worker gets a descriptor table of its own.
+    pub private_fds: bool,
+    /// How long a connection may be silent.
+    pub idle_timeout: Duration,
+}
+
+/// A running server.
+pub struct Hello {
+    address: SocketAddr,
+    mailboxes: Vec<Arc<Mailbox<Mail>>>,
+    workers: Vec<JoinHandle<io::Result<()>>>,
+}
+
+/// Why a server did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// Somebody listens at the address already.
+    AddressInUse(SocketAddr),
+    /// The address cannot be had.
+    Bind(SocketAddr, io::Error),
+    /// A worker could not be set up.
+    Worker(u16, io::Error),
+}
+
+impl Hello {
+    /// Starts the workers and returns when all of them listen.
+    ///
+    /// # Errors
+    ///
+    /// See [`StartError`]; nothing is left running.
+    pub fn start(settings: Settings) -> Result<Self, StartError> {
+        let reservation = Reservation::claim(settings.listen).map_err(|error| {
+            if error.kind() == io::ErrorKind::AddrInUse {
+                StartError::AddressInUse(settings.listen)
+            } else {
+                StartError::Bind(settings.listen, error)
+            }
+        })?;
+        let mut hello = Self {
+            address: reservation.address(),
+            mailboxes: Vec::new(),
+            workers: Vec::new(),
+        };
+        let (ready, readiness) = mpsc::channel();
+        for number in 0..settings.workers {
+            if let Err(error) = hello.spawn(number, &settings, ready.clone()) {
+                return Err(hello.abandon(StartError::Worker(number, error)));
+            }
+        }
+        drop(ready);
+        for (number, result) in readiness {
+            if let Err(error) = result {
+                return Err(hello.abandon(StartError::Worker(number, error)));
+            }
+        }
+        Ok(hello)
+    }
+
+    fn spawn(
+        &mut self,
+        number: u16,
+        settings: &Settings,
+        ready: mpsc::Sender<(u16, io::Result<()>)>,
+    ) -> io::Result<()> {
+        let mailbox = Arc::new(Mailbox::new(usize::MAX)?);
+        self.mailboxes.push(Arc::clone(&mailbox));
+        let address = self.address;
+        let answer = settings.answer.clone();
+        let idle_timeout = settings.idle_timeout;
+        // With a private table the worker must open its sockets itself, on its own thread.
+        let run = move |table: io::Result<()>| {
+            let driver = table
+                .and_then(|()| reactor::listen(address, &OPTIONS))
+                .and_then(|listener| System::new(listener, mailbox.as_ref()));
+            let (result, driver) = match driver {
+                Ok(driver) => (Ok(()), Some(driver)),
+                Err(error) => (Err(error), None),
+            };
+            let _ = ready.send((number, result));
+            drop(ready);
+            driver.map_or(Ok(()), |driver| {
+                Worker::new(driver, mailbox, answer, idle_timeout).run()
+            })
+        };
+        let thread = reactor::spawn(format!("hello-{number}"), settings.private_fds, run)?;
+        self.workers.push(thread);
+        Ok(())
+    }
+
+    fn abandon(self, error: StartError) -> StartError {
+        self.end();
+        let _ = self.join();
+        error
+    }
+
+    /// Where the server listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Lets the workers end: who is connected gets the answers under way, and nobody is accepted.
+    pub fn end(&self) {
+        for mailbox in &self.mailboxes {
+            mailbox.insert(Mail::End);
+        }
+    }
+
+    /// What ends the workers from another thread.
+    pub fn ender(&self) -> impl Fn() + Send + 'static {
+        let mailboxes = self.mailboxes.clone();
+        move || {
+            for mailbox in &mailboxes {
+                mailbox.insert(Mail::End);
+            }
+        }
+    }
+
+    /// Waits until all workers have ended.
+    ///
+    /// # Errors
+    ///
+    /// When a worker's poller failed.
+    pub fn join(self) -> io::Result<()> {
+        self.workers
+            .into_iter()
+            .map(|worker| {
+                let panicked = |_| Err(io::Error::other("a worker panicked"));
+                worker.join().unwrap_or_else(panicked)
+            })
+            .fold(Ok(()), io::Result::and)
+    }
+}
+
+const OPTIONS: ListenerOptions = ListenerOptions {
+    backlog: LISTEN_BACKLOG,
+    user_timeout: Duration::from_secs(30),
+    keepalive: Duration::from_secs(30),
+};
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddressInUse(address) => write!(
+                f,
+                "{address} is in use: another program listens there; end it or choose another \
+                 address with --listen"
+            ),
+            Self::Bind(address, error) => write!(f, "cannot listen at {address}: {error}"),
+            Self::Worker(number, error) => write!(
+                f,
+                "worker {number} could not be set up: {error}; each worker needs three \
+                 descriptors and a thread"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}

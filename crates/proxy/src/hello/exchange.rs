@@ -1,0 +1,248 @@
+//! Bytes to requests, requests to answers. All that one read asks for is answered by one send.
+
+use std::mem;
+
+use reactor::{Driver, Received, Sent};
+use wire::head::{self, Body, HeadError, Request, Version};
+use wire::response::{self, Cors};
+
+use super::limits::{OWED_BYTES_MAX, READS_PER_TURN};
+use super::worker::{Name, Phase, Worker};
+
+/// How the answers so far go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// The next request may come.
+    Open,
+    /// No other request comes, and all that came is understood: it may be closed at once.
+    Last,
+    /// What comes after the answer is not understood, or is a body: it must be let come.
+    LastWithRest,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Reads and answers. `ended` says that the peer's end may be among it, so that a short read is
+    /// not the last.
+    pub(super) fn read(&mut self, name: Name, ended: bool) {
+        let mut block = mem::take(&mut self.block);
+        let mut more = true;
+        for _ in 0..READS_PER_TURN {
+            more = more && self.read_block(name, &mut block, ended);
+        }
+        self.block = block;
+        if more {
+            self.unread.push(name);
+        }
+    }
+
+    /// Reads one block. Returns whether there may be more that no signal will announce.
+    fn read_block(&mut self, name: Name, block: &mut [u8], ended: bool) -> bool {
+        let Some(connection) = self.connections.get(name.slot, name.generation) else {
+            return false;
+        };
+        let ending = match connection.phase {
+            Phase::Closed => return false,
+            Phase::Ending => true,
+            Phase::Asking { .. } => false,
+        };
+        // Who does not take its answers is not asked for more questions.
+        if !ending && self.owed.contains_key(&name.slot) {
+            return false;
+        }
+        match self.driver.recv(&connection.socket, block) {
+            Received::Bytes(count) if ending => return count == block.len() || ended,
+            Received::Bytes(count) => {
+                connection.moved = self.now;
+                self.take_in(name, &block[..count]);
+                return count == block.len() || ended;
+            }
+            Received::Blocked => {}
+            Received::Ended | Received::Failed(_) => self.close(name),
+        }
+        false
+    }
+
+    fn take_in(&mut self, name: Name, bytes: &[u8]) {
+        match self.partial.remove(&name.slot) {
+            None => self.answer_heads(name, bytes, 0),
+            Some(mut head) => {
+                let seen = head.len();
+                head.extend_from_slice(bytes);
+                self.answer_heads(name, &head, seen);
+            }
+        }
+    }
+
+    /// Answers each whole request in `input`, of which the first `seen` bytes are known to hold none,
+    /// and keeps the rest: what has not come whole, and what must wait until answers are taken.
+    fn answer_heads(&mut self, name: Name, mut input: &[u8], mut seen: usize) {
+        let mut out = mem::take(&mut self.out);
+        loop {
+            let more = self.answer_some(name, &mut input, &mut seen, &mut out);
+            out.clear();
+            if !more {
+                break;
+            }
+        }
+        self.out = out;
+    }
+
+    /// Answers as many requests as one send may hold. Returns whether there may be more that can be
+    /// answered now.
+    fn answer_some(
+        &mut self,
+        name: Name,
+        input: &mut &[u8],
+        seen: &mut usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some(connection) = self.connection(name) else {
+            return false;
+        };
+        let Phase::Asking { mut skip } = connection.phase else {
+            return false;
+        };
+        let mut ending = Ending::Open;
+        let mut whole = true;
+        while whole && ending == Ending::Open && out.len() < OWED_BYTES_MAX {
+            let skipped = skip.min(input.len() as u64);
+            skip -= skipped;
+            *input = &input[skipped as usize..];
+            if input.is_empty() {
+                break;
+            }
+            match head::parse_from(input, *seen) {
+                Ok(Some(request)) => {
+                    *input = &input[request.consumed..];
+                    (ending, skip) = self.answer_one(&request, input, out);
+                    *seen = 0;
+                }
+                Ok(None) => whole = false,
+                Err(error) => {
+                    self.refuse(error, out);
+                    ending = Ending::LastWithRest;
+                }
+            }
+        }
+        if let Some(connection) = self.connection(name) {
+            connection.phase = Phase::Asking { skip };
+        }
+        self.send(name, out, ending);
+        let rest = ending == Ending::Open && !input.is_empty();
+        let blocked = self.owed.contains_key(&name.slot);
+        if rest && (!whole || blocked) && self.connection(name).is_some() {
+            self.partial.insert(name.slot, input.to_vec());
+        }
+        rest && whole && !blocked
+    }
+
+    /// Appends the answer to a request that `rest` follows. Says how to go on, and how many bytes of
+    /// body are still to come.
+    fn answer_one(&self, request: &Request<'_>, rest: &[u8], out: &mut Vec<u8>) -> (Ending, u64) {
+        let chunked = request.body == Body::Chunked;
+        let keep_alive = request.keep_alive && !chunked && !self.ending;
+        out.extend_from_slice(
+            self.answer
+                .bytes(request.method, request.version, keep_alive),
+        );
+        match request.body {
+            Body::Sized(count) if keep_alive => (Ending::Open, count),
+            _ if keep_alive => (Ending::Open, 0),
+            Body::None | Body::Sized(0) if rest.is_empty() => (Ending::Last, 0),
+            _ => (Ending::LastWithRest, 0),
+        }
+    }
+
+    fn refuse(&self, error: HeadError, out: &mut Vec<u8>) {
+        let date = response::http_date(self.driver.unix_seconds());
+        response::full(
+            error.status(),
+            "text/plain; charset=utf-8",
+            &[],
+            error.reason().as_bytes(),
+            false,
+            false,
+            Version::Http11,
+            &date,
+            Cors::default(),
+            out,
+        );
+    }
+
+    fn send(&mut self, name: Name, out: &[u8], ending: Ending) {
+        if out.is_empty() {
+            return;
+        }
+        let Some(connection) = self.connection(name) else {
+            return;
+        };
+        connection.last = ending != Ending::Open;
+        let socket = &self
+            .connections
+            .get(name.slot, name.generation)
+            .expect("found above")
+            .socket;
+        let sent = match self.driver.send(socket, &[out]) {
+            Sent::Bytes(count) => count,
+            Sent::Blocked => 0,
+            Sent::Failed(_) => return self.close(name),
+        };
+        if sent < out.len() {
+            self.owed.insert(name.slot, out[sent..].to_vec());
+            return self.watch_room(name);
+        }
+        match ending {
+            Ending::Open => {}
+            Ending::Last => self.close(name),
+            Ending::LastWithRest => self.end_sending(name),
+        }
+    }
+
+    /// A full socket has room again.
+    pub(super) fn send_owed(&mut self, name: Name) {
+        let Some(mut owed) = self.owed.remove(&name.slot) else {
+            return;
+        };
+        let Some(connection) = self.connections.get(name.slot, name.generation) else {
+            return;
+        };
+        loop {
+            match self.driver.send(&connection.socket, &[&owed]) {
+                Sent::Bytes(count) if count == owed.len() => break,
+                Sent::Bytes(count) => {
+                    connection.moved = self.now;
+                    owed.drain(..count);
+                }
+                Sent::Blocked => {
+                    self.owed.insert(name.slot, owed);
+                    return;
+                }
+                Sent::Failed(_) => return self.close(name),
+            }
+        }
+        connection.moved = self.now;
+        if connection.last {
+            return self.end_sending(name);
+        }
+        // Requests that came meanwhile were not read, and those kept were not answered.
+        if let Some(kept) = self.partial.remove(&name.slot) {
+            self.answer_heads(name, &kept, 0);
+        }
+        self.read(name, true);
+    }
+
+    fn end_sending(&mut self, name: Name) {
+        let now = self.now;
+        if let Some(connection) = self.connection(name) {
+            connection.phase = Phase::Ending;
+            connection.moved = now;
+            let socket = &self
+                .connections
+                .get(name.slot, name.generation)
+                .expect("found above")
+                .socket;
+            self.driver.end(socket);
+            self.linger(name);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The server over real sockets of the loopback interface.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use super::*;
+
+fn start(body: &[u8], idle_timeout: Duration) -> Hello {
+    let settings = Settings {
+        listen: "127.0.0.1:0".parse().expect("valid"),
+        answer: Answer::new(200, &[], body).expect("a valid answer"),
+        workers: 1,
+        private_fds: false,
+        idle_timeout,
+    };
+    Hello::start(settings).expect("a server")
+}
+
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Sends the pieces one by one and reads until the server closes. Dates are cut out.
+fn exchange(hello: &Hello, pieces: &[&[u8]]) -> String {
+    let mut client = TcpStream::connect(hello.address()).expect("a connection");
+    client.set_nodelay(true).expect("a connection");
+    for piece in pieces {
+        client.write_all(piece).expect("a connection");
+    }
+    client.shutdown(Shutdown::Write).expect("a connection");
+    let mut answer = Vec::new();
+    client
+        .read_to_end(&mut answer)
+        .expect("an answer and an end");
+    let text = String::from_utf8(answer).expect("text");
+    text.lines()
+        .filter(|line| !line.starts_with("Date: "))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn stop(hello: Hello) {
+    hello.end();
+    hello.join().expect("workers end");
+}
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const LAST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+#[test]
+fn requests_are_answered_alike_at_every_split() {
+    let hello = start(b"hello", IDLE);
+    let mut requests = GET.to_vec();
+    requests.extend_from_slice(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nGET ");
+    requests.extend_from_slice(b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    requests.extend_from_slice(LAST);
+    let whole = exchange(&hello, &[&requests]);
+    assert_eq!(whole.matches("HTTP/1.1 200 OK").count(), 4, "{whole}");
+    assert_eq!(whole.matches("hello").count(), 3, "{whole}");
+    for at in 1..requests.len() {
+        let (left, right) = requests.split_at(at);
+        assert_eq!(exchange(&hello, &[left, right]), whole, "split at {at}");
+    }
+    stop(hello);
+}
+
+#[test]
+fn what_hides_a_second_request_is_refused() {
+    let hello = start(b"hello", IDLE);
+    for (request, status) in [
+        (
+            &b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n"[..],
+            400,
+        ),
+        (
+            b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+            400,
+        ),
+        (b"GET / HTTP/1.1\nHost: a\n\n", 400),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400),
+        (b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505),
+    ] {
+        let mut input = request.to_vec();
+        input.extend_from_slice(GET);
+        let answer = exchange(&hello, &[&input]);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+        assert!(
+            !answer.contains("\nHTTP/1.1 400") && !answer.contains("\nHTTP/1.1 200"),
+            "one answer, then the end: {answer}"
+        );
+        assert!(!answer.contains("hello"));
+    }
+    stop(hello);
+}
+
+#[test]
+fn ten_thousand_pipelined_requests_are_answered_though_the_client_reads_late() {
+    let hello = start(&[b'x'; 1000], IDLE);
+    let mut client = TcpStream::connect(hello.address()).expect("a connection");
+    let mut reader = client.try_clone().expect("a descriptor");
+    let writer = std::thread::spawn(move || {
+        for _ in 0..100 {
+            client.write_all(&GET.repeat(100)).expect("a connection");
+        }
+        client.write_all(LAST).expect("a connection");
+    });
+    let mut answers = Vec::new();
+    reader
+        .read_to_end(&mut answers)
+        .expect("answers and an end");
+    writer.join().expect("it ends");
+    let heads = answers
+        .windows(15)
+        .filter(|window| window == b"HTTP/1.1 200 OK");
+    assert_eq!(heads.count(), 10_001);
+    stop(hello);
+}
+
+#[test]
+fn who_is_silent_is_let_go_and_who_ends_is_not_waited_for() {
+    let hello = start(b"hello", Duration::from_millis(200));
+    let mut client = TcpStream::connect(hello.address()).expect("a connection");
+    client.write_all(GET).expect("a connection");
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).expect("the server ends it");
+    assert!(answer.ends_with(b"hello"));
+    stop(hello);
+}

@@ -1,0 +1,311 @@
+//! The worker: its connections and its turn.
+//!
+//! A connection that comes with its request, and goes with its answer, costs four system calls:
+//! accept, receive, send, close. Only one that stays is watched.
+
+use std::collections::HashMap;
+use std::io;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reactor::{Accepted, Driver, Mailbox, Signal, Slab, Tick, Token, Wheel};
+
+use super::answer::Answer;
+use super::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, BLOCK_BYTES, LINGER};
+
+/// What other threads tell a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mail {
+    /// To end.
+    End,
+}
+
+/// Names a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Name {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+}
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Waiting for a request, after so many bytes of the last one's body.
+    Asking { skip: u64 },
+    /// All answers are sent; the peer may end its side.
+    Ending,
+    /// Gone when the turn ends.
+    Closed,
+}
+
+/// One connection. Owns no buffer.
+#[derive(Debug)]
+pub(super) struct Connection<S> {
+    pub(super) socket: S,
+    pub(super) phase: Phase,
+    /// When it last moved.
+    pub(super) moved: Tick,
+    pub(super) watched: bool,
+    pub(super) room_watched: bool,
+    /// Its last answer is among what it is owed.
+    pub(super) last: bool,
+}
+
+/// One thread's share of the server.
+pub(super) struct Worker<D: Driver> {
+    pub(super) driver: D,
+    pub(super) mailbox: Arc<Mailbox<Mail>>,
+    pub(super) answer: Answer,
+    pub(super) now: Tick,
+    pub(super) connections: Slab<Connection<D::Socket>>,
+    pub(super) block: Box<[u8]>,
+    /// Answers gathered for one send.
+    pub(super) out: Vec<u8>,
+    /// Heads that have begun to arrive, by slot.
+    pub(super) partial: HashMap<u32, Vec<u8>>,
+    /// Answers that a full socket did not take, by slot.
+    pub(super) owed: HashMap<u32, Vec<u8>>,
+    /// Connections with more to read than one turn allows.
+    pub(super) unread: Vec<Name>,
+    pub(super) ending: bool,
+    idle_timeout: Duration,
+    paused_until: Option<Tick>,
+    deadlines: Wheel<Name>,
+    due: Vec<Name>,
+    closing: Vec<u32>,
+    signals: Vec<Signal>,
+}
+
+impl<D: Driver> Worker<D> {
+    pub(super) fn new(
+        driver: D,
+        mailbox: Arc<Mailbox<Mail>>,
+        answer: Answer,
+        idle_timeout: Duration,
+    ) -> Self {
+        Self {
+            now: driver.now(),
+            driver,
+            mailbox,
+            answer,
+            connections: Slab::default(),
+            block: vec![0; BLOCK_BYTES].into_boxed_slice(),
+            out: Vec::new(),
+            partial: HashMap::new(),
+            owed: HashMap::new(),
+            unread: Vec::new(),
+            ending: false,
+            idle_timeout,
+            paused_until: None,
+            deadlines: Wheel::default(),
+            due: Vec::new(),
+            closing: Vec::new(),
+            signals: Vec::new(),
+        }
+    }
+
+    /// Takes turns until the server has ended.
+    pub(super) fn run(mut self) -> io::Result<()> {
+        while !(self.ending && self.connections.is_empty()) {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// One turn: wait, read and answer, accept, look after the time, close.
+    pub(super) fn turn(&mut self) -> io::Result<()> {
+        let timeout = self.timeout();
+        self.driver.wait(timeout, &mut self.signals)?;
+        self.mailbox.wake_up();
+        self.now = self.driver.now();
+        self.answer.date(self.driver.unix_seconds());
+        for name in mem::take(&mut self.unread) {
+            self.read(name, true);
+        }
+        let signals = mem::take(&mut self.signals);
+        for signal in &signals {
+            match signal.token {
+                Token::LISTENER => self.accept(),
+                Token::MAILBOX => {}
+                token => self.on_signal(name(token), *signal),
+            }
+        }
+        self.signals = signals;
+        if self.mailbox.take().contains(&Mail::End) {
+            self.end_all();
+        }
+        self.meet_deadlines();
+        for slot in mem::take(&mut self.closing) {
+            self.partial.remove(&slot);
+            self.owed.remove(&slot);
+            self.connections.remove(slot);
+        }
+        Ok(())
+    }
+
+    fn timeout(&mut self) -> Option<Duration> {
+        if !self.unread.is_empty() || !self.mailbox.may_sleep() {
+            return Some(Duration::ZERO);
+        }
+        let now = self.driver.now();
+        let paused = self.paused_until.map(|until| until.since(now));
+        self.deadlines.sleep(now).into_iter().chain(paused).min()
+    }
+
+    fn on_signal(&mut self, name: Name, signal: Signal) {
+        if signal.writable && self.owed.contains_key(&name.slot) {
+            self.send_owed(name);
+        }
+        if signal.readable {
+            self.read(name, signal.ended);
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            match self.driver.accept() {
+                Accepted::Connection(socket, _) => self.admit(socket),
+                Accepted::Nobody => return,
+                Accepted::Gone => {}
+                Accepted::Exhausted(_) => return self.pause(),
+            }
+        }
+    }
+
+    /// Reads before it watches: the request has usually come with the connection.
+    fn admit(&mut self, socket: D::Socket) {
+        let (slot, generation) = self.connections.insert(Connection {
+            socket,
+            phase: Phase::Asking { skip: 0 },
+            moved: self.now,
+            watched: false,
+            room_watched: false,
+            last: false,
+        });
+        let name = Name { slot, generation };
+        self.read(name, false);
+        let Some(connection) = self.connection(name) else {
+            return;
+        };
+        connection.watched = true;
+        let ending = connection.phase == Phase::Ending;
+        let token = Token(u64::from(generation) << 32 | u64::from(slot));
+        let socket = &self
+            .connections
+            .get(slot, generation)
+            .expect("found above")
+            .socket;
+        let watched = self.driver.watch(socket, token);
+        if watched.is_err() {
+            self.close(name);
+            return self.pause();
+        }
+        if self.owed.contains_key(&slot) {
+            self.watch_room(name);
+        }
+        let timeout = if ending { LINGER } else { self.idle_timeout };
+        self.deadlines.add(self.now.after(timeout), name);
+    }
+
+    pub(super) fn watch_room(&mut self, name: Name) {
+        if let Some(connection) = self.connections.get(name.slot, name.generation)
+            && connection.watched
+            && !mem::replace(&mut connection.room_watched, true)
+        {
+            let token = Token(u64::from(name.generation) << 32 | u64::from(name.slot));
+            if self.driver.watch_room(&connection.socket, token).is_err() {
+                self.close(name);
+            }
+        }
+    }
+
+    fn pause(&mut self) {
+        if self.paused_until.is_none() && !self.ending {
+            self.driver.pause_accepting(true);
+        }
+        self.paused_until = Some(self.now.after(ACCEPT_PAUSE));
+    }
+
+    fn meet_deadlines(&mut self) {
+        if self.paused_until.is_some_and(|until| until <= self.now) {
+            self.paused_until = None;
+            self.driver.pause_accepting(false);
+        }
+        let mut due = mem::take(&mut self.due);
+        self.deadlines.expire(self.now, &mut due);
+        for name in due.drain(..) {
+            let (now, idle) = (self.now, self.idle_timeout);
+            let Some(connection) = self.connection(name) else {
+                continue;
+            };
+            let limit = match connection.phase {
+                Phase::Ending => LINGER,
+                _ => idle,
+            };
+            let until = connection.moved.after(limit);
+            if until <= now {
+                self.close(name);
+            } else {
+                self.deadlines.add(until, name);
+            }
+        }
+        self.due = due;
+    }
+
+    /// Looks at a connection again when it has had time to end its side.
+    pub(super) fn linger(&mut self, name: Name) {
+        self.deadlines.add(self.now.after(LINGER), name);
+    }
+
+    /// Accepts nobody, and lets go of those who are owed nothing.
+    fn end_all(&mut self) {
+        self.ending = true;
+        self.paused_until = None;
+        self.driver.stop_accepting();
+        for slot in 0..self.connections.slots() {
+            if let Some((generation, _)) = self.connections.at(slot) {
+                let name = Name { slot, generation };
+                if self.owed.contains_key(&slot) {
+                    // It goes when its answers have.
+                    if let Some(connection) = self.connection(name) {
+                        connection.last = true;
+                    }
+                    self.linger(name);
+                } else {
+                    self.close(name);
+                }
+            }
+        }
+    }
+
+    /// The connection named, unless it is gone or about to go.
+    pub(super) fn connection(&mut self, name: Name) -> Option<&mut Connection<D::Socket>> {
+        self.connections
+            .get(name.slot, name.generation)
+            .filter(|connection| connection.phase != Phase::Closed)
+    }
+
+    /// Closes a connection. One that was never watched goes at once; for others a signal may be
+    /// under way in this batch.
+    pub(super) fn close(&mut self, name: Name) {
+        let Some(connection) = self.connection(name) else {
+            return;
+        };
+        connection.phase = Phase::Closed;
+        if connection.watched {
+            self.closing.push(name.slot);
+        } else {
+            self.partial.remove(&name.slot);
+            self.owed.remove(&name.slot);
+            self.connections.remove(name.slot);
+        }
+    }
+}
+
+const fn name(token: Token) -> Name {
+    Name {
+        slot: token.0 as u32,
+        generation: (token.0 >> 32) as u32,
+    }
+}

@@ -1,0 +1,140 @@
+//! The real driver's listeners, connections and pipes.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+
+use super::{LISTENER_EVENTS, SOCKET_EVENTS, System, accept, data};
+use crate::driver::{Accepted, Received, Sent, Token};
+use crate::listener::{ListenerOptions, listen};
+use crate::relay::{ConnectOptions, Relay};
+
+/// Bytes a pipe may hold: what an unprivileged process may ask for (`fs.pipe-max-size`).
+const PIPE_BYTES: usize = 1 << 20;
+
+/// Both ends of a pipe.
+#[derive(Debug)]
+pub struct Pipe {
+    output: OwnedFd,
+    input: OwnedFd,
+}
+
+impl Relay for System {
+    type Listener = OwnedFd;
+    type Pipe = Pipe;
+
+    fn micros(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    fn listen(
+        &mut self,
+        address: SocketAddr,
+        options: &ListenerOptions,
+        token: Token,
+    ) -> io::Result<OwnedFd> {
+        let listener = listen(address, options)?;
+        epoll::add(&self.epoll, &listener, data(token), LISTENER_EVENTS)?;
+        Ok(listener)
+    }
+
+    fn accept_from(&mut self, listener: &OwnedFd) -> Accepted<OwnedFd> {
+        accept(listener)
+    }
+
+    fn pause_listener(&mut self, listener: &OwnedFd, token: Token, paused: bool) {
+        // An exclusive watch cannot be modified, only removed and added again.
+        let changed = if paused {
+            epoll::delete(&self.epoll, listener)
+        } else {
+            epoll::add(&self.epoll, listener, data(token), LISTENER_EVENTS)
+        };
+        debug_assert!(
+            changed.is_ok(),
+            "the caller pauses and resumes in turn: {changed:?}"
+        );
+    }
+
+    fn connect(
+        &mut self,
+        to: SocketAddr,
+        options: &ConnectOptions,
+        token: Token,
+    ) -> io::Result<OwnedFd> {
+        let family = match to {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        prepare(&socket, options)?;
+        match connect(&socket, &to) {
+            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let events = SOCKET_EVENTS | epoll::EventFlags::OUT;
+        epoll::add(&self.epoll, &socket, data(token), events)?;
+        Ok(socket)
+    }
+
+    fn connected(&mut self, socket: &OwnedFd) -> Result<(), Errno> {
+        sockopt::socket_error(socket).unwrap_or_else(Err)
+    }
+
+    fn local(&self, socket: &OwnedFd) -> Option<SocketAddr> {
+        rustix::net::getsockname(socket).ok()?.try_into().ok()
+    }
+
+    fn reset_on_close(&mut self, socket: &OwnedFd) {
+        // A connection that is gone already needs no reset.
+        let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+    }
+
+    fn pipe(&mut self) -> io::Result<Pipe> {
+        let (output, input) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        // A user with many pipes gets small ones: slower, and as right.
+        let _ = fcntl_setpipe_size(&input, PIPE_BYTES);
+        Ok(Pipe { output, input })
+    }
+
+    fn fill(&mut self, pipe: &Pipe, from: &OwnedFd) -> Received {
+        loop {
+            return match splice(from, None, &pipe.input, None, PIPE_BYTES, SPLICE_FLAGS) {
+                Ok(0) => Received::Ended,
+                Ok(count) => Received::Bytes(count),
+                Err(Errno::AGAIN) => Received::Blocked,
+                Err(Errno::INTR) => continue,
+                Err(errno) => Received::Failed(errno),
+            };
+        }
+    }
+
+    fn pour(&mut self, pipe: &Pipe, to: &OwnedFd, count: usize) -> Sent {
+        loop {
+            return match splice(&pipe.output, None, to, None, count, SPLICE_FLAGS) {
+                Ok(count) => Sent::Bytes(count),
+                Err(Errno::AGAIN) => Sent::Blocked,
+                Err(Errno::INTR) => continue,
+                Err(errno) => Sent::Failed(errno),
+            };
+        }
+    }
+}
+
+const SPLICE_FLAGS: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
+
+fn prepare(socket: &OwnedFd, options: &ConnectOptions) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(socket, true)?;
+    let timeout = u32::try_from(options.user_timeout.as_millis()).unwrap_or(u32::MAX);
+    sockopt::set_tcp_user_timeout(socket, timeout)?;
+    sockopt::set_tcp_keepidle(socket, options.keepalive)?;
+    sockopt::set_tcp_keepintvl(socket, (options.keepalive / 2).max(Duration::from_secs(1)))?;
+    sockopt::set_tcp_keepcnt(socket, 3)?;
+    Ok(sockopt::set_socket_keepalive(socket, true)?)
+}

@@ -1,0 +1,122 @@
+"""`encke hello`: one answer for everybody, and its end."""
+
+import http.client
+import re
+import socket
+import subprocess
+
+import pytest
+
+from harness.program import Program
+from harness.server import encke
+
+
+@pytest.fixture
+def hello(tmp_path):
+    started = []
+
+    def start(*flags, **options):
+        program = Program("hello", "--listen", "127.0.0.1:0", *flags, cwd=tmp_path, **options)
+        started.append(program)
+        return program
+
+    yield start
+    for program in started:
+        program.stop()
+
+
+def curl(*arguments):
+    return subprocess.run(
+        ["curl", "-sS", "--noproxy", "*", "--max-time", "10", *map(str, arguments)],
+        capture_output=True,
+        check=True,
+    ).stdout
+
+
+def test_the_answer_is_what_was_asked_for(hello):
+    server = hello("--body", "no tea", "--status", "418", "--header", "X-Pot: brown")
+    text = curl("-i", server.url).decode()
+    head, body = text.split("\r\n\r\n")
+    assert head.startswith("HTTP/1.1 418 ")
+    assert "X-Pot: brown" in head
+    assert re.search(r"Date: \w{3}, \d\d \w{3} \d{4} ", head)
+    assert body == "no tea"
+    assert curl("-I", server.url).endswith(b"\r\n\r\n")
+    assert curl("-0", server.url) == b"no tea"
+    assert curl("-d", "x" * 100_000, server.url) == b"no tea"
+
+
+def test_many_requests_share_a_connection(hello):
+    server = hello("--workers", "2")
+    client = http.client.HTTPConnection(*server.listen)
+    for number in range(100):
+        client.request("POST" if number % 2 else "GET", "/", body=b"x" * (number % 2))
+        assert client.getresponse().read() == b"hello"
+    client.close()
+
+
+def test_pipelined_requests_are_answered_in_order_by_few_sends(hello):
+    server = hello()
+    with socket.create_connection(server.listen) as client:
+        client.settimeout(10)
+        client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 50)
+        client.shutdown(socket.SHUT_WR)
+        answers = b"".join(iter(lambda: client.recv(65536), b""))
+    assert answers.count(b"HTTP/1.1 200 OK\r\n") == 50
+
+
+def test_short_connections_leave_nothing_behind(hello):
+    server = hello("--workers", "1")
+    before = server.descriptors()
+    for _ in range(200):
+        with socket.create_connection(server.listen) as client:
+            client.settimeout(10)
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            answer = b"".join(iter(lambda: client.recv(65536), b""))
+            assert answer.endswith(b"hello")
+    assert server.descriptors() == before
+
+
+def test_without_descriptors_the_next_client_waits(hello):
+    server = hello("--workers", "1", nofile=40)
+    held = [socket.create_connection(server.listen) for _ in range(60)]
+    for client in held[:40]:
+        client.close()
+    with held[-1] as last:
+        last.settimeout(10)
+        last.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert last.recv(65536).startswith(b"HTTP/1.1 200")
+    for client in held:
+        client.close()
+
+
+def test_an_idle_client_does_not_keep_the_server_from_its_end(hello):
+    server = hello("--private-fds", "--workers", "3")
+    with socket.create_connection(server.listen) as client:
+        client.settimeout(10)
+        client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert client.recv(65536).endswith(b"hello")
+        server.stop()
+        assert client.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (["--status", "101"], "200 to 599"),
+        (["--status", "204", "--body", "x"], "has no body"),
+        (["--header", "nonsense"], "a colon"),
+        (["--header", "Content-Length: 7"], "writes Content-Length itself"),
+    ],
+)
+def test_an_answer_that_cannot_be_is_refused_with_a_sentence(flags, said):
+    done = encke("hello", *flags)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_taken_port_is_said(hello):
+    server = hello()
+    done = encke("hello", "--listen", "%s:%d" % server.listen)
+    assert done.returncode == 1
+    assert "in use" in done.stderr
