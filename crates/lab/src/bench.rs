@@ -129,10 +129,10 @@ impl Clients {
         connections: u32,
     ) -> Outcome<Self> {
         let source = match side {
-            Side::Server => "127.1.0.0",
-            Side::Bare => "127.2.0.0",
-            Side::Witness => "127.3.0.0",
-            Side::Member => "127.4.0.0",
+            Side::Server => "127.1.0.0/16",
+            Side::Bare => "127.2.0.0/16",
+            Side::Witness => "127.3.0.0/16",
+            Side::Member => "127.4.0.0/16",
         };
         let threads = setting
             .threads

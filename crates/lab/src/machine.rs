@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Command;
 
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -30,6 +30,16 @@ pub fn own_descriptors() -> Outcome<()> {
 /// How many descriptors one table may hold.
 pub fn descriptors_max() -> u64 {
     getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _hard)| soft)
+}
+
+/// Raises the limit on descriptors as far as an unprivileged process may; where that is refused, it
+/// stays.
+pub fn raise_descriptors() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
 }
 
 /// The settings that a flood of `connections` needs, with the least value of each.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,6 +11,8 @@ use clap::{Args, Parser, Subcommand};
 use lab::bench::{self, Setting, fairness, fanout, memory, publish};
 use lab::decode::Transport;
 use lab::failure::{Doing, Outcome};
+use lab::flood::sources::Sources;
+use lab::flood::targets::Targets;
 use lab::report::Report;
 use lab::{bare, child, flood};
 
@@ -76,12 +78,9 @@ struct ClientsArgs {
     /// sse, ndjson, test or raw
     #[arg(long, default_value = "sse")]
     transport: Transport,
-    /// First source address; each thread takes 256 addresses from there on
-    #[arg(long, default_value = "127.1.0.0")]
-    source: Ipv4Addr,
-    /// The first clients, this many, never read after the head
-    #[arg(long, default_value_t = 0)]
-    asleep: u32,
+    /// Source addresses
+    #[arg(long, default_value = "127.1.0.0/16")]
+    source: Sources,
 }
 
 #[derive(Debug, Args)]
@@ -211,7 +210,7 @@ fn run(command: Command) -> Outcome<bool> {
             bare::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
         }
         Command::Clients(args) => {
-            let options = args.options();
+            let options = args.options()?;
             flood::driven::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
         }
         Command::Memory(args) => {
@@ -257,18 +256,16 @@ fn run(command: Command) -> Outcome<bool> {
 }
 
 impl ClientsArgs {
-    fn options(self) -> flood::Options {
-        flood::Options {
-            url: self.url,
-            connections: self.connections,
+    fn options(self) -> Outcome<flood::Options> {
+        let targets = Targets::one(&self.url)?;
+        Ok(flood::Options {
             first: self.first,
-            threads: self.threads,
+            threads: Some(self.threads),
             private_fds: self.private_fds,
             window: self.window,
-            transport: self.transport,
-            source: self.source,
-            asleep: self.asleep,
-        }
+            sources: Some(self.source),
+            ..flood::Options::new(targets, self.url, self.connections, self.transport)
+        })
     }
 }
 

@@ -78,6 +78,11 @@ impl Framing {
         }
     }
 
+    /// Whether the body comes in chunks.
+    pub fn is_chunked(&self) -> bool {
+        !matches!(self.state, State::Length | State::UntilClose)
+    }
+
     /// Whether the body is complete: what follows belongs to another response.
     pub fn is_complete(&self) -> bool {
         self.state == State::Ended

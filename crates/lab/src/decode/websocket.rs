@@ -65,7 +65,7 @@ pub enum Piece<'a> {
     Bytes(&'a [u8]),
     /// The message that the bytes before belonged to is complete.
     MessageEnd,
-    /// A ping, to be answered with [`Reader::control`].
+    /// A ping, to be answered with [`Reader::take_control`].
     Ping,
     /// A pong.
     Pong,
@@ -79,7 +79,7 @@ pub struct Reader {
     /// Bytes of the frame's payload that are to come.
     remaining: u64,
     /// The payload of the control frame under way, or of the last one.
-    control: Vec<u8>,
+    control: Box<[u8]>,
     header: [u8; HEADER_MAX],
     header_length: u8,
     /// The frame under way; nothing while its header is incomplete.
@@ -96,10 +96,10 @@ struct Frame {
 
 impl Reader {
     /// The state after the handshake.
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             remaining: 0,
-            control: Vec::new(),
+            control: Box::default(),
             header: [0; HEADER_MAX],
             header_length: 0,
             frame: None,
@@ -122,7 +122,8 @@ impl Reader {
             *input = rest;
             self.remaining -= bytes.len() as u64;
             if frame.kind.is_control() {
-                self.control.extend_from_slice(bytes);
+                let end = self.control.len() - self.remaining as usize;
+                self.control[end - bytes.len()..end].copy_from_slice(bytes);
                 if self.remaining > 0 {
                     return Ok(None);
                 }
@@ -142,9 +143,10 @@ impl Reader {
         }
     }
 
-    /// The payload of the control frame that [`Reader::next`] told of last.
-    pub fn control(&self) -> &[u8] {
-        &self.control
+    /// Takes the payload of the control frame that [`Reader::next`] told of last, so that idle
+    /// clients keep no buffer of a ping.
+    pub fn take_control(&mut self) -> Box<[u8]> {
+        std::mem::take(&mut self.control)
     }
 
     /// Reads a byte of a header; whether there was one.
@@ -178,8 +180,7 @@ impl Reader {
             if !is_last || length > CONTROL_MAX {
                 return Err(Malformed::Control);
             }
-            // Idle clients keep no buffer of a ping.
-            self.control = Vec::new();
+            self.control = vec![0; length as usize].into();
         } else {
             if (kind == Kind::Continuation) != self.in_message {
                 return Err(Malformed::Frame);
@@ -276,7 +277,7 @@ mod tests {
                         seen.push(String::from_utf8(message).unwrap());
                     }
                     Piece::Ping => {
-                        let payload = String::from_utf8_lossy(reader.control()).into_owned();
+                        let payload = String::from_utf8_lossy(&reader.take_control()).into_owned();
                         seen.push(format!("ping {payload}"));
                     }
                     Piece::Pong => seen.push("pong".to_owned()),

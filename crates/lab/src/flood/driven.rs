@@ -53,7 +53,7 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
             Some("await") => match (words.get(1).copied(), number(2), number(3)) {
                 (Some("open"), Some(seconds), None) => wait(seconds, || flood.settled()),
                 (Some("events"), Some(count), Some(seconds)) => {
-                    wait(seconds, || flood.events() >= count)
+                    wait(seconds, || flood.counts().events >= count)
                 }
                 (Some("quiet"), Some(millis), Some(seconds)) => quiet(&flood, millis, seconds),
                 _ => false,
@@ -88,9 +88,9 @@ fn wait(seconds: u64, mut done: impl FnMut() -> bool) -> bool {
 }
 
 fn quiet(flood: &Flood, millis: u64, seconds: u64) -> bool {
-    let (mut last, mut since) = (flood.bytes(), Instant::now());
+    let (mut last, mut since) = (flood.counts().bytes, Instant::now());
     wait(seconds, || {
-        let bytes = flood.bytes();
+        let bytes = flood.counts().bytes;
         if bytes != last {
             (last, since) = (bytes, Instant::now());
         }

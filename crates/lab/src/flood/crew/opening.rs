@@ -1,0 +1,172 @@
+//! How a client connects: when its turn is, from where, and its request.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SendFlags, SocketFlags, SocketType, bind, connect, send, socket_with, sockopt,
+};
+
+use super::Crew;
+use crate::flood::citizens::Role;
+use crate::flood::stream::Stream;
+use crate::flood::trouble::Trouble;
+use crate::poll::Interest;
+
+/// Ports tried for one client before it counts as failed: a few may be in use by others.
+const PORT_TRIES: u32 = 64;
+
+/// Clients in a row that may fail before the thread opens no more: the rest would fail alike.
+const FAILURES_MAX: u32 = 100;
+
+/// Connections begun between two looks at what came, so that answers are read while opening.
+const OPENS_PER_TURN: u32 = 64;
+
+/// The receive buffer of clients that read little; the kernel rounds it up to its least.
+const SMALL_BUFFER_BYTES: usize = 4096;
+
+impl Crew<'_> {
+    /// Begins connections while window and ramp allow. Says how long to wait before it may begin
+    /// more; nothing when that depends on answers, or when there are none left.
+    pub(super) fn open_some(&mut self) -> Option<Duration> {
+        for _ in 0..OPENS_PER_TURN {
+            if self.is_all_begun() || self.unanswered >= self.orders.window {
+                return None;
+            }
+            if self.failures_in_row >= FAILURES_MAX {
+                self.open_no_more();
+                return None;
+            }
+            if let Some(ramp) = self.orders.ramp {
+                let due = Duration::from_secs_f64(self.streams.len() as f64 / ramp);
+                if let Some(early) = due.checked_sub(self.now()) {
+                    return Some(early);
+                }
+            }
+            self.streams.push(Stream::Closed);
+            self.begin(self.streams.len() - 1);
+        }
+        Some(Duration::ZERO)
+    }
+
+    /// Gives the clients up that were not begun.
+    fn open_no_more(&mut self) {
+        let left = self.orders.clients.len() - self.streams.len();
+        self.tally.trouble(Trouble::NotBegun, left as u64, "");
+        self.reading.counts.failed += left as u64;
+        self.orders.clients.end = self.orders.clients.start + self.streams.len() as u32;
+    }
+
+    /// Begins the connection of client `index`, which has none.
+    pub(super) fn begin(&mut self, index: usize) {
+        self.reading.counts.opened += 1;
+        match self.try_begin(index) {
+            Ok(stream) => {
+                if self.role(index) != Role::Trickles {
+                    self.unanswered += 1;
+                }
+                self.streams[index] = stream;
+            }
+            Err(errno) => self.fail(index, Trouble::of(errno), &errno.to_string()),
+        }
+    }
+
+    /// On loopback the handshake is usually over when `connect` returns, so the request is tried at
+    /// once.
+    fn try_begin(&mut self, index: usize) -> Result<Stream, Errno> {
+        let role = self.role(index);
+        let socket = self.connecting(index, role)?;
+        if role == Role::Trickles {
+            sockopt::set_tcp_nodelay(&socket, true)?;
+            self.watch(&socket, index, Interest::IN)?;
+            self.act_later(index);
+            return Ok(Stream::Trickling(socket, 0));
+        }
+        self.write_request(index);
+        match send(&socket, &self.request, SendFlags::NOSIGNAL) {
+            Ok(_) => {
+                self.watch(&socket, index, Interest::IN)?;
+                Ok(Stream::Head(socket, Vec::new()))
+            }
+            Err(Errno::AGAIN | Errno::NOTCONN) => {
+                self.watch(&socket, index, Interest::OUT)?;
+                Ok(Stream::Connecting(socket))
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// A socket that is connecting, or connected, to the client's server.
+    fn connecting(&mut self, index: usize, role: Role) -> Result<OwnedFd, Errno> {
+        let server = self.orders.targets.server_of(self.ordinal(index));
+        let family = if server.is_ipv4() {
+            AddressFamily::INET
+        } else {
+            AddressFamily::INET6
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        for _ in 0..PORT_TRIES {
+            let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+            if role.reads_little() {
+                sockopt::set_socket_recv_buffer_size(&socket, SMALL_BUFFER_BYTES)?;
+            }
+            let bound = match self.orders.assigner.assign() {
+                Some(source) => {
+                    // A port of an earlier connection may still be waiting for late segments.
+                    sockopt::set_socket_reuseaddr(&socket, true)?;
+                    bind(&socket, &source)
+                }
+                None => Ok(()),
+            };
+            match bound.and_then(|()| connect(&socket, &server)) {
+                Ok(()) | Err(Errno::INPROGRESS) => return Ok(socket),
+                // Taken by another program, or by a connection of ours that is not quite over.
+                Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) if self.orders.assigner.binds() => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::ADDRINUSE)
+    }
+
+    /// The handshake is over, or has failed: sends the request.
+    pub(super) fn on_connected(&mut self, index: usize) {
+        let Stream::Connecting(socket) =
+            std::mem::replace(&mut self.streams[index], Stream::Closed)
+        else {
+            return;
+        };
+        self.write_request(index);
+        let sent = match sockopt::socket_error(&socket) {
+            Ok(Ok(())) => send(&socket, &self.request, SendFlags::NOSIGNAL),
+            Ok(Err(errno)) | Err(errno) => Err(errno),
+        };
+        let watched = sent.and_then(|_| {
+            self.poller
+                .modify(&socket, index as u64, Interest::IN)
+                .map_err(errno_of)
+        });
+        self.streams[index] = Stream::Head(socket, Vec::new());
+        if let Err(errno) = watched {
+            self.on_error(index, errno);
+        }
+    }
+
+    pub(super) fn write_request(&mut self, index: usize) {
+        let ordinal = self.ordinal(index);
+        let number = self.orders.first.wrapping_add(ordinal);
+        self.orders
+            .targets
+            .write_request(ordinal, number, &self.orders.asking, &mut self.request);
+    }
+
+    fn watch(&self, socket: &OwnedFd, index: usize, interest: Interest) -> Result<(), Errno> {
+        self.poller
+            .add(socket, index as u64, interest)
+            .map_err(errno_of)
+    }
+}
+
+fn errno_of(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}

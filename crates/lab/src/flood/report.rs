@@ -1,0 +1,168 @@
+//! What a flood has seen, for a program as JSON and for a person as a table.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::expect::Verdict;
+use super::order::Sequence;
+use super::tally::Totals;
+
+/// The end of a flood.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Where the clients connected.
+    pub url: String,
+    /// How events came.
+    pub transport: String,
+    /// Clients asked for.
+    pub connections: u32,
+    /// From where they connected, and on how many threads, as a sentence.
+    pub plan: String,
+    /// Whether somebody ended it.
+    pub interrupted: bool,
+    /// From the first client to the end.
+    pub seconds: f64,
+    /// Until every client was open or had failed; absent if it did not come to that.
+    pub opening_seconds: Option<f64>,
+    /// Mean since all were open.
+    pub events_per_second: f64,
+    /// The best second since then.
+    pub best_events_per_second: f64,
+    /// What clients saw.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// What became of expectations.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Report {
+    /// Whether all expectations are met.
+    pub fn is_as_expected(&self) -> bool {
+        self.verdicts.iter().all(|verdict| verdict.met)
+    }
+
+    /// Expectations that are not met, as sentences.
+    pub fn disappointments(&self) -> impl Iterator<Item = &str> {
+        let missed = self.verdicts.iter().filter(|verdict| !verdict.met);
+        missed.map(|verdict| &verdict.sentence[..])
+    }
+
+    /// A table for a terminal. Troubles and expectations are not in it: they are sentences.
+    pub fn table(&self) -> String {
+        let (totals, counts) = (&self.totals, &self.totals.counts);
+        let mut rows = Rows::default();
+        rows.push("clients", self.connections);
+        rows.push("open now", totals.active);
+        rows.push("closed", self.closes());
+        rows.push("failed", counts.failed);
+        if let Some(seconds) = self.opening_seconds {
+            let rate = f64::from(self.connections) / seconds.max(0.001);
+            rows.push("opened in", format!("{seconds:.3} s, {rate:.0} a second"));
+        }
+        rows.push("time", format!("{:.3} s", self.seconds));
+        rows.push("events", counts.events);
+        rows.push(
+            "events a second",
+            format!(
+                "{:.0}, in the best second {:.0}",
+                self.events_per_second, self.best_events_per_second
+            ),
+        );
+        rows.push("heartbeats", counts.heartbeats);
+        rows.push("chunks", counts.chunks);
+        rows.push("bytes", counts.bytes);
+        rows.push("by number", checked(&counts.numbers));
+        rows.push("by event id", checked(&counts.ids));
+        rows.push("latency", self.latency());
+        rows.push(
+            "{active,closed,chunks}",
+            format!("{{{},{},{}}}", totals.active, totals.closed, counts.chunks),
+        );
+        rows.text
+    }
+
+    fn closes(&self) -> String {
+        let closes = &self.totals.counts.closes;
+        let mut text = closes.sum().to_string();
+        let mut between = ": ";
+        for (count, reason) in [
+            (closes.complete, "ended by the server"),
+            (closes.cut, "cut in the middle"),
+            (closes.reset, "reset by the server"),
+            (closes.timed_out, "timed out"),
+            (closes.malformed, "malformed"),
+            (closes.other, "failed otherwise"),
+            (closes.own, "left on purpose"),
+        ] {
+            if count > 0 {
+                write!(text, "{between}{count} {reason}").expect("a string takes any text");
+                between = ", ";
+            }
+        }
+        for (code, count) in &self.totals.close_codes {
+            write!(text, "{between}{count} with code {code}").expect("a string takes any text");
+            between = ", ";
+        }
+        text
+    }
+
+    fn latency(&self) -> String {
+        let latency = &self.totals.latency;
+        if latency.count == 0 {
+            return "no event carried a stamp".to_owned();
+        }
+        let ms = |us: f64| format!("{:.3}", us / 1000.0);
+        let mut text = format!(
+            "p50 {} ms, p90 {}, p99 {}, p99.9 {}, p99.99 {}, max {}",
+            ms(latency.p50_us),
+            ms(latency.p90_us),
+            ms(latency.p99_us),
+            ms(latency.p999_us),
+            ms(latency.p9999_us),
+            ms(latency.max_us),
+        );
+        let ahead = self.totals.counts.ahead;
+        if ahead > 0 {
+            write!(
+                text,
+                "; {ahead} events came before they were due: the publisher's clock is ahead"
+            )
+            .expect("a string takes any text");
+        }
+        text
+    }
+}
+
+/// What a check found, in words.
+fn checked(sequence: &Sequence) -> String {
+    if sequence.checked == 0 {
+        return "nothing to check".to_owned();
+    }
+    let mut text = format!(
+        "{} checked: {} missing, {} again, {} out of order",
+        sequence.checked,
+        sequence.missing(),
+        sequence.duplicates,
+        sequence.reordered
+    );
+    if sequence.stale > 0 {
+        write!(text, ", {} again or far too late", sequence.stale)
+            .expect("a string takes any text");
+    }
+    if sequence.restarts > 0 {
+        write!(text, "; {} restarts", sequence.restarts).expect("a string takes any text");
+    }
+    text
+}
+
+#[derive(Debug, Default)]
+struct Rows {
+    text: String,
+}
+
+impl Rows {
+    fn push(&mut self, name: &str, value: impl std::fmt::Display) {
+        writeln!(self.text, "  {name:<22}  {value}").expect("a string takes any text");
+    }
+}

@@ -1,0 +1,148 @@
+//! What can stop a client, as one sentence for all whom it stops: what happened, how often, and what
+//! to do.
+
+use rustix::io::Errno;
+
+/// What can stop a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    /// No source address and port left.
+    NoPort,
+    /// The descriptor limit.
+    NoDescriptor,
+    /// No memory for a socket.
+    NoMemory,
+    /// Nobody listens.
+    Refused,
+    /// The server reset the connection before its head.
+    Reset,
+    /// No answer in time.
+    TimedOut,
+    /// No way to the server.
+    Unreachable,
+    /// The server ended the connection before its head.
+    EndedEarly,
+    /// An answer with this status, which opens no stream.
+    Status(u16),
+    /// Bytes that are not the protocol asked for.
+    Malformed,
+    /// Anything else.
+    Other,
+    /// Clients that were not begun, as too many before them had failed.
+    NotBegun,
+}
+
+impl Trouble {
+    pub(super) fn of(errno: Errno) -> Self {
+        match errno {
+            Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => Self::NoPort,
+            Errno::MFILE | Errno::NFILE => Self::NoDescriptor,
+            Errno::NOBUFS | Errno::NOMEM => Self::NoMemory,
+            Errno::CONNREFUSED => Self::Refused,
+            Errno::CONNRESET | Errno::PIPE => Self::Reset,
+            Errno::TIMEDOUT => Self::TimedOut,
+            Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::ACCESS | Errno::INVAL => {
+                Self::Unreachable
+            }
+            _ => Self::Other,
+        }
+    }
+
+    /// The sentence about `count` clients; `detail` is what the first of them met.
+    pub(super) fn sentence(self, count: u64, detail: &str) -> String {
+        let clients = if count == 1 {
+            "1 client".to_owned()
+        } else {
+            format!("{count} clients")
+        };
+        let (what, remedy) = self.words();
+        let first = match (self, detail) {
+            (_, "") => String::new(),
+            (Self::Status(_), line) => format!(" (the first: {line})"),
+            (_, detail) => format!(" (the first: {detail})"),
+        };
+        match self {
+            Self::Status(status) => {
+                format!("{clients} were answered with status {status}{first}: {remedy}")
+            }
+            _ => format!("{clients} {what}{first}: {remedy}"),
+        }
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::NoPort => (
+                "found no free source address and port",
+                "give more addresses with --source, or wait a minute for the ports of an earlier run",
+            ),
+            Self::NoDescriptor => (
+                "found no free descriptor",
+                "raise `ulimit -n`, or use --private-fds with more --threads",
+            ),
+            Self::NoMemory => (
+                "found no kernel memory for a socket",
+                "raise net.ipv4.tcp_mem, or free memory",
+            ),
+            Self::Refused => (
+                "found nobody listening",
+                "they were refused, so start the server or correct the address",
+            ),
+            Self::Reset => (
+                "were reset by the server before its head",
+                "look at its log, and at its limits on connections and descriptors",
+            ),
+            Self::TimedOut => (
+                "got no answer in time",
+                "the accept queue may have overflowed, so use a smaller --window or a --ramp, or \
+                 raise net.core.somaxconn",
+            ),
+            Self::Unreachable => (
+                "found no way to the server",
+                "choose a --source from which its address can be reached",
+            ),
+            Self::EndedEarly => (
+                "were closed before their head",
+                "look at the server's log, and at its limits on connections",
+            ),
+            Self::Status(401 | 403) => ("", "give credentials with --header"),
+            Self::Status(404 | 405) => ("", "check the URL's path"),
+            Self::Status(408) => ("", "their request took too long for the server"),
+            Self::Status(429 | 503) => (
+                "",
+                "the server takes no more, so open fewer or slower (--ramp), or raise its limits",
+            ),
+            Self::Status(_) => (
+                "",
+                "check the URL and --transport, or look at the server's log",
+            ),
+            Self::Malformed => (
+                "got bytes that are not the expected stream",
+                "check --transport and the server",
+            ),
+            Self::Other => ("failed", "look the error up"),
+            Self::NotBegun => (
+                "were not begun, as 100 in a row had failed",
+                "what stopped those is said beside this",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_has_count_cause_and_remedy() {
+        assert_eq!(
+            Trouble::Status(503).sentence(2, "too many connections"),
+            "2 clients were answered with status 503 (the first: too many connections): the server \
+             takes no more, so open fewer or slower (--ramp), or raise its limits"
+        );
+        assert!(
+            Trouble::of(Errno::CONNREFUSED)
+                .sentence(1, "")
+                .starts_with("1 client found nobody listening: they were refused")
+        );
+    }
+}
