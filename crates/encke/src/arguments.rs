@@ -2,6 +2,7 @@
 
 mod friends;
 pub(crate) mod hello;
+mod record;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use crate::config::Secret;
 use crate::failure::Failure;
 
 pub(crate) use friends::{FriendsArguments, FriendsVerb, GenerateArguments};
+pub(crate) use record::RecordArguments;
 
 /// A push server: publish an event about a subject, and everyone who subscribes to it and is
 /// connected gets it at once.
@@ -60,6 +62,9 @@ pub(crate) enum Verb {
     /// Answer every request alike: the floor under any server
     #[command(after_help = hello::HELP)]
     Hello(hello::HelloArguments),
+    /// Log what a process and its machine use
+    #[command(after_help = record::HELP)]
+    Record(RecordArguments),
 }
 
 const SERVE_HELP: &str = "\

@@ -10,6 +10,7 @@ mod subscribe;
 mod sessions;
 mod friends;
 mod hello;
+mod record;
 
 // What they stand on.
 mod arguments;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Verb::Sessions(arguments) => sessions::run(&arguments),
         Verb::Friends(arguments) => friends::run(&arguments),
         Verb::Hello(arguments) => hello::run(&arguments),
+        Verb::Record(arguments) => record::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

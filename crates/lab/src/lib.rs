@@ -32,6 +32,7 @@ pub mod bare;
 
 // What it cost, and how it is said.
 pub mod measure;
+pub mod record;
 pub mod report;
 pub mod child;
 pub mod bench;

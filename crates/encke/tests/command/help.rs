@@ -12,6 +12,7 @@ const COMMANDS: &[&str] = &[
     "sessions",
     "friends",
     "hello",
+    "record",
 ];
 
 #[test]

@@ -1,0 +1,59 @@
+//! `encke record`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::Report;
+use crate::units;
+
+pub(super) const HELP: &str = "\
+A row holds the time, what the process uses (memory, processor, threads), its connections, and what
+the machine's kernel uses for sockets; units are in the titles. Rows are written at once. What is
+dear to read (connections and the proportional and private memory of a large process) is read less
+often; its cells are empty in the rows between.
+
+Without --duration it goes on until it is interrupted. When the process ends it says so and goes on
+with the machine; with --name it watches the next process of that name as soon as there is one.
+
+Examples:
+  encke record --name \"encke serve\" --port 8000 -o mem.csv
+  encke record --pid 4242 --every 1s --duration 10m -o mem.csv
+  encke plot mem.csv -o mem.svg";
+
+#[derive(Debug, Args)]
+pub(crate) struct RecordArguments {
+    /// The process to watch
+    #[arg(long, value_name = "P", conflicts_with = "name")]
+    pub(crate) pid: Option<u32>,
+    /// The program to watch, or the beginning of its command line; waited for while there is none
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// The local port whose established connections are counted
+    #[arg(long, default_value_t = 8000)]
+    pub(crate) port: u16,
+    /// Time from row to row
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = pause)]
+    pub(crate) every: Duration,
+    /// Time from the first row to the last [default: until interrupted]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub(crate) duration: Option<Duration>,
+    /// File to write; standard output otherwise
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrite the file if it is there
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+/// A pause between rows: readings come of ticks of 10 ms and mean nothing much closer.
+fn pause(text: &str) -> Result<Duration, String> {
+    let pause = units::duration(text)?;
+    if pause < Duration::from_millis(100) {
+        return Err("rows cannot be closer than 100ms".to_owned());
+    }
+    Ok(pause)
+}

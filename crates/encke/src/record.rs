@@ -1,0 +1,137 @@
+//! `encke record`: a log of what a process and its machine use.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use lab::interrupt::Interrupt;
+use lab::record::probe::{Options, Probe};
+use lab::record::process::Whom;
+use lab::record::row::Row;
+use lab::record::{self, Pace, Sleep, Source, Summary};
+
+use crate::arguments::RecordArguments;
+use crate::failure::Failure;
+use crate::output;
+use crate::units::{spoken_count, spoken_size};
+
+/// Records until the time is over or somebody interrupts.
+pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
+    if arguments.report.json && arguments.output.is_none() {
+        return Err(Failure::misused(
+            "--json reports on standard output, where the rows go as well: pass -o FILE",
+        ));
+    }
+    let whom = match (&arguments.pid, &arguments.name) {
+        (Some(pid), _) => Some(Whom::Pid(*pid)),
+        (None, Some(name)) => Some(Whom::Name(name.clone())),
+        (None, None) => None,
+    };
+    let interrupt = Interrupt::catch()?;
+    let probe = Probe::start(Options {
+        whom,
+        port: arguments.port,
+    })?;
+    let mut out: Box<dyn Write> = match &arguments.output {
+        Some(path) => Box::new(create(path, arguments.force)?),
+        None => Box::new(io::stdout()),
+    };
+    let mut source = Told {
+        probe,
+        waiting_for: arguments.name.as_deref(),
+    };
+    let pace = Pace {
+        every: arguments.every,
+        duration: arguments.duration,
+    };
+    let mut sleep = Sleep::from_now(interrupt);
+    let show = arguments.output.is_some() && io::IsTerminal::is_terminal(&io::stderr());
+    let recorded = record::run(&mut source, pace, &mut sleep, &mut out, |row| {
+        if show {
+            eprint!("\r\x1b[K{}", spoken(row));
+        }
+    });
+    if show {
+        eprintln!();
+    }
+    match recorded {
+        Ok(summary) => tell(&summary, arguments),
+        // The reader of standard output went away: it has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::failed(format_args!(
+            "a row cannot be written: {error}"
+        ))),
+    }
+}
+
+/// A probe whose changes are told as they come.
+struct Told<'a> {
+    probe: Probe,
+    /// The name that nobody has had yet.
+    waiting_for: Option<&'a str>,
+}
+
+impl Source for Told<'_> {
+    fn read(&mut self) -> Row {
+        let row = self.probe.read();
+        for change in self.probe.changes() {
+            self.waiting_for = None;
+            eprintln!("{change}");
+        }
+        if let Some(name) = self.waiting_for.take() {
+            eprintln!("no process is called {name} yet; recording the machine until there is one");
+        }
+        row
+    }
+}
+
+fn create(path: &Path, force: bool) -> Result<File, Failure> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if force {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    options.open(path).map_err(|error| {
+        let path = path.display();
+        Failure::failed(match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                format!("{path} is there already: pass another name, or --force to overwrite it")
+            }
+            _ => format!("{path} cannot be written: {error}"),
+        })
+    })
+}
+
+/// A row as a line that is overwritten by the next.
+fn spoken(row: &Row) -> String {
+    let seconds = row.elapsed.as_secs();
+    let mut text = format!("{seconds} s");
+    if let Some(process) = row.process {
+        text.push_str(&format!(", resident {}", spoken_size(process.resident)));
+    }
+    if let Some(connections) = row.connections {
+        text.push_str(&format!(", {} connections", spoken_count(connections)));
+    }
+    if let Some(slab) = row.machine.slab {
+        text.push_str(&format!(", kernel objects {}", spoken_size(slab)));
+    }
+    text
+}
+
+fn tell(summary: &Summary, arguments: &RecordArguments) -> Result<(), Failure> {
+    if arguments.report.json {
+        return output::json(summary).map(drop);
+    }
+    let Some(path) = &arguments.output else {
+        return Ok(());
+    };
+    let path = path.display();
+    output::line(format_args!(
+        "{} rows over {:.0} s in {path}; to see them: encke plot {path} -o mem.svg",
+        spoken_count(summary.rows),
+        summary.seconds,
+    ))
+    .map(drop)
+}
