@@ -5,11 +5,13 @@ import json
 import math
 import re
 import socket
+import time
 
+import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from harness.http import Ndjson, Sse
+from harness.http import Connection, Ndjson, Sse, elapsed
 from harness.server import Server, encke
 from harness.wait import until
 
@@ -274,6 +276,76 @@ class TestToken:
         assert encke("publish", *control, "a", "x").returncode == 1
         said = encke("publish", *control, "--control-token", TOKEN, "a", "x")
         assert said.returncode == 0, said.stderr
+
+
+class TestListener:
+    """What is bounded before anything is known of a client."""
+
+    PLACES = 512
+    REQUEST = b"GET /v1/stats HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    def connect(self, server):
+        return Connection(server, address=server.control)
+
+    @pytest.mark.parametrize("sent", [b"", b"G", REQUEST[:-1]], ids=["silent", "a byte", "half"])
+    def test_less_than_a_head_is_cut(self, start, sent):
+        server = start("--head-timeout", "1s", token="secret", env={"ENCKE_CONTROL_TOKEN": "secret"})
+        with self.connect(server) as connection:
+            connection.send(sent)
+            took, rest = elapsed(connection.rest)
+            assert rest == b"" and 0.8 < took < 4
+        assert server.stats()["control"]["timeouts"] == 1
+
+    def test_a_trickle_wins_no_time(self, start):
+        server = start("--head-timeout", "1s")
+        with self.connect(server) as connection:
+            began = time.monotonic()
+            for byte in self.REQUEST:
+                connection.send(bytes([byte]))
+                # The pace of the trickle: all of it would take nine times as long as is allowed.
+                if not connection.is_silent(0.2):
+                    break
+            assert 0.8 < time.monotonic() - began < 4
+
+    def test_an_answered_client_may_be_idle_for_longer(self, start):
+        server = start("--head-timeout", "1s")
+        with self.connect(server) as connection:
+            connection.send(self.REQUEST)
+            assert connection.response().status == 200
+            assert connection.is_silent(2)
+            connection.send(self.REQUEST)
+            assert connection.response().status == 200
+
+    def test_beyond_the_limit_it_says_so_and_recovers(self, start):
+        server = start("--head-timeout", "60s")
+        # One place is the harness's own.
+        assert server.stats()["control"]["connections"] == 1
+        before = server.descriptors()
+        within = [self.connect(server) for _ in range(self.PLACES - 1)]
+        until(lambda: server.stats()["control"]["connections"] == self.PLACES, "all places taken")
+        for _ in range(3):
+            with self.connect(server) as connection:
+                connection.send(self.REQUEST)
+                answer = connection.response()
+                assert answer.status == 503
+                fields = answer.fields
+                assert fields["retry-after"] == "1" and fields["connection"] == "close"
+                assert fields["content-type"] == "application/problem+json"
+                assert str(self.PLACES) in json.loads(answer.body)["detail"]
+                assert connection.rest() == b""
+        # A watchdog must not take a crowd for a dead server.
+        with self.connect(server) as connection:
+            connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.response().status == 200
+        assert server.stats()["control"]["refused"] == 4
+        # Those inside are served, and those who come when there is room again.
+        within[0].send(self.REQUEST)
+        assert within[0].response().status == 200
+        for connection in within:
+            connection.close()
+        until(lambda: server.stats()["control"]["connections"] == 1, "as before")
+        assert httpx.get(f"{server.control_url}/v1/stats", trust_env=False).status_code == 200
+        until(lambda: server.descriptors() == before, "all descriptors back")
 
 
 class TestRelay:

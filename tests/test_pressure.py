@@ -333,7 +333,9 @@ class TestDescriptorsRunOut:
         inside = server.stats()["online"]
         assert 0 < inside < self.LIMIT
         assert server.publish("user-0", "x")["written"] == 1
-        # Without room it does not spin.
+        # Without room it does not spin, on either listener.
+        outside = [socket.create_connection(server.control) for _ in range(3)]
+        until(lambda: server.stats()["control"]["accept_pauses"] > 0, "control paused")
         spent = measure_cpu(server, 2)
         assert spent < 0.4, f"{spent} s of CPU in 2 s of waiting"
         assert "ulimit" in server.log, "the warning says what to do"
@@ -342,6 +344,10 @@ class TestDescriptorsRunOut:
             connection.close()
         for connection in connections[self.LIMIT + 40 :]:
             assert connection.head()[0] == 200
+            connection.close()
+        for connection in outside:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
             connection.close()
         until(lambda: server.baseline() == before, "as before")
         # The control listener, which has the same descriptors, is back as well.

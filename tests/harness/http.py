@@ -27,9 +27,9 @@ class Response:
 
 
 class Connection:
-    """A connection to the public listener."""
+    """A connection to the public listener, or to another address."""
 
-    def __init__(self, server, receive_buffer=None, source=None):
+    def __init__(self, server, receive_buffer=None, source=None, address=None):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -37,7 +37,7 @@ class Connection:
         self.socket.settimeout(PATIENCE)
         if source:
             self.socket.bind((source, 0))
-        self.socket.connect(server.public)
+        self.socket.connect(address or server.public)
         self.buffer = b""
 
     def __enter__(self):
@@ -103,7 +103,8 @@ class Connection:
         status, phrase, fields = self.head()
         body = b""
         if not head_only and status != 204:
-            body = self.take(int(fields["Content-Length"]))
+            # The control listener spells its fields in lower case.
+            body = self.take(int(fields.get("Content-Length") or fields["content-length"]))
         return Response(status, phrase, fields, body)
 
     def rest(self, patience=PATIENCE):

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::backend::Backend;
 use crate::limits::RELAYED_MAX;
-use crate::metrics::Published;
+use crate::metrics::{Listening, Published};
 
 /// The state of the control API.
 pub(crate) struct Api<B> {
@@ -20,6 +20,7 @@ pub(crate) struct Api<B> {
     pub(crate) event_bytes_max: usize,
     pub(crate) started: Instant,
     pub(crate) published: Arc<Published>,
+    pub(crate) listening: Arc<Listening>,
     /// Room for relayed requests.
     pub(crate) relayed: Arc<Semaphore>,
 }
@@ -35,6 +36,7 @@ impl<B: Backend> Api<B> {
             event_bytes_max,
             started: Instant::now(),
             published: Arc::default(),
+            listening: Arc::default(),
             relayed: Arc::new(Semaphore::new(RELAYED_MAX)),
         }
     }

@@ -4,13 +4,12 @@
 
 use std::error::Error;
 use std::fmt;
-use std::future::IntoFuture;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use axum::serve::ListenerExt;
 use server::{Handle, Relay};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -20,7 +19,8 @@ use tokio::time::timeout;
 use crate::api::Api;
 use crate::backend::Backend;
 use crate::limits::{STOP_WAIT, THREADS};
-use crate::{relay, routes};
+use crate::listener::Listener;
+use crate::relay;
 
 /// Where the control API listens.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub struct Config {
     pub token: Option<String>,
     /// The largest event, in bytes of its content.
     pub event_bytes_max: usize,
+    /// How long a new connection may take to send a request's head.
+    pub head_timeout: Duration,
     /// Whether the page on the public listener may publish and subscribe. Only on loopback and
     /// without a token, as relayed requests carry none.
     pub relay: bool,
@@ -56,7 +58,7 @@ pub struct Control {
 struct Running {
     runtime: Runtime,
     stop: oneshot::Sender<()>,
-    serving: JoinHandle<io::Result<()>>,
+    serving: JoinHandle<()>,
 }
 
 /// The threads of the control API and what wakes them.
@@ -126,15 +128,9 @@ pub(crate) fn begin<B: Backend>(
         let _inside = runtime.enter();
         tokio::net::TcpListener::from_std(listener).map_err(StartError::Listener)?
     };
-    // Streamed receipts are small and wanted at once.
-    let listener = listener.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    });
     let (stop, stopped) = oneshot::channel();
-    let serve = axum::serve(listener, routes::router(api)).with_graceful_shutdown(async {
-        let _ = stopped.await;
-    });
-    let serving = runtime.spawn(serve.into_future());
+    let listener = Listener::new(listener, api, config.head_timeout);
+    let serving = runtime.spawn(listener.serve(stopped));
     tracing::debug!(%address, "control API listens");
     Ok(Control {
         address,

@@ -15,7 +15,7 @@ use crate::backend::Backend;
 use crate::problem::Problem;
 
 /// Paths without secrets, asked by machines that have no token.
-const OPEN: &[&str] = &["/healthz", "/livez", "/readyz"];
+pub(crate) const OPEN: &[&str] = &["/healthz", "/livez", "/readyz"];
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 

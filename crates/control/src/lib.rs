@@ -10,6 +10,8 @@
 mod limits;
 /// Threads, listener, beginning and end.
 mod control;
+/// The accept loop: who is let in, and how long a connection may be silent.
+mod listener;
 /// What the control API needs of the server behind it.
 mod backend;
 /// What every handler shares.

@@ -9,6 +9,39 @@ use std::time::Duration;
 /// more would take cores from the workers.
 pub(crate) const THREADS: usize = 2;
 
+/// Connections to the control listener at a time. Publishers keep a few each; more than this would
+/// only wait for each other, and each costs a descriptor that a client could have. Beyond it a
+/// connection takes one of [`REFUSED_MAX`] places, where all but the health checks is answered with
+/// 503: a client that is told so can wait, one that is left in the accept queue cannot tell a crowd
+/// from a dead server, and a watchdog would restart it with all its streams.
+pub(crate) const CONNECTIONS_MAX: usize = if cfg!(test) { 8 } else { 512 };
+
+/// Connections beyond the limit that are told so at a time; those beyond are closed unanswered.
+pub(crate) const REFUSED_MAX: usize = if cfg!(test) { 2 } else { 64 };
+
+/// How long a connection beyond the limit may take to ask, so that those places come free soon.
+pub(crate) const REFUSED_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a connection that was answered may stand idle. Longer than the pools of HTTP clients keep
+/// theirs (5 to 60 s mostly), so that the client ends it and not a close that crosses its next request.
+pub(crate) const IDLE_WAIT: Duration = Duration::from_secs(75);
+
+/// Bytes of a request's line and fields. The longest path has two ids of 128 bytes, percent-encoded;
+/// the rest is room for tokens and what proxies add.
+pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// How long accepting pauses when descriptors have run out: the listener stays readable and would
+/// spin the thread.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often a pause of accepting is worth a line in the log.
+pub(crate) const PAUSE_WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
+/// When a silent peer is asked whether it is there, and how often again. A publisher's machine that
+/// has gone without a word would keep its place for ever.
+pub(crate) const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
+pub(crate) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
 /// How long requests under way may take to finish when the control API stops.
 pub(crate) const STOP_WAIT: Duration = Duration::from_secs(2);
 

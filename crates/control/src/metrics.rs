@@ -3,8 +3,10 @@
 //! Figures are read when they are asked for. Must never label by anything that users choose, nor by
 //! worker where the sum tells enough.
 
-/// What the control API counts itself.
+/// What the control API counts of events.
 mod published;
+/// What the control listener counts of connections.
+mod listening;
 
 use std::fmt;
 
@@ -22,6 +24,7 @@ use server::{Figure, Kind, Snapshot};
 use crate::api::Shared;
 use crate::backend::Backend;
 use crate::problem::Problem;
+pub(crate) use listening::{Listening, Visits};
 use published::BOUNDS;
 pub(crate) use published::{Counting, FanOut, Published, Verb};
 
@@ -44,6 +47,7 @@ pub(crate) async fn metrics<B: Backend>(State(api): State<Shared<B>>) -> Result<
         verbs: Verb::ALL.map(|verb| (verb, api.published.verb(verb))),
         pending: api.published.requests_pending(),
         fan_out: api.published.fan_out(),
+        visits: api.listening.visits(),
     }));
     let mut text = String::new();
     encode(&mut text, &registry).map_err(|_| {
@@ -67,6 +71,7 @@ struct Scrape {
     verbs: [(Verb, u64); Verb::ALL.len()],
     pending: u64,
     fan_out: FanOut,
+    visits: Visits,
 }
 
 impl Collector for Scrape {
@@ -124,6 +129,7 @@ impl Collector for Scrape {
         let help = "Publishing requests that wait for their receipts.";
         gauge(encoder, "publishes_pending", help, self.pending as f64)?;
         self.encode_published(encoder)?;
+        self.encode_visits(encoder)?;
         let mut rest = Figure::ALL;
         while let [first, ..] = rest {
             let name = first.describe().name;
@@ -161,6 +167,34 @@ impl Scrape {
                 &buckets,
                 None,
             )
+    }
+
+    fn encode_visits(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Connections to the control listener.";
+        let connections = self.visits.connections as f64;
+        gauge(encoder, "control_connections", help, connections)?;
+        for (name, help, count) in [
+            (
+                "control_refused",
+                "Connections to the control listener beyond its limit.",
+                self.visits.refused,
+            ),
+            (
+                "control_timeouts",
+                "Connections to the control listener closed for want of a request.",
+                self.visits.timeouts,
+            ),
+            (
+                "control_accept_pauses",
+                "Times the control listener paused for want of descriptors.",
+                self.visits.pauses,
+            ),
+        ] {
+            encoder
+                .encode_descriptor(name, help, None, MetricType::Counter)?
+                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        Ok(())
     }
 
     /// Writes the figures of one name.

@@ -11,7 +11,8 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 
 use crate::api::Shared;
 use crate::backend::Backend;
-use crate::guard::guard;
+use crate::guard::{OPEN, guard};
+use crate::limits::CONNECTIONS_MAX;
 use crate::problem::Problem;
 use crate::{batch, bulk, health, metrics, publish, sessions, stats, subscriptions};
 
@@ -68,6 +69,26 @@ pub(crate) fn router<B: Backend>(api: Shared<B>) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(api.clone(), guard::<B>))
         .with_state(api)
+}
+
+/// What a connection beyond the limit of connections meets: health checks, and a refusal of all else.
+pub(crate) fn crowded<B: Backend>(api: Shared<B>) -> Router {
+    table()
+        .into_iter()
+        .filter(|(path, ..)| OPEN.contains(path))
+        .fold(Router::new(), |router, (path, _, handler)| {
+            router.route(path, handler)
+        })
+        .fallback(no_place)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(api)
+}
+
+async fn no_place() -> Problem {
+    Problem::unavailable(format!(
+        "the control listener has {CONNECTIONS_MAX} connections, as many as it takes; close some \
+         that are not needed, or send many events on one with POST /v1/publish"
+    ))
 }
 
 /// Answers a path that leads nowhere.

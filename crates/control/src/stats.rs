@@ -12,7 +12,7 @@ use server::Figure;
 
 use crate::api::Shared;
 use crate::backend::Backend;
-use crate::metrics::Verb;
+use crate::metrics::{Verb, Visits};
 use crate::problem::Problem;
 use crate::query::Query;
 
@@ -26,6 +26,7 @@ struct Stats<'a> {
     graph: GraphCounts,
     published: Map<String, Value>,
     publishes_pending: u64,
+    control: Visits,
     totals: Map<String, Value>,
     workers: Vec<Map<String, Value>>,
     slow: Vec<Slow>,
@@ -73,6 +74,7 @@ pub(crate) async fn stats<B: Backend>(
         },
         published: verbs.collect(),
         publishes_pending: api.published.requests_pending(),
+        control: api.listening.visits(),
         totals: figures(|figure| snapshot.total(figure)),
         workers: snapshot
             .workers

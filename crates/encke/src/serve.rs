@@ -60,6 +60,7 @@ fn serve(config: Config) -> Result<(), Failure> {
         listen: control,
         token: config.token.as_ref().map(|token| token.reveal().to_owned()),
         event_bytes_max: config.event_bytes,
+        head_timeout: config.settings.head_timeout,
         relay,
     };
     let control = match control::start(control, threads, server.handle().clone()) {

@@ -9,6 +9,7 @@ use router::Counts;
 
 use super::fake::{Fake, NONE, Workers};
 use crate::control::begin;
+use crate::limits::{CONNECTIONS_MAX, REFUSED_MAX};
 use crate::{Config, Control, Listen, StartError, Threads};
 
 fn config() -> Config {
@@ -17,6 +18,7 @@ fn config() -> Config {
         listen,
         token: None,
         event_bytes_max: 65_536,
+        head_timeout: Duration::from_secs(10),
         relay: false,
     }
 }
@@ -230,12 +232,73 @@ fn threads_have_names_and_an_inherited_listener_is_used() {
     let control = begin(config, threads(), Fake::new(), |_| ()).unwrap();
     assert_eq!(control.address(), address);
     drop(connect(&control));
-    let names: Vec<String> = std::fs::read_dir("/proc/self/task")
+    // A thread names itself when it begins to run.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    for name in ["encke-control-0\n", "encke-control-1\n"] {
+        while !thread_names().iter().any(|found| found == name) {
+            assert!(Instant::now() < deadline, "{:?}", thread_names());
+        }
+    }
+}
+
+fn thread_names() -> Vec<String> {
+    std::fs::read_dir("/proc/self/task")
         .unwrap()
         .filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok())
-        .collect();
-    for name in ["encke-control-0\n", "encke-control-1\n"] {
-        assert!(names.iter().any(|found| found == name), "{names:?}");
+        .collect()
+}
+
+/// Asks on a connection that is open and returns the status line and what follows it.
+fn ask(stream: &mut TcpStream, path: &str) -> String {
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut answer = [0; 4096];
+    let count = stream.read(&mut answer).unwrap();
+    String::from_utf8(answer[..count].to_vec()).unwrap()
+}
+
+#[test]
+fn connections_beyond_the_limit_are_told_so_and_places_come_free() {
+    let control = control(&Fake::new());
+    let mut within: Vec<TcpStream> = (0..CONNECTIONS_MAX).map(|_| connect(&control)).collect();
+    for stream in &mut within {
+        assert!(ask(stream, "/v1/stats").starts_with("HTTP/1.1 200 "));
+    }
+    let answer = ask(&mut connect(&control), "/v1/stats");
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    let answer = ask(&mut connect(&control), "/healthz");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    // Those who are to be refused and say nothing are many: one more is closed unanswered.
+    let silent: Vec<TcpStream> = (0..REFUSED_MAX).map(|_| connect(&control)).collect();
+    let mut late = connect(&control);
+    assert!(matches!(late.read(&mut [0]), Ok(0) | Err(_)));
+    drop(silent);
+
+    let answer = ask(&mut within[0], "/v1/stats");
+    let refused = 2 + REFUSED_MAX + 1;
+    assert!(
+        answer.contains(&format!("\"refused\":{refused},")),
+        "{answer}"
+    );
+    within.pop();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !ask(&mut connect(&control), "/v1/stats").starts_with("HTTP/1.1 200 ") {
+        assert!(Instant::now() < deadline, "the place has not come free");
+    }
+}
+
+#[test]
+fn a_client_that_says_nothing_does_not_hold_up_the_end() {
+    let control = control(&Fake::new());
+    let mut silent = connect(&control);
+    let mut half = connect(&control);
+    half.write_all(b"GET /healthz HTTP/1.1\r\nho").unwrap();
+    let mut idle = connect(&control);
+    assert!(ask(&mut idle, "/healthz").starts_with("HTTP/1.1 200 "));
+    let begun = Instant::now();
+    control.stop();
+    assert!(begun.elapsed() < Duration::from_secs(4));
+    for stream in [&mut silent, &mut half, &mut idle] {
+        assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)));
     }
 }
 

@@ -1,0 +1,71 @@
+//! What the control listener counts of its connections.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use serde::Serialize;
+
+/// The counts. For the life of the control API.
+#[derive(Debug, Default)]
+pub(crate) struct Listening {
+    connections: AtomicU64,
+    refused: AtomicU64,
+    timeouts: AtomicU64,
+    pauses: AtomicU64,
+}
+
+/// The counts at one time.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Visits {
+    /// Open now.
+    pub(crate) connections: u64,
+    /// Refused because there were too many.
+    pub(crate) refused: u64,
+    /// Closed because no request came in time.
+    pub(crate) timeouts: u64,
+    /// Times accepting paused.
+    #[serde(rename = "accept_pauses")]
+    pub(crate) pauses: u64,
+}
+
+impl Listening {
+    /// Counts a connection for as long as the answer lives.
+    pub(crate) fn enter(self: &Arc<Self>) -> Visit {
+        self.connections.fetch_add(1, Relaxed);
+        Visit(Arc::clone(self))
+    }
+
+    pub(crate) fn refuse(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn pause(&self) {
+        self.pauses.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn visits(&self) -> Visits {
+        Visits {
+            connections: self.connections.load(Relaxed),
+            refused: self.refused.load(Relaxed),
+            timeouts: self.timeouts.load(Relaxed),
+            pauses: self.pauses.load(Relaxed),
+        }
+    }
+}
+
+/// A connection that is counted. Lives in the connection's task.
+#[derive(Debug)]
+pub(crate) struct Visit(Arc<Listening>);
+
+impl Visit {
+    /// The connection is closed because no request came in time.
+    pub(crate) fn cut(&self) {
+        self.0.timeouts.fetch_add(1, Relaxed);
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Relaxed);
+    }
+}
