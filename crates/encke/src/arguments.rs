@@ -1,5 +1,6 @@
 //! What can be said on the command line, and the help that says so.
 
+mod drive;
 mod friends;
 pub(crate) mod hello;
 mod record;
@@ -13,6 +14,7 @@ use crate::config;
 use crate::config::Secret;
 use crate::failure::Failure;
 
+pub(crate) use drive::{DriveArguments, Targets};
 pub(crate) use friends::{FriendsArguments, FriendsVerb, GenerateArguments};
 pub(crate) use record::RecordArguments;
 
@@ -59,6 +61,9 @@ pub(crate) enum Verb {
     /// Make graphs of friends
     #[command(after_help = friends::HELP)]
     Friends(FriendsArguments),
+    /// Publish events at a rate, and say what became of them
+    #[command(after_help = drive::HELP)]
+    Drive(Box<DriveArguments>),
     /// Answer every request alike: the floor under any server
     #[command(after_help = hello::HELP)]
     Hello(hello::HelloArguments),
@@ -275,15 +280,19 @@ impl FromArgMatches for ServeArguments {
 impl ControlArguments {
     /// A client of the control listener.
     pub(crate) fn client(&self) -> Result<lab::control_client::Control, Failure> {
-        let token = self.token().map_err(|needed| {
-            Failure::misused(format_args!("the control token is not usable: {needed}"))
-        })?;
-        let token = token.as_ref().map(Secret::reveal);
-        lab::control_client::Control::new(&self.control, token).map_err(Failure::misused)
+        let token = self.token()?;
+        lab::control_client::Control::new(&self.control, token.as_deref()).map_err(Failure::misused)
     }
 
     /// The token from the flags, else from the environment.
-    fn token(&self) -> Result<Option<Secret>, String> {
+    pub(crate) fn token(&self) -> Result<Option<String>, Failure> {
+        let secret = self.secret().map_err(|needed| {
+            Failure::misused(format_args!("the control token is not usable: {needed}"))
+        })?;
+        Ok(secret.map(|secret| secret.reveal().to_owned()))
+    }
+
+    fn secret(&self) -> Result<Option<Secret>, String> {
         if let Some(token) = &self.control_token {
             return Secret::parse(token).map(Some);
         }

@@ -16,7 +16,7 @@ impl Progress {
         bar.set_draw_target(indicatif::ProgressDrawTarget::stderr_with_hz(REDRAWS));
         bar.set_style(
             ProgressStyle::with_template(
-                "{wide_bar} {human_pos} of {human_len} {prefix}, {eta} left {msg}",
+                "{wide_bar} {human_pos} of {human_len} {prefix}, {eta} left",
             )
             .expect("the template is right"),
         );
@@ -27,6 +27,16 @@ impl Progress {
     /// So many are done.
     pub(crate) fn reach(&self, done: u64) {
         self.0.set_position(done);
+    }
+
+    /// There are so many in all.
+    pub(crate) fn length(&self, length: u64) {
+        self.0.set_length(length);
+    }
+
+    /// Says a line on standard error, above the bar.
+    pub(crate) fn say(&self, line: impl std::fmt::Display) {
+        self.0.suspend(|| eprintln!("{line}"));
     }
 
     /// Removes the bar.

@@ -12,6 +12,8 @@ use std::io::Read;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use refusal::detail;
+
 use crate::failure::{Doing, Outcome};
 use crate::http::{Connection, Payload, Url, segment};
 

@@ -23,8 +23,9 @@ pub mod control_client;
 pub mod backoff;
 pub mod listen;
 
-// Who is whose friend.
+// Who is whose friend, and events about them at a rate.
 pub mod friends;
+pub mod drive;
 
 // A million clients, and the barest server to hold them against.
 pub mod flood;

@@ -60,7 +60,7 @@ impl Control {
 }
 
 /// The `detail` or `title` of problem details, else the first line of the text.
-fn detail(body: &[u8]) -> String {
+pub(crate) fn detail(body: &[u8]) -> String {
     if let Ok(Value::Object(problem)) = serde_json::from_slice::<Value>(body) {
         for member in ["detail", "title"] {
             if let Some(Value::String(text)) = problem.get(member) {

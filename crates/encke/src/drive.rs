@@ -1,0 +1,213 @@
+//! `encke drive`: events at a rate, and what became of them.
+
+use std::time::Duration;
+
+use lab::drive::{
+    Draw, LATE_NANOS, Options, Pace, Payload, Progress, Report, Template, Times, Way,
+};
+use lab::http::Url;
+use lab::interrupt::Interrupt;
+
+use crate::arguments::{DriveArguments, Targets};
+use crate::failure::Failure;
+use crate::output;
+use crate::progress;
+use crate::units::spoken_count;
+
+/// The largest id unless told: the users of the great experiment.
+const MAX_ID: u32 = 1_000_000;
+
+/// How long unless told, in seconds.
+const DURATION: Duration = Duration::from_secs(60);
+
+/// Connections unless told, where each has one request under way.
+const CONNECTIONS: u32 = 64;
+
+/// Drives, and reports.
+pub(crate) fn run(arguments: &DriveArguments) -> Result<(), Failure> {
+    let options = options(arguments)?;
+    options.check().map_err(Failure::misused)?;
+    let interrupt = Interrupt::catch()?;
+    let bar = progress::Progress::of(0, "events");
+    let report = lab::drive::run(&options, &interrupt, |progress| {
+        bar.length(progress.length);
+        bar.reach(progress.events.sent);
+        bar.say(live(progress));
+    });
+    bar.end();
+    let report = report?;
+    if arguments.report.json {
+        let _ = output::json(&report)?;
+    } else {
+        let _ = output::line(text(&report).trim_end())?;
+    }
+    for trouble in &report.troubles {
+        eprintln!("error: {}", trouble.sentence);
+    }
+    report
+        .failure()
+        .map_or(Ok(()), |sentence| Err(Failure::failed(sentence)))
+}
+
+fn options(arguments: &DriveArguments) -> Result<Options, Failure> {
+    let (url, way) = way(arguments)?;
+    let pace = match (arguments.rate, arguments.senders, arguments.interval) {
+        (None, Some(senders), Some(interval)) => Pace::Senders { senders, interval },
+        (rate, ..) => Pace::Rate(rate.unwrap_or_default()),
+    };
+    let payload = match (&arguments.template, arguments.size) {
+        (Some(template), _) => Payload::template(template),
+        (None, Some(size)) => Payload::sized(size).map_err(Failure::misused)?,
+        (None, None) => Payload::stamp(),
+    };
+    let connections = match way {
+        Way::Batch => 1,
+        Way::Request | Way::Url { .. } => CONNECTIONS,
+    };
+    Ok(Options {
+        url,
+        token: match arguments.url {
+            // The token is for the control listener alone.
+            Some(_) => None,
+            None => arguments.control.token()?,
+        },
+        way,
+        connections: arguments.connections.unwrap_or(connections),
+        pace,
+        duration: match (arguments.duration, arguments.count) {
+            (None, None) => Some(DURATION),
+            (duration, _) => duration,
+        },
+        count: arguments.count,
+        draw: draw(arguments),
+        seed: arguments.seed,
+        payload,
+    })
+}
+
+/// Where events go.
+fn way(arguments: &DriveArguments) -> Result<(String, Way), Failure> {
+    let Some(template) = &arguments.url else {
+        let way = match arguments.per_request {
+            true => Way::Request,
+            false => Way::Batch,
+        };
+        return Ok((arguments.control.control.clone(), way));
+    };
+    let url = Url::parse(template).map_err(Failure::misused)?;
+    let way = Way::Url {
+        path: Template::new(url.path()),
+        method: arguments.method.word().to_owned(),
+    };
+    Ok((format!("http://{}", url.authority()), way))
+}
+
+fn draw(arguments: &DriveArguments) -> Draw {
+    let max_id = arguments.max_id.unwrap_or(MAX_ID);
+    match (arguments.targets, &arguments.graph) {
+        (Targets::Degree, Some(graph)) => Draw::Degree {
+            graph: graph.clone(),
+            max_id: arguments.max_id.unwrap_or(lab::friends::USERS_MAX),
+        },
+        (Targets::Zipf, _) => Draw::Zipf {
+            max_id,
+            exponent: arguments.exponent,
+        },
+        _ => Draw::Uniform { max_id },
+    }
+}
+
+/// The line of one second.
+fn live(progress: &Progress) -> String {
+    let Progress {
+        seconds,
+        events,
+        late,
+        recent,
+        ..
+    } = progress;
+    let failed = events.refused + events.lost;
+    format!(
+        "{seconds:4.0} s: {}/s accepted, {} in all; {} late, {} waiting, {} failed; p50 {}, p99 {}",
+        spoken_count(recent.count),
+        spoken_count(events.accepted),
+        spoken_count(*late),
+        spoken_count(events.unsent),
+        spoken_count(failed),
+        millis(recent.p50_us),
+        millis(recent.p99_us),
+    )
+}
+
+/// The report for a person.
+fn text(report: &Report) -> String {
+    let Report {
+        url,
+        seconds,
+        interrupted,
+        events,
+        rate,
+        receipts,
+        latency,
+        cpu_seconds,
+        ..
+    } = report;
+    let stopped = if *interrupted { ", interrupted" } else { "" };
+    let count = spoken_count;
+    format!(
+        "drove {url} for {seconds:.1} s{stopped}\n\
+         events    {} due, {} sent, {} accepted, {} refused, {} lost, {} unsent\n\
+         rate      asked {:.1}/s, reached {:.1}/s; {} sent more than {} ms late ({})\n\
+         receipts  {} subscribers, {} online, {} written, {} queued, {} shed\n\
+         latency   {}, from due to receipt\n\
+         processor {cpu_seconds:.2} s\n",
+        count(events.due),
+        count(events.sent),
+        count(events.accepted),
+        count(events.refused),
+        count(events.lost),
+        count(events.unsent),
+        rate.asked,
+        rate.reached,
+        count(rate.late),
+        LATE_NANOS / 1_000_000,
+        times(&rate.lateness),
+        count(receipts.subscribers),
+        count(receipts.online),
+        count(receipts.written),
+        count(receipts.queued),
+        count(receipts.shed),
+        times(latency),
+    )
+}
+
+fn times(times: &Times) -> String {
+    format!(
+        "p50 {}, p99 {}, p99.9 {}, max {}",
+        millis(times.p50_us),
+        millis(times.p99_us),
+        millis(times.p999_us),
+        millis(times.max_us),
+    )
+}
+
+/// Microseconds as milliseconds, to three digits or so.
+fn millis(micros: f64) -> String {
+    let millis = micros / 1000.0;
+    match millis {
+        millis if millis < 10.0 => format!("{millis:.2} ms"),
+        millis if millis < 100.0 => format!("{millis:.1} ms"),
+        millis => format!("{millis:.0} ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        let texts = [350.4, 12_345.0, 1_234_567.0].map(millis);
+        assert_eq!(texts, ["0.35 ms", "12.3 ms", "1235 ms"]);
+    }
+}
