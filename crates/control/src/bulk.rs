@@ -1,23 +1,27 @@
 //! Many edges on one request, streamed.
 //!
 //! A bad line is reported and the rest goes on. Must never hold more of the request than the piece
-//! at hand, nor the thread for longer than a turn.
+//! at hand, nor count a line as done before it is on disk.
 
+use std::fmt::Display;
+use std::mem::take;
 use std::str::from_utf8;
 
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use graph::{Graph, GraphError, Id};
+use graph::{Change, Graph, GraphError, Id};
 use serde::{Deserialize, Serialize};
+use tokio::task::yield_now;
 
 use crate::api::{Api, Shared};
 use crate::backend::Backend;
+use crate::change;
 use crate::items::{Fault, Item, Shape};
-use crate::limits::EDGE_LINE_BYTES_MAX;
+use crate::limits::{EDGE_LINE_BYTES_MAX, EDGES_TOGETHER_MAX};
 use crate::problem::Problem;
 use crate::query::Query;
-use crate::stream::{Failures, Stream, Turn, announced, object};
+use crate::stream::{Failures, Stream, announced, object};
 
 #[derive(Serialize)]
 struct Added {
@@ -44,7 +48,8 @@ pub(crate) async fn add<B: Backend>(
         changed: added,
         unchanged,
         failures,
-    } = change(&api, request, Graph::subscribe).await?;
+        ..
+    } = make_all(&api, request, Edge::subscribe).await?;
     Ok(Json(Added {
         added,
         unchanged,
@@ -62,21 +67,14 @@ pub(crate) async fn remove<B: Backend>(
         changed: removed,
         unchanged,
         failures,
-    } = change(&api, request, Graph::unsubscribe).await?;
+        ..
+    } = make_all(&api, request, Edge::unsubscribe).await?;
     Ok(Json(Removed {
         removed,
         unchanged,
         failures,
     })
     .into_response())
-}
-
-/// What became of the lines.
-#[derive(Default)]
-struct Changes {
-    changed: u64,
-    unchanged: u64,
-    failures: Failures,
 }
 
 /// What one line spells.
@@ -88,12 +86,25 @@ enum Format {
     Either,
 }
 
-type Change = fn(&Graph, &Id, &Id) -> Result<bool, GraphError>;
+/// What each line asks for.
+type Asked = fn(Edge) -> Change;
 
-async fn change<B: Backend>(
+/// The edges of a request: those that wait, and what became of those before them. Lives as long as
+/// its request.
+#[derive(Default)]
+struct Changes {
+    changed: u64,
+    unchanged: u64,
+    failures: Failures,
+    waiting: Vec<Change>,
+    /// The numbers of their lines.
+    lines: Vec<u64>,
+}
+
+async fn make_all<B: Backend>(
     api: &Api<B>,
     request: Request,
-    change: Change,
+    asked: Asked,
 ) -> Result<Changes, Problem> {
     let (head, body) = request.into_parts();
     Query::parse(&head.uri, &[])?;
@@ -103,55 +114,73 @@ async fn change<B: Backend>(
         Some(shape) => (shape, Format::Json),
     };
     let mut stream = Stream::open(body, shape, EDGE_LINE_BYTES_MAX).await?;
+    let graph = api.router().graph();
     let mut changes = Changes::default();
-    let mut turn = Turn::default();
     loop {
         while let Some(item) = stream.items.next() {
-            changes.count(api.router().graph(), item, format, change);
-            if turn.is_over(0) {
-                turn.end().await;
+            changes.note(item, format, asked);
+            if changes.waiting.len() == EDGES_TOGETHER_MAX {
+                changes.make(graph).await?;
+                yield_now().await;
             }
         }
+        // What has come is made before more is waited for: a client that sends slowly sees each
+        // line take effect.
+        changes.make(graph).await?;
         if stream.has_ended() {
             return Ok(changes);
         }
         if let Err(error) = stream.more().await {
             let line = stream.items.number();
-            let Changes {
-                changed, unchanged, ..
-            } = changes;
-            return Err(Problem::bad(
-                "body",
-                format!("after line {line}, {changed} changed and {unchanged} unchanged: {error}"),
-            ));
+            return Err(Problem::bad("body", changes.broken_off(line, error)));
         }
     }
 }
 
 impl Changes {
-    fn count(
-        &mut self,
-        graph: &Graph,
-        item: Result<Item<'_>, (u64, Fault)>,
-        format: Format,
-        change: Change,
-    ) {
+    /// Puts the change of a line to those that wait.
+    fn note(&mut self, item: Result<Item<'_>, (u64, Fault)>, format: Format, asked: Asked) {
         let item = match item {
             Ok(item) => item,
             Err((number, fault)) => return self.failures.add(number, fault),
         };
         match edge(item.text, format) {
             Ok(None) => {}
-            Ok(Some(Edge {
-                subscriber,
-                subject,
-            })) => match change(graph, &subscriber, &subject) {
-                Ok(true) => self.changed += 1,
-                Ok(false) => self.unchanged += 1,
-                Err(error) => self.failures.add(item.number, error),
-            },
+            Ok(Some(edge)) => {
+                self.waiting.push(asked(edge));
+                self.lines.push(item.number);
+            }
             Err(error) => self.failures.add(item.number, error),
         }
+    }
+
+    /// Makes the changes that wait. When the disk fails, the request ends: the lines after would
+    /// fail alike, and the client has to know where to go on.
+    async fn make(&mut self, graph: &Graph) -> Result<(), Problem> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let answer = change::all(graph, take(&mut self.waiting)).await;
+        for (effect, line) in answer.into_iter().zip(take(&mut self.lines)) {
+            match effect {
+                Ok(effect) if effect.changed() => self.changed += 1,
+                Ok(_) => self.unchanged += 1,
+                Err(error @ GraphError::DictionaryFull { .. }) => self.failures.add(line, error),
+                Err(error) => {
+                    let detail = self.broken_off(line - 1, &error);
+                    return Err(Problem::from(error).saying(detail));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A sentence that says how far the request came.
+    fn broken_off(&self, line: u64, error: impl Display) -> String {
+        let Self {
+            changed, unchanged, ..
+        } = self;
+        format!("after line {line}, {changed} changed and {unchanged} unchanged: {error}")
     }
 }
 
@@ -160,6 +189,30 @@ impl Changes {
 struct Edge {
     subscriber: Id,
     subject: Id,
+}
+
+impl Edge {
+    fn subscribe(self) -> Change {
+        let Self {
+            subscriber,
+            subject,
+        } = self;
+        Change::Subscribe {
+            subscriber,
+            subject,
+        }
+    }
+
+    fn unsubscribe(self) -> Change {
+        let Self {
+            subscriber,
+            subject,
+        } = self;
+        Change::Unsubscribe {
+            subscriber,
+            subject,
+        }
+    }
 }
 
 /// The edge of a line; `None` for a comment.

@@ -40,6 +40,8 @@ mod receipt;
 mod publish;
 /// Many events on one request.
 mod batch;
+/// Changes of the graph, waited for without holding a thread.
+mod change;
 /// One edge, and reading the graph.
 mod subscriptions;
 /// Many edges on one request.

@@ -84,6 +84,10 @@ pub(crate) const LINE_OVERHEAD: usize = 4096;
 /// The longest line of a bulk subscription: two ids at their longest, escaped, fit.
 pub(crate) const EDGE_LINE_BYTES_MAX: usize = 4096;
 
+/// Edges of a bulk request that are made together, and share a commit. One such request shares the
+/// writer with others, and without a disk they take about a millisecond of a thread.
+pub(crate) const EDGES_TOGETHER_MAX: usize = 2048;
+
 /// Bad lines that a summary lists; all are counted.
 pub(crate) const ERRORS_MAX: usize = 100;
 

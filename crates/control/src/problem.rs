@@ -60,6 +60,12 @@ impl Problem {
         problem
     }
 
+    /// The same with another sentence.
+    pub(crate) fn saying(mut self, detail: String) -> Self {
+        self.detail = detail.into();
+        self
+    }
+
     /// The body it is answered with.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         let details = Details {
@@ -80,12 +86,6 @@ impl Problem {
     #[cfg(test)]
     pub(crate) fn detail(&self) -> &str {
         &self.detail
-    }
-}
-
-impl From<graph::GraphError> for Problem {
-    fn from(error: graph::GraphError) -> Self {
-        Self::new(StatusCode::INSUFFICIENT_STORAGE, error.to_string())
     }
 }
 

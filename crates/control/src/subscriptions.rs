@@ -6,25 +6,26 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
-use graph::{Graph, Id, Key};
+use graph::{Change, Graph, Id, Key};
 use serde::Serialize;
 
 use crate::api::Shared;
 use crate::backend::Backend;
+use crate::change;
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
 use crate::problem::Problem;
 use crate::query::{Query, id_at};
 
 #[derive(Serialize)]
 struct Added {
-    added: u64,
-    unchanged: u64,
+    added: usize,
+    unchanged: usize,
 }
 
 #[derive(Serialize)]
 struct Removed {
-    removed: u64,
-    unchanged: u64,
+    removed: usize,
+    unchanged: usize,
 }
 
 /// `PUT /v1/subscriptions/{subscriber}/{subject}`
@@ -33,10 +34,14 @@ pub(crate) async fn add<B: Backend>(
     request: Request,
 ) -> Result<Response, Problem> {
     let (subscriber, subject) = edge(request.uri())?;
-    let new = api.router().graph().subscribe(&subscriber, &subject)?;
+    let subscribe = Change::Subscribe {
+        subscriber,
+        subject,
+    };
+    let effect = change::one(api.router().graph(), subscribe).await?;
     Ok(Json(Added {
-        added: new.into(),
-        unchanged: (!new).into(),
+        added: effect.added,
+        unchanged: effect.unchanged,
     })
     .into_response())
 }
@@ -47,10 +52,14 @@ pub(crate) async fn remove<B: Backend>(
     request: Request,
 ) -> Result<Response, Problem> {
     let (subscriber, subject) = edge(request.uri())?;
-    let there = api.router().graph().unsubscribe(&subscriber, &subject)?;
+    let unsubscribe = Change::Unsubscribe {
+        subscriber,
+        subject,
+    };
+    let effect = change::one(api.router().graph(), unsubscribe).await?;
     Ok(Json(Removed {
-        removed: there.into(),
-        unchanged: (!there).into(),
+        removed: effect.removed,
+        unchanged: effect.unchanged,
     })
     .into_response())
 }

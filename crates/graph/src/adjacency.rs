@@ -3,6 +3,7 @@
 //! Owns the locks on them: an edge changes in both directions under the locks of both its ends, so
 //! they agree at every moment. Must never hold a lock for more than one slice or one edge.
 
+mod filler;
 mod list;
 mod page;
 mod shard;
@@ -10,7 +11,8 @@ mod shard;
 use parking_lot::{RwLock, RwLockWriteGuard};
 
 use crate::key::Key;
-pub(crate) use page::Direction;
+pub(crate) use filler::Filler;
+pub use page::Direction;
 use page::Page;
 use shard::Shard;
 
@@ -76,6 +78,11 @@ impl Adjacency {
         shard.list(direction, key).map_or(0, list::List::len)
     }
 
+    /// Edges that lead to or from `key`.
+    pub(crate) fn degree(&self, key: Key) -> usize {
+        self.len(Direction::Subscriptions, key) + self.len(Direction::Subscribers, key)
+    }
+
     /// Appends at most `limit` of the keys above `after` to `out`, ascending.
     pub(crate) fn slice(
         &self,
@@ -107,6 +114,19 @@ impl Adjacency {
             let shard = shard.read();
             (edges + shard.edges(), own_ids + shard.own_ids())
         })
+    }
+
+    /// Counts anew what shards keep count of. After a [`Filler`] has filled them.
+    pub(crate) fn count_again(&self) {
+        for shard in &self.shards {
+            shard.write().count_again();
+        }
+    }
+
+    /// Keys that have an edge and are not their own id.
+    pub(crate) fn interned_ids(&self) -> usize {
+        let counts = self.shards.iter().map(|shard| shard.read().interned_ids());
+        counts.sum()
     }
 
     /// Whether nothing at all is kept.

@@ -6,6 +6,7 @@
 mod shard;
 
 use std::hash::BuildHasher;
+use std::num::NonZeroU64;
 
 use hashbrown::DefaultHashBuilder;
 use parking_lot::RwLock;
@@ -68,6 +69,12 @@ impl Dictionary {
         Some(key_at(shard, place))
     }
 
+    /// Adds a reference to a key that has one.
+    pub(crate) fn hold_again(&self, key: Key) {
+        let (shard, place) = place_of(key);
+        self.shards[shard].write().hold_place(place);
+    }
+
     /// Drops `references` of `key`; forgets its id with the last.
     pub(crate) fn release(&self, key: Key, references: u64) {
         let (shard, place) = place_of(key);
@@ -87,11 +94,48 @@ impl Dictionary {
         self.shards.iter().map(|shard| shard.read().entries()).sum()
     }
 
-    fn hash(&self, id: &Id) -> (u64, usize) {
-        let hash = self.hasher.hash_one(id);
-        // The table uses the lowest bits and the highest seven: the shard must not take those.
-        (hash, (hash >> 40) as usize % SHARDS)
+    /// Gives `id` the key that it had when it was written to disk, with `references`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the key, to be said after the id.
+    pub(crate) fn restore(&self, key: Key, id: &Id, references: u64) -> Result<(), &'static str> {
+        let references = NonZeroU64::new(references).ok_or("has no edge")?;
+        let (hash, home) = self.hash(id);
+        let (shard, place) = place_of(key);
+        if shard != home {
+            return Err("has a key of another shard");
+        }
+        let mut shard = self.shards[shard].write();
+        if shard.find(hash, id).is_some() {
+            return Err("has two keys");
+        }
+        let hasher = |id: &Id| self.hasher.hash_one(id);
+        if shard.restore(place, hash, id, references, hasher) {
+            Ok(())
+        } else {
+            Err("has the key of another")
+        }
     }
+
+    fn hash(&self, id: &Id) -> (u64, usize) {
+        (self.hasher.hash_one(id), shard_of(id))
+    }
+}
+
+/// The shard of an id: the same in every process, as keys on disk say it. The tables within shards
+/// hash under a secret of the process; who finds ids of one shard makes that one larger, no more.
+fn shard_of(id: &Id) -> usize {
+    // FNV-1a.
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let begin = 0xcbf2_9ce4_8422_2325;
+    let hash = match id {
+        Id::Integer(integer) => integer.to_le_bytes().iter().fold(begin, mix),
+        Id::Text(text) => text.as_bytes().iter().fold(begin, mix),
+    };
+    // Short ids that are alike leave the bits of FNV alike: spread them once more.
+    let spread = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    (spread >> 58) as usize % SHARDS
 }
 
 fn key_at(shard: usize, place: u32) -> Key {

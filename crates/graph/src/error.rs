@@ -2,9 +2,13 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
-/// Why the graph could not do what was asked. Nothing was changed. Returned to the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why the graph could not do what was asked. Returned to the caller.
+///
+/// Nothing was changed in memory. On disk neither, except that after [`Disk`](Self::Disk) and
+/// [`DiskFull`](Self::DiskFull) a crash before the next change may bring the failed one back.
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GraphError {
     /// Every key for ids that are not their own key is taken.
@@ -12,6 +16,23 @@ pub enum GraphError {
         /// The ids interned where this one belongs.
         entries: usize,
     },
+    /// More changes wait for the disk than may.
+    Busy {
+        /// Changes that wait.
+        waiting: usize,
+    },
+    /// The disk has no room. Reading goes on, and writing by itself when there is room.
+    DiskFull {
+        /// What the system said.
+        cause: Arc<str>,
+    },
+    /// The disk failed. Reading goes on; each further change tries the disk again.
+    Disk {
+        /// What the system said.
+        cause: Arc<str>,
+    },
+    /// The graph takes no more changes: the server is ending.
+    Ended,
 }
 
 impl fmt::Display for GraphError {
@@ -23,6 +44,21 @@ impl fmt::Display for GraphError {
                  integers of 2^31 and more; remove ids that are not needed, or use integers below \
                  2^31, which need no dictionary"
             ),
+            Self::Busy { waiting } => write!(
+                f,
+                "{waiting} changes wait for the disk already; send them more slowly, or in bulk"
+            ),
+            Self::DiskFull { cause } => write!(
+                f,
+                "the change is not made, as the disk of the data directory has no room ({cause}); \
+                 make room, and changes are taken again"
+            ),
+            Self::Disk { cause } => write!(
+                f,
+                "the change is not made, as the disk of the data directory failed ({cause}); look \
+                 at the system's log; the next change tries again"
+            ),
+            Self::Ended => f.write_str("the server is ending and takes no more changes"),
         }
     }
 }

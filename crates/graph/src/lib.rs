@@ -1,7 +1,8 @@
 //! Who subscribes to whom: ids, their keys, and the edges between them.
 //!
-//! Owns the name space and the adjacency in memory, both directions. Must never touch a socket,
-//! read a clock, or hold a lock for longer than one slice takes to copy.
+//! Owns the name space, the adjacency in memory in both directions, and the file that keeps it. Must
+//! never touch a socket, decide anything by a clock, or hold a lock for longer than one slice takes
+//! to copy.
 
 #![warn(missing_docs)]
 
@@ -10,11 +11,19 @@ mod key;
 mod error;
 mod dictionary;
 mod adjacency;
+mod memory;
+mod change;
+mod batch;
+mod store;
+mod writer;
 mod graph;
 
 mod exact;
 
+pub use adjacency::Direction;
+pub use change::{Answer, Change, Effect};
 pub use error::GraphError;
 pub use graph::{Counts, Graph};
 pub use id::{ID_BYTES_MAX, ID_INTEGER_MAX, Id, IdError};
 pub use key::{INTERNED_FROM, Key};
+pub use store::{Directory, OpenError, Pairs, Snapshot};

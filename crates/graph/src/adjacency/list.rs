@@ -47,6 +47,20 @@ impl List {
         Self::Short(Box::new([key]))
     }
 
+    /// The list of `keys`, which ascend and are not none.
+    pub(crate) fn of_sorted(keys: &[Key]) -> Self {
+        if keys.len() <= BLOCK_KEYS_MAX {
+            return Self::Short(keys.into());
+        }
+        let blocks = keys
+            .chunks(BLOCK_KEYS_MAX)
+            .map(|keys| Block::of(keys.into()));
+        Self::Long(Box::new(Long {
+            len: keys.len(),
+            blocks: blocks.collect(),
+        }))
+    }
+
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Short(run) => run.len(),

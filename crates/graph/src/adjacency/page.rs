@@ -12,7 +12,7 @@ const PAGE_KEYS: u32 = u64::BITS;
 
 /// Which of a key's two lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
     /// The subjects that the key is subscribed to.
     Subscriptions,
     /// The subscribers of the key.
@@ -35,6 +35,21 @@ struct Lists {
     packed: Box<[List]>,
 }
 
+/// The lists of one direction of a page in the making. Owned by a filler.
+#[derive(Default)]
+pub(super) struct PageFill {
+    present: u64,
+    lists: Vec<List>,
+}
+
+impl PageFill {
+    /// Adds the list of `key`, which lies above the last.
+    pub(super) fn push(&mut self, key: Key, list: List) {
+        self.present |= bit(key);
+        self.lists.push(list);
+    }
+}
+
 impl Page {
     /// The number of the page that `key` is on.
     pub(crate) const fn number(key: Key) -> u32 {
@@ -54,6 +69,29 @@ impl Page {
 
     pub(crate) fn remove(&mut self, direction: Direction, key: Key, other: Key) -> bool {
         self.lists(direction).remove(key, other)
+    }
+
+    /// Puts all lists of a direction in, which had none.
+    pub(super) fn fill(&mut self, direction: Direction, fill: PageFill) {
+        *self.lists(direction) = Lists {
+            present: fill.present,
+            packed: fill.lists.into_boxed_slice(),
+        };
+    }
+
+    /// Edges of which a key of this page is the subscriber.
+    pub(super) fn edges(&self) -> usize {
+        self.subscriptions.packed.iter().map(List::len).sum()
+    }
+
+    /// Keys that have an edge in either direction.
+    pub(super) const fn ids(&self) -> usize {
+        (self.subscriptions.present | self.subscribers.present).count_ones() as usize
+    }
+
+    /// Whether the keys of page `number` are their own ids.
+    pub(super) const fn is_own(number: u32) -> bool {
+        Key::from_number(number * PAGE_KEYS).is_own()
     }
 
     /// Whether `key` has an edge in either direction.

@@ -5,7 +5,7 @@
 use hashbrown::HashMap;
 
 use super::list::List;
-use super::page::{Direction, Page};
+use super::page::{Direction, Page, PageFill};
 use crate::key::Key;
 
 /// Owned by the adjacency under a lock of its own.
@@ -43,6 +43,29 @@ impl Shard {
             self.pages.remove(&Page::number(key));
         }
         there
+    }
+
+    /// Puts in the lists of a page's direction; what they hold is counted later.
+    pub(super) fn fill(&mut self, key: Key, direction: Direction, fill: PageFill) {
+        let page = self.pages.entry(Page::number(key)).or_default();
+        page.fill(direction, fill);
+    }
+
+    pub(super) fn count_again(&mut self) {
+        let own = self
+            .pages
+            .iter()
+            .filter(|(number, _)| Page::is_own(**number));
+        self.own_ids = own.map(|(_, page)| page.ids()).sum();
+        self.edges = self.pages.values().map(Page::edges).sum();
+    }
+
+    pub(super) fn interned_ids(&self) -> usize {
+        let interned = self
+            .pages
+            .iter()
+            .filter(|(number, _)| !Page::is_own(**number));
+        interned.map(|(_, page)| page.ids()).sum()
     }
 
     pub(super) const fn edges(&self) -> usize {

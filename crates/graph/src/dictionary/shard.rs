@@ -82,7 +82,8 @@ impl Shard {
         Ok(place)
     }
 
-    fn hold_place(&mut self, place: u32) {
+    /// Adds a reference to a taken place.
+    pub(super) fn hold_place(&mut self, place: u32) {
         if let Some(Place::Taken { references, .. }) = self.places.get_mut(place as usize) {
             *references = references.saturating_add(1);
         }
@@ -135,6 +136,31 @@ impl Shard {
         }
         self.places.push(taken);
         Ok(fresh)
+    }
+
+    /// Gives `id` this place, if it lies behind all others; whether it does. Places between rest.
+    pub(super) fn restore(
+        &mut self,
+        place: u32,
+        hash: u64,
+        id: &Id,
+        references: NonZeroU64,
+        hasher: impl Fn(&Id) -> u64,
+    ) -> bool {
+        while self.places.len() < place as usize {
+            let gap = self.places.len() as u32;
+            self.places.push(Place::Resting { next: NOWHERE });
+            self.rest(gap);
+        }
+        if self.places.len() > place as usize {
+            return false;
+        }
+        let id = id.clone();
+        self.places.push(Place::Taken { id, references });
+        let places = &self.places;
+        self.table
+            .insert_unique(hash, place, |&place| hasher(id_at(places, place)));
+        true
     }
 
     fn rest(&mut self, place: u32) {

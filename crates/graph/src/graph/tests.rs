@@ -1,5 +1,6 @@
 //! Laws of the graph. The model, paging and threads have a file each.
 
+mod durable;
 mod model;
 mod paging;
 mod threads;

@@ -177,6 +177,6 @@ proptest! {
             model.apply(&graph, &Operation::Remove(who));
         }
         prop_assert_eq!(graph.counts(), Counts::default());
-        prop_assert!(graph.adjacency.is_empty(), "pages without an edge");
+        prop_assert!(graph.memory.adjacency.is_empty(), "pages without an edge");
     }
 }

@@ -1,0 +1,276 @@
+//! Changes that take effect together: what each does is decided in order, on top of the graph in
+//! memory and of the changes before it, and what comes of all is known before any of it is done.
+//!
+//! Must never change the graph before it is told that the changes are durable.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::RangeInclusive;
+
+use crate::adjacency::Direction;
+use crate::change::{Change, Effect};
+use crate::error::GraphError;
+use crate::id::Id;
+use crate::key::Key;
+use crate::memory::Memory;
+
+/// Edges of one id that one batch removes: about a tenth of a second of work, after which others
+/// have their turn.
+pub(crate) const REMOVED_EDGES_MAX: usize = 65_536;
+
+/// Lives from the first change to the answer. Holds every id it has met, so that no key comes to
+/// mean another id meanwhile.
+pub(crate) struct Batch<'a> {
+    memory: &'a Memory,
+    held: Vec<Key>,
+    /// Edges that the changes so far have touched: whether they were there, and are now.
+    touched: BTreeMap<(Key, Key), Presence>,
+    /// The same edges from their other end.
+    touched_back: BTreeSet<(Key, Key)>,
+}
+
+#[derive(Clone, Copy)]
+struct Presence {
+    before: bool,
+    now: bool,
+}
+
+/// What comes of a batch. Owned by whoever makes it durable.
+#[derive(Debug, Default)]
+pub(crate) struct Net {
+    /// Edges that come and go, ascending by subscriber and subject.
+    pub(crate) edges: Vec<EdgeChange>,
+    /// Interned ids that get their first edge.
+    pub(crate) named: Vec<(Key, Id)>,
+    /// Interned ids that lose their last edge.
+    pub(crate) unnamed: Vec<(Key, Id)>,
+}
+
+/// One edge that comes or goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EdgeChange {
+    pub(crate) subscriber: Key,
+    pub(crate) subject: Key,
+    pub(crate) present: bool,
+}
+
+/// How far a change came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Done(Effect),
+    /// A slice is done, and there may be more.
+    Slice(Effect),
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) const fn new(memory: &'a Memory) -> Self {
+        Self {
+            memory,
+            held: Vec::new(),
+            touched: BTreeMap::new(),
+            touched_back: BTreeSet::new(),
+        }
+    }
+
+    /// Edges touched so far.
+    pub(crate) fn len(&self) -> usize {
+        self.touched.len()
+    }
+
+    /// Adds a change. One that fails does nothing.
+    pub(crate) fn add(&mut self, change: &Change) -> Result<Progress, GraphError> {
+        match change {
+            Change::Subscribe {
+                subscriber,
+                subject,
+            } => self.subscribe(subscriber, subject).map(Progress::Done),
+            Change::Unsubscribe {
+                subscriber,
+                subject,
+            } => Ok(Progress::Done(self.unsubscribe(subscriber, subject))),
+            Change::Replace {
+                subscriber,
+                subjects,
+            } => self.replace(subscriber, subjects).map(Progress::Done),
+            Change::Remove { id } => Ok(self.remove(id)),
+        }
+    }
+
+    /// What comes of all changes so far.
+    pub(crate) fn net(&self) -> Net {
+        let mut net = Net::default();
+        let mut degrees: HashMap<Key, i64> = HashMap::new();
+        for (&(subscriber, subject), presence) in &self.touched {
+            if presence.before == presence.now {
+                continue;
+            }
+            let present = presence.now;
+            net.edges.push(EdgeChange {
+                subscriber,
+                subject,
+                present,
+            });
+            for key in [subscriber, subject] {
+                if !key.is_own() {
+                    *degrees.entry(key).or_default() += if present { 1 } else { -1 };
+                }
+            }
+        }
+        for (key, change) in degrees {
+            let before = self.memory.adjacency.degree(key) as i64;
+            let id = || self.memory.name(key).expect("the batch holds it");
+            match (before, before + change) {
+                (0, 1..) => net.named.push((key, id())),
+                (1.., 0) => net.unnamed.push((key, id())),
+                _ => {}
+            }
+        }
+        net
+    }
+
+    /// Shows the changes to readers.
+    pub(crate) fn apply(&self, net: &Net) {
+        for edge in &net.edges {
+            if edge.present {
+                self.memory.insert(edge.subscriber, edge.subject);
+            } else {
+                self.memory.remove(edge.subscriber, edge.subject);
+            }
+        }
+    }
+
+    fn subscribe(&mut self, subscriber: &Id, subject: &Id) -> Result<Effect, GraphError> {
+        if subscriber == subject {
+            return Ok(Effect::UNCHANGED);
+        }
+        let (from, to) = (self.hold(subscriber)?, self.hold(subject)?);
+        Ok(self.set(from, to, true))
+    }
+
+    fn unsubscribe(&mut self, subscriber: &Id, subject: &Id) -> Effect {
+        if subscriber == subject {
+            return Effect::UNCHANGED;
+        }
+        match (self.hold_known(subscriber), self.hold_known(subject)) {
+            (Some(from), Some(to)) => self.set(from, to, false),
+            _ => Effect::UNCHANGED,
+        }
+    }
+
+    fn replace(&mut self, subscriber: &Id, subjects: &[Id]) -> Result<Effect, GraphError> {
+        let from = self.hold(subscriber)?;
+        let mut wanted = BTreeSet::new();
+        for subject in subjects {
+            wanted.insert(self.hold(subject)?);
+        }
+        let mut effect = Effect::default();
+        if wanted.remove(&from) {
+            effect.unchanged += 1;
+        }
+        for subject in self.list(Direction::Subscriptions, from, usize::MAX) {
+            if !wanted.contains(&subject) {
+                effect += self.set(from, subject, false);
+            }
+        }
+        for subject in wanted {
+            effect += self.set(from, subject, true);
+        }
+        Ok(effect)
+    }
+
+    fn remove(&mut self, id: &Id) -> Progress {
+        let Some(key) = self.hold_known(id) else {
+            return Progress::Done(Effect::default());
+        };
+        let mut effect = Effect::default();
+        for subject in self.list(Direction::Subscriptions, key, REMOVED_EDGES_MAX) {
+            effect += self.set(key, subject, false);
+        }
+        let left = REMOVED_EDGES_MAX - effect.removed;
+        for subscriber in self.list(Direction::Subscribers, key, left) {
+            effect += self.set(subscriber, key, false);
+        }
+        if effect.removed < REMOVED_EDGES_MAX {
+            Progress::Done(effect)
+        } else {
+            Progress::Slice(effect)
+        }
+    }
+
+    /// The other ends of `key`'s edges as the changes so far leave them, at most `limit`.
+    fn list(&self, direction: Direction, key: Key, limit: usize) -> Vec<Key> {
+        let mut changed = BTreeMap::new();
+        match direction {
+            Direction::Subscriptions => {
+                let pairs = self.touched.range(whole(key));
+                changed.extend(pairs.map(|(&(_, other), presence)| (other, presence.now)));
+            }
+            Direction::Subscribers => {
+                for &(_, other) in self.touched_back.range(whole(key)) {
+                    changed.insert(other, self.touched[&(other, key)].now);
+                }
+            }
+        }
+        let mut stored = Vec::new();
+        let some = limit.saturating_add(changed.len());
+        self.memory
+            .adjacency
+            .slice(direction, key, None, some, &mut stored);
+        stored.retain(|other| !changed.contains_key(other));
+        let came = changed.iter().filter(|(_, now)| **now);
+        stored.extend(came.map(|(&other, _)| other));
+        stored.truncate(limit);
+        stored
+    }
+
+    /// Makes the edge there or not. Both ends are held.
+    fn set(&mut self, subscriber: Key, subject: Key, present: bool) -> Effect {
+        let edge = (subscriber, subject);
+        if !self.touched.contains_key(&edge) {
+            let before = self.memory.adjacency.contains(subscriber, subject);
+            self.keep(subscriber);
+            self.keep(subject);
+            self.touched_back.insert((subject, subscriber));
+            let now = before;
+            self.touched.insert(edge, Presence { before, now });
+        }
+        let presence = self.touched.get_mut(&edge).expect("touched just now");
+        match (std::mem::replace(&mut presence.now, present), present) {
+            (false, true) => Effect::ADDED,
+            (true, false) => Effect::REMOVED,
+            _ => Effect::UNCHANGED,
+        }
+    }
+
+    fn hold(&mut self, id: &Id) -> Result<Key, GraphError> {
+        let key = self.memory.hold(id)?;
+        self.held.push(key);
+        Ok(key)
+    }
+
+    fn hold_known(&mut self, id: &Id) -> Option<Key> {
+        let key = self.memory.hold_known(id)?;
+        self.held.push(key);
+        Some(key)
+    }
+
+    /// Holds a key that means its id now.
+    fn keep(&mut self, key: Key) {
+        if !key.is_own() {
+            self.memory.dictionary.hold_again(key);
+            self.held.push(key);
+        }
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        for &key in &self.held {
+            self.memory.release(key);
+        }
+    }
+}
+
+/// All pairs that begin with `key`.
+fn whole(key: Key) -> RangeInclusive<(Key, Key)> {
+    (key, Key::from_number(0))..=(key, Key::from_number(u32::MAX))
+}

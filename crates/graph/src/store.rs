@@ -1,0 +1,193 @@
+//! The graph on disk: adjacency blocks, names, and a journal of what is not in the blocks yet.
+//!
+//! Owns the file; docs/STORE.md draws its format. Must never overwrite a file that it does not
+//! understand, nor call a change durable before the disk has said so.
+
+mod block;
+mod blocks;
+mod directory;
+mod disk;
+mod error;
+mod journal;
+mod load;
+mod snapshot;
+mod sweep;
+mod tables;
+
+use std::sync::Arc;
+
+use redb::{Database, ReadableDatabase};
+
+use crate::batch::Net;
+use crate::key::Key;
+use crate::memory::Memory;
+pub use directory::Directory;
+pub(crate) use disk::Disk;
+use disk::Tracked;
+pub use error::OpenError;
+pub(crate) use error::{Refusal, StoreError};
+pub use snapshot::{Pairs, Snapshot};
+use sweep::Sweep;
+
+/// Journalled edges at which they are folded into the blocks, unless the graph is large: reading
+/// that many at start takes some hundredths of a second.
+const PENDING_MIN: usize = 65_536;
+
+/// Above that, one journalled edge for so many stored: rewriting the blocks costs a like share of
+/// every change, and the journal stays a small part of the file.
+const PENDING_SHARE: usize = 64;
+
+/// Owned by the writer's thread.
+#[derive(Debug)]
+pub(crate) struct Store {
+    disk: Arc<Tracked>,
+    /// None after a failure, until it is opened again.
+    database: Option<Database>,
+    /// The journal's next row.
+    row: u64,
+    /// What the journal has, in order, and no sweep is folding.
+    pending: Vec<journal::Entry>,
+    sweep: Option<Sweep>,
+    /// A commit that failed: nobody knows yet whether it is in the file.
+    doubtful: Option<Doubtful>,
+}
+
+/// What has to be undone if a failed commit is found in the file.
+#[derive(Debug)]
+struct Doubtful {
+    row: u64,
+    named: Vec<Key>,
+    unnamed: Vec<(Key, String)>,
+}
+
+impl Store {
+    /// Opens the graph on `disk`, which is not empty, and loads it.
+    pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<(Self, Memory), Refusal> {
+        let disk = Arc::new(Tracked::new(disk));
+        let database = tables::open(&disk)?;
+        let memory = load::load(&database)?;
+        let mut store = Self {
+            disk,
+            database: None,
+            row: 0,
+            pending: Vec::new(),
+            sweep: None,
+            doubtful: None,
+        };
+        store.read_journal(&database)?;
+        store.database = Some(database);
+        Ok((store, memory))
+    }
+
+    /// Makes `net` durable. After a failure the file holds what it held before, or will when it is
+    /// next written to.
+    pub(crate) fn commit(&mut self, net: &Net, edges: usize) -> Result<(), StoreError> {
+        if net.edges.is_empty() && self.sweep.is_none() {
+            return Ok(());
+        }
+        self.reopen()?;
+        self.begin_sweep(edges);
+        match self.write(net) {
+            Ok(()) => {
+                if !net.edges.is_empty() {
+                    self.pending.extend(net.edges.iter().map(journal::entry));
+                    self.row += 1;
+                }
+                if self.sweep.as_ref().is_some_and(Sweep::is_over) {
+                    self.sweep = None;
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.fail(net);
+                Err(self.disk.explain(error))
+            }
+        }
+    }
+
+    /// Whether journalled changes are on their way into the blocks.
+    pub(crate) const fn is_sweeping(&self) -> bool {
+        self.sweep.is_some()
+    }
+
+    /// The graph as it is on disk now, for as long as the snapshot lives.
+    pub(crate) fn snapshot(&mut self) -> Result<Snapshot, StoreError> {
+        self.reopen()?;
+        let database = self.database.as_ref().expect("opened just now");
+        Snapshot::of(database).map_err(|error| self.disk.explain(error))
+    }
+
+    fn write(&mut self, net: &Net) -> Result<(), redb::Error> {
+        let database = self.database.as_ref().expect("opened before it is written");
+        let transaction = database.begin_write()?;
+        if !net.edges.is_empty() {
+            journal::append(&transaction, self.row, net)?;
+            tables::name(&transaction, net)?;
+        }
+        if let Some(sweep) = &mut self.sweep {
+            sweep.step(&transaction, net.edges.len())?;
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+
+    fn begin_sweep(&mut self, edges: usize) {
+        let enough = PENDING_MIN.max(edges / PENDING_SHARE);
+        if self.sweep.is_none() && self.pending.len() >= enough {
+            let pending = std::mem::take(&mut self.pending);
+            self.sweep = Some(Sweep::new(&pending, self.row));
+        }
+    }
+
+    /// After a failed commit: redb refuses all work until the file is opened again, and what the
+    /// sweep has done is known only from the file.
+    fn fail(&mut self, net: &Net) {
+        self.database = None;
+        self.sweep = None;
+        self.doubtful = Some(Doubtful {
+            row: self.row,
+            named: net.named.iter().map(|(key, _)| *key).collect(),
+            unnamed: (net.unnamed.iter())
+                .map(|(key, id)| (*key, id.to_string()))
+                .collect(),
+        });
+    }
+
+    /// Opens the file again after a failure, and undoes the failed commit if it is there.
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        if self.database.is_some() {
+            return Ok(());
+        }
+        self.disk.has_room()?;
+        let database = tables::open(&self.disk).map_err(|error| self.disk.explain(error))?;
+        self.settle(&database)
+            .and_then(|()| self.read_journal(&database))
+            .map_err(|error| self.disk.explain(error))?;
+        self.database = Some(database);
+        Ok(())
+    }
+
+    fn settle(&mut self, database: &Database) -> Result<(), redb::Error> {
+        let Some(doubtful) = &self.doubtful else {
+            return Ok(());
+        };
+        let transaction = database.begin_write()?;
+        if journal::take_back(&transaction, doubtful.row)? {
+            tables::name_back(&transaction, &doubtful.named, &doubtful.unnamed)?;
+            transaction.commit()?;
+        } else {
+            transaction.abort()?;
+        }
+        self.doubtful = None;
+        Ok(())
+    }
+
+    fn read_journal(&mut self, database: &Database) -> Result<(), redb::Error> {
+        self.pending.clear();
+        self.row = 0;
+        journal::read(&database.begin_read()?, |row, entries| {
+            self.row = row + 1;
+            self.pending.extend(entries);
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! One direction of the graph on disk: all its pairs in ascending order, cut into blocks.
+//!
+//! Owns where blocks are cut and joined. A block is stored under a pair that is not above its
+//! first, and all pairs from there to the next block's key belong to it. Must never rewrite a block
+//! that no change falls into, but one neighbour of a block that has become small.
+
+use redb::{ReadableTable, Table};
+
+use super::block::{BLOCK_BYTES_MAX, Packer, Pair, unpack};
+use super::error::malformed;
+use super::tables::BlockTable;
+
+/// A block that is smaller than this joins its neighbour: a quarter, so that the two together stay
+/// well below the maximum for a while.
+const BLOCK_BYTES_MIN: usize = BLOCK_BYTES_MAX / 4;
+
+/// A pair, and whether it shall be there.
+pub(super) type Wanted = (Pair, bool);
+
+/// Makes the pairs of `changes`, which ascend, present or absent, and stops after `blocks_max`
+/// blocks; how many changes that took. Those that are as wanted already are no harm.
+pub(super) fn fold(
+    table: &mut Table<'_, u64, &'static [u8]>,
+    changes: &[Wanted],
+    blocks_max: usize,
+) -> Result<usize, redb::Error> {
+    let mut taken = 0;
+    for _ in 0..blocks_max {
+        let Some(&(first, _)) = changes.get(taken) else {
+            break;
+        };
+        let mut block = Block::around(table, first)?;
+        let here = &changes[taken..];
+        let count = match block.end {
+            Some(end) => here.partition_point(|&(pair, _)| pair < end),
+            None => here.len(),
+        };
+        block.merge(&here[..count]);
+        block.store(table)?;
+        taken += count;
+    }
+    Ok(taken)
+}
+
+/// A block that is being rewritten.
+struct Block {
+    key: Pair,
+    stored: bool,
+    pairs: Vec<Pair>,
+    /// The key of the next block.
+    end: Option<Pair>,
+}
+
+impl Block {
+    /// The block that `pair` belongs to; a new one if it lies before all blocks.
+    fn around(table: &Table<'_, u64, &'static [u8]>, pair: Pair) -> Result<Self, redb::Error> {
+        let mut block = Self {
+            key: 0,
+            stored: false,
+            pairs: Vec::new(),
+            end: None,
+        };
+        let mut from = 0;
+        if let Some(row) = table.range(..=pair)?.next_back() {
+            let (key, bytes) = row?;
+            block.stored = true;
+            block.key = key.value();
+            from = block.key + 1;
+            unpack(block.key, bytes.value(), |pair| block.pairs.push(pair)).map_err(malformed)?;
+        }
+        if let Some(row) = table.range(from..)?.next() {
+            block.end = Some(row?.0.value());
+        }
+        Ok(block)
+    }
+
+    fn merge(&mut self, changes: &[Wanted]) {
+        let mut merged = Vec::with_capacity(self.pairs.len() + changes.len());
+        let mut old = self.pairs.iter().copied().peekable();
+        for &(pair, present) in changes {
+            while let Some(before) = old.next_if(|&old| old < pair) {
+                merged.push(before);
+            }
+            old.next_if_eq(&pair);
+            if present {
+                merged.push(pair);
+            }
+        }
+        merged.extend(old);
+        self.pairs = merged;
+    }
+
+    fn store(mut self, table: &mut Table<'_, u64, &'static [u8]>) -> Result<(), redb::Error> {
+        let mut packed = self.pack(BLOCK_BYTES_MAX);
+        let bytes: usize = packed.iter().map(|(_, bytes)| bytes.len()).sum();
+        if bytes < BLOCK_BYTES_MIN && self.end.is_some() {
+            self.join(table)?;
+            packed = self.pack(BLOCK_BYTES_MAX);
+        }
+        if packed.len() > 1 {
+            // Cut evenly: a full block beside an almost empty one would be cut again soon.
+            let bytes: usize = packed.iter().map(|(_, bytes)| bytes.len()).sum();
+            packed = self.pack(BLOCK_BYTES_MAX.min(bytes / packed.len() + 64));
+        }
+        if packed.first().is_none_or(|(key, _)| *key != self.key) && self.stored {
+            table.remove(self.key)?;
+        }
+        for (key, bytes) in packed {
+            table.insert(key, bytes.as_slice())?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next block in.
+    fn join(&mut self, table: &mut Table<'_, u64, &'static [u8]>) -> Result<(), redb::Error> {
+        let Some(next) = self.end else {
+            return Ok(());
+        };
+        if let Some(bytes) = table.remove(next)? {
+            unpack(next, bytes.value(), |pair| self.pairs.push(pair)).map_err(malformed)?;
+        }
+        Ok(())
+    }
+
+    fn pack(&self, limit: usize) -> Vec<(Pair, Vec<u8>)> {
+        let mut packed = Vec::new();
+        let mut packer = Packer::default();
+        packer.begin(self.key);
+        for &pair in &self.pairs {
+            if !packer.fits(limit) {
+                packed.push((packer.key(), packer.bytes().to_vec()));
+                packer.begin(pair);
+            }
+            packer.push(pair);
+        }
+        if !packer.bytes().is_empty() {
+            packed.push((packer.key(), packer.bytes().to_vec()));
+        }
+        packed
+    }
+}
+
+/// Calls `each` with every pair of a direction, ascending.
+pub(super) fn scan(
+    table: &impl ReadableTable<u64, &'static [u8]>,
+    mut each: impl FnMut(Pair),
+) -> Result<(), redb::Error> {
+    for row in table.iter()? {
+        let (key, bytes) = row?;
+        unpack(key.value(), bytes.value(), &mut each).map_err(malformed)?;
+    }
+    Ok(())
+}
+
+/// Writes a whole direction into an empty table, from pairs that ascend.
+pub(super) fn write_all(
+    transaction: &redb::WriteTransaction,
+    definition: BlockTable,
+    pairs: impl Iterator<Item = Result<Pair, redb::Error>>,
+) -> Result<u64, redb::Error> {
+    let mut table = transaction.open_table(definition)?;
+    let mut cursor = table.upper_bound_mut(std::ops::Bound::<u64>::Unbounded)?;
+    let mut packer = Packer::default();
+    packer.begin(0);
+    let mut count = 0;
+    for pair in pairs {
+        let pair = pair?;
+        if !packer.fits(BLOCK_BYTES_MAX) {
+            cursor.insert_before(packer.key(), packer.bytes())?;
+            packer.begin(pair);
+        }
+        packer.push(pair);
+        count += 1;
+    }
+    if count > 0 {
+        cursor.insert_before(packer.key(), packer.bytes())?;
+    }
+    cursor.close()?;
+    Ok(count)
+}

@@ -1,0 +1,194 @@
+//! The data directory: one process has it at a time, and its graph is replaced as a whole or not.
+//!
+//! Owns the names of its files. Must never leave a name without a whole file behind it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use redb::{Builder, Database};
+
+use super::block::Pair;
+use super::disk::Tracked;
+use super::error::{OpenError, Refusal};
+use super::snapshot::Snapshot;
+use super::tables::{self, SUBSCRIBERS, SUBSCRIPTIONS};
+use super::{Disk, blocks};
+use crate::id::Id;
+use crate::key::Key;
+
+/// The graph.
+const GRAPH: &str = "graph.redb";
+
+/// A graph in the making. Worth nothing unless its maker is at work.
+const UNFINISHED: &str = "graph.redb.new";
+
+/// Locked by the process that has the directory, and holds its process id.
+const LOCK: &str = "lock";
+
+/// Memory for pages of a file in the making; what is beyond goes to disk meanwhile.
+const BUILD_CACHE_BYTES: usize = 64 << 20;
+
+/// A data directory that this process has. Given back when dropped.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// All that is in a graph. Made by whoever writes a new file.
+pub(crate) struct Contents<S, B> {
+    pub(crate) names: Vec<(Key, Id)>,
+    /// Pairs of subscriber and subject, ascending, each once.
+    pub(crate) subscriptions: S,
+    /// The same of subject and subscriber.
+    pub(crate) subscribers: B,
+}
+
+impl Directory {
+    /// Takes the directory, which is made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be made or another process has it.
+    pub fn lock(path: &Path) -> Result<Self, OpenError> {
+        let failed = |error| OpenError::Directory {
+            path: path.to_owned(),
+            error,
+        };
+        fs::create_dir_all(path).map_err(failed)?;
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path.join(LOCK))
+            .map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use(path, &mut lock)),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        // Only to tell others who has it: a full disk is no reason to refuse.
+        let _ = lock.set_len(0);
+        let _ = lock.write_all(std::process::id().to_string().as_bytes());
+        let directory = Self {
+            path: path.to_owned(),
+            _lock: lock,
+        };
+        match fs::remove_file(directory.path.join(UNFINISHED)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+            _ => Ok(directory),
+        }
+    }
+
+    /// The file that the graph is in.
+    pub fn file(&self) -> PathBuf {
+        self.path.join(GRAPH)
+    }
+
+    /// Whether there is a graph.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be read.
+    pub fn has_graph(&self) -> Result<bool, OpenError> {
+        self.file().try_exists().map_err(|error| self.failed(error))
+    }
+
+    /// The graph as it is. The directory stays taken for as long as the caller keeps it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no graph, or none that this program can read.
+    pub fn snapshot(&self) -> Result<Snapshot, OpenError> {
+        if !self.has_graph()? {
+            return Err(OpenError::Missing { file: self.file() });
+        }
+        let disk = Arc::new(Tracked::new(self.disk()?));
+        let refuse = |refusal: Refusal| refusal.of(self.file());
+        let database = tables::open(&disk).map_err(refuse)?;
+        Snapshot::of(&database).map_err(|error| refuse(error.into()))
+    }
+
+    /// The graph's file, opened; an empty graph is made first if there is none.
+    pub(crate) fn disk(&self) -> Result<Arc<dyn Disk>, OpenError> {
+        if !self.has_graph()? {
+            let none = || std::iter::empty();
+            self.replace(Contents {
+                names: Vec::new(),
+                subscriptions: none(),
+                subscribers: none(),
+            })?;
+        }
+        let file = OpenOptions::new().read(true).write(true).open(self.file());
+        Ok(Arc::new(file.map_err(|error| self.failed(error))?))
+    }
+
+    /// Puts a new graph in the place of the old one, whole or not at all.
+    pub(crate) fn replace<S, B>(&self, contents: Contents<S, B>) -> Result<(), OpenError>
+    where
+        S: Iterator<Item = Result<Pair, redb::Error>>,
+        B: Iterator<Item = Result<Pair, redb::Error>>,
+    {
+        let unfinished = self.path.join(UNFINISHED);
+        let written = write(&unfinished, contents)
+            .and_then(|()| Ok(fs::rename(&unfinished, self.file())?))
+            .and_then(|()| Ok(File::open(&self.path)?.sync_all()?));
+        written.map_err(|refusal| {
+            // What is left of it says nothing; if it stays, the next to come removes it.
+            let _ = fs::remove_file(&unfinished);
+            refusal.of(unfinished)
+        })
+    }
+
+    fn failed(&self, error: io::Error) -> OpenError {
+        OpenError::Directory {
+            path: self.path.clone(),
+            error,
+        }
+    }
+}
+
+/// Writes a new graph to `path`, where nothing is, and returns when it will survive a loss of power.
+pub(crate) fn write<S, B>(path: &Path, contents: Contents<S, B>) -> Result<(), Refusal>
+where
+    S: Iterator<Item = Result<Pair, redb::Error>>,
+    B: Iterator<Item = Result<Pair, redb::Error>>,
+{
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(path)?;
+    let disk: Arc<dyn Disk> = Arc::new(file);
+    let mut database = Builder::new()
+        .set_cache_size(BUILD_CACHE_BYTES)
+        .create_with_backend(super::disk::Backend(Arc::new(Tracked::new(disk))))?;
+    let transaction = database.begin_write()?;
+    tables::create(&transaction)?;
+    tables::write_names(&transaction, contents.names.into_iter().map(Ok))?;
+    blocks::write_all(&transaction, SUBSCRIPTIONS, contents.subscriptions)?;
+    blocks::write_all(&transaction, SUBSCRIBERS, contents.subscribers)?;
+    transaction.commit()?;
+    shrink(&mut database)?;
+    drop(database);
+    File::open(path)?.sync_all()?;
+    Ok(())
+}
+
+/// Gives back what the file has grown too far.
+fn shrink(database: &mut Database) -> Result<(), Refusal> {
+    database.compact()?;
+    Ok(())
+}
+
+fn in_use(path: &Path, lock: &mut File) -> OpenError {
+    let mut process = String::new();
+    let read = lock.read_to_string(&mut process);
+    OpenError::InUse {
+        path: path.to_owned(),
+        process: (read.is_ok() && !process.is_empty()).then_some(process),
+    }
+}

@@ -1,0 +1,161 @@
+//! The disk under redb: the few calls it needs of a file, so that a test can put a failing one in
+//! its place, and the bookkeeping around a failed sync.
+//!
+//! Must never say that something is durable which a sync before failed to write.
+
+use std::fmt::Debug;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use redb::StorageBackend;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
+use super::error::StoreError;
+
+/// Room that there has to be before writing is tried again after a failure.
+const ROOM_BYTES: u64 = 1 << 20;
+
+/// A file, or something in a file's place. Calls come from one thread at a time but for reads.
+pub(crate) trait Disk: Debug + Send + Sync + 'static {
+    /// Bytes in the file.
+    fn len(&self) -> io::Result<u64>;
+    /// Fills `out` from `offset` on.
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
+    /// Cuts or lengthens the file; what is new reads as zeros.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Writes `data` from `offset` on.
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
+    /// Returns when all that was written will survive a loss of power.
+    fn sync(&self) -> io::Result<()>;
+    /// Whether the file system could take another `bytes`.
+    fn has_room(&self, bytes: u64) -> io::Result<()>;
+}
+
+impl Disk for File {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.read_exact_at(out, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        Self::set_len(self, len)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.write_all_at(data, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    /// Takes room behind the end of the file and gives it back.
+    fn has_room(&self, bytes: u64) -> io::Result<()> {
+        let len = Disk::len(self)?;
+        match fallocate(self, FallocateFlags::KEEP_SIZE, len, bytes) {
+            Ok(()) => Self::set_len(self, len),
+            // The file system cannot say; the next write will.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A disk, what was written to it since the last sync, and what it said last. Lives as long as the
+/// graph, longer than each database on it.
+#[derive(Debug)]
+pub(crate) struct Tracked {
+    disk: Arc<dyn Disk>,
+    unsynced: Mutex<Unsynced>,
+    last_error: Mutex<Option<StoreError>>,
+}
+
+#[derive(Debug, Default)]
+struct Unsynced {
+    /// Offset and length of what was written since the last sync that succeeded.
+    ranges: Vec<(u64, usize)>,
+    /// Whether a sync has failed since.
+    failed: bool,
+}
+
+impl Tracked {
+    pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
+        Self {
+            disk,
+            unsynced: Mutex::default(),
+            last_error: Mutex::default(),
+        }
+    }
+
+    /// Why an operation of redb failed: what the disk said, rather than what redb makes of it.
+    pub(super) fn explain(&self, error: impl ToString) -> StoreError {
+        let said = self.last_error.lock().take();
+        said.unwrap_or_else(|| StoreError::other(&error.to_string()))
+    }
+
+    pub(super) fn has_room(&self) -> Result<(), StoreError> {
+        let room = self.disk.has_room(ROOM_BYTES);
+        room.map_err(|error| StoreError::of_io(&error))
+    }
+
+    /// After a failed sync Linux takes the pages that it could not write for clean: they are read
+    /// back from memory, are not on disk, and no later sync will write them. So they are written
+    /// again first.
+    fn sync(&self) -> io::Result<()> {
+        let mut unsynced = self.unsynced.lock();
+        if unsynced.failed {
+            let len = self.disk.len()?;
+            for &(offset, size) in &unsynced.ranges {
+                let size = len.saturating_sub(offset).min(size as u64) as usize;
+                let mut bytes = vec![0; size];
+                self.disk.read(offset, &mut bytes)?;
+                self.disk.write(offset, &bytes)?;
+            }
+        }
+        let synced = self.disk.sync();
+        unsynced.failed |= synced.is_err();
+        if synced.is_ok() {
+            *unsynced = Unsynced::default();
+        }
+        synced
+    }
+
+    fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        result.inspect_err(|error| *self.last_error.lock() = Some(StoreError::of_io(error)))
+    }
+}
+
+/// The disk as redb takes it. Owned by one database.
+#[derive(Debug)]
+pub(super) struct Backend(pub(super) Arc<Tracked>);
+
+impl StorageBackend for Backend {
+    fn len(&self) -> io::Result<u64> {
+        self.0.note(self.0.disk.len())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.note(self.0.disk.read(offset, out))
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.note(self.0.disk.set_len(len))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.note(self.0.sync())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let range = (offset, data.len());
+        self.0.unsynced.lock().ranges.push(range);
+        self.0.note(self.0.disk.write(offset, data))
+    }
+}

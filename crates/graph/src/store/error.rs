@@ -1,0 +1,217 @@
+//! Why a graph on disk cannot be opened, read or written, in sentences that say what to do.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use redb::StorageError;
+
+use super::block::Malformed;
+use crate::error::GraphError;
+
+/// Why a data directory was refused. Nothing in it was changed. Returned to whoever opened it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The directory cannot be made or used.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Another process has the directory.
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// Its process id, if it is known.
+        process: Option<String>,
+    },
+    /// There is no graph in the directory.
+    Missing {
+        /// The file that is not there.
+        file: PathBuf,
+    },
+    /// The file is none of ours.
+    Foreign {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The file is of a version that this program does not know.
+    Newer {
+        /// The file.
+        file: PathBuf,
+        /// Its format.
+        format: u64,
+    },
+    /// The file is ours, and damaged.
+    Torn {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The disk failed.
+    Disk {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        why: String,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory { path, error } => write!(
+                f,
+                "the data directory {} cannot be used: {error}; make it writable, choose another \
+                 with --data, or keep nothing with --memory",
+                path.display()
+            ),
+            Self::InUse { path, process } => {
+                let path = path.display();
+                let by = process.as_deref().unwrap_or("unknown");
+                write!(
+                    f,
+                    "the data directory {path} is in use by another process (process id {by}); end \
+                     it, or choose another directory with --data"
+                )
+            }
+            Self::Missing { file } => write!(
+                f,
+                "there is no graph in {}; check the directory given with --data",
+                file.display()
+            ),
+            Self::Foreign { file } => write!(
+                f,
+                "{} is not a graph of Encke and is left as it is; move it away, or choose another \
+                 directory with --data",
+                file.display()
+            ),
+            Self::Newer { file, format } => write!(
+                f,
+                "{} has format {format} and this program knows format {} only; it is left as it \
+                 is; use the program that wrote it, or a newer one",
+                file.display(),
+                super::tables::FORMAT
+            ),
+            Self::Torn { file, why } => write!(
+                f,
+                "{} is damaged ({why}) and is left as it is; put a backup in its place, or move it \
+                 away to begin with an empty graph",
+                file.display()
+            ),
+            Self::Disk { file, why } => write!(
+                f,
+                "{} cannot be read or written: {why}; look at the system's log",
+                file.display()
+            ),
+        }
+    }
+}
+
+impl Error for OpenError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Directory { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with a file, before its name is known.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Foreign,
+    Newer { format: u64 },
+    Torn(String),
+    Failed(redb::Error),
+}
+
+impl Refusal {
+    pub(crate) fn of(self, file: PathBuf) -> OpenError {
+        match self {
+            Self::Foreign => OpenError::Foreign { file },
+            Self::Newer { format } => OpenError::Newer { file, format },
+            Self::Torn(why) => OpenError::Torn { file, why },
+            Self::Failed(redb::Error::Corrupted(why)) => OpenError::Torn { file, why },
+            Self::Failed(redb::Error::Io(error)) if is_short(&error) => {
+                let why = "it is shorter than it was".to_owned();
+                OpenError::Torn { file, why }
+            }
+            Self::Failed(error) => {
+                let why = error.to_string();
+                OpenError::Disk { file, why }
+            }
+        }
+    }
+}
+
+fn is_short(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData
+    )
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign => f.write_str("the file is not a graph of Encke"),
+            Self::Newer { format } => write!(f, "the file has format {format}"),
+            Self::Torn(why) => f.write_str(why),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: Into<redb::Error>> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Why a change is not on disk. Given to everyone whose change was in the commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoreError {
+    pub(crate) full: bool,
+    pub(crate) cause: Arc<str>,
+}
+
+impl StoreError {
+    pub(crate) fn of_io(error: &io::Error) -> Self {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        Self {
+            full: matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge),
+            cause: error.to_string().into(),
+        }
+    }
+
+    pub(crate) fn other(cause: &str) -> Self {
+        Self {
+            full: false,
+            cause: cause.into(),
+        }
+    }
+}
+
+impl From<StoreError> for GraphError {
+    fn from(StoreError { full, cause }: StoreError) -> Self {
+        if full {
+            Self::DiskFull { cause }
+        } else {
+            Self::Disk { cause }
+        }
+    }
+}
+
+pub(super) fn malformed(_: Malformed) -> redb::Error {
+    StorageError::Corrupted("a block of edges cannot be read".to_owned()).into()
+}
+
+pub(super) fn malformed_journal() -> redb::Error {
+    StorageError::Corrupted("a row of the journal cannot be read".to_owned()).into()
+}

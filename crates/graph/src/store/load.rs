@@ -1,0 +1,76 @@
+//! From the file into memory: both directions side by side, then the journal, then the names.
+//!
+//! Must never let a graph through whose directions differ or whose keys have no name.
+
+use std::thread;
+
+use redb::{Database, ReadTransaction, ReadableDatabase};
+
+use super::block::{other, owner};
+use super::blocks;
+use super::error::Refusal;
+use super::{journal, tables};
+use crate::adjacency::{Adjacency, Direction, Filler};
+use crate::key::Key;
+use crate::memory::Memory;
+
+pub(super) fn load(database: &Database) -> Result<Memory, Refusal> {
+    let memory = Memory::new();
+    let (there, back) = (database.begin_read()?, database.begin_read()?);
+    let (subscriptions, subscribers) = thread::scope(|scope| {
+        let there = scope.spawn(|| fill(&there, Direction::Subscriptions, &memory.adjacency));
+        let back = fill(&back, Direction::Subscribers, &memory.adjacency);
+        (there.join().expect("loading does not panic"), back)
+    });
+    let (subscriptions, subscribers) = (subscriptions?, subscribers?);
+    if subscriptions != subscribers {
+        return Err(Refusal::Torn(format!(
+            "it has {subscriptions} subscriptions and {subscribers} subscribers, which should be \
+             as many"
+        )));
+    }
+    memory.adjacency.count_again();
+    journal::read(&there, |_, entries| {
+        for (edge, present) in entries {
+            let (from, to) = (Key::from_number(owner(edge)), Key::from_number(other(edge)));
+            if present {
+                memory.adjacency.insert(from, to);
+            } else {
+                memory.adjacency.remove(from, to);
+            }
+        }
+    })?;
+    name(&there, &memory)?;
+    Ok(memory)
+}
+
+fn fill(
+    transaction: &ReadTransaction,
+    direction: Direction,
+    adjacency: &Adjacency,
+) -> Result<u64, redb::Error> {
+    let table = transaction.open_table(tables::table(direction))?;
+    let mut filler = Filler::new(adjacency, direction);
+    let mut count = 0;
+    blocks::scan(&table, |pair| {
+        filler.push(Key::from_number(owner(pair)), Key::from_number(other(pair)));
+        count += 1;
+    })?;
+    filler.end();
+    Ok(count)
+}
+
+fn name(transaction: &ReadTransaction, memory: &Memory) -> Result<(), Refusal> {
+    let mut named = 0;
+    tables::read_names(transaction, |key, id| {
+        let references = memory.adjacency.degree(key) as u64;
+        named += 1;
+        let restored = memory.dictionary.restore(key, &id, references);
+        restored.map_err(|why| Refusal::Torn(format!("the name {id} {why}")))
+    })?;
+    let nameless = memory.adjacency.interned_ids().abs_diff(named);
+    if nameless > 0 {
+        return Err(Refusal::Torn(format!("{nameless} keys have no name")));
+    }
+    Ok(())
+}

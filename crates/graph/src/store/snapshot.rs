@@ -1,0 +1,163 @@
+//! A snapshot: the graph as one commit left it, read from the file while writing goes on.
+//!
+//! What checks, counts, exports and copies a graph reads this. Must never be kept for long by a
+//! server: the file cannot use again what a snapshot still sees.
+
+use std::iter::Peekable;
+
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTableMetadata};
+
+use super::block::{Pair, other, owner, pair, unpack};
+use super::error::{Refusal, StoreError, malformed};
+use super::journal::{self, Entry};
+use super::tables;
+use crate::adjacency::Direction;
+use crate::error::GraphError;
+use crate::id::Id;
+use crate::key::Key;
+
+/// Owned by whoever asked for it.
+#[derive(Debug)]
+pub struct Snapshot {
+    transaction: ReadTransaction,
+    /// The last word of the journal on each edge, ascending by subscriber and subject.
+    subscriptions: Vec<Entry>,
+    /// The same, by subject and subscriber.
+    subscribers: Vec<Entry>,
+}
+
+impl Snapshot {
+    pub(crate) fn of(database: &Database) -> Result<Self, redb::Error> {
+        let transaction = database.begin_read()?;
+        let subscriptions = journal::last_words(&transaction)?;
+        let back = |&(edge, present): &Entry| (pair(other(edge), owner(edge)), present);
+        let mut subscribers: Vec<Entry> = subscriptions.iter().map(back).collect();
+        subscribers.sort_unstable();
+        Ok(Self {
+            transaction,
+            subscriptions,
+            subscribers,
+        })
+    }
+
+    /// Every edge as one direction has it, ascending: owner and other end, so subscriber and subject
+    /// of [`Direction::Subscriptions`], subject and subscriber of [`Direction::Subscribers`].
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn pairs(&self, direction: Direction) -> Result<Pairs<'_>, GraphError> {
+        let table = self.transaction.open_table(tables::table(direction));
+        let rows = table.map_err(failed)?.range::<u64>(..).map_err(failed)?;
+        let journal = match direction {
+            Direction::Subscriptions => &self.subscriptions,
+            Direction::Subscribers => &self.subscribers,
+        };
+        Ok(Pairs {
+            rows,
+            block: Vec::new().into_iter(),
+            next: None,
+            journal: journal.iter().peekable(),
+        })
+    }
+
+    /// The ids behind interned keys, ascending by key.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn names(&self) -> Result<Vec<(Key, Id)>, GraphError> {
+        let mut names = Vec::new();
+        tables::read_names(&self.transaction, |key, id| {
+            names.push((key, id));
+            Ok(())
+        })
+        .map_err(|refusal: Refusal| failed(refusal))?;
+        Ok(names)
+    }
+
+    /// Edges in the journal, which the blocks do not show yet.
+    pub fn journalled(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    /// Blocks of a direction.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn blocks(&self, direction: Direction) -> Result<u64, GraphError> {
+        let table = self.transaction.open_table(tables::table(direction));
+        table.map_err(failed)?.len().map_err(failed)
+    }
+}
+
+/// The edges of one direction of a snapshot. Owned by whoever walks over them.
+pub struct Pairs<'a> {
+    rows: redb::Range<'static, u64, &'static [u8]>,
+    block: std::vec::IntoIter<Pair>,
+    /// The next of the blocks, taken from them to be compared.
+    next: Option<Pair>,
+    journal: Peekable<std::slice::Iter<'a, Entry>>,
+}
+
+impl Pairs<'_> {
+    /// The next pair as one number, the blocks' pairs changed as the journal says.
+    pub(crate) fn next_pair(&mut self) -> Result<Option<Pair>, redb::Error> {
+        loop {
+            if self.next.is_none() {
+                self.next = self.stored()?;
+            }
+            match (self.next, self.journal.peek()) {
+                (Some(stored), Some(&&(edge, present))) if edge <= stored => {
+                    self.journal.next();
+                    if edge == stored {
+                        self.next = None;
+                    }
+                    if present {
+                        return Ok(Some(edge));
+                    }
+                }
+                (None, Some(&&(edge, present))) => {
+                    self.journal.next();
+                    if present {
+                        return Ok(Some(edge));
+                    }
+                }
+                (next, _) => {
+                    self.next = None;
+                    return Ok(next);
+                }
+            }
+        }
+    }
+
+    fn stored(&mut self) -> Result<Option<Pair>, redb::Error> {
+        loop {
+            if let Some(pair) = self.block.next() {
+                return Ok(Some(pair));
+            }
+            let Some(row) = self.rows.next() else {
+                return Ok(None);
+            };
+            let (key, bytes) = row?;
+            let mut pairs = Vec::new();
+            unpack(key.value(), bytes.value(), |pair| pairs.push(pair)).map_err(malformed)?;
+            self.block = pairs.into_iter();
+        }
+    }
+}
+
+impl Iterator for Pairs<'_> {
+    type Item = Result<(Key, Key), GraphError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let pair = self.next_pair().map_err(failed).transpose()?;
+        let keys = |pair| (Key::from_number(owner(pair)), Key::from_number(other(pair)));
+        Some(pair.map(keys))
+    }
+}
+
+fn failed(error: impl ToString) -> GraphError {
+    StoreError::other(&error.to_string()).into()
+}

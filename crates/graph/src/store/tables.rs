@@ -1,0 +1,172 @@
+//! The tables of the file, and which files are ours.
+//!
+//! Owns the format's number. Must never write into a file before it is known to be ours.
+
+use std::sync::Arc;
+
+use redb::{
+    Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
+    TableError, WriteTransaction,
+};
+
+use super::disk::{Backend, Tracked};
+use super::error::Refusal;
+use super::journal;
+use crate::adjacency::Direction;
+use crate::batch::Net;
+use crate::id::Id;
+use crate::key::Key;
+
+/// The format that this program reads and writes. Another number means another meaning of the
+/// tables below.
+pub(crate) const FORMAT: u64 = 1;
+
+/// Says that the file is ours, by being there.
+const HEADER: TableDefinition<'static, &'static str, u64> = TableDefinition::new("encke graph");
+
+const FORMAT_ROW: &str = "format";
+
+/// Pairs of subscriber and subject, in blocks.
+pub(super) const SUBSCRIPTIONS: BlockTable = TableDefinition::new("subscriptions");
+
+/// The same edges as pairs of subject and subscriber.
+pub(super) const SUBSCRIBERS: BlockTable = TableDefinition::new("subscribers");
+
+/// Interned keys that have an edge, and the text of their ids.
+const NAMES: TableDefinition<'static, u32, &'static str> = TableDefinition::new("names");
+
+pub(super) type BlockTable = TableDefinition<'static, u64, &'static [u8]>;
+
+/// What every file of redb begins with.
+const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
+
+/// Memory for pages of the file. Reads of the graph never touch it, and the system caches the file
+/// as well, so it only has to hold what one commit meets twice.
+const CACHE_BYTES: usize = 8 << 20;
+
+pub(super) const fn table(direction: Direction) -> BlockTable {
+    match direction {
+        Direction::Subscriptions => SUBSCRIPTIONS,
+        Direction::Subscribers => SUBSCRIBERS,
+    }
+}
+
+/// Opens a file that has content, and checks all of it against its checksums.
+///
+/// Without that check a damaged page could end the process when it is met; it costs some tenths of
+/// a second for a hundred megabytes, and a repair after a crash does the same work anyway.
+pub(super) fn open(disk: &Arc<Tracked>) -> Result<Database, Refusal> {
+    let backend = Backend(Arc::clone(disk));
+    check_magic(&backend)?;
+    let database = Builder::new()
+        .set_cache_size(CACHE_BYTES)
+        .set_check_integrity_on_open(true)
+        .create_with_backend(backend)?;
+    check_format(&database.begin_read()?)?;
+    Ok(database)
+}
+
+fn check_magic(backend: &Backend) -> Result<(), Refusal> {
+    use redb::StorageBackend;
+    let mut magic = [0; MAGIC.len()];
+    let failed = |error| Refusal::Failed(redb::Error::Io(error));
+    let len = backend.len().map_err(failed)?;
+    if len == 0 {
+        return Err(Refusal::Torn("it is empty".to_owned()));
+    }
+    if len < magic.len() as u64 {
+        return Err(Refusal::Foreign);
+    }
+    backend.read(0, &mut magic).map_err(failed)?;
+    if magic == MAGIC {
+        Ok(())
+    } else {
+        Err(Refusal::Foreign)
+    }
+}
+
+fn check_format(transaction: &ReadTransaction) -> Result<(), Refusal> {
+    let header = match transaction.open_table(HEADER) {
+        Ok(header) => header,
+        Err(TableError::Storage(error)) => return Err(error.into()),
+        Err(_) => return Err(Refusal::Foreign),
+    };
+    match header.get(FORMAT_ROW)?.map(|format| format.value()) {
+        Some(FORMAT) => Ok(()),
+        Some(format) => Err(Refusal::Newer { format }),
+        None => Err(Refusal::Torn("its format is missing".to_owned())),
+    }
+}
+
+/// Makes the tables of a new file.
+pub(super) fn create(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    transaction.open_table(HEADER)?.insert(FORMAT_ROW, FORMAT)?;
+    transaction.open_table(SUBSCRIPTIONS)?;
+    transaction.open_table(SUBSCRIBERS)?;
+    transaction.open_table(NAMES)?;
+    journal::create(transaction)
+}
+
+/// Writes the names that a commit brings and takes.
+pub(super) fn name(transaction: &WriteTransaction, net: &Net) -> Result<(), redb::Error> {
+    if net.named.is_empty() && net.unnamed.is_empty() {
+        return Ok(());
+    }
+    let mut names = transaction.open_table(NAMES)?;
+    for (key, _) in &net.unnamed {
+        names.remove(key.number())?;
+    }
+    for (key, id) in &net.named {
+        names.insert(key.number(), &*id.to_string())?;
+    }
+    Ok(())
+}
+
+/// Undoes [`name`].
+pub(super) fn name_back(
+    transaction: &WriteTransaction,
+    named: &[Key],
+    unnamed: &[(Key, String)],
+) -> Result<(), redb::Error> {
+    let mut names = transaction.open_table(NAMES)?;
+    for key in named {
+        names.remove(key.number())?;
+    }
+    for (key, text) in unnamed {
+        names.insert(key.number(), text.as_str())?;
+    }
+    Ok(())
+}
+
+/// Writes all names of a new file.
+pub(super) fn write_names(
+    transaction: &WriteTransaction,
+    all: impl Iterator<Item = Result<(Key, Id), redb::Error>>,
+) -> Result<(), redb::Error> {
+    let mut names = transaction.open_table(NAMES)?;
+    for name in all {
+        let (key, id) = name?;
+        names.insert(key.number(), &*id.to_string())?;
+    }
+    Ok(())
+}
+
+/// Calls `each` with every name.
+pub(super) fn read_names(
+    transaction: &ReadTransaction,
+    mut each: impl FnMut(Key, Id) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    for row in transaction.open_table(NAMES)?.iter()? {
+        let (key, text) = row?;
+        let (key, text) = (Key::from_number(key.value()), text.value());
+        match Id::parse(text) {
+            Ok(id) if Key::own(&id).is_none() && !key.is_own() => each(key, id)?,
+            _ => {
+                return Err(Refusal::Torn(format!(
+                    "the name {text:?} does not fit its key"
+                )));
+            }
+        }
+    }
+    Ok(())
+}

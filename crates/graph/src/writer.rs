@@ -1,0 +1,154 @@
+//! The writer: one thread that makes changes durable, many with one commit.
+//!
+//! Owns the store. Memory shows a change only when the disk has it; a commit that fails leaves
+//! memory as it was and fails exactly the changes that were in it. Must never let a reader wait.
+
+mod job;
+mod queue;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use parking_lot::Mutex;
+
+use crate::batch::Batch;
+use crate::change::{Answer, Change};
+use crate::error::GraphError;
+use crate::memory::Memory;
+use crate::store::{Snapshot, Store};
+use job::{Advanced, Job};
+use queue::{Queue, Submission};
+
+/// Edges of one commit: 144 KiB of journal, written in milliseconds, so that nobody waits long for
+/// a large submission before his.
+const EDGES_PER_COMMIT_MAX: usize = 16_384;
+
+/// The way to the writer's thread. Owned by the graph; the thread ends with it.
+pub(crate) struct Writer {
+    queue: Arc<Queue>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    /// Starts the thread. It has `store`, and `memory` together with the graph.
+    pub(crate) fn start(store: Store, memory: Arc<Memory>) -> std::io::Result<Self> {
+        let queue = Arc::new(Queue::default());
+        let work = Work {
+            queue: Arc::clone(&queue),
+            memory,
+            store,
+            jobs: VecDeque::new(),
+            answered: 0,
+        };
+        let thread = Builder::new().name("encke-graph".to_owned());
+        let thread = thread.spawn(move || work.run())?;
+        Ok(Self {
+            queue,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    pub(crate) fn submit(&self, changes: Vec<Change>, done: impl FnOnce(Answer) + Send + 'static) {
+        self.queue.push(Job::new(changes, Box::new(done)));
+    }
+
+    /// Asks for a snapshot; it has all that was answered before.
+    pub(crate) fn snapshot(
+        &self,
+        done: impl FnOnce(Result<Snapshot, GraphError>) + Send + 'static,
+    ) {
+        self.queue.push_snapshot(Box::new(done));
+    }
+
+    /// Takes no more changes, makes those that wait, and closes the file.
+    pub(crate) fn end(&self) {
+        self.queue.end();
+        if let Some(thread) = self.thread.lock().take() {
+            thread.join().expect("the writer does not panic");
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What the thread works with.
+struct Work {
+    queue: Arc<Queue>,
+    memory: Arc<Memory>,
+    store: Store,
+    /// Taken from the queue and not done yet.
+    jobs: VecDeque<Job>,
+    /// Submissions answered with the last commit.
+    answered: usize,
+}
+
+impl Work {
+    fn run(mut self) {
+        while self.take() {
+            self.commit();
+        }
+    }
+
+    /// Takes what is in the queue, and waits for something if there is nothing to do; whether there
+    /// will be more.
+    fn take(&mut self) -> bool {
+        let busy = !self.jobs.is_empty() || self.store.is_sweeping();
+        let (submissions, ended) = if busy {
+            self.queue.take_now()
+        } else {
+            self.queue.take(self.answered)
+        };
+        for submission in submissions {
+            match submission {
+                Submission::Changes(job) => self.jobs.push_back(job),
+                Submission::Snapshot(done) => done(self.store.snapshot().map_err(Into::into)),
+            }
+        }
+        !(ended && self.jobs.is_empty())
+    }
+
+    /// Makes as many changes as belong into one commit, and answers those that are done with it.
+    fn commit(&mut self) {
+        let mut batch = Batch::new(&self.memory);
+        let (mut done, mut later) = (Vec::new(), VecDeque::new());
+        while let Some(mut job) = self.jobs.pop_front() {
+            match job.advance(&mut batch, EDGES_PER_COMMIT_MAX) {
+                Advanced::Done => done.push(job),
+                Advanced::Slice => later.push_back(job),
+                Advanced::Full => {
+                    self.jobs.push_front(job);
+                    break;
+                }
+            }
+        }
+        // Those who had a slice of their own come after those who have waited.
+        self.jobs.append(&mut later);
+        let net = batch.net();
+        let edges = self.memory.adjacency.counts().0;
+        match self.store.commit(&net, edges) {
+            Ok(()) => {
+                batch.apply(&net);
+                self.jobs.iter_mut().for_each(Job::settle);
+            }
+            Err(error) => {
+                let error = GraphError::from(error);
+                let (failed, waiting): (VecDeque<_>, _) =
+                    self.jobs.drain(..).partition(Job::is_in_commit);
+                self.jobs = waiting;
+                done.extend(failed);
+                done.iter_mut().for_each(|job| job.fail(&error));
+            }
+        }
+        drop(batch);
+        self.answered = done.len();
+        self.queue.answered(done.iter().map(Job::len).sum());
+        for job in done {
+            job.answer();
+        }
+    }
+}
