@@ -4,6 +4,7 @@ mod drive;
 mod friends;
 pub(crate) mod hello;
 mod record;
+pub(crate) mod proxy;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -70,6 +71,9 @@ pub(crate) enum Verb {
     /// Log what a process and its machine use
     #[command(after_help = record::HELP)]
     Record(RecordArguments),
+    /// Pass TCP connections on to backends
+    #[command(after_help = proxy::HELP)]
+    Proxy(Box<proxy::ProxyArguments>),
 }
 
 const SERVE_HELP: &str = "\

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::process;
 use std::thread;
 
-use proxy::hello::{Answer, Hello, Settings};
+use ::proxy::hello::{Answer, Hello, Settings};
 use serde::Serialize;
 
 use crate::arguments::hello::HelloArguments;

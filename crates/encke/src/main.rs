@@ -12,6 +12,7 @@ mod friends;
 mod drive;
 mod hello;
 mod record;
+mod proxy;
 
 // What they stand on.
 mod arguments;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Verb::Drive(arguments) => drive::run(&arguments),
         Verb::Hello(arguments) => hello::run(&arguments),
         Verb::Record(arguments) => record::run(&arguments),
+        Verb::Proxy(arguments) => proxy::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,8 +3,8 @@
 mod announce;
 mod epoch;
 mod inherited;
-mod logs;
-mod room;
+pub(crate) mod logs;
+pub(crate) mod room;
 mod signals;
 
 use std::env;

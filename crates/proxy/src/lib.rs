@@ -5,3 +5,6 @@
 
 /// A fixed answer over HTTP/1.1: the floor under every other server.
 pub mod hello;
+
+/// A TCP proxy.
+pub mod tcp;

@@ -7,7 +7,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::config::LogFormat;
 
 /// Starts logging for the whole process. Once.
-pub(super) fn start(format: LogFormat, level: LevelFilter) {
+pub(crate) fn start(format: LogFormat, level: LevelFilter) {
     let builder = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(io::stderr);

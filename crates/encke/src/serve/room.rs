@@ -34,7 +34,7 @@ const PORTS_MOST: u64 = 64_512;
 const QUEUE_SHORT: u64 = 4096;
 
 /// Raises the limit on descriptors as far as an unprivileged process may.
-pub(super) fn raise_descriptors() {
+pub(crate) fn raise_descriptors() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
         && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)

@@ -14,6 +14,7 @@ const COMMANDS: &[&str] = &[
     "drive",
     "hello",
     "record",
+    "proxy",
 ];
 
 #[test]

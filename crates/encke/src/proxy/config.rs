@@ -1,0 +1,379 @@
+//! The configuration of `encke proxy`: one listener from flags, or any number from a file.
+//!
+//! Owns the defaults, names to addresses, and which values go together. All that is wrong is found in
+//! one pass.
+
+use std::fs;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use ::proxy::tcp::{
+    BACKENDS_MAX, BackendAddress, Balance, Check, HeaderVersion, ListenerSettings, Settings,
+};
+use serde::Deserialize;
+
+use crate::arguments::proxy::{
+    BalanceName, ListenerOptions, ProcessOptions, ProxyArguments, Time, VersionName,
+};
+
+/// Times that must not be zero are at least this.
+const TIMEOUT_MIN: Duration = Duration::from_millis(100);
+
+/// The kernel counts keepalive in whole seconds, up to 32,767 of them.
+const SECONDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(32_767));
+
+/// Beyond a day nobody waits.
+const TIME_MAX: Duration = Duration::from_secs(86_400);
+
+/// Reads the configuration, with the path of the access log.
+pub(super) fn read(arguments: &ProxyArguments) -> Result<(Settings, Option<PathBuf>), Vec<String>> {
+    Reader::new(arguments).read()
+}
+
+/// What was said at start, to be read again.
+pub(super) struct Reader {
+    path: Option<PathBuf>,
+    process: ProcessOptions,
+    listener: ListenerOptions,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    workers: Option<u16>,
+    private_fds: Option<bool>,
+    drain_timeout: Option<Time>,
+    access_log: Option<PathBuf>,
+    listener: Vec<ListenerOptions>,
+}
+
+impl Reader {
+    pub(super) fn new(arguments: &ProxyArguments) -> Self {
+        Self {
+            path: arguments.config.clone(),
+            process: arguments.process.clone(),
+            listener: arguments.listener.clone(),
+        }
+    }
+
+    /// Reads all of it.
+    pub(super) fn read(&self) -> Result<(Settings, Option<PathBuf>), Vec<String>> {
+        let file = match &self.path {
+            Some(path) => {
+                let shown = path.display();
+                let text = fs::read_to_string(path)
+                    .map_err(|error| vec![format!("{shown} cannot be read: {error}")])?;
+                toml::from_str(&text).map_err(|error| vec![format!("{shown}: {error}")])?
+            }
+            None => File {
+                listener: vec![self.listener.clone()],
+                ..File::default()
+            },
+        };
+        let mut problems = Vec::new();
+        if self.path.is_some() && self.listener != ListenerOptions::default() {
+            problems.push(
+                "a listener is described by flags, and --config describes listeners as well; move \
+                 the flags into the file"
+                    .to_owned(),
+            );
+        }
+        if file.listener.is_empty() {
+            problems.push("there is no listener; add a [[listener]] with listen and to".to_owned());
+        }
+        let process = &self.process;
+        let access_log = process.access_log.clone().or(file.access_log);
+        let cores = thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(1023);
+        let workers = process.workers.or(file.workers).unwrap_or(cores as u16);
+        if !(1..=1023).contains(&workers) {
+            problems.push(format!("workers is {workers}: from 1 to 1023 are possible"));
+        }
+        let mut listeners = Vec::new();
+        for options in &file.listener {
+            let mut sense = Sense {
+                options,
+                problems: &mut problems,
+            };
+            if let Some(mut settings) = sense.listener() {
+                settings.access_log = access_log.is_some();
+                listeners.push(settings);
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let drain_timeout = process.drain_timeout.or(file.drain_timeout);
+        let settings = Settings {
+            workers,
+            private_fds: process.private_fds.or(file.private_fds).unwrap_or(false),
+            drain_timeout: drain_timeout.map_or(Duration::from_secs(10), |time| time.0),
+            listeners,
+        };
+        Ok((settings, access_log))
+    }
+}
+
+/// Makes sense of one listener, and notes what is wrong with it.
+struct Sense<'a> {
+    options: &'a ListenerOptions,
+    problems: &'a mut Vec<String>,
+}
+
+impl Sense<'_> {
+    fn listener(&mut self) -> Option<ListenerSettings> {
+        let options = self.options;
+        let backends = self.backends();
+        let Some(listen) = options.listen else {
+            self.problems.push(
+                "a listener has no address; say where clients connect with listen (--listen)"
+                    .to_owned(),
+            );
+            return None;
+        };
+        let default = ListenerSettings::new(listen, backends);
+        let settings = ListenerSettings {
+            balance: match options.balance {
+                Some(BalanceName::RoundRobin) => Balance::RoundRobin,
+                Some(BalanceName::Source) => Balance::Source,
+                Some(BalanceName::Least) | None => Balance::Least,
+            },
+            connect_timeout: self.timeout(
+                "connect-timeout",
+                options.connect_timeout,
+                default.connect_timeout,
+            ),
+            retries: options.retries.unwrap_or(default.retries),
+            idle_timeout: self.timeout("idle-timeout", options.idle_timeout, default.idle_timeout),
+            user_timeout: self.seconds("user-timeout", options.user_timeout, default.user_timeout),
+            keepalive: self.seconds("keepalive", options.keepalive, default.keepalive),
+            max_connections: options.max_connections,
+            max_connections_per_source: options.max_connections_per_source,
+            proxy_in: self.proxy_in(),
+            proxy_out: options.proxy_out.map(|version| match version {
+                VersionName::V1 => HeaderVersion::V1,
+                VersionName::V2 => HeaderVersion::V2,
+            }),
+            eject_after: options.eject_after.unwrap_or(default.eject_after),
+            eject_time: self.timeout("eject-time", options.eject_time, default.eject_time),
+            check: self.check(),
+            request_latency: options.request_latency,
+            ..default
+        };
+        Some(settings)
+    }
+
+    fn backends(&mut self) -> Vec<BackendAddress> {
+        let names = &self.options.to;
+        if names.is_empty() || names.len() > BACKENDS_MAX {
+            self.problems.push(format!(
+                "a listener has {} backends; from 1 to {BACKENDS_MAX} are possible: say where bytes \
+                 go with to (--to)",
+                names.len()
+            ));
+        }
+        let mut backends = Vec::new();
+        for name in names {
+            match resolve(name) {
+                Ok(address) => backends.push(BackendAddress {
+                    name: name.clone(),
+                    address,
+                }),
+                Err(problem) => self.problems.push(problem),
+            }
+        }
+        backends
+    }
+
+    fn proxy_in(&mut self) -> Option<Duration> {
+        let options = self.options;
+        if options.proxy_in_timeout.is_some() && !options.proxy_in {
+            self.problems.push(
+                "proxy-in-timeout is set and proxy-in is not; set both or neither".to_owned(),
+            );
+        }
+        let default = Duration::from_secs(3);
+        let timeout = self.timeout("proxy-in-timeout", options.proxy_in_timeout, default);
+        options.proxy_in.then_some(timeout)
+    }
+
+    fn check(&mut self) -> Option<Check> {
+        let options = self.options;
+        let seconds = Duration::from_secs;
+        let check = Check {
+            interval: self.timeout("check-interval", options.check_interval, seconds(2)),
+            timeout: self.timeout("check-timeout", options.check_timeout, seconds(1)),
+            rise: options.check_rise.unwrap_or(2).max(1),
+            fall: options.check_fall.unwrap_or(3).max(1),
+            send: self.bytes("check-send", options.check_send.as_deref()),
+            expect: self.bytes("check-expect", options.check_expect.as_deref()),
+        };
+        let is_wanted = options.check
+            || options.check_interval.is_some()
+            || options.check_send.is_some()
+            || options.check_expect.is_some();
+        is_wanted.then_some(check)
+    }
+
+    fn timeout(&mut self, name: &str, time: Option<Time>, default: Duration) -> Duration {
+        self.within(name, time, default, (TIMEOUT_MIN, TIME_MAX))
+    }
+
+    fn seconds(&mut self, name: &str, time: Option<Time>, default: Duration) -> Duration {
+        self.within(name, time, default, SECONDS)
+    }
+
+    fn within(
+        &mut self,
+        name: &str,
+        time: Option<Time>,
+        default: Duration,
+        (least, most): (Duration, Duration),
+    ) -> Duration {
+        let time = time.map_or(default, |time| time.0);
+        if time < least || time > most {
+            self.problems.push(format!(
+                "{name} is {time:?}: from {least:?} to {most:?} are possible"
+            ));
+        }
+        time
+    }
+
+    fn bytes(&mut self, name: &str, text: Option<&str>) -> Vec<u8> {
+        let text = text.unwrap_or_default();
+        unescape(text).unwrap_or_else(|| {
+            self.problems.push(format!(
+                "{name} is `{text}`: after a backslash r, n, t, 0, a backslash or xHH is needed"
+            ));
+            Vec::new()
+        })
+    }
+}
+
+/// The address that a backend's name means now.
+fn resolve(name: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = name.parse() {
+        return Ok(address);
+    }
+    let (host, port) = name.rsplit_once(':').unwrap_or((name, ""));
+    if host.is_empty() || port.parse::<u16>().is_err() {
+        return Err(format!(
+            "backend `{name}` is not a host and a port, like 127.0.0.1:8000 or db.example.org:5432"
+        ));
+    }
+    let unresolved = |why: String| {
+        format!(
+            "backend `{name}` cannot be resolved: {why}; write an address, or a name that \
+             `getent hosts {host}` knows"
+        )
+    };
+    let mut addresses = name
+        .to_socket_addrs()
+        .map_err(|error| unresolved(error.to_string()))?;
+    addresses
+        .next()
+        .ok_or_else(|| unresolved("it has no address".to_owned()))
+}
+
+/// The bytes that a text with backslashes stands for.
+fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        bytes.push(match rest.next()? {
+            b'r' => b'\r',
+            b'n' => b'\n',
+            b't' => b'\t',
+            b'0' => 0,
+            b'\\' => b'\\',
+            b'x' => {
+                let digit = |byte: u8| char::from(byte).to_digit(16);
+                let high = digit(rest.next()?)?;
+                (high * 16 + digit(rest.next()?)?) as u8
+            }
+            _ => return None,
+        });
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from_file(text: &str) -> Result<Settings, Vec<String>> {
+        let directory = std::env::temp_dir();
+        let path = directory.join(format!("encke-proxy-config-{:?}", thread::current().id()));
+        fs::write(&path, text).expect("a file");
+        let reader = Reader {
+            path: Some(path.clone()),
+            process: ProcessOptions::default(),
+            listener: ListenerOptions::default(),
+        };
+        let read = reader.read().map(|(settings, _)| settings);
+        fs::remove_file(path).expect("the file is there");
+        read
+    }
+
+    #[test]
+    fn a_file_describes_any_number_of_listeners() {
+        let settings = from_file(
+            "workers = 3\nprivate-fds = true\n\
+             [[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:2', '127.0.0.1:3']\n\
+             balance = 'round-robin'\nidle-timeout = '1m'\ncheck-send = 'PING\\r\\n'\n\
+             [[listener]]\nlisten = '[::1]:1'\nto = ['[::1]:2']\nproxy-in = true\nproxy-out = 'v1'\n",
+        )
+        .expect("a sound file");
+        assert_eq!((settings.workers, settings.private_fds), (3, true));
+        let [first, second] = &settings.listeners[..] else {
+            panic!("two listeners")
+        };
+        assert_eq!(first.balance, Balance::RoundRobin);
+        assert_eq!(first.backends.len(), 2);
+        assert_eq!(first.idle_timeout, Duration::from_secs(60));
+        assert_eq!(first.check.as_ref().expect("asked for").send, b"PING\r\n");
+        assert_eq!(second.proxy_in, Some(Duration::from_secs(3)));
+        assert_eq!(second.proxy_out, Some(HeaderVersion::V1));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_name() {
+        for (text, said) in [
+            ("", "no listener"),
+            ("nonsense = 1", "nonsense"),
+            (
+                "[[listener]]\nlisten = '127.0.0.1:1'\nto = ['x']\n",
+                "`x` is not a host and a port",
+            ),
+            ("[[listener]]\nlisten = '127.0.0.1:1'\ntoo = []\n", "too"),
+            ("[[listener]]\nto = ['127.0.0.1:1']\n", "no address"),
+            ("[[listener]]\nlisten = '127.0.0.1:1'\n", "0 backends"),
+            (
+                "[[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:2']\nidle-timeout = '1ms'",
+                "idle-timeout is 1ms",
+            ),
+            (
+                "[[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:2']\ncheck-send = 'a\\q'",
+                "after a backslash",
+            ),
+        ] {
+            let problems = from_file(text).expect_err(text).join("; ");
+            assert!(problems.contains(said), "{text}: {problems}");
+        }
+    }
+
+    #[test]
+    fn bytes_can_be_written_as_text() {
+        assert_eq!(unescape(r"a\r\n\0\\\x7f"), Some(b"a\r\n\0\\\x7f".to_vec()));
+        for wrong in [r"\", r"\q", r"\x", r"\x1", r"\xgg"] {
+            assert_eq!(unescape(wrong), None, "{wrong}");
+        }
+    }
+}

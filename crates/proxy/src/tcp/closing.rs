@@ -1,0 +1,113 @@
+//! The last stage: the only place where a pair ends.
+
+use std::mem;
+use std::sync::atomic::Ordering;
+
+use reactor::Relay;
+
+use crate::tcp::names::Name;
+use crate::tcp::pair::{Held, Phase};
+use crate::tcp::stats::Figure;
+use crate::tcp::worker::Worker;
+
+/// Why a pair ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CloseReason {
+    /// Both sides have ended and have all that the other said.
+    Done,
+    /// A side broke.
+    Reset,
+    /// Nothing moved for too long.
+    Timeout,
+    /// No backend took it.
+    NoBackend,
+    /// It did not begin with a PROXY header, or not in time.
+    Header,
+    /// Its source has as many connections as it may.
+    Refused,
+    /// The proxy has ended.
+    Drain,
+}
+
+impl CloseReason {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Reset => "reset",
+            Self::Timeout => "timeout",
+            Self::NoBackend => "no-backend",
+            Self::Header => "header",
+            Self::Refused => "refused",
+            Self::Drain => "drain",
+        }
+    }
+
+    const fn figure(self) -> Option<Figure> {
+        Some(match self {
+            Self::Done => Figure::ClosedDone,
+            Self::Reset => Figure::ClosedReset,
+            Self::Timeout => Figure::ClosedTimeout,
+            Self::NoBackend => Figure::ClosedNoBackend,
+            Self::Header => Figure::ClosedHeader,
+            Self::Drain => Figure::ClosedDrain,
+            // Counted where it was refused.
+            Self::Refused => return None,
+        })
+    }
+}
+
+/// A pair that will be gone when the turn ends. Its slot stays taken until then: a later signal of the
+/// same batch may name it, and must meet it closed.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    name: Name,
+    reason: CloseReason,
+}
+
+impl<D: Relay> Worker<D> {
+    /// Ends a pair; its slot is free after the turn.
+    pub(crate) fn close(&mut self, name: Name, reason: CloseReason) {
+        if let Some(pair) = self.pair(name) {
+            pair.phase = Phase::Closed;
+            self.closing.push(Closing { name, reason });
+        }
+    }
+
+    /// Frees what was closed in this turn.
+    pub(crate) fn close_all(&mut self) {
+        for Closing { name, reason } in mem::take(&mut self.closing) {
+            let Some(pair) = self.pairs.remove(name.slot) else {
+                continue;
+            };
+            if let Some(figure) = reason.figure() {
+                self.stats.add(figure, 1);
+            }
+            self.stats.take(Figure::Connections, 1);
+            if matches!(reason, CloseReason::Reset | CloseReason::NoBackend) {
+                self.driver.reset_on_close(&pair.client);
+                if let Some(backend) = &pair.backend {
+                    self.driver.reset_on_close(backend);
+                }
+            }
+            for flow in [&pair.up, &pair.down] {
+                if let Some(Held::Pipe(..)) = flow.held.as_deref() {
+                    self.stats.take(Figure::Pipes, 1);
+                }
+            }
+            pair.front.counts.leave();
+            if let Some(server) = &pair.server {
+                server.connections.fetch_sub(1, Ordering::Relaxed);
+            }
+            if let Some(origin) = pair.origin.as_deref() {
+                if origin.counted {
+                    pair.front.counts.leave_source(origin.source.ip());
+                }
+                if pair.front.settings.access_log {
+                    let now = self.driver.unix_seconds();
+                    self.access.write(&pair, origin, reason, self.now, now);
+                }
+            }
+            self.resume_soon();
+        }
+    }
+}

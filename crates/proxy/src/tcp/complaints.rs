@@ -1,0 +1,86 @@
+//! What goes wrong, said once a second at most for each kind and whom it is about. The rest is counted
+//! and said with the next.
+
+use std::collections::HashMap;
+
+use reactor::Tick;
+
+use crate::tcp::limits::COMPLAINT_INTERVAL;
+
+/// Kinds of complaints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Complaint {
+    Descriptors,
+    Backend,
+    Ejected,
+    NoBackend,
+    Header,
+}
+
+/// What a worker has complained of.
+#[derive(Debug, Default)]
+pub(crate) struct Complaints(HashMap<(Complaint, String), Said>);
+
+#[derive(Debug)]
+struct Said {
+    at: Tick,
+    since: u64,
+}
+
+impl Complaints {
+    /// Says a sentence about `whom`, unless the like was said just now.
+    pub(crate) fn note(
+        &mut self,
+        now: Tick,
+        kind: Complaint,
+        whom: &str,
+        sentence: impl FnOnce() -> String,
+    ) {
+        let Some(since) = self.count(now, kind, whom) else {
+            return;
+        };
+        match since {
+            0 => tracing::warn!("{}", sentence()),
+            _ => tracing::warn!("{} ({since} more since the last time)", sentence()),
+        }
+    }
+
+    /// How many went unsaid, if this one is to be said.
+    fn count(&mut self, now: Tick, kind: Complaint, whom: &str) -> Option<u64> {
+        // The names are those of backends and listeners: few, and of the operator's choice.
+        let key = (kind, whom.to_owned());
+        match self.0.get_mut(&key) {
+            Some(said) if now.since(said.at) < COMPLAINT_INTERVAL => {
+                said.since += 1;
+                None
+            }
+            Some(said) => {
+                let since = said.since;
+                *said = Said { at: now, since: 0 };
+                Some(since)
+            }
+            None => {
+                self.0.insert(key, Said { at: now, since: 0 });
+                Some(0)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storm_of_failures_is_one_line_a_second_that_counts_them() {
+        let mut complaints = Complaints::default();
+        let mut note = |millis, whom| complaints.count(Tick(millis), Complaint::Backend, whom);
+        assert_eq!(note(0, "a"), Some(0));
+        assert_eq!(note(10, "b"), Some(0), "another backend");
+        for millis in 1..1000 {
+            assert_eq!(note(millis, "a"), None);
+        }
+        assert_eq!(note(1000, "a"), Some(999));
+        assert_eq!(note(5000, "a"), Some(0));
+    }
+}

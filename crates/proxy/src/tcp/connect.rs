@@ -1,0 +1,184 @@
+//! Stage 3: a connection to a backend, and to another if that fails.
+//!
+//! The client is not read before: what it has said stays in the kernel, and no attempt loses any of it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use reactor::Relay;
+use rustix::io::Errno;
+
+use crate::tcp::backend::Backend;
+use crate::tcp::balance;
+use crate::tcp::closing::CloseReason;
+use crate::tcp::complaints::Complaint;
+use crate::tcp::front::Front;
+use crate::tcp::names::{Name, Side, Watched};
+use crate::tcp::pair::{Direction, Phase, Tenths};
+use crate::tcp::stats::Figure;
+use crate::tcp::worker::Worker;
+
+impl<D: Relay> Worker<D> {
+    /// Begins to connect to the backend whose turn it is, or the next if that fails at once.
+    pub(crate) fn connect(&mut self, name: Name) {
+        loop {
+            let now = self.now;
+            let Some(pair) = self.pair(name) else {
+                return;
+            };
+            let front = Arc::clone(&pair.front);
+            let source = pair.origin.as_deref().map(|origin| origin.source.ip());
+            let spent = pair.tried.count() > u32::from(front.settings.retries);
+            let chosen = balance::choose(&front, source, pair.tried, now).filter(|_| !spent);
+            let Some(index) = chosen else {
+                return self.give_up(name, &front);
+            };
+            pair.tried.add(index);
+            let backend = &front.backends[index];
+            match self.try_backend(name, &front, backend) {
+                Ok(()) => return,
+                Err(error) if is_ours(&error) => {
+                    self.close(name, CloseReason::NoBackend);
+                    return self.pause_accepting(error);
+                }
+                Err(error) => self.note_failure(&front, backend, &error),
+            }
+        }
+    }
+
+    fn try_backend(
+        &mut self,
+        name: Name,
+        front: &Arc<Front>,
+        backend: &Arc<Backend>,
+    ) -> io::Result<()> {
+        self.stats.add(Figure::Connects, 1);
+        let options = front.connect_options();
+        let token = Watched::Pair(name, Side::Backend).token();
+        let socket = self.driver.connect(backend.address, &options, token)?;
+        let until = self.now.after(front.settings.connect_timeout);
+        let moved = Tenths::of(self.now);
+        if let Some(pair) = self.pair(name) {
+            backend.connections.fetch_add(1, Ordering::Relaxed);
+            pair.backend = Some(socket);
+            pair.server = Some(Arc::clone(backend));
+            pair.phase = Phase::Connecting;
+            pair.moved = moved;
+        }
+        self.deadlines.add(until, name);
+        Ok(())
+    }
+
+    /// The attempt has come to something. Returns whether that is a connection.
+    pub(crate) fn on_connected(&mut self, name: Name) -> bool {
+        let Some(pair) = self.pairs.get(name.slot, name.generation) else {
+            return false;
+        };
+        let Some(socket) = &pair.backend else {
+            return false;
+        };
+        if let Err(errno) = self.driver.connected(socket) {
+            self.try_another(name, &errno.into());
+            return false;
+        }
+        pair.phase = Phase::Open;
+        pair.moved = Tenths::of(self.now);
+        if let Some(server) = &pair.server {
+            server.succeeded();
+        }
+        self.introduce(name);
+        let Some(pair) = self.pair(name) else {
+            return false;
+        };
+        if pair.up.unread || pair.up.held.is_some() {
+            pair.up.unread = false;
+            self.pump(name, Direction::Up);
+        }
+        true
+    }
+
+    /// The attempt has taken too long.
+    pub(crate) fn on_connect_timeout(&mut self, name: Name) {
+        self.try_another(name, &Errno::TIMEDOUT.into());
+    }
+
+    fn try_another(&mut self, name: Name, error: &io::Error) {
+        let Some(pair) = self.pair(name) else {
+            return;
+        };
+        pair.backend = None;
+        let front = Arc::clone(&pair.front);
+        if let Some(server) = pair.server.take() {
+            server.connections.fetch_sub(1, Ordering::Relaxed);
+            self.note_failure(&front, &server, error);
+        }
+        self.connect(name);
+    }
+
+    fn note_failure(&mut self, front: &Front, backend: &Backend, error: &io::Error) {
+        self.stats.add(Figure::ConnectsFailed, 1);
+        let ejected = backend.failed(&front.settings, self.now);
+        let connect_timeout = front.settings.connect_timeout;
+        let say = || said(backend, error, ejected, connect_timeout);
+        // That it is left alone is news of its own, though it may just have been complained of.
+        let kind = match ejected {
+            Some(_) => Complaint::Ejected,
+            None => Complaint::Backend,
+        };
+        self.complaints.note(self.now, kind, &backend.name, say);
+    }
+
+    fn give_up(&mut self, name: Name, front: &Front) {
+        let listener = front.address;
+        self.close(name, CloseReason::NoBackend);
+        let key = listener.to_string();
+        self.complaints.note(self.now, Complaint::NoBackend, &key, || {
+            format!(
+                "no backend took a connection that came to {listener}: it was reset; see that one \
+                 of them runs and is reachable"
+            )
+        });
+    }
+}
+
+/// Whether a failure says something of this process and not of the backend.
+fn is_ours(error: &io::Error) -> bool {
+    let ours = [
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::NOBUFS,
+        Errno::NOMEM,
+        Errno::NOSPC,
+    ];
+    Errno::from_io_error(error).is_some_and(|errno| ours.contains(&errno))
+}
+
+/// What went wrong, and what to do.
+fn said(
+    backend: &Backend,
+    error: &io::Error,
+    ejected: Option<Duration>,
+    connect_timeout: Duration,
+) -> String {
+    let name = &backend.name;
+    let what = match Errno::from_io_error(error) {
+        Some(Errno::CONNREFUSED) => {
+            format!("backend {name} refused a connection: nobody listens there; start it")
+        }
+        Some(Errno::TIMEDOUT) => format!(
+            "backend {name} did not answer within {connect_timeout:?}; see whether it is up and no \
+             firewall drops packets, or raise --connect-timeout"
+        ),
+        Some(Errno::ADDRNOTAVAIL) => format!(
+            "no port is left for another connection to backend {name}; widen \
+             net.ipv4.ip_local_port_range or give it more addresses"
+        ),
+        _ => format!("backend {name} could not be reached: {error}"),
+    };
+    match ejected {
+        Some(pause) => format!("{what}; it is left alone for {pause:?}"),
+        None => what,
+    }
+}

@@ -1,0 +1,115 @@
+//! Time limits.
+//!
+//! A pair has a timer only while it must not last: for a header, for a backend, for a last word. Those
+//! that carry nothing are found by a walk over all slots, which takes no memory.
+
+use std::mem;
+use std::time::Duration;
+
+use reactor::{Relay, Tick, Wheel};
+
+use crate::tcp::closing::CloseReason;
+use crate::tcp::limits::{LINGER, SWEEP_INTERVAL, SWEEP_PARTS};
+use crate::tcp::names::Name;
+use crate::tcp::pair::Phase;
+use crate::tcp::worker::Worker;
+
+/// What a worker must not forget.
+#[derive(Debug, Default)]
+pub(crate) struct Deadlines {
+    wheel: Wheel<Name>,
+    due: Vec<Name>,
+    swept: Tick,
+    /// The slot to visit next.
+    slot: u32,
+    /// Slots due but for a fraction: in slots times milliseconds.
+    remainder: u64,
+}
+
+impl Deadlines {
+    pub(crate) fn add(&mut self, deadline: Tick, name: Name) {
+        self.wheel.add(deadline, name);
+    }
+
+    /// Slots to visit so that a walk over `slots` of them takes `period`.
+    fn slots_due(&mut self, now: Tick, slots: u32, period: Duration) -> u32 {
+        let passed = now.since(self.swept).as_millis() as u64;
+        self.swept = now;
+        let period = (period.as_millis() as u64).max(1);
+        let owed = self.remainder + passed * u64::from(slots);
+        self.remainder = owed % period;
+        (owed / period).min(u64::from(slots)) as u32
+    }
+}
+
+impl<D: Relay> Worker<D> {
+    /// Time until something must be done that nothing else announces.
+    pub(crate) fn next_deadline(&self, now: Tick) -> Option<Duration> {
+        let sweep = (!self.pairs.is_empty())
+            .then(|| SWEEP_INTERVAL.saturating_sub(now.since(self.deadlines.swept)));
+        self.deadlines
+            .wheel
+            .sleep(now)
+            .into_iter()
+            .chain(sweep)
+            .min()
+    }
+
+    pub(crate) fn meet_deadlines(&mut self) {
+        self.resume_accepting();
+        self.end_in_time();
+        let mut due = mem::take(&mut self.deadlines.due);
+        self.deadlines.wheel.expire(self.now, &mut due);
+        for name in due.drain(..) {
+            self.on_deadline(name);
+        }
+        self.deadlines.due = due;
+        if self.now.since(self.deadlines.swept) >= SWEEP_INTERVAL {
+            self.sweep();
+        }
+    }
+
+    fn on_deadline(&mut self, name: Name) {
+        let now = self.now;
+        let Some(pair) = self.pair(name) else {
+            return;
+        };
+        let settings = &pair.front.settings;
+        let is_over = |limit: Duration| pair.moved.tick().after(limit) <= now;
+        match pair.phase {
+            Phase::Greeting if settings.proxy_in.is_some_and(is_over) => {
+                self.close(name, CloseReason::Header);
+            }
+            Phase::Connecting if is_over(settings.connect_timeout) => {
+                self.on_connect_timeout(name);
+            }
+            Phase::Open if pair.is_lingering() && is_over(LINGER) => {
+                self.close(name, CloseReason::Reset);
+            }
+            // A phase that has passed; the present one has a deadline of its own.
+            _ => {}
+        }
+    }
+
+    /// Visits the slots whose turn it is and closes pairs that carry nothing.
+    fn sweep(&mut self) {
+        let slots = self.pairs.slots();
+        let shortest = self
+            .accepting
+            .open
+            .iter()
+            .map(|open| open.front.settings.idle_timeout);
+        let period = shortest.min().unwrap_or(SWEEP_INTERVAL) / SWEEP_PARTS;
+        let now = self.now;
+        for _ in 0..self.deadlines.slots_due(now, slots, period) {
+            let slot = self.deadlines.slot % slots;
+            self.deadlines.slot = slot + 1;
+            if let Some((generation, pair)) = self.pairs.at(slot)
+                && pair.phase == Phase::Open
+                && pair.moved.tick().after(pair.front.settings.idle_timeout) <= now
+            {
+                self.close(Name { slot, generation }, CloseReason::Timeout);
+            }
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Stage 4: bytes from one side to the other.
+//!
+//! What is received is sent at once, from a block that the whole worker shares. Only what a full taker
+//! leaves is kept, and then its giver is read no further: so a slow side slows the other down and
+//! nothing grows.
+
+use std::mem;
+
+use reactor::{Received, Relay, Sent, Signal, Tick};
+
+use crate::tcp::closing::CloseReason;
+use crate::tcp::limits::{BULK_STREAK, LINGER, MOVES_PER_TURN};
+use crate::tcp::names::{Name, Side, Watched};
+use crate::tcp::pair::{Direction, Flow, FlowState, Held, Pair, Phase, Tenths};
+use crate::tcp::splice::Pipes;
+use crate::tcp::stats::{Figure, WorkerStats};
+use crate::tcp::worker::Worker;
+
+/// What one move came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Move {
+    /// The taker has so many bytes more, and there may be others.
+    On(usize),
+    /// The taker has so many bytes more, and there are no others: a signal will tell.
+    Last(usize),
+    /// Nothing to move: a signal will tell.
+    Nothing,
+    /// The taker has so many bytes more and is full.
+    Full(usize),
+    /// The direction is over.
+    Over,
+    /// The taker broke.
+    TakerBroke,
+    /// The giver broke, and the taker has all that came before.
+    GiverBroke,
+}
+
+impl<D: Relay> Worker<D> {
+    pub(crate) fn on_signal(&mut self, name: Name, side: Side, signal: Signal) {
+        let Some(pair) = self.pair(name) else {
+            return;
+        };
+        let (from, to) = (Direction::from(side), Direction::to(side));
+        pair.flow(from).ended |= signal.ended;
+        match (pair.phase, side) {
+            (Phase::Closed, _) => return,
+            (Phase::Greeting, _) => return self.greet(name),
+            (Phase::Connecting, Side::Client) => {
+                pair.up.unread |= signal.readable;
+                return;
+            }
+            (Phase::Connecting, Side::Backend) => {
+                if !self.on_connected(name) {
+                    return;
+                }
+            }
+            (Phase::Open, _) => {
+                let over = pair.flow(from).state == FlowState::Done;
+                if signal.writable && pair.flow(to).held.is_some() {
+                    self.pump(name, to);
+                }
+                if over && signal.ended {
+                    return self.look_for_reset(name, side);
+                }
+            }
+        }
+        if signal.readable {
+            self.pump(name, from);
+        }
+    }
+
+    /// A side that had ended well may be broken by now, which no receiving would tell.
+    fn look_for_reset(&mut self, name: Name, side: Side) {
+        let Some(pair) = self.pairs.get(name.slot, name.generation) else {
+            return;
+        };
+        if let Some(socket) = pair.socket(side)
+            && self.driver.connected(socket).is_err()
+        {
+            self.close(name, CloseReason::Reset);
+        }
+    }
+
+    /// Moves what can be moved in one direction, as far as one turn allows.
+    pub(crate) fn pump(&mut self, name: Name, direction: Direction) {
+        let mut block = mem::take(&mut self.block);
+        let more = (0..MOVES_PER_TURN).all(|_| self.move_once(name, direction, &mut block));
+        self.block = block;
+        if more {
+            self.unread.push((name, direction));
+        }
+    }
+
+    /// Returns whether there may be more to move.
+    fn move_once(&mut self, name: Name, direction: Direction, block: &mut [u8]) -> bool {
+        let Some(pair) = self.pairs.get(name.slot, name.generation) else {
+            return false;
+        };
+        if pair.phase != Phase::Open {
+            return false;
+        }
+        let mut hands = Hands {
+            driver: &mut self.driver,
+            pipes: &mut self.pipes,
+            stats: &self.stats,
+            now: self.now,
+            block,
+        };
+        let moved = hands.move_once(pair, direction);
+        if let Move::On(count) | Move::Last(count) | Move::Full(count) = moved
+            && count > 0
+        {
+            pair.moved = Tenths::of(self.now);
+            pair.count(direction, count as u64);
+            let figure = match direction {
+                Direction::Up => Figure::BytesUp,
+                Direction::Down => Figure::BytesDown,
+            };
+            self.stats.add(figure, count as u64);
+            if pair.front.settings.request_latency {
+                self.latency.moved(pair, direction, || self.driver.micros());
+            }
+        }
+        match moved {
+            Move::On(_) => return true,
+            Move::Last(_) | Move::Nothing => {}
+            Move::Full(_) => self.watch_room(name, direction.taker()),
+            Move::Over => self.look_for_end(name),
+            Move::TakerBroke => {
+                self.look_for_end(name);
+                // What the giver goes on to say is let come and thrown away.
+                return true;
+            }
+            Move::GiverBroke => self.close(name, CloseReason::Reset),
+        }
+        false
+    }
+
+    /// A backend's room is watched from the first. So is a client's once it was full.
+    fn watch_room(&mut self, name: Name, side: Side) {
+        let Some(pair) = self.pairs.get(name.slot, name.generation) else {
+            return;
+        };
+        if side == Side::Client && !mem::replace(&mut pair.room_watched, true) {
+            let token = Watched::Pair(name, side).token();
+            if self.driver.watch_room(&pair.client, token).is_err() {
+                self.close(name, CloseReason::Reset);
+            }
+        }
+    }
+
+    /// Closes a pair both of whose directions are over. Where one taker broke and all else is said, the
+    /// giver gets a moment to notice: closing at once would destroy what is on its way to it.
+    fn look_for_end(&mut self, name: Name) {
+        let now = self.now;
+        let Some(pair) = self.pair(name) else {
+            return;
+        };
+        let states = [pair.up.state, pair.down.state];
+        let is_over = |state| matches!(state, FlowState::Done | FlowState::Dead);
+        if states.into_iter().all(is_over) {
+            let broken = states.contains(&FlowState::Dead);
+            let reason = if broken {
+                CloseReason::Reset
+            } else {
+                CloseReason::Done
+            };
+            self.close(name, reason);
+        } else if pair.is_lingering() {
+            pair.moved = Tenths::of(now);
+            self.deadlines.add(now.after(LINGER), name);
+        }
+    }
+}
+
+impl<S, P> Pair<S, P> {
+    /// Whether one taker broke and nothing is left to be said to its giver.
+    pub(crate) const fn is_lingering(&self) -> bool {
+        use FlowState::{Broken, Dead, Done};
+        matches!(
+            (self.up.state, self.down.state),
+            (Broken, Done | Dead | Broken) | (Done | Dead, Broken)
+        )
+    }
+}
+
+/// What one move works with.
+struct Hands<'a, D: Relay> {
+    driver: &'a mut D,
+    pipes: &'a mut Pipes<D::Pipe>,
+    stats: &'a WorkerStats,
+    now: Tick,
+    block: &'a mut [u8],
+}
+
+impl<D: Relay> Hands<'_, D> {
+    fn move_once(&mut self, pair: &mut Pair<D::Socket, D::Pipe>, direction: Direction) -> Move {
+        let Some((giver, taker, flow)) = pair.ends(direction) else {
+            return Move::Nothing;
+        };
+        if flow.state != FlowState::Broken
+            && let Some(moved) = self.pour(taker, flow)
+        {
+            return moved;
+        }
+        match flow.state {
+            FlowState::Open if flow.streak >= BULK_STREAK => self.fill(giver, flow),
+            FlowState::Open => self.copy(giver, taker, flow),
+            FlowState::Ended => {
+                self.release(flow);
+                self.driver.end(taker);
+                flow.state = FlowState::Done;
+                Move::Over
+            }
+            FlowState::Reset => {
+                self.release(flow);
+                Move::GiverBroke
+            }
+            FlowState::Broken => self.discard(giver, flow),
+            FlowState::Done | FlowState::Dead => Move::Nothing,
+        }
+    }
+
+    /// Receives a block and sends it.
+    fn copy(&mut self, giver: &D::Socket, taker: &D::Socket, flow: &mut Flow<D::Pipe>) -> Move {
+        self.stats.add(Figure::Receives, 1);
+        let count = match self.driver.recv(giver, self.block) {
+            Received::Bytes(count) => count,
+            Received::Blocked => return Move::Nothing,
+            Received::Ended => return Self::ended(flow, FlowState::Ended),
+            Received::Failed(_) => return Self::ended(flow, FlowState::Reset),
+        };
+        let is_full = count == self.block.len();
+        flow.streak = if is_full { flow.streak + 1 } else { 0 };
+        self.stats.add(Figure::Sends, 1);
+        let bytes = &self.block[..count];
+        let sent = match self.driver.send(taker, &[bytes]) {
+            Sent::Bytes(sent) => sent,
+            Sent::Blocked => 0,
+            Sent::Failed(_) => return self.taker_broke(flow),
+        };
+        if sent < count {
+            flow.held = Some(Box::new(Held::Bytes(bytes[sent..].to_vec(), 0)));
+            return Move::Full(sent);
+        }
+        // A short read has emptied the socket, unless its end is announced.
+        if is_full || flow.ended {
+            Move::On(sent)
+        } else {
+            Move::Last(sent)
+        }
+    }
+
+    /// Fills a pipe.
+    fn fill(&mut self, giver: &D::Socket, flow: &mut Flow<D::Pipe>) -> Move {
+        if flow.held.is_none() {
+            let Some(pipe) = self.pipes.lend(self.driver, self.stats) else {
+                // As good without, but for the copying.
+                flow.streak = 0;
+                return Move::On(0);
+            };
+            flow.held = Some(Box::new(Held::Pipe(pipe, 0)));
+        }
+        let Some(Held::Pipe(pipe, within)) = flow.held.as_deref_mut() else {
+            unreachable!("bytes that are held are poured before more are received");
+        };
+        self.stats.add(Figure::Splices, 1);
+        match self.driver.fill(pipe, giver) {
+            Received::Bytes(count) => {
+                *within = count;
+                if count < self.block.len() {
+                    flow.streak = 0;
+                }
+                Move::On(0)
+            }
+            Received::Blocked => {
+                self.release(flow);
+                Move::Nothing
+            }
+            Received::Ended => Self::ended(flow, FlowState::Ended),
+            Received::Failed(_) => Self::ended(flow, FlowState::Reset),
+        }
+    }
+
+    /// Gives the taker what is held for it; `None` when nothing is.
+    fn pour(&mut self, taker: &D::Socket, flow: &mut Flow<D::Pipe>) -> Option<Move> {
+        let (sent, left) = match flow.held.as_deref_mut()? {
+            Held::Pipe(_, 0) => return None,
+            Held::Pipe(pipe, within) => {
+                self.stats.add(Figure::Splices, 1);
+                let sent = self.driver.pour(pipe, taker, *within);
+                if let Sent::Bytes(count) = sent {
+                    *within -= count;
+                    self.stats.add(Figure::BytesSpliced, count as u64);
+                }
+                (sent, *within)
+            }
+            Held::Bytes(bytes, taken) => {
+                self.stats.add(Figure::Sends, 1);
+                let sent = self.driver.send(taker, &[&bytes[*taken..]]);
+                if let Sent::Bytes(count) = sent {
+                    *taken += count;
+                }
+                (sent, bytes.len() - *taken)
+            }
+        };
+        let count = match sent {
+            Sent::Bytes(count) => count,
+            Sent::Blocked => return Some(Move::Full(0)),
+            Sent::Failed(_) => return Some(self.taker_broke(flow)),
+        };
+        let is_bytes = matches!(flow.held.as_deref(), Some(Held::Bytes(..)));
+        if left == 0 && (is_bytes || flow.streak < BULK_STREAK) {
+            self.release(flow);
+        }
+        Some(Move::On(count))
+    }
+
+    /// Receives what nobody will take.
+    fn discard(&mut self, giver: &D::Socket, flow: &mut Flow<D::Pipe>) -> Move {
+        self.stats.add(Figure::Receives, 1);
+        match self.driver.recv(giver, self.block) {
+            Received::Bytes(count) if count == self.block.len() || flow.ended => Move::On(0),
+            Received::Bytes(_) | Received::Blocked => Move::Nothing,
+            Received::Ended | Received::Failed(_) => {
+                flow.state = FlowState::Dead;
+                Move::Over
+            }
+        }
+    }
+
+    fn ended(flow: &mut Flow<D::Pipe>, state: FlowState) -> Move {
+        flow.state = state;
+        Move::On(0)
+    }
+
+    fn taker_broke(&mut self, flow: &mut Flow<D::Pipe>) -> Move {
+        self.release(flow);
+        flow.state = FlowState::Broken;
+        Move::TakerBroke
+    }
+
+    /// Lets go of what is held. A pipe with something in it is of no use to others.
+    fn release(&mut self, flow: &mut Flow<D::Pipe>) {
+        match flow.held.take().map(|held| *held) {
+            Some(Held::Pipe(pipe, 0)) => self.pipes.give_back(pipe, self.now, self.stats),
+            Some(Held::Pipe(..)) => self.stats.take(Figure::Pipes, 1),
+            Some(Held::Bytes(..)) | None => {}
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The worker: its parts, one for each stage, and its turn.
+//!
+//! A turn collects what happened, acts on it, and closes last.
+
+use std::io;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reactor::{Mailbox, Relay, Signal, Slab, Tick};
+
+use crate::tcp::accept::Accepting;
+use crate::tcp::access::Access;
+use crate::tcp::closing::Closing;
+use crate::tcp::complaints::Complaints;
+use crate::tcp::deadlines::Deadlines;
+use crate::tcp::front::Plan;
+use crate::tcp::health::Health;
+use crate::tcp::latency::Latency;
+use crate::tcp::limits::BLOCK_BYTES;
+use crate::tcp::names::{Name, Watched};
+use crate::tcp::pair::{Direction, Pair};
+use crate::tcp::reload::Drain;
+use crate::tcp::splice::Pipes;
+use crate::tcp::stats::{Figure, WorkerStats};
+
+/// What other threads tell a worker.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    /// To listen where the plan says, and nowhere else.
+    Plan(Plan),
+    /// To accept nobody, and to end when the last connection has, or within this time.
+    Drain(Duration),
+}
+
+/// One thread's share of the proxy. Owns its pairs from accept to close.
+pub(crate) struct Worker<D: Relay> {
+    pub(crate) number: u16,
+    pub(crate) mailbox: Arc<Mailbox<Mail>>,
+    pub(crate) stats: Arc<WorkerStats>,
+    pub(crate) driver: D,
+    pub(crate) now: Tick,
+    pub(crate) pairs: Slab<Pair<D::Socket, D::Pipe>>,
+    pub(crate) accepting: Accepting<D::Listener>,
+    pub(crate) block: Box<[u8]>,
+    pub(crate) pipes: Pipes<D::Pipe>,
+    /// Directions with more to move than one turn allows.
+    pub(crate) unread: Vec<(Name, Direction)>,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) health: Health<D::Socket>,
+    pub(crate) latency: Latency,
+    pub(crate) access: Access,
+    pub(crate) complaints: Complaints,
+    pub(crate) drain: Drain,
+    pub(crate) closing: Vec<Closing>,
+    signals: Vec<Signal>,
+}
+
+impl<D: Relay> Worker<D> {
+    pub(crate) fn new(
+        number: u16,
+        mailbox: Arc<Mailbox<Mail>>,
+        stats: Arc<WorkerStats>,
+        access: Access,
+        latency: Latency,
+        driver: D,
+    ) -> Self {
+        Self {
+            number,
+            mailbox,
+            stats,
+            now: driver.now(),
+            driver,
+            pairs: Slab::default(),
+            accepting: Accepting::default(),
+            block: vec![0; BLOCK_BYTES].into_boxed_slice(),
+            pipes: Pipes::default(),
+            unread: Vec::new(),
+            deadlines: Deadlines::default(),
+            health: Health::default(),
+            latency,
+            access,
+            complaints: Complaints::default(),
+            drain: Drain::default(),
+            closing: Vec::new(),
+            signals: Vec::new(),
+        }
+    }
+
+    /// Takes turns until the proxy has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the poller fails, which a correct program does not see.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        while !self.is_over() {
+            self.turn()?;
+        }
+        self.latency.flush(self.driver.unix_seconds() + 1);
+        self.access.flush(&self.stats);
+        Ok(())
+    }
+
+    /// One turn: wait, act on what happened stage by stage, close.
+    pub(crate) fn turn(&mut self) -> io::Result<()> {
+        let timeout = self.timeout();
+        let mut signals = mem::take(&mut self.signals);
+        self.driver.wait(timeout, &mut signals)?;
+        self.mailbox.wake_up();
+        self.now = self.driver.now();
+        self.stats.add(Figure::Turns, 1);
+        self.stats.add(Figure::Signals, signals.len() as u64);
+
+        for (name, direction) in mem::take(&mut self.unread) {
+            self.pump(name, direction);
+        }
+        for signal in &signals {
+            match Watched::of(signal.token) {
+                Watched::Pair(name, side) => self.on_signal(name, side, *signal),
+                Watched::Listener(id) => self.accept(id),
+                Watched::Check(index, attempt) => self.on_check(index, attempt),
+                Watched::Mailbox => {}
+            }
+        }
+        self.signals = signals;
+        for mail in self.mailbox.take() {
+            self.on_mail(mail);
+        }
+        self.meet_deadlines();
+        self.look_after_backends();
+        self.close_all();
+        self.pipes.trim(self.now, &self.stats);
+        self.latency.turn(|| self.driver.unix_seconds());
+        self.access.flush(&self.stats);
+        Ok(())
+    }
+
+    /// How long the turn may wait for something to happen.
+    fn timeout(&mut self) -> Option<Duration> {
+        if !self.unread.is_empty() || !self.mailbox.may_sleep() {
+            return Some(Duration::ZERO);
+        }
+        let now = self.driver.now();
+        [
+            self.next_deadline(now),
+            self.accepting.resume_in(now),
+            self.pipes.trim_in(now),
+            self.health.next_in(now),
+            self.latency.next_in(),
+            self.drain.ends_in(now),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The pair named, unless it is gone or about to go.
+    pub(crate) fn pair(&mut self, name: Name) -> Option<&mut Pair<D::Socket, D::Pipe>> {
+        self.pairs
+            .get(name.slot, name.generation)
+            .filter(|pair| pair.phase != crate::tcp::pair::Phase::Closed)
+    }
+}

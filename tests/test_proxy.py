@@ -1,0 +1,533 @@
+"""`encke proxy` between real programs: what goes in comes out, whoever dies."""
+
+import contextlib
+import hashlib
+import json
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from harness.program import Program
+from harness.server import encke
+from harness.wait import PATIENCE, until
+
+
+class Backend:
+    """A TCP server in a thread per connection; `serve` gets each socket."""
+
+    def __init__(self, serve, port=0):
+        self.listener = socket.create_server(("127.0.0.1", port), backlog=512)
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.serve = serve
+        self.accepted = 0
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            self.accepted += 1
+            threading.Thread(target=self._one, args=(client,), daemon=True).start()
+
+    def _one(self, client):
+        with client:
+            with contextlib.suppress(OSError):
+                self.serve(client)
+
+    def close(self):
+        # A thread within accept() holds the socket: shutting it down wakes it.
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def echo(client):
+    while data := client.recv(65536):
+        client.sendall(data)
+
+
+def named(name):
+    def serve(client):
+        client.sendall(name)
+
+    return serve
+
+
+@pytest.fixture
+def backend():
+    started = []
+
+    def start(serve=echo, port=0):
+        started.append(Backend(serve, port))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.close()
+
+
+@pytest.fixture
+def proxy(tmp_path):
+    started = []
+
+    def start(*flags, to=(), listen="127.0.0.1:0", **options):
+        if to:
+            to = ",".join(getattr(name, "address", name) for name in to)
+            flags = ("--listen", listen, "--to", to, *flags)
+        if "--drain-timeout" not in flags:
+            flags = (*flags, "--drain-timeout", "2s")
+        program = Program("proxy", *flags, cwd=tmp_path, **options)
+        started.append(program)
+        return program
+
+    yield start
+    for program in started:
+        program.stop()
+
+
+def connect(program):
+    client = socket.create_connection(program.listen)
+    client.settimeout(PATIENCE)
+    return client
+
+
+def read_all(client):
+    return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+def is_cut(client):
+    """Whether the other end is gone, well or not."""
+    try:
+        return client.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_bytes_come_back_as_they_went_small_and_bulk(proxy, backend):
+    program = proxy(to=[backend()], *["--workers", "2"])
+    before = program.descriptors()
+    dice = random.Random(7)
+    for size in [1, 64, 1000, 65_536, 5_000_000, 20_000_000]:
+        data = dice.randbytes(size)
+        with connect(program) as client:
+            sender = threading.Thread(
+                target=lambda: (client.sendall(data), client.shutdown(socket.SHUT_WR))
+            )
+            sender.start()
+            assert hashlib.sha256(read_all(client)).digest() == hashlib.sha256(data).digest()
+            sender.join()
+    until(lambda: program.descriptors() == before, "no descriptor left behind")
+    assert program.pipes() <= 2, "signals have theirs"
+
+
+def test_each_side_may_end_first(proxy, backend):
+    def after_the_end(client):
+        client.sendall(b"seen: " + read_all(client))
+
+    program = proxy(to=[backend(after_the_end)])
+    with connect(program) as client:
+        client.sendall(b"question")
+        client.shutdown(socket.SHUT_WR)
+        assert read_all(client) == b"seen: question"
+
+    heard = []
+
+    def speaks_first(client):
+        client.sendall(b"farewell")
+        client.shutdown(socket.SHUT_WR)
+        heard.append(read_all(client))
+
+    program = proxy(to=[backend(speaks_first)])
+    with connect(program) as client:
+        assert read_all(client) == b"farewell"
+        client.sendall(b"still here")
+    until(lambda: heard == [b"still here"], "the backend heard the rest")
+
+
+def test_a_slow_reader_slows_the_sender_and_loses_nothing(proxy, backend):
+    total = 60_000_000
+    sent = []
+
+    def pour(client):
+        block = b"x" * 1_000_000
+        for _ in range(total // len(block)):
+            client.sendall(block)
+            sent.append(len(block))
+
+    program = proxy(to=[backend(pour)])
+    with connect(program) as client:
+        time.sleep(0.5)
+        assert sum(sent) < total / 2, "the proxy does not buffer without end"
+        assert len(read_all(client)) == total
+
+
+def test_a_reset_is_passed_on(proxy, backend):
+    def abort(client):
+        client.recv(1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+    program = proxy(to=[backend(abort)])
+    with connect(program) as client:
+        client.sendall(b"x")
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+
+
+def test_a_dead_backend_is_passed_over_and_said(proxy, backend):
+    living = backend(named(b"living"))
+    dead = backend()
+    dead.close()
+    program = proxy("--balance", "round-robin", to=[dead, living])
+    for _ in range(20):
+        with connect(program) as client:
+            assert read_all(client) == b"living"
+    assert f"backend {dead.address} refused a connection" in program.log
+    assert "left alone for 1s" in program.log
+    assert program.log.count("refused") <= 10, "once a second at most"
+
+
+def test_with_no_backend_the_client_is_reset_and_the_log_says_why(proxy, backend):
+    dead = backend()
+    dead.close()
+    program = proxy(to=[dead])
+    with connect(program) as client:
+        assert is_cut(client)
+    until(lambda: "no backend took a connection" in program.log, "a sentence")
+
+
+def test_connections_are_shared_as_asked(proxy, backend):
+    backends = [backend(named(name)) for name in (b"a", b"b", b"c")]
+    in_turn = proxy("--balance", "round-robin", "--workers", "1", to=backends)
+    answers = []
+    for _ in range(9):
+        with connect(in_turn) as client:
+            answers.append(read_all(client))
+    assert sorted(answers) == [b"a"] * 3 + [b"b"] * 3 + [b"c"] * 3
+
+    by_source = proxy("--balance", "source", to=backends)
+    answers = set()
+    for _ in range(9):
+        with connect(by_source) as client:
+            answers.add(read_all(client))
+    assert len(answers) == 1
+
+
+def test_the_one_with_the_fewest_connections_is_taken(proxy, backend):
+    first, second = backend(), backend()
+    program = proxy(to=[first, second])
+    clients = [connect(program) for _ in range(10)]
+    for client in clients:
+        client.sendall(b"x")
+        assert client.recv(1) == b"x"
+    assert (first.accepted, second.accepted) == (5, 5)
+    for client in clients:
+        client.close()
+
+
+def test_limits_hold(proxy, backend):
+    program = proxy("--max-connections", "3", "--max-connections-per-source", "2", to=[backend()])
+    clients = [connect(program) for _ in range(2)]
+    for client in clients:
+        client.sendall(b"x")
+        assert client.recv(1) == b"x"
+    with connect(program) as third:
+        assert is_cut(third)
+    clients.pop().close()
+
+    def is_served():
+        with connect(program) as client, contextlib.suppress(OSError):
+            client.sendall(b"y")
+            return client.recv(1) == b"y"
+
+    until(is_served, "a place is free again")
+    clients.pop().close()
+
+
+def test_idle_connections_are_let_go(proxy, backend):
+    program = proxy("--idle-timeout", "300ms", to=[backend()])
+    with connect(program) as client:
+        began = time.monotonic()
+        for _ in range(5):
+            time.sleep(0.15)
+            client.sendall(b"x")
+            assert client.recv(1) == b"x"
+        assert is_cut(client)
+        assert 0.9 < time.monotonic() - began < 5
+
+
+def test_the_client_is_introduced_in_both_versions(proxy, backend):
+    inner = backend(lambda client: client.sendall(read_all(client)))
+    for version, begins in [("v1", b"PROXY TCP4 127.0.0.1 127.0.0.1 "), ("v2", b"\r\n\r\n\0\r\nQUIT\n!\x11\0\x0c")]:
+        program = proxy("--proxy-out", version, to=[inner])
+        with connect(program) as client:
+            client.sendall(b"hello")
+            client.shutdown(socket.SHUT_WR)
+            heard = read_all(client)
+        assert heard.startswith(begins) and heard.endswith(b"hello"), heard
+        # What one sends the other understands.
+        outer = proxy("--proxy-in", "--proxy-out", "v1", to=[inner])
+        chain = proxy("--proxy-out", version, to=["%s:%d" % outer.listen])
+        with connect(chain) as client:
+            port = client.getsockname()[1]
+            client.sendall(b"hello")
+            client.shutdown(socket.SHUT_WR)
+            heard = read_all(client)
+        assert heard == b"PROXY TCP4 127.0.0.1 127.0.0.1 %d %d\r\nhello" % (port, chain.listen[1])
+
+
+def test_a_client_without_its_header_is_refused(proxy, backend):
+    program = proxy("--proxy-in", "--proxy-in-timeout", "300ms", to=[backend()])
+    with connect(program) as client:
+        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert is_cut(client)
+    with connect(program) as client:
+        client.sendall(b"PROXY TCP4 1.2.3.4")
+        assert is_cut(client)
+    assert "did not begin with a PROXY header" in program.log
+    with connect(program) as client:
+        for byte in b"PROXY UNKNOWN\r\nhello":
+            client.sendall(bytes([byte]))
+        assert client.recv(5) == b"hello"
+
+
+def test_checks_find_who_is_unwell_and_well_again(proxy, backend):
+    sick = threading.Event()
+
+    def answers(client):
+        if client.recv(100).startswith(b"PING"):
+            client.sendall(b"-ERR\r\n" if sick.is_set() else b"+PONG\r\n")
+        else:
+            client.sendall(b"a")
+
+    first, second = backend(answers), backend(named(b"+PONG b"))
+    program = proxy(
+        *["--balance", "round-robin", "--check-interval", "100ms", "--check-timeout", "500ms"],
+        *["--check-fall", "2", "--check-rise", "2"],
+        *["--check-send", r"PING\r\n", "--check-expect", "PONG"],
+        to=[first, second],
+    )
+
+    def answer():
+        with connect(program) as client:
+            client.sendall(b"x")
+            return client.recv(100)
+
+    until(lambda: {answer() for _ in range(4)} == {b"a", b"+PONG b"}, "both are used")
+    sick.set()
+    until(lambda: f"backend {first.address} is not well" in program.log, "it is noticed")
+    assert {answer() for _ in range(6)} == {b"+PONG b"}
+    sick.clear()
+    until(lambda: f"backend {first.address} is well again" in program.log, "it is noticed")
+    until(lambda: {answer() for _ in range(4)} == {b"a", b"+PONG b"}, "both are used")
+
+
+def test_a_reload_under_load_loses_nothing(proxy, backend, tmp_path):
+    config = tmp_path / "proxy.toml"
+    first, second, third = backend(), backend(), backend()
+
+    def write(listen, *backends):
+        names = ", ".join(f'"{one.address}"' for one in backends)
+        config.write_text(f'[[listener]]\nlisten = "{listen}"\nto = [{names}]\n')
+
+    write("127.0.0.1:0", first)
+    program = proxy("--config", config, "--workers", "2")
+    stop = threading.Event()
+    troubles, exchanges = [], []
+
+    def talk(keep):
+        while not stop.is_set():
+            try:
+                with connect(program) as client:
+                    for _ in range(1000 if keep else 3):
+                        client.sendall(b"hello")
+                        assert client.recv(5, socket.MSG_WAITALL) == b"hello"
+                        exchanges.append(1)
+                        if stop.is_set():
+                            break
+            except Exception as trouble:
+                troubles.append(repr(trouble))
+                return
+
+    threads = [threading.Thread(target=talk, args=(number < 2,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for number in range(30):
+        write("127.0.0.1:0", *([first], [second], [second, third], [third])[number % 4])
+        seen = program.log.count("read again")
+        program.signal(signal.SIGHUP)
+        until(lambda: program.log.count("read again") > seen, "the configuration is read")
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not troubles, troubles[:3]
+    assert len(exchanges) > 100
+    assert second.accepted and third.accepted
+
+    config.write_text("[[listener]]\nlisten = 7\n")
+    program.signal(signal.SIGHUP)
+    until(lambda: "all stays as it was" in program.log, "the mistake is said")
+    with connect(program) as client:
+        client.sendall(b"x")
+        assert client.recv(1) == b"x"
+
+
+def test_listeners_come_and_go_with_the_file(proxy, backend, tmp_path):
+    config = tmp_path / "proxy.toml"
+    server = backend()
+    free = socket.create_server(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+    free.close()
+    one = f'[[listener]]\nlisten = "127.0.0.1:0"\nto = ["{server.address}"]\n'
+    two = one + f'[[listener]]\nlisten = "127.0.0.1:{port}"\nto = ["{server.address}"]\n'
+    config.write_text(one)
+    program = proxy("--config", config)
+
+    def is_open():
+        with contextlib.suppress(ConnectionRefusedError):
+            return socket.create_connection(("127.0.0.1", port))
+
+    assert not is_open()
+    config.write_text(two)
+    program.signal(signal.SIGHUP)
+    held = until(is_open, "the second listener")
+    held.settimeout(PATIENCE)
+    held.sendall(b"x")
+    assert held.recv(1) == b"x"
+    config.write_text(one)
+    program.signal(signal.SIGHUP)
+
+    def is_closed():
+        client = is_open()
+        if client:
+            client.close()
+        return not client
+
+    until(is_closed, "the second listener is gone")
+    held.sendall(b"y")
+    assert held.recv(1) == b"y", "its connection goes on"
+    held.close()
+
+
+def test_an_ending_proxy_lets_connections_finish(proxy, backend):
+    program = proxy("--drain-timeout", "10s", to=[backend()])
+    with connect(program) as client:
+        client.sendall(b"x")
+        assert client.recv(1) == b"x"
+        program.signal()
+        until(lambda: "ending" in program.log, "the signal is seen")
+
+        def refuses():
+            try:
+                connect(program).close()
+            except ConnectionRefusedError:
+                return True
+
+        until(refuses, "nobody is accepted")
+        client.sendall(b"y")
+        assert client.recv(1) == b"y"
+    program.stop()
+
+
+def test_the_access_log_has_a_line_for_each_connection(proxy, backend, tmp_path):
+    server = backend()
+    program = proxy("--access-log", tmp_path / "access", to=[server])
+    for _ in range(3):
+        with connect(program) as client:
+            client.sendall(b"12345")
+            assert client.recv(5, socket.MSG_WAITALL) == b"12345"
+    program.stop()
+    lines = (tmp_path / "access").read_text().splitlines()
+    assert len(lines) == 3
+    pattern = rf"\[\w+, .* GMT\] client=127\.0\.0\.1:\d+ listener=\S+ backend={server.address} end=\w+ seconds=\d\.\d+ up=5 down=5"
+    assert all(re.fullmatch(pattern, line) for line in lines), lines
+
+
+def test_latency_is_measured_without_knowing_the_protocol(proxy, backend):
+    def slow(client):
+        while client.recv(100):
+            time.sleep(0.02)
+            client.sendall(b"answer")
+
+    server = backend(slow)
+    program = proxy("--request-latency", "--json", to=[server])
+    with connect(program) as client:
+        for _ in range(20):
+            client.sendall(b"question")
+            assert client.recv(6, socket.MSG_WAITALL) == b"answer"
+    program.stop()
+    reports = [json.loads(line) for line in program.log.splitlines() if line.startswith("{")]
+    assert sum(report["count"] for report in reports) == 20
+    assert all(report["backend"] == server.address for report in reports)
+    assert all(19_000 <= report["p50"] <= report["p99"] <= report["max"] * 1.02 for report in reports)
+
+
+def test_descriptors_that_run_out_delay_and_do_not_break(proxy, backend):
+    program = proxy("--workers", "1", to=[backend()], nofile=60)
+    clients = [connect(program) for _ in range(40)]
+    served = 0
+    for client in clients:
+        client.settimeout(0.2)
+        with contextlib.suppress(OSError):
+            client.sendall(b"x")
+            served += client.recv(1) == b"x"
+    assert 10 <= served < 40
+    assert "raise the limit on open files" in program.log
+    for client in clients:
+        client.close()
+
+    def is_served():
+        with connect(program) as client, contextlib.suppress(OSError):
+            client.sendall(b"y")
+            return client.recv(1) == b"y"
+
+    until(is_served, "it recovers")
+
+
+def test_curl_through_haproxy_and_back(proxy, tmp_path):
+    if not shutil.which("haproxy"):
+        pytest.skip("haproxy is not installed")
+    hello = Program("hello", "--listen", "127.0.0.1:0", cwd=tmp_path)
+    inner = proxy("--proxy-in", to=["%s:%d" % hello.listen])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (tmp_path / "haproxy.cfg").write_text(
+        "defaults\n mode tcp\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n"
+        f"listen x\n bind 127.0.0.1:{port}\n server s %s:%d send-proxy-v2\n" % inner.listen
+    )
+    peer = subprocess.Popen(["haproxy", "-f", tmp_path / "haproxy.cfg", "-db"])
+    outer = proxy(to=[f"127.0.0.1:{port}"])
+    try:
+        def answer():
+            done = subprocess.run(["curl", "-sS", "--noproxy", "*", outer.url], capture_output=True)
+            return done.stdout == b"hello"
+
+        until(answer, "an answer through three proxies")
+    finally:
+        peer.terminate()
+        peer.wait()
+        hello.stop()
+
+
+@pytest.mark.parametrize(
+    "flags, code, said",
+    [
+        (["--listen", "127.0.0.1:0"], 2, "0 backends"),
+        (["--to", "127.0.0.1:1"], 2, "no address"),
+        (["--listen", "127.0.0.1:0", "--to", "nowhere.invalid:1"], 2, "cannot be resolved"),
+        (["--listen", "127.0.0.1:0", "--to", "x"], 2, "not a host and a port"),
+        (["--config", "/nonexistent"], 2, "cannot be read"),
+    ],
+)
+def test_a_wrong_configuration_is_said(flags, code, said):
+    done = encke("proxy", *flags)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
