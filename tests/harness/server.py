@@ -75,6 +75,7 @@ class Server:
         except AssertionError:
             self.kill()
             raise
+        self.said = said
         self.public = address(said["public"])
         self.control = address(said["control"])
         assert said["pid"] == self.pid

@@ -3,6 +3,7 @@
 //! Owns what each value means and which of them go together. All that is wrong is found in one
 //! pass, so that it can be put right in one.
 
+mod node;
 mod keys;
 mod layers;
 mod print;
@@ -40,6 +41,7 @@ pub(crate) struct Config {
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: LevelFilter,
     pub(crate) ports_file: Option<PathBuf>,
+    pub(crate) erlang: Option<erlang::Settings>,
     /// Those of the data path. Whether there is a relay is known only when the listeners are.
     pub(crate) settings: Settings,
 }
@@ -136,16 +138,21 @@ impl Reader<'_> {
         ];
         self.problems
             .extend(checks.into_iter().filter_map(Result::err));
+        let event_bytes = self.get("event-bytes", event_bytes);
+        let erlang = self.erlang(event_bytes);
+        let mut settings = self.settings();
+        settings.guests = u16::from(erlang.is_some());
         Config {
             listen,
             control,
             allow_anonymous,
             token,
-            event_bytes: self.get("event-bytes", event_bytes),
+            event_bytes,
             log_format: self.get("log-format", log_format),
             log_level: self.get("log-level", log_level),
+            erlang,
             ports_file: self.find("ports-file", |text| Ok(PathBuf::from(text))),
-            settings: self.settings(),
+            settings,
         }
     }
 
@@ -155,6 +162,7 @@ impl Reader<'_> {
                 .find("workers", workers)
                 .unwrap_or_else(default_workers),
             private_fds: self.get("private-fds", switch),
+            guests: 0,
             max_connections: self.find("max-connections", count).unwrap_or(usize::MAX),
             max_connections_per_address: self.find("max-connections-per-address", count),
             head_timeout: self.get("head-timeout", timeout),

@@ -55,7 +55,8 @@ fn serve(config: Config) -> Result<(), Failure> {
         ..config.settings.clone()
     };
     let graph = Arc::new(Graph::memory());
-    let server = Server::start(settings, public, epoch.clone(), graph).map_err(Failure::failed)?;
+    let mut server =
+        Server::start(settings, public, epoch.clone(), graph).map_err(Failure::failed)?;
     let control = control::Config {
         listen: control,
         token: config.token.as_ref().map(|token| token.reveal().to_owned()),
@@ -72,19 +73,37 @@ fn serve(config: Config) -> Result<(), Failure> {
         }
     };
 
+    let node = match config.erlang.clone().zip(server.guest()) {
+        Some((settings, guest)) => match erlang::start(settings, server.handle(), guest) {
+            Ok(node) => Some(node),
+            Err(error) => {
+                server.handle().drain();
+                let _ = server.join();
+                return Err(Failure::failed(format_args!(
+                    "the Erlang node cannot listen: {error}; give another address with --erlang-listen"
+                )));
+            }
+        },
+        None => None,
+    };
+
     signals.end_gently(server.handle().clone(), config.settings.drain_timeout)?;
     let running = Running {
         public: server.address(),
         control: control.address(),
+        erlang: node.as_ref().map(erlang::Running::address),
         epoch: &epoch,
     };
     announce::ready(&config, &running)?;
     tell_manager(&[NotifyState::Ready]);
 
     let ended = server.join();
+    let node_ended = node.map_or(Ok(()), erlang::Running::join);
     control.stop();
     announce::ended();
-    ended.map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
+    ended
+        .and(node_ended)
+        .map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
 }
 
 /// Where to listen, and whether the page may publish: only where nobody else can reach either

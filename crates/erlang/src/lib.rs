@@ -1,6 +1,53 @@
-//! The Erlang distribution protocol, spoken without a BEAM.
+//! The Erlang distribution protocol, spoken without a BEAM: a server that is a node of an Erlang cluster.
 //!
-//! Knows no HTTP. Modules in the order in which bytes meet them:
+//! Knows no HTTP. All but the driver take bytes and time, and touch neither sockets nor clocks. Modules in
+//! the order in which bytes meet them:
 
+/// Named bounds, each with its reason.
+mod limits;
+/// Starting the node, and its one thread: sockets, the clock, chance.
+mod driver;
+/// Messages to and from epmd.
+pub mod epmd;
+/// Names of nodes.
+mod name;
+/// The secret of a cluster.
+mod cookie;
+/// What nodes can do.
+mod flags;
+/// Bytes to packets.
+mod packet;
+/// Who the other node is.
+mod handshake;
+/// Large messages in pieces.
+mod fragments;
 /// Terms in external format: read where they lie, measured before they are looked at.
 pub mod term;
+/// What nodes ask of each other.
+pub mod control;
+/// One connection: bytes to messages.
+mod link;
+/// What is not taken.
+mod refusal;
+/// All connections, and what is owed over each.
+mod lines;
+/// Bytes that a node is owed.
+mod outbox;
+/// The node: connections, deadlines, calls.
+mod node;
+/// Who answers: router, subsmanager, net_kernel, any.
+mod desk;
+/// Terms as ids.
+mod ids;
+/// Terms as events.
+mod payload;
+/// Processes that are logged in.
+mod sessions;
+/// Calls that wait for a receipt.
+mod calls;
+
+pub use cookie::Cookie;
+pub use driver::{Running, Settings, start};
+pub use limits::MESSAGE_BYTES_MAX;
+pub use name::NodeName;
+pub use refusal::Refusal;

@@ -127,6 +127,15 @@ impl<T> Slab<T> {
         }
     }
 
+    /// The record in a slot whoever it is, only to look at.
+    pub fn peek(&self, index: u32) -> Option<&T> {
+        let chunk = self.chunks.get(index as usize / CHUNK)?;
+        match &chunk.get(index as usize % CHUNK)?.entry {
+            Entry::Taken(record) => Some(record),
+            Entry::Vacant(_) => None,
+        }
+    }
+
     fn slot_mut(&mut self, index: u32) -> &mut Slot<T> {
         &mut self.chunks[index as usize / CHUNK][index as usize % CHUNK]
     }

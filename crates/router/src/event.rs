@@ -29,13 +29,23 @@ pub enum Payload {
     Text(Bytes),
     /// Any bytes; text transports carry them as base64.
     Binary(Bytes),
+    /// An Erlang term.
+    Term {
+        /// Its text, for all but Erlang's processes: valid UTF-8.
+        text: Bytes,
+        /// Its external format without the version byte, for them.
+        external: Bytes,
+    },
 }
 
 impl Payload {
-    /// The bytes as published.
+    /// The bytes as published; of a term, its text.
     pub const fn bytes(&self) -> &Bytes {
         match self {
-            Self::Json(bytes) | Self::Text(bytes) | Self::Binary(bytes) => bytes,
+            Self::Json(bytes)
+            | Self::Text(bytes)
+            | Self::Binary(bytes)
+            | Self::Term { text: bytes, .. } => bytes,
         }
     }
 }

@@ -9,6 +9,8 @@ mod settings;
 mod server;
 /// What other threads put into a worker's mailbox, and the handle they do it with.
 mod mail;
+/// A place among the workers for sessions that are no connections.
+mod guest;
 /// What a worker counts.
 mod stats;
 /// The worker: its parts and its turn.
@@ -50,6 +52,7 @@ mod closing;
 #[cfg(test)]
 mod sim;
 
+pub use guest::{Errand, Guest};
 pub use mail::{Handle, Post, Relay, RelayRequest, RelayResponse, SessionReport};
 pub use server::{Listener, Server, StartError};
 pub use settings::Settings;

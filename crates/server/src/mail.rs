@@ -122,6 +122,11 @@ impl Handle {
         &self.router
     }
 
+    /// The router, for a thread that outlives its handle.
+    pub fn router_shared(&self) -> Arc<Router<Post>> {
+        Arc::clone(&self.router)
+    }
+
     /// Who subscribes to whom.
     pub fn graph(&self) -> &Graph {
         self.router.graph()

@@ -168,7 +168,9 @@ fn wire_event<'a>(epoch: &'a str, sequence: u64, event: &'a Event) -> WireEvent<
         kind: event.kind.as_ref().map(Kind::as_str),
         payload: match &event.payload {
             Payload::Json(bytes) => WirePayload::Json(text(bytes)),
-            Payload::Text(bytes) => WirePayload::Text(text(bytes)),
+            Payload::Text(bytes) | Payload::Term { text: bytes, .. } => {
+                WirePayload::Text(text(bytes))
+            }
             Payload::Binary(bytes) => WirePayload::Binary(bytes),
         },
     }

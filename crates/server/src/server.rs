@@ -14,6 +14,7 @@ use reactor::{ListenerOptions, Mailbox, Reservation, System};
 use router::{Router, WORKERS_MAX, WorkerId};
 
 use crate::accept::Addresses;
+use crate::guest::Guest;
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
@@ -36,6 +37,7 @@ pub struct Server {
     address: SocketAddr,
     handle: Handle,
     workers: Vec<JoinHandle<io::Result<()>>>,
+    guests: Vec<Guest>,
 }
 
 /// Why a server did not start.
@@ -64,12 +66,13 @@ impl Server {
         graph: Arc<Graph>,
     ) -> Result<Self, StartError> {
         let count = settings.workers;
-        if count == 0 || count > WORKERS_MAX {
+        if count == 0 || count > WORKERS_MAX - settings.guests {
             return Err(StartError::Workers(count));
         }
+        let places = count + settings.guests;
         let listener = Source::claim(listener)?;
         let address = listener.address();
-        let mailboxes = (0..count)
+        let mailboxes = (0..places)
             .map(|number| {
                 let mailbox = Mailbox::new(MAILBOX_WEIGHT_MAX);
                 mailbox
@@ -77,7 +80,7 @@ impl Server {
                     .map_err(|error| StartError::Worker(number, error))
             })
             .collect::<Result<Box<[_]>, _>>()?;
-        let stats: Arc<[_]> = (0..count)
+        let stats: Arc<[_]> = (0..places)
             .map(|_| Arc::new(WorkerStats::default()))
             .collect();
         let draining = Arc::new(AtomicBool::new(false));
@@ -100,10 +103,19 @@ impl Server {
                 relay,
             },
             workers: Vec::with_capacity(usize::from(count)),
+            guests: Vec::new(),
         };
         let (ready, readiness) = mpsc::channel();
         for (number, (mailbox, stats)) in mailboxes.iter().zip(stats.iter()).enumerate() {
             let number = number as u16;
+            if number >= count {
+                server.guests.push(Guest {
+                    id: WorkerId(number),
+                    mailbox: Arc::clone(mailbox),
+                    stats: Arc::clone(stats),
+                });
+                continue;
+            }
             let parts = Parts {
                 id: WorkerId(number),
                 shared: Arc::clone(&shared),
@@ -163,6 +175,11 @@ impl Server {
     /// Where the public listener is.
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// A place that was asked for in the settings and is not taken.
+    pub fn guest(&mut self) -> Option<Guest> {
+        self.guests.pop()
     }
 
     /// What other threads may ask.

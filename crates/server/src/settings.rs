@@ -10,6 +10,8 @@ pub struct Settings {
     /// Whether each worker gets a descriptor table of its own, so that the limit on descriptors
     /// counts for each of them.
     pub private_fds: bool,
+    /// Places among the workers for sessions that live on threads of others.
+    pub guests: u16,
     /// Connections at a time; more are answered 503.
     pub max_connections: usize,
     /// Connections at a time from one address; more are answered 503.
@@ -41,6 +43,7 @@ impl Default for Settings {
         Self {
             workers: 1,
             private_fds: false,
+            guests: 0,
             max_connections: usize::MAX,
             max_connections_per_address: None,
             head_timeout: Duration::from_secs(10),

@@ -64,6 +64,7 @@ figures! {
     SessionsSse = Gauge "sessions" ["transport" = "sse"] "Sessions logged in.";
     SessionsNdjson = Gauge "sessions" ["transport" = "ndjson"] "Sessions logged in.";
     SessionsTest = Gauge "sessions" ["transport" = "test"] "Sessions logged in.";
+    SessionsErlang = Gauge "sessions" ["transport" = "erlang"] "Sessions logged in.";
     BacklogSessions = Gauge "backlog_sessions" "Sessions whose socket is full.";
     BacklogBytes = Gauge "backlog_bytes" "Bytes that sessions still owe their sockets.";
     Accepted = Counter "connections_accepted" "Connections accepted.";
@@ -92,6 +93,19 @@ figures! {
     Sends = Counter "system_calls" ["call" = "send"] "System calls on the data path.";
     Receives = Counter "system_calls" ["call" = "recv"] "System calls on the data path.";
     Accepts = Counter "system_calls" ["call" = "accept"] "System calls on the data path.";
+    ErlangNodes = Gauge "erlang_nodes" "Erlang nodes connected.";
+    ErlangMessages = Counter "erlang_messages" "Messages that came from Erlang nodes.";
+    ErlangRefusedCookie = Counter "erlang_refused" ["reason" = "cookie"] "What was not taken from Erlang nodes, connections and messages.";
+    ErlangRefusedVersion = Counter "erlang_refused" ["reason" = "version"] "What was not taken from Erlang nodes, connections and messages.";
+    ErlangRefusedName = Counter "erlang_refused" ["reason" = "name"] "What was not taken from Erlang nodes, connections and messages.";
+    ErlangRefusedHandshake = Counter "erlang_refused" ["reason" = "handshake"] "What was not taken from Erlang nodes, connections and messages.";
+    ErlangRefusedHandshakeSlow = Counter "erlang_refused" ["reason" = "handshake_slow"] "What was not taken from Erlang nodes, connections and messages.";
+    ErlangRefusedSilent = Counter "erlang_refused" ["reason" = "silent"] "What was not taken from Erlang nodes, connections and messages.";
+    ErlangRefusedTooLarge = Counter "erlang_refused" ["reason" = "too_large"] "What was not taken from Erlang nodes, connections and messages.";
+    ErlangRefusedMessage = Counter "erlang_refused" ["reason" = "message"] "What was not taken from Erlang nodes, connections and messages.";
+    ErlangRefusedTerm = Counter "erlang_refused" ["reason" = "term"] "What was not taken from Erlang nodes, connections and messages.";
+    ErlangRefusedSlow = Counter "erlang_refused" ["reason" = "slow"] "What was not taken from Erlang nodes, connections and messages.";
+    ErlangRefusedDeclined = Counter "erlang_refused" ["reason" = "declined"] "What was not taken from Erlang nodes, connections and messages.";
 }
 
 /// One worker's figures. Written by the worker, read by anybody.

@@ -172,6 +172,48 @@ pub(crate) const KEYS: &[Key] = &[
         "Time over which the clients of an ending server are told to come back",
     ),
     key(
+        "erlang-name",
+        Text("NODE"),
+        Unset("no Erlang node"),
+        "Be an Erlang node of this name, like encke@127.0.0.1",
+    ),
+    key(
+        "erlang-cookie-file",
+        Path,
+        Unset("~/.erlang.cookie"),
+        "File that holds the cookie of the Erlang cluster; nobody else may read it",
+    ),
+    key(
+        "erlang-listen",
+        Text("ADDRESS"),
+        Is("127.0.0.1:0"),
+        "Where Erlang nodes connect; port 0 takes a free one",
+    ),
+    key(
+        "erlang-connect",
+        List("NODE"),
+        Unset("none"),
+        "Erlang node to connect with and to stay connected with; may be repeated",
+    ),
+    key(
+        "erlang-epmd-port",
+        Number,
+        Unset("ERL_EPMD_PORT, or 4369"),
+        "Port of epmd, which tells Erlang nodes where others are",
+    ),
+    key(
+        "erlang-start-epmd",
+        Switch,
+        Is("false"),
+        "Start epmd where none answers",
+    ),
+    key(
+        "erlang-tick-time",
+        Text("TIME"),
+        Is("60s"),
+        "Silence after which an Erlang node is gone; the same in all nodes (net_ticktime)",
+    ),
+    key(
         "log-format",
         Text("FORMAT"),
         Is("text"),

@@ -93,6 +93,17 @@ pub(super) fn heartbeat(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// The times between signs of life of Erlang nodes are whole seconds, four to this one.
+pub(super) fn tick_time(text: &str) -> Result<Duration, String> {
+    within(units::duration(text)?, Duration::from_secs(1), TIME_MAX)
+        .ok_or_else(|| "from 1s to a day are possible".to_owned())
+}
+
+pub(super) fn port(text: &str) -> Result<u16, String> {
+    let port = text.parse().ok().filter(|&port| port != 0);
+    port.ok_or_else(|| "a port is a number from 1 to 65535".to_owned())
+}
+
 pub(super) fn user_timeout(text: &str) -> Result<Duration, String> {
     let (least, most) = USER_TIMEOUT;
     within(units::duration(text)?, least, most)

@@ -18,6 +18,7 @@ use super::room::Room;
 pub(super) struct Running<'a> {
     pub(super) public: SocketAddr,
     pub(super) control: SocketAddr,
+    pub(super) erlang: Option<SocketAddr>,
     pub(super) epoch: &'a str,
 }
 
@@ -26,6 +27,8 @@ pub(super) struct Running<'a> {
 struct Ports {
     public: SocketAddr,
     control: SocketAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    erlang: Option<SocketAddr>,
     pid: u32,
 }
 
@@ -34,6 +37,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
     let Running {
         public,
         control,
+        erlang,
         epoch,
     } = running;
     let version = env!("CARGO_PKG_VERSION");
@@ -44,12 +48,16 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
     }
     match config.log_format {
         LogFormat::Text => {
+            let node = match (erlang, &config.erlang) {
+                (Some(address), Some(node)) => format!("erlang   {}, at {address}\n", node.name),
+                _ => String::new(),
+            };
             let plural = if workers == 1 { "" } else { "s" };
             let _ = output::line(format_args!(
                 "Encke {version}, run {epoch}, {workers} worker{plural}\n\
                  public   http://{public}/\n\
                  control  http://{control}/\n\
-                 {room}"
+                 {node}{room}"
             ))?;
         }
         LogFormat::Json => tracing::info!(
@@ -78,6 +86,7 @@ fn write_ports(path: &Path, running: &Running<'_>) -> Result<(), Failure> {
     let ports = Ports {
         public: running.public,
         control: running.control,
+        erlang: running.erlang,
         pid: process::id(),
     };
     let mut text = serde_json::to_string(&ports).map_err(Failure::failed)?;

@@ -14,13 +14,14 @@ enum Spelling<'a> {
 }
 
 impl<'a> Atom<'a> {
-    pub(crate) const fn utf8(text: &'a str) -> Self {
+    /// The atom that `text` spells.
+    pub(crate) const fn of(text: &'a str) -> Self {
         Self(Spelling::Utf8(text))
     }
 
     pub(crate) fn latin1(bytes: &'a [u8]) -> Self {
         match str::from_utf8(bytes) {
-            Ok(text) if text.is_ascii() => Self::utf8(text),
+            Ok(text) if text.is_ascii() => Self::of(text),
             _ => Self(Spelling::Latin1(bytes)),
         }
     }

@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
                     if size <= ATOM_CHARACTERS_MAX
                         || text.chars().count() <= ATOM_CHARACTERS_MAX =>
                 {
-                    Ok(Atom::utf8(text))
+                    Ok(Atom::of(text))
                 }
                 _ => Err(TermError::Atom),
             },

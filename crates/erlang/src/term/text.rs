@@ -31,14 +31,14 @@ pub fn of(term: Raw<'_>, bytes_max: usize) -> Result<String, TooLong> {
     Ok(printer.out)
 }
 
-/// The characters of a list that holds nothing else, printable or not: what Erlang calls a string.
+/// The text of a list that is printable: what Erlang calls a string. The empty list is none.
 pub fn string(term: Raw<'_>) -> Option<String> {
-    match term.view() {
-        Term::Nil => Some(String::new()),
-        Term::String(bytes) => Some(bytes.iter().map(|&byte| char::from(byte)).collect()),
-        Term::List(list) => string::characters(list),
-        _ => None,
-    }
+    let text: String = match term.view() {
+        Term::String(bytes) => bytes.iter().map(|&byte| char::from(byte)).collect(),
+        Term::List(list) => string::characters(list)?,
+        _ => return None,
+    };
+    text.chars().all(string::is_printable).then_some(text)
 }
 
 struct Printer {
@@ -143,10 +143,10 @@ impl Printer {
     fn list(&mut self, list: List<'_>) -> Result<(), TooLong> {
         // Looking at a long list twice would be a waste, and its text will not fit.
         self.check(list.elements().len())?;
-        if let Some(characters) = string::characters(list)
-            && characters.chars().all(string::is_printable)
+        if let Some(text) =
+            string::characters(list).filter(|text| text.chars().all(string::is_printable))
         {
-            string::push_quoted(&characters, '"', &mut self.out);
+            string::push_quoted(&text, '"', &mut self.out);
             return Ok(());
         }
         self.out.push('[');

@@ -210,6 +210,11 @@ impl<'a> Elements<'a> {
         Self { left, bytes }
     }
 
+    /// No terms.
+    pub(crate) const fn none() -> Self {
+        Self::new(0, &[])
+    }
+
     /// The bytes of those that are left, and whatever follows.
     pub(super) const fn bytes(self) -> &'a [u8] {
         self.bytes

@@ -67,7 +67,7 @@ fn mirror(values: &[Value]) -> Vec<u8> {
     let [script, from, to] = ["mirror.escript", "from", "to"].map(|name| directory.join(name));
     fs::write(
         &script,
-        format!("#!/usr/bin/env escript\n%%! +pc unicode +S 1\n{MIRROR}"),
+        format!("#!/usr/bin/env escript\n%%! +pc unicode +S 1 +t 8388608\n{MIRROR}"),
     )
     .unwrap();
     let mut terms = Vec::new();
@@ -78,6 +78,7 @@ fn mirror(values: &[Value]) -> Vec<u8> {
     }
     fs::write(&from, terms).unwrap();
     let output = Command::new("escript")
+        .env("ERL_CRASH_DUMP_SECONDS", "0")
         .arg(&script)
         .args([&from, &to])
         .output()

@@ -1,0 +1,109 @@
+//! The settings of the Erlang node.
+//!
+//! Owns who may read a cookie. Must never show one.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use erlang::{Cookie, NodeName, Settings, epmd};
+
+use super::values::{address, port, switch, tick_time};
+use super::{Reader, known};
+
+impl Reader<'_> {
+    /// What the node is to be, if there is to be one.
+    pub(super) fn erlang(&mut self, event_bytes_max: usize) -> Option<Settings> {
+        let listen = self.get("erlang-listen", address);
+        let connect = self.nodes();
+        let epmd_port = self.find("erlang-epmd-port", port);
+        let start_epmd = self.get("erlang-start-epmd", switch);
+        let tick_time = self.get("erlang-tick-time", tick_time);
+        let cookie_file = self.find("erlang-cookie-file", |text| Ok(PathBuf::from(text)));
+        let Some(name) = self.find("erlang-name", |text| text.parse::<NodeName>()) else {
+            if !connect.is_empty() {
+                self.problems.push(
+                    "Erlang nodes to connect with are given, and no name to do it under; set \
+                     --erlang-name"
+                        .to_owned(),
+                );
+            }
+            return None;
+        };
+        let cookie = match cookie(cookie_file) {
+            Ok(cookie) => cookie,
+            Err(problem) => {
+                self.problems.push(problem);
+                return None;
+            }
+        };
+        Some(Settings {
+            name,
+            cookie,
+            listen,
+            connect,
+            epmd_port: epmd_port.or_else(usual_epmd_port).unwrap_or(epmd::PORT),
+            start_epmd,
+            tick_time,
+            event_bytes_max,
+        })
+    }
+
+    fn nodes(&mut self) -> Vec<NodeName> {
+        let key = known("erlang-connect");
+        let Some((source, texts)) = self.layers.get(key) else {
+            return Vec::new();
+        };
+        let mut nodes = Vec::new();
+        for text in texts {
+            match text.parse() {
+                Ok(node) => nodes.push(node),
+                Err(needed) => self
+                    .problems
+                    .push(format!("{} has `{text}`: {needed}", source.name_of(key))),
+            }
+        }
+        nodes
+    }
+}
+
+/// The variable that all programs of Erlang heed.
+fn usual_epmd_port() -> Option<u16> {
+    env::var("ERL_EPMD_PORT").ok()?.parse().ok()
+}
+
+/// Reads the cookie of a file that nobody else may read, as Erlang itself demands.
+fn cookie(file: Option<PathBuf>) -> Result<Cookie, String> {
+    let path = match (file, env::var_os("HOME")) {
+        (Some(path), _) => path,
+        (None, Some(home)) => Path::new(&home).join(".erlang.cookie"),
+        (None, None) => {
+            return Err(
+                "there is no home directory to read .erlang.cookie from; set --erlang-cookie-file"
+                    .to_owned(),
+            );
+        }
+    };
+    let shown = path.display();
+    let unreadable = |error| {
+        format!(
+            "the cookie file {shown} cannot be read: {error}; give the one of your cluster with \
+             --erlang-cookie-file"
+        )
+    };
+    let mode = fs::metadata(&path)
+        .map_err(unreadable)?
+        .permissions()
+        .mode();
+    if mode & 0o077 != 0 {
+        return Err(format!(
+            "others may read the cookie file {shown} (mode {:03o}), and whoever knows the cookie rules \
+             the cluster; run `chmod 400 {shown}`",
+            mode & 0o777
+        ));
+    }
+    let content = fs::read_to_string(&path).map_err(unreadable)?;
+    Cookie::parse(&content)
+        .map_err(|needed| format!("the cookie file {shown} is not usable: {needed}"))
+}

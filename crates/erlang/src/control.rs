@@ -1,0 +1,229 @@
+//! Control messages: what a node asks of another, and to whom a message goes ("Distribution Protocol",
+//! protocol between connected nodes).
+
+use crate::refusal::Refusal;
+use crate::term::{Atom, Pid, Raw, Term, write};
+
+const LINK: i64 = 1;
+const SEND: i64 = 2;
+const EXIT: i64 = 3;
+const UNLINK: i64 = 4;
+const REG_SEND: i64 = 6;
+const GROUP_LEADER: i64 = 7;
+const EXIT2: i64 = 8;
+const SEND_TT: i64 = 12;
+const EXIT_TT: i64 = 13;
+const REG_SEND_TT: i64 = 16;
+const EXIT2_TT: i64 = 18;
+const MONITOR_P: i64 = 19;
+const DEMONITOR_P: i64 = 20;
+const MONITOR_P_EXIT: i64 = 21;
+const SEND_SENDER: i64 = 22;
+const SEND_SENDER_TT: i64 = 23;
+const PAYLOAD_EXIT: i64 = 24;
+const PAYLOAD_EXIT2_TT: i64 = 27;
+const PAYLOAD_MONITOR_P_EXIT: i64 = 28;
+const ALIAS_SEND: i64 = 33;
+const ALIAS_SEND_TT: i64 = 34;
+const UNLINK_ID: i64 = 35;
+const UNLINK_ID_ACK: i64 = 36;
+
+/// A control message as it came.
+#[derive(Debug, Clone, Copy)]
+pub enum Control<'a> {
+    /// The payload is for a process.
+    Send {
+        /// Which.
+        to: Pid<'a>,
+    },
+    /// The payload is for whoever is registered as `to`.
+    SendNamed {
+        /// Who sent it.
+        from: Pid<'a>,
+        /// The name.
+        to: Atom<'a>,
+    },
+    /// A process wants to end with another.
+    Link {
+        /// Who wants it.
+        from: Pid<'a>,
+        /// With whom.
+        to: Pid<'a>,
+    },
+    /// A link is no longer wanted, and that must be acknowledged.
+    Unlink {
+        /// Names the unlinking.
+        id: Raw<'a>,
+        /// Whose link.
+        from: Pid<'a>,
+        /// With whom.
+        to: Pid<'a>,
+    },
+    /// A process wants to hear of another's end.
+    Monitor {
+        /// Who wants it.
+        from: Pid<'a>,
+        /// Of whom: a pid or a registered name.
+        of: Raw<'a>,
+        /// Names the monitor.
+        reference: Raw<'a>,
+    },
+    /// A monitored process has ended, or its node has no such process.
+    Down {
+        /// Who has ended: a pid, or the name that was monitored.
+        who: Raw<'a>,
+        /// Names the monitor.
+        reference: Raw<'a>,
+    },
+    /// Of no consequence here: exits of linked processes, group leaders, acknowledgements, the end of a
+    /// monitor, and messages to aliases, of which none are made here.
+    Other,
+}
+
+impl<'a> Control<'a> {
+    /// Reads a control message, and whether a payload follows it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Message`] when it is none.
+    pub fn read(term: Raw<'a>) -> Result<(Self, bool), Refusal> {
+        let Term::Tuple(mut parts) = term.view() else {
+            return Err(Refusal::Message);
+        };
+        let mut next = || parts.next().ok_or(Refusal::Message);
+        let Term::Integer(operation) = next()?.view() else {
+            return Err(Refusal::Message);
+        };
+        let pid = |term: Raw<'a>| term.pid().ok_or(Refusal::Message);
+        let control = match operation {
+            SEND | SEND_TT | SEND_SENDER | SEND_SENDER_TT => {
+                next()?;
+                Self::Send { to: pid(next()?)? }
+            }
+            REG_SEND | REG_SEND_TT => {
+                let from = pid(next()?)?;
+                next()?;
+                let to = next()?.atom().ok_or(Refusal::Message)?;
+                Self::SendNamed { from, to }
+            }
+            LINK => Self::Link {
+                from: pid(next()?)?,
+                to: pid(next()?)?,
+            },
+            UNLINK_ID => Self::Unlink {
+                id: next()?,
+                from: pid(next()?)?,
+                to: pid(next()?)?,
+            },
+            MONITOR_P => Self::Monitor {
+                from: pid(next()?)?,
+                of: next()?,
+                reference: next()?,
+            },
+            MONITOR_P_EXIT | PAYLOAD_MONITOR_P_EXIT => {
+                let who = next()?;
+                next()?;
+                Self::Down {
+                    who,
+                    reference: next()?,
+                }
+            }
+            EXIT
+            | EXIT_TT
+            | EXIT2
+            | EXIT2_TT
+            | PAYLOAD_EXIT..=PAYLOAD_EXIT2_TT
+            | UNLINK
+            | GROUP_LEADER
+            | DEMONITOR_P
+            | ALIAS_SEND
+            | ALIAS_SEND_TT
+            | UNLINK_ID_ACK => Self::Other,
+            _ => return Err(Refusal::Message),
+        };
+        Ok((control, has_payload(operation)))
+    }
+}
+
+const fn has_payload(operation: i64) -> bool {
+    matches!(
+        operation,
+        SEND | SEND_TT | REG_SEND | REG_SEND_TT | SEND_SENDER | SEND_SENDER_TT | PAYLOAD_EXIT
+            ..=PAYLOAD_MONITOR_P_EXIT | ALIAS_SEND | ALIAS_SEND_TT
+    )
+}
+
+/// The head of a control message of `parts` besides the operation.
+fn head(out: &mut Vec<u8>, operation: i64, parts: usize) {
+    write::tuple(out, parts + 1);
+    write::integer(out, operation);
+}
+
+/// A message to a process. The payload follows.
+pub(crate) fn send(out: &mut Vec<u8>, to: impl FnOnce(&mut Vec<u8>)) {
+    head(out, SEND, 2);
+    write::atom(out, "");
+    to(out);
+}
+
+/// A message to an alias, which the peer drops if nobody waits for it any more. The payload follows.
+pub(crate) fn alias_send(out: &mut Vec<u8>, from: impl FnOnce(&mut Vec<u8>), alias: Raw<'_>) {
+    head(out, ALIAS_SEND, 2);
+    from(out);
+    write::raw(out, alias);
+}
+
+/// Asks to hear of a process's end.
+pub(crate) fn monitor(
+    out: &mut Vec<u8>,
+    from: impl FnOnce(&mut Vec<u8>),
+    of: impl FnOnce(&mut Vec<u8>),
+    reference: impl FnOnce(&mut Vec<u8>),
+) {
+    head(out, MONITOR_P, 3);
+    from(out);
+    of(out);
+    reference(out);
+}
+
+/// Asks no longer.
+pub(crate) fn demonitor(
+    out: &mut Vec<u8>,
+    from: impl FnOnce(&mut Vec<u8>),
+    of: impl FnOnce(&mut Vec<u8>),
+    reference: impl FnOnce(&mut Vec<u8>),
+) {
+    head(out, DEMONITOR_P, 3);
+    from(out);
+    of(out);
+    reference(out);
+}
+
+/// Tells that what was to be monitored is not there.
+pub(crate) fn no_process(out: &mut Vec<u8>, who: Raw<'_>, to: Pid<'_>, reference: Raw<'_>) {
+    head(out, MONITOR_P_EXIT, 4);
+    write::raw(out, who);
+    pid(out, to);
+    write::raw(out, reference);
+    write::atom(out, "noproc");
+}
+
+/// Ends a link that could not be made.
+pub(crate) fn exit_no_process(out: &mut Vec<u8>, who: Pid<'_>, to: Pid<'_>) {
+    head(out, EXIT, 3);
+    pid(out, who);
+    pid(out, to);
+    write::atom(out, "noproc");
+}
+
+/// Acknowledges the end of a link.
+pub(crate) fn unlink_acknowledged(out: &mut Vec<u8>, id: Raw<'_>, from: Pid<'_>, to: Pid<'_>) {
+    head(out, UNLINK_ID_ACK, 3);
+    write::raw(out, id);
+    pid(out, from);
+    pid(out, to);
+}
+
+fn pid(out: &mut Vec<u8>, pid: Pid<'_>) {
+    write::pid(out, pid.node, pid.id, pid.serial, pid.creation);
+}

@@ -1,0 +1,146 @@
+//! `subsmanager`: `{add_subscriptions, [#subscription{}]}`, `{remove_subscriptions, [...]}`,
+//! `{get_subscribers, User}`.
+
+use ::router::Mailboxes;
+use graph::{GraphError, Id};
+
+use super::{Desk, Place, Refused, answer, answer_done, refuse};
+use crate::ids;
+use crate::limits::ANSWER_BYTES_MAX;
+use crate::lines::{LineId, Lines};
+use crate::term::{Elements, Raw, Term, write};
+
+/// Subscribers read from the graph at a time.
+const SLICE: usize = 4096;
+
+/// What is done to a subscription.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Add,
+    Remove,
+}
+
+impl<M: Mailboxes> Desk<M> {
+    pub(super) fn on_subsmanager(
+        &mut self,
+        lines: &mut Lines,
+        line: LineId,
+        from: Option<Raw<'_>>,
+        request: Raw<'_>,
+    ) {
+        match request.tuple() {
+            Some([verb, list]) if verb.is_atom("add_subscriptions") => {
+                let done = self.change(Change::Add, list);
+                answer_done(lines, line, from, done);
+            }
+            Some([verb, list]) if verb.is_atom("remove_subscriptions") => {
+                let done = self.change(Change::Remove, list);
+                answer_done(lines, line, from, done);
+            }
+            Some([verb, user]) if verb.is_atom("get_subscribers") => match self.subscribers(user) {
+                Ok(list) => answer(lines, line, from, |out| out.extend(list)),
+                Err(sentence) => refuse(lines, line, from, &sentence),
+            },
+            _ if request.is_atom("pid") => self.answer_pid(lines, line, from, Place::Subsmanager),
+            _ => {
+                let known = "subsmanager takes {add_subscriptions, List}, \
+                             {remove_subscriptions, List}, {get_subscribers, User} and pid";
+                refuse(lines, line, from, known);
+            }
+        }
+    }
+
+    /// Changes all subscriptions of a list, or none if one of them is no subscription.
+    fn change(&mut self, change: Change, list: Raw<'_>) -> Result<(), Refused> {
+        let subscriptions = elements(list)?;
+        for (at, term) in subscriptions.enumerate() {
+            read(term).map_err(|why| format!("subscription {}: {why}", at + 1))?;
+        }
+        for term in subscriptions {
+            let [(subscriber, who), (subject, whom)] = read(term)?;
+            self.edge(change, &subscriber, &subject)
+                .map_err(|error| error.to_string())?;
+            if let Change::Add = change {
+                let graph = self.router.graph();
+                self.spellings.remember(graph, &subscriber, who);
+                self.spellings.remember(graph, &subject, whom);
+            }
+        }
+        Ok(())
+    }
+
+    fn edge(&self, change: Change, subscriber: &Id, subject: &Id) -> Result<bool, GraphError> {
+        match change {
+            Change::Add => self.router.graph().subscribe(subscriber, subject),
+            Change::Remove => self.router.graph().unsubscribe(subscriber, subject),
+        }
+    }
+
+    /// The list of those who subscribe to `user`.
+    fn subscribers(&self, user: Raw<'_>) -> Result<Vec<u8>, Refused> {
+        let id = ids::of_term(user).map_err(|error| error.to_string())?;
+        let graph = self.router.graph();
+        let mut out = Vec::new();
+        let mut count = 0;
+        // Held, lest another id take the key over meanwhile.
+        let subject = graph.hold_known(&id);
+        let mut keys = Vec::new();
+        let mut after = None;
+        let mut fits = true;
+        while let Some(subject) = subject
+            && fits
+        {
+            keys.clear();
+            graph.subscribers(subject, after, SLICE, &mut keys);
+            after = keys.last().copied();
+            for id in keys.iter().filter_map(|&key| graph.name(key)) {
+                self.spellings.write(&mut out, &id);
+                count += 1;
+            }
+            fits = out.len() <= ANSWER_BYTES_MAX;
+            if keys.len() < SLICE {
+                break;
+            }
+        }
+        if let Some(subject) = subject {
+            graph.release(subject);
+        }
+        if !fits {
+            return Err(format!(
+                "there are more than {count} subscribers, too many for one answer; \
+                 read them a page at a time over HTTP"
+            ));
+        }
+        let mut list = Vec::with_capacity(out.len() + 8);
+        if count > 0 {
+            write::list(&mut list, count);
+        }
+        list.extend(out);
+        write::nil(&mut list);
+        Ok(list)
+    }
+}
+
+/// The elements of a proper list.
+fn elements(list: Raw<'_>) -> Result<Elements<'_>, Refused> {
+    match list.view() {
+        Term::List(list) if list.is_proper() => Ok(list.elements()),
+        Term::Nil => Ok(Elements::none()),
+        _ => Err("subscriptions come as a list of #subscription{} or of pairs".to_owned()),
+    }
+}
+
+/// A record `{subscription, Subscriber, Subject}` or a pair `{Subscriber, Subject}`.
+fn read(term: Raw<'_>) -> Result<[(Id, Raw<'_>); 2], Refused> {
+    let pair = match term.tuple() {
+        Some([record, subscriber, subject]) if record.is_atom("subscription") => {
+            Some([subscriber, subject])
+        }
+        _ => term.tuple(),
+    };
+    let Some([subscriber, subject]) = pair else {
+        return Err("it is neither {subscription, Subscriber, Subject} nor a pair".to_owned());
+    };
+    let id = |term| ids::of_term(term).map_err(|error| error.to_string());
+    Ok([(id(subscriber)?, subscriber), (id(subject)?, subject)])
+}

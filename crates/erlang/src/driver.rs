@@ -1,0 +1,126 @@
+//! The node's one thread: sockets, the clock and chance, for a node that knows none of them.
+
+mod dial;
+mod port_mapper;
+mod turn;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use reactor::{ListenerOptions, Reservation};
+use server::{Guest, Handle};
+
+use crate::cookie::Cookie;
+use crate::handshake::Me;
+use crate::name::NodeName;
+use crate::node::Node;
+use dial::Dialed;
+use turn::Driver;
+
+/// Nodes that may wait to be accepted.
+const LISTEN_BACKLOG: i32 = 128;
+
+/// A peer that acknowledges nothing for so long is gone.
+const USER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What the node is to be.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Its name.
+    pub name: NodeName,
+    /// The cluster's secret.
+    pub cookie: Cookie,
+    /// Where other nodes connect; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Nodes to connect with, now and whenever the connection is lost.
+    pub connect: Vec<NodeName>,
+    /// The port of epmd, on this host and on others.
+    pub epmd_port: u16,
+    /// Whether to start epmd where none answers.
+    pub start_epmd: bool,
+    /// Silence after which a peer is gone: `net_ticktime`, which all nodes of a cluster share.
+    pub tick_time: Duration,
+    /// Bytes of the largest event.
+    pub event_bytes_max: usize,
+}
+
+/// A node that runs until the server ends.
+pub struct Running {
+    address: SocketAddr,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+/// What other threads tell the node's.
+#[derive(Default)]
+struct Notes(Mutex<Vec<Dialed>>);
+
+/// Starts the node. It lives in the guest's place among the workers.
+///
+/// # Errors
+///
+/// When the address cannot be had, or no thread be started.
+pub fn start(settings: Settings, handle: &Handle, guest: Guest) -> io::Result<Running> {
+    let reservation = Reservation::claim(settings.listen)?;
+    let address = reservation.address();
+    let options = ListenerOptions {
+        backlog: LISTEN_BACKLOG,
+        user_timeout: USER_TIMEOUT,
+        keepalive: USER_TIMEOUT,
+    };
+    let listener = reactor::listen(address, &options)?;
+    drop(reservation);
+    let guest = Arc::new(guest);
+    let me = Me {
+        name: settings.name.clone(),
+        cookie: settings.cookie.clone(),
+        // Small ones are left to nodes that get theirs from epmd.
+        creation: turn::random_u32()? | 1 << 31,
+    };
+    let ring = {
+        let guest = Arc::clone(&guest);
+        Box::new(move || guest.ring())
+    };
+    let router = handle.router_shared();
+    let (worker, event_bytes_max) = (guest.id(), settings.event_bytes_max);
+    let connect = settings.connect.clone();
+    let tick_time = settings.tick_time;
+    port_mapper::keep_registered(&settings, address.port())?;
+    let epmd_port = settings.epmd_port;
+    let run = move |table: io::Result<()>| {
+        table?;
+        let node = Node::new(
+            me,
+            router,
+            worker,
+            event_bytes_max,
+            tick_time,
+            connect,
+            ring,
+        );
+        Driver::new(node, guest, listener, epmd_port)?.run()
+    };
+    let thread = reactor::spawn("encke-erlang".to_owned(), false, run)?;
+    Ok(Running { address, thread })
+}
+
+impl Running {
+    /// Where other nodes connect.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits for the end, which comes when the server is drained.
+    ///
+    /// # Errors
+    ///
+    /// When the poller failed.
+    pub fn join(self) -> io::Result<()> {
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the Erlang node panicked")))
+    }
+}

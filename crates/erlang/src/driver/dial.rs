@@ -1,0 +1,92 @@
+//! Calling another node: its host, its epmd, its port. Each step may take a while, so each call has a thread
+//! that ends with it.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use server::Guest;
+
+use super::Notes;
+use crate::epmd;
+use crate::lines::LineId;
+use crate::name::NodeName;
+
+/// How long each step may take.
+const STEP_TIME: Duration = Duration::from_secs(5);
+
+/// epmd's answer is a name and a few numbers.
+const ANSWER_BYTES_MAX: u64 = 1024;
+
+/// What became of a call.
+pub(super) struct Dialed {
+    pub(super) line: LineId,
+    pub(super) outcome: io::Result<Answered>,
+}
+
+/// A node that has answered.
+pub(super) struct Answered {
+    pub(super) socket: OwnedFd,
+    pub(super) address: SocketAddr,
+    pub(super) version: u16,
+}
+
+/// Calls a node; what became of it is noted.
+pub(super) fn dial(
+    line: LineId,
+    name: NodeName,
+    epmd_port: u16,
+    notes: &Arc<Notes>,
+    guest: &Arc<Guest>,
+) {
+    let note = {
+        let (notes, guest) = (Arc::clone(notes), Arc::clone(guest));
+        move |outcome| {
+            notes.0.lock().push(Dialed { line, outcome });
+            guest.ring();
+        }
+    };
+    let refuse = note.clone();
+    let call = move || note(call(&name, epmd_port));
+    let thread = thread::Builder::new()
+        .name("encke-dial".to_owned())
+        .spawn(call);
+    if let Err(error) = thread {
+        refuse(Err(error));
+    }
+}
+
+fn call(name: &NodeName, epmd_port: u16) -> io::Result<Answered> {
+    let host = (name.host(), epmd_port).to_socket_addrs()?;
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for epmd in host {
+        match call_at(name, epmd) {
+            Ok(answered) => return Ok(answered),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+fn call_at(name: &NodeName, epmd: SocketAddr) -> io::Result<Answered> {
+    let mut mapper = TcpStream::connect_timeout(&epmd, STEP_TIME)?;
+    mapper.set_read_timeout(Some(STEP_TIME))?;
+    mapper.write_all(&epmd::look_up(name))?;
+    let mut answer = Vec::new();
+    mapper.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    let place = epmd::place(&answer)
+        .map_err(|epmd::Malformed| io::Error::other("epmd's answer is malformed"))?
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "epmd knows no such node"))?;
+    let address = SocketAddr::new(epmd.ip(), place.port);
+    let node = TcpStream::connect_timeout(&address, STEP_TIME)?;
+    node.set_nodelay(true)?;
+    node.set_nonblocking(true)?;
+    Ok(Answered {
+        socket: node.into(),
+        address,
+        version: place.highest_version,
+    })
+}

@@ -1,0 +1,141 @@
+//! Staying registered with epmd, which knows a node for as long as a connection lasts. One thread, which
+//! sleeps in a read.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use super::Settings;
+use crate::epmd::{self, Registration};
+use crate::name::NodeName;
+
+/// How soon to try again, at first and at most.
+const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+
+/// How long epmd may take to answer.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+/// A node to be known to epmd.
+struct Registrar {
+    name: NodeName,
+    port: u16,
+    epmd_port: u16,
+    start_epmd: bool,
+    /// The last thing that was wrong, which is said once.
+    said: Option<String>,
+}
+
+/// Registers the node, and again whenever epmd comes back, until the process ends.
+pub(super) fn keep_registered(settings: &Settings, port: u16) -> io::Result<()> {
+    let mut registrar = Registrar {
+        name: settings.name.clone(),
+        port,
+        epmd_port: settings.epmd_port,
+        start_epmd: settings.start_epmd,
+        said: None,
+    };
+    let run = move || {
+        let mut delay = RETRY.0;
+        loop {
+            match registrar.register() {
+                Ok(connection) => {
+                    delay = RETRY.0;
+                    registrar.said = None;
+                    tracing::info!("registered with epmd as {}", registrar.name.alive());
+                    wait_for_end(connection);
+                    tracing::warn!("epmd is gone; the node registers again when it is back");
+                }
+                Err(wrong) => registrar.say(wrong),
+            }
+            thread::sleep(delay);
+            delay = (delay * 2).min(RETRY.1);
+        }
+    };
+    thread::Builder::new()
+        .name("encke-epmd".to_owned())
+        .spawn(run)
+        .map(drop)
+}
+
+/// epmd says nothing more: what comes is its end.
+fn wait_for_end(mut connection: TcpStream) {
+    let mut block = [0; 64];
+    while matches!(connection.read(&mut block), Ok(count) if count > 0) {}
+}
+
+impl Registrar {
+    fn register(&self) -> Result<TcpStream, String> {
+        let mut connection = self.connect()?;
+        let failed = |error: io::Error| format!("epmd does not answer: {error}");
+        connection
+            .set_read_timeout(Some(ANSWER_TIME))
+            .map_err(failed)?;
+        connection
+            .write_all(&epmd::register(&self.name, self.port))
+            .map_err(failed)?;
+        let mut answer = Vec::new();
+        let registration = loop {
+            let mut byte = [0];
+            match connection.read(&mut byte).map_err(failed)? {
+                0 => return Err("epmd refuses the registration".to_owned()),
+                _ => answer.extend(byte),
+            }
+            match epmd::registration(&answer) {
+                Ok(None) => {}
+                Ok(Some(registration)) => break registration,
+                Err(epmd::Malformed) => {
+                    return Err(format!(
+                        "what answers at port {} is no epmd",
+                        self.epmd_port
+                    ));
+                }
+            }
+        };
+        match registration {
+            Registration::Done { .. } => {
+                connection.set_read_timeout(None).map_err(failed)?;
+                Ok(connection)
+            }
+            Registration::NameTaken => Err(format!(
+                "epmd knows another node called {}; end it, or take another name",
+                self.name.alive()
+            )),
+        }
+    }
+
+    fn connect(&self) -> Result<TcpStream, String> {
+        let refused = match TcpStream::connect((Ipv4Addr::LOCALHOST, self.epmd_port)) {
+            Ok(connection) => return Ok(connection),
+            Err(error) => error,
+        };
+        let port = self.epmd_port;
+        if !self.start_epmd {
+            return Err(format!(
+                "no epmd answers at port {port}: {refused}; other nodes cannot find this one; start \
+                 `epmd -daemon`, or pass --erlang-start-epmd"
+            ));
+        }
+        let started = Command::new("epmd")
+            .args(["-daemon", "-port", &port.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        match started {
+            Ok(_) => Err(format!("no epmd answered at port {port}: it was started")),
+            Err(error) => Err(format!(
+                "no epmd answers at port {port} and it cannot be started: {error}; install \
+                 erlang-base, or start epmd elsewhere"
+            )),
+        }
+    }
+
+    fn say(&mut self, wrong: String) {
+        if self.said.as_ref() != Some(&wrong) {
+            tracing::warn!("{wrong}");
+            self.said = Some(wrong);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Large messages that come in pieces, between which those of other senders may come.
+
+use std::collections::HashMap;
+
+use crate::limits::{MESSAGE_BYTES_MAX, SEQUENCES_MAX};
+use crate::refusal::Refusal;
+
+/// Messages of which not all pieces have come.
+#[derive(Debug, Default)]
+pub(crate) struct Fragments {
+    open: HashMap<u64, Open>,
+    /// Bytes of all of them.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Open {
+    /// The number of the piece that came last. They count down to one.
+    last: u64,
+    /// `None` when the message is too large: what comes of it is not kept.
+    bytes: Option<Vec<u8>>,
+}
+
+impl Fragments {
+    /// Takes the first piece; the whole message if it is the only one.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room, or the message has begun already.
+    pub(crate) fn begin(
+        &mut self,
+        sequence: u64,
+        number: u64,
+        piece: &[u8],
+    ) -> Result<Option<Vec<u8>>, Refusal> {
+        if number == 1 {
+            return Ok(Some(piece.to_vec()));
+        }
+        if number == 0 || self.open.contains_key(&sequence) {
+            return Err(Refusal::Message);
+        }
+        if self.open.len() == SEQUENCES_MAX {
+            return Err(Refusal::TooLarge);
+        }
+        let is_kept = self.bytes + piece.len() <= MESSAGE_BYTES_MAX;
+        self.bytes += if is_kept { piece.len() } else { 0 };
+        let open = Open {
+            last: number,
+            bytes: is_kept.then(|| piece.to_vec()),
+        };
+        self.open.insert(sequence, open);
+        if is_kept {
+            Ok(None)
+        } else {
+            Err(Refusal::TooLarge)
+        }
+    }
+
+    /// Takes a further piece; the whole message when it is the last.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for it, or it does not follow upon the one before.
+    pub(crate) fn go_on(
+        &mut self,
+        sequence: u64,
+        number: u64,
+        piece: &[u8],
+    ) -> Result<Option<Vec<u8>>, Refusal> {
+        let Some(open) = self.open.get_mut(&sequence) else {
+            return Err(Refusal::Message);
+        };
+        let follows = number != 0 && number + 1 == open.last;
+        open.last = number;
+        let mut refusal = None;
+        if let Some(bytes) = &mut open.bytes {
+            if follows && self.bytes + piece.len() <= MESSAGE_BYTES_MAX {
+                bytes.extend(piece);
+                self.bytes += piece.len();
+            } else {
+                refusal = Some(if follows {
+                    Refusal::TooLarge
+                } else {
+                    Refusal::Message
+                });
+                self.bytes -= bytes.len();
+                open.bytes = None;
+            }
+        }
+        let mut whole = None;
+        if number <= 1 {
+            whole = self.open.remove(&sequence).and_then(|open| open.bytes);
+            self.bytes -= whole.as_ref().map_or(0, Vec::len);
+        }
+        refusal.map_or(Ok(whole), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_several_messages_may_alternate() {
+        let mut fragments = Fragments::default();
+        assert_eq!(fragments.begin(7, 3, b"ab"), Ok(None));
+        assert_eq!(fragments.begin(8, 2, b"12"), Ok(None));
+        assert_eq!(fragments.go_on(7, 2, b"cd"), Ok(None));
+        assert_eq!(fragments.go_on(8, 1, b"34"), Ok(Some(b"1234".to_vec())));
+        assert_eq!(fragments.go_on(7, 1, b"ef"), Ok(Some(b"abcdef".to_vec())));
+        assert_eq!(fragments.begin(7, 1, b"gh"), Ok(Some(b"gh".to_vec())));
+        assert!(fragments.open.is_empty());
+        assert_eq!(fragments.bytes, 0);
+    }
+
+    #[test]
+    fn a_message_that_is_too_large_is_refused_once_and_leaves_nothing() {
+        let piece = vec![0; 64 * 1024];
+        let count = (MESSAGE_BYTES_MAX / piece.len()) as u64 + 10;
+        let mut fragments = Fragments::default();
+        let mut refusals = Vec::new();
+        refusals.extend(fragments.begin(1, count, &piece).err());
+        for number in (1..count).rev() {
+            refusals.extend(fragments.go_on(1, number, &piece).err());
+            assert!(fragments.bytes <= MESSAGE_BYTES_MAX);
+        }
+        assert_eq!(refusals, [Refusal::TooLarge]);
+        assert!(fragments.open.is_empty());
+        assert_eq!(fragments.bytes, 0);
+    }
+
+    #[test]
+    fn pieces_that_do_not_follow_are_refused() {
+        let mut fragments = Fragments::default();
+        assert_eq!(fragments.go_on(1, 1, b""), Err(Refusal::Message));
+        assert_eq!(fragments.begin(1, 0, b""), Err(Refusal::Message));
+        assert_eq!(fragments.begin(1, 5, b"a"), Ok(None));
+        assert_eq!(fragments.begin(1, 5, b"a"), Err(Refusal::Message));
+        assert_eq!(fragments.go_on(1, 2, b"b"), Err(Refusal::Message));
+        assert_eq!(fragments.go_on(1, 1, b"c"), Ok(None));
+        assert!(fragments.open.is_empty());
+        for sequence in 0..SEQUENCES_MAX as u64 {
+            assert_eq!(fragments.begin(sequence, 2, b""), Ok(None));
+        }
+        assert_eq!(fragments.begin(u64::MAX, 2, b""), Err(Refusal::TooLarge));
+    }
+}

@@ -1,0 +1,387 @@
+//! The handshake: who the other node is, and that it knows the cookie. Version 6, and 5 where the peer asks.
+//!
+//! Messages in, messages out; challenges are given, so that nothing here is random.
+
+use crate::cookie::Cookie;
+use crate::flags::Flags;
+use crate::name::NodeName;
+use crate::refusal::Refusal;
+
+/// The version that version 5 writes into its messages.
+const VERSION_5: u16 = 5;
+
+/// What this node is to others.
+#[derive(Debug, Clone)]
+pub(crate) struct Me {
+    /// Its name.
+    pub(crate) name: NodeName,
+    /// The secret.
+    pub(crate) cookie: Cookie,
+    /// Tells this life of the node from earlier ones; not zero.
+    pub(crate) creation: u32,
+}
+
+/// The other node, as it presents itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Peer {
+    pub(crate) name: Box<str>,
+    pub(crate) flags: Flags,
+    /// Zero where version 5 does not say.
+    pub(crate) creation: u32,
+}
+
+/// What a caller is told when it has said its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// Go on.
+    Ok,
+    /// Go on; the call that went the other way is given up.
+    Simultaneous,
+    /// Give up; the call that goes the other way goes on.
+    Nok,
+    /// There is a connection already: is it dead?
+    Alive,
+}
+
+/// What a message has led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The next message.
+    GoOn,
+    /// A caller has said its name and must be [admitted](Handshake::admit).
+    Named,
+    /// The handshake is over.
+    Done,
+}
+
+/// A handshake under way.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    stage: Stage,
+    /// What the peer has to prove the cookie with.
+    challenge: u32,
+    peer: Peer,
+    /// The peer spoke, or is spoken to, as in version 5.
+    opened_as_5: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// They called: their name.
+    Name,
+    /// They wait for admission.
+    Admission,
+    /// They were told that they are connected already: whether that connection is dead.
+    Alive,
+    /// What version 5 could not say.
+    Complement,
+    /// Their proof, and their challenge.
+    Reply,
+    /// We called: whether they want to go on.
+    Status,
+    /// Their challenge.
+    Challenge,
+    /// Their proof.
+    Acknowledgement,
+}
+
+impl Handshake {
+    /// With a node that calls.
+    pub(crate) fn called(challenge: u32) -> Self {
+        Self {
+            stage: Stage::Name,
+            challenge,
+            peer: Peer {
+                name: "".into(),
+                flags: Flags(0),
+                creation: 0,
+            },
+            opened_as_5: false,
+        }
+    }
+
+    /// With a node that is called. `version` is the newest it speaks.
+    pub(crate) fn calling(
+        me: &Me,
+        peer: &str,
+        version: u16,
+        challenge: u32,
+        out: &mut Vec<u8>,
+    ) -> Self {
+        let mut handshake = Self::called(challenge);
+        handshake.stage = Stage::Status;
+        handshake.peer.name = peer.into();
+        handshake.opened_as_5 = version <= VERSION_5;
+        message(out, |out| {
+            if handshake.opened_as_5 {
+                out.push(b'n');
+                out.extend(VERSION_5.to_be_bytes());
+                out.extend((Flags::OWN.0 as u32).to_be_bytes());
+                out.extend(me.name.as_str().as_bytes());
+            } else {
+                out.push(b'N');
+                out.extend(Flags::OWN.0.to_be_bytes());
+                out.extend(me.creation.to_be_bytes());
+                sized(out, me.name.as_str());
+            }
+        });
+        handshake
+    }
+
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    pub(crate) fn into_peer(self) -> Peer {
+        self.peer
+    }
+
+    /// Takes one message, and appends what is to be answered.
+    ///
+    /// # Errors
+    ///
+    /// The connection must end.
+    pub(crate) fn receive(
+        &mut self,
+        me: &Me,
+        message: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Refusal> {
+        match (self.stage, message) {
+            (Stage::Name, [b'N' | b'n', ..]) => self.on_name(me, message),
+            (Stage::Alive, b"strue") => {
+                self.send_challenge(me, out);
+                Ok(Step::GoOn)
+            }
+            (Stage::Alive, b"sfalse") | (Stage::Status, b"snok" | b"snot_allowed") => {
+                Err(Refusal::Declined)
+            }
+            (Stage::Complement, &[b'c', a, b, c, d, e, f, g, h]) => {
+                let high = u64::from(u32::from_be_bytes([a, b, c, d]));
+                self.peer.flags = Flags::of_peer(self.peer.flags.0 | high << 32);
+                self.peer.creation = u32::from_be_bytes([e, f, g, h]);
+                self.stage = Stage::Reply;
+                Ok(Step::GoOn)
+            }
+            (Stage::Reply, [b'r', rest @ ..]) => self.on_reply(me, rest, out),
+            (Stage::Status, b"sok" | b"sok_simultaneous") => {
+                self.stage = Stage::Challenge;
+                Ok(Step::GoOn)
+            }
+            // Nobody calls while a connection is up: that one is dead.
+            (Stage::Status, b"salive") => {
+                status(out, "true");
+                self.stage = Stage::Challenge;
+                Ok(Step::GoOn)
+            }
+            (Stage::Challenge, [b'N' | b'n', ..]) => self.on_challenge(me, message, out),
+            (Stage::Acknowledgement, [b'a', digest @ ..]) => {
+                if me.cookie.is_proved(self.challenge, digest) {
+                    Ok(Step::Done)
+                } else {
+                    Err(Refusal::Cookie)
+                }
+            }
+            _ => Err(Refusal::Handshake),
+        }
+    }
+
+    fn on_name(&mut self, me: &Me, message: &[u8]) -> Result<Step, Refusal> {
+        let (flags, creation, name) = match *message {
+            [b'N', ref rest @ ..] => {
+                let (flags, rest) = split(rest)?;
+                let (creation, rest) = split(rest)?;
+                let name = sized_name(rest)?;
+                (
+                    u64::from_be_bytes(flags),
+                    u32::from_be_bytes(creation),
+                    name,
+                )
+            }
+            [_, high, low, ref rest @ ..] => {
+                if u16::from_be_bytes([high, low]) != VERSION_5 {
+                    return Err(Refusal::Version);
+                }
+                self.opened_as_5 = true;
+                let (flags, name) = split(rest)?;
+                (u32::from_be_bytes(flags).into(), 0, name)
+            }
+            _ => return Err(Refusal::Handshake),
+        };
+        self.introduce(me, flags, creation, name)?;
+        self.stage = Stage::Admission;
+        Ok(Step::Named)
+    }
+
+    /// Answers a caller's name.
+    ///
+    /// # Errors
+    ///
+    /// When the caller is not admitted.
+    pub(crate) fn admit(
+        &mut self,
+        me: &Me,
+        admission: Admission,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        debug_assert_eq!(self.stage, Stage::Admission);
+        match admission {
+            Admission::Ok => status(out, "ok"),
+            Admission::Simultaneous => status(out, "ok_simultaneous"),
+            Admission::Alive => {
+                status(out, "alive");
+                self.stage = Stage::Alive;
+                return Ok(());
+            }
+            Admission::Nok => {
+                status(out, "nok");
+                return Err(Refusal::Declined);
+            }
+        }
+        self.send_challenge(me, out);
+        Ok(())
+    }
+
+    fn send_challenge(&mut self, me: &Me, out: &mut Vec<u8>) {
+        let challenge = self.challenge.to_be_bytes();
+        message(out, |out| {
+            if self.peer.flags.has_handshake_6() {
+                out.push(b'N');
+                out.extend(Flags::OWN.0.to_be_bytes());
+                out.extend(challenge);
+                out.extend(me.creation.to_be_bytes());
+                sized(out, me.name.as_str());
+            } else {
+                out.push(b'n');
+                out.extend(VERSION_5.to_be_bytes());
+                out.extend((Flags::OWN.0 as u32).to_be_bytes());
+                out.extend(challenge);
+                out.extend(me.name.as_str().as_bytes());
+            }
+        });
+        self.stage = if self.opened_as_5 && self.peer.flags.has_handshake_6() {
+            Stage::Complement
+        } else {
+            Stage::Reply
+        };
+    }
+
+    fn on_reply(&mut self, me: &Me, rest: &[u8], out: &mut Vec<u8>) -> Result<Step, Refusal> {
+        let (challenge, digest) = split(rest)?;
+        if !me.cookie.is_proved(self.challenge, digest) {
+            return Err(Refusal::Cookie);
+        }
+        let proof = me.cookie.digest(u32::from_be_bytes(challenge));
+        message(out, |out| {
+            out.push(b'a');
+            out.extend(proof);
+        });
+        Ok(Step::Done)
+    }
+
+    fn on_challenge(
+        &mut self,
+        me: &Me,
+        received: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Refusal> {
+        let (flags, challenge, creation, name) = match *received {
+            [b'N', ref rest @ ..] => {
+                let (flags, rest) = split(rest)?;
+                let (challenge, rest) = split(rest)?;
+                let (creation, rest) = split(rest)?;
+                let name = sized_name(rest)?;
+                let flags = u64::from_be_bytes(flags);
+                (flags, challenge, u32::from_be_bytes(creation), name)
+            }
+            [_, _, _, ref rest @ ..] => {
+                let (flags, rest) = split(rest)?;
+                let (challenge, name) = split(rest)?;
+                (u32::from_be_bytes(flags).into(), challenge, 0, name)
+            }
+            _ => return Err(Refusal::Handshake),
+        };
+        let expected = self.peer.name.clone();
+        self.introduce(me, flags, creation, name)?;
+        if self.peer.name != expected {
+            return Err(Refusal::Name);
+        }
+        if self.opened_as_5 && received[0] == b'N' {
+            message(out, |out| {
+                out.push(b'c');
+                out.extend(((Flags::OWN.0 >> 32) as u32).to_be_bytes());
+                out.extend(me.creation.to_be_bytes());
+            });
+        }
+        let own = self.challenge.to_be_bytes();
+        let proof = me.cookie.digest(u32::from_be_bytes(challenge));
+        message(out, |out| {
+            out.push(b'r');
+            out.extend(own);
+            out.extend(proof);
+        });
+        self.stage = Stage::Acknowledgement;
+        Ok(Step::GoOn)
+    }
+
+    /// Notes who the peer is, if it can be talked to.
+    fn introduce(
+        &mut self,
+        me: &Me,
+        flags: u64,
+        creation: u32,
+        name: &[u8],
+    ) -> Result<(), Refusal> {
+        let flags = Flags::of_peer(flags);
+        if !flags.suffice() {
+            return Err(Refusal::Version);
+        }
+        let name = str::from_utf8(name).map_err(|_| Refusal::Name)?;
+        let name: NodeName = name.parse().map_err(|_| Refusal::Name)?;
+        if name == me.name {
+            return Err(Refusal::Name);
+        }
+        self.peer = Peer {
+            name: name.as_str().into(),
+            flags,
+            creation,
+        };
+        Ok(())
+    }
+}
+
+fn split<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), Refusal> {
+    let (first, rest) = bytes.split_first_chunk().ok_or(Refusal::Handshake)?;
+    Ok((*first, rest))
+}
+
+/// A name behind its size. What follows is for later versions to know.
+fn sized_name(bytes: &[u8]) -> Result<&[u8], Refusal> {
+    let (size, rest) = split(bytes)?;
+    rest.get(..u16::from_be_bytes(size).into())
+        .ok_or(Refusal::Handshake)
+}
+
+fn sized(out: &mut Vec<u8>, name: &str) {
+    out.extend((name.len() as u16).to_be_bytes());
+    out.extend(name.as_bytes());
+}
+
+fn status(out: &mut Vec<u8>, status: &str) {
+    message(out, |out| {
+        out.push(b's');
+        out.extend(status.as_bytes());
+    });
+}
+
+/// Appends a message behind its size.
+fn message(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend([0, 0]);
+    write(out);
+    let size = (out.len() - start - 2) as u16;
+    out[start..start + 2].copy_from_slice(&size.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! One connection with another node, from its first byte: handshake, then messages.
+//!
+//! Takes bytes and gives what they say. What to answer to a message is not decided here.
+
+use crate::control::Control;
+use crate::fragments::Fragments;
+use crate::handshake::{Admission, Handshake, Me, Peer, Step};
+use crate::limits::{HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX};
+use crate::packet::{Packet, Packets, Width};
+use crate::refusal::Refusal;
+use crate::term::Raw;
+
+/// Begins a message without header.
+const PASS_THROUGH: u8 = 112;
+const VERSION: u8 = 131;
+const HEADER: u8 = 68;
+const FIRST_FRAGMENT: u8 = 69;
+const FRAGMENT: u8 = 70;
+
+/// The reading side of a connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    stage: Stage,
+    packets: Packets,
+    fragments: Fragments,
+    /// The message whose last piece came last.
+    assembled: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Handshake(Handshake),
+    Up(Peer),
+}
+
+/// What a packet says.
+#[derive(Debug)]
+pub(crate) enum Event<'a> {
+    /// Nothing that matters: a tick, a piece of a message, a step of the handshake.
+    Nothing,
+    /// A caller has said its name and must be [admitted](Link::admit).
+    Named,
+    /// The handshake is over.
+    Up,
+    /// A message.
+    Message(Control<'a>, Option<Raw<'a>>),
+    /// A message that is not taken. The next may be.
+    Refused(Refusal),
+}
+
+impl Link {
+    /// With a node that calls.
+    pub(crate) fn called(challenge: u32) -> Self {
+        Self::of(Handshake::called(challenge))
+    }
+
+    /// With a node that is called.
+    pub(crate) fn calling(
+        me: &Me,
+        peer: &str,
+        version: u16,
+        challenge: u32,
+        out: &mut Vec<u8>,
+    ) -> Self {
+        Self::of(Handshake::calling(me, peer, version, challenge, out))
+    }
+
+    fn of(handshake: Handshake) -> Self {
+        Self {
+            stage: Stage::Handshake(handshake),
+            packets: Packets::default(),
+            fragments: Fragments::default(),
+            assembled: Vec::new(),
+        }
+    }
+
+    /// The other node, as far as it has presented itself.
+    pub(crate) fn peer(&self) -> &Peer {
+        match &self.stage {
+            Stage::Handshake(handshake) => handshake.peer(),
+            Stage::Up(peer) => peer,
+        }
+    }
+
+    /// Answers a caller's name.
+    ///
+    /// # Errors
+    ///
+    /// The connection must end when what was appended is sent.
+    pub(crate) fn admit(
+        &mut self,
+        me: &Me,
+        admission: Admission,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        match &mut self.stage {
+            Stage::Handshake(handshake) => handshake.admit(me, admission, out),
+            Stage::Up(_) => Err(Refusal::Handshake),
+        }
+    }
+
+    /// Takes the next packet off `input`; `None` when all of it was taken. Answers of the handshake are
+    /// appended to `out`.
+    ///
+    /// # Errors
+    ///
+    /// The connection must end.
+    pub(crate) fn next<'a, 'input: 'a>(
+        &'a mut self,
+        me: &Me,
+        input: &mut &'input [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Event<'a>>, Refusal> {
+        let (width, bytes_max) = match self.stage {
+            Stage::Handshake(_) => (Width::Two, HANDSHAKE_BYTES_MAX),
+            Stage::Up(_) => (Width::Four, MESSAGE_BYTES_MAX),
+        };
+        let packet = match self.packets.next(input, width, bytes_max) {
+            None => return Ok(None),
+            Some(Packet::Whole(packet)) => packet,
+            Some(Packet::TooLarge) if width == Width::Two => return Err(Refusal::Handshake),
+            Some(Packet::TooLarge) => return Ok(Some(Event::Refused(Refusal::TooLarge))),
+        };
+        let event = match &mut self.stage {
+            Stage::Handshake(handshake) => {
+                let step = handshake.receive(me, packet, out)?;
+                match step {
+                    Step::GoOn => Event::Nothing,
+                    Step::Named => Event::Named,
+                    Step::Done => {
+                        let challenge = 0;
+                        let done = std::mem::replace(handshake, Handshake::called(challenge));
+                        self.stage = Stage::Up(done.into_peer());
+                        Event::Up
+                    }
+                }
+            }
+            Stage::Up(_) => message(packet, &mut self.fragments, &mut self.assembled)
+                .unwrap_or_else(Event::Refused),
+        };
+        Ok(Some(event))
+    }
+}
+
+/// Reads a packet of a connection that is up.
+fn message<'a>(
+    packet: &'a [u8],
+    fragments: &mut Fragments,
+    assembled: &'a mut Vec<u8>,
+) -> Result<Event<'a>, Refusal> {
+    match *packet {
+        // A tick.
+        [] => Ok(Event::Nothing),
+        [PASS_THROUGH, ref rest @ ..] => versioned(rest),
+        // No atoms in the header: a cache of them was not agreed upon.
+        [VERSION, HEADER, 0, ref rest @ ..] => bare(rest),
+        [VERSION, kind @ (FIRST_FRAGMENT | FRAGMENT), ref rest @ ..] => {
+            let (sequence, rest) = rest.split_first_chunk().ok_or(Refusal::Message)?;
+            let (number, rest) = rest.split_first_chunk().ok_or(Refusal::Message)?;
+            let (sequence, number) = (u64::from_be_bytes(*sequence), u64::from_be_bytes(*number));
+            let whole = match (kind, rest) {
+                (FIRST_FRAGMENT, [0, piece @ ..]) => fragments.begin(sequence, number, piece)?,
+                (FIRST_FRAGMENT, _) => return Err(Refusal::Message),
+                _ => fragments.go_on(sequence, number, rest)?,
+            };
+            match whole {
+                None => Ok(Event::Nothing),
+                Some(whole) => {
+                    *assembled = whole;
+                    bare(assembled)
+                }
+            }
+        }
+        _ => Err(Refusal::Message),
+    }
+}
+
+/// Control message and payload, each behind its version.
+fn versioned(bytes: &[u8]) -> Result<Event<'_>, Refusal> {
+    let (control, rest) = Raw::versioned(bytes)?;
+    let (control, has_payload) = Control::read(control)?;
+    let payload = if has_payload {
+        Some(Raw::external(rest)?)
+    } else {
+        None
+    };
+    Ok(Event::Message(control, payload))
+}
+
+/// Control message and payload without versions.
+fn bare(bytes: &[u8]) -> Result<Event<'_>, Refusal> {
+    let (control, rest) = Raw::parse(bytes)?;
+    let (control, has_payload) = Control::read(control)?;
+    let payload = if has_payload {
+        let (payload, rest) = Raw::parse(rest)?;
+        if !rest.is_empty() {
+            return Err(Refusal::Message);
+        }
+        Some(payload)
+    } else {
+        None
+    };
+    Ok(Event::Message(control, payload))
+}

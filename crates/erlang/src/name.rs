@@ -1,0 +1,63 @@
+//! Names of nodes.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Bytes of the longest name, as in every Erlang system.
+const NAME_BYTES_MAX: usize = 255;
+
+/// The name of a node: what it is called on its host, and the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeName {
+    whole: Box<str>,
+    at: usize,
+}
+
+impl NodeName {
+    /// As it stands in pids: `encke@127.0.0.1`.
+    pub fn as_str(&self) -> &str {
+        &self.whole
+    }
+
+    /// What epmd on the host knows the node by: what stands before the `@`.
+    pub fn alive(&self) -> &str {
+        &self.whole[..self.at]
+    }
+
+    /// The host: what stands behind the `@`.
+    pub fn host(&self) -> &str {
+        &self.whole[self.at + 1..]
+    }
+}
+
+impl FromStr for NodeName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let needed = || {
+            format!(
+                "the name of a node is a name and a host, like encke@127.0.0.1, of at most {NAME_BYTES_MAX} bytes"
+            )
+        };
+        let (alive, host) = text.split_once('@').ok_or_else(needed)?;
+        let is_name = |part: &str| {
+            !part.is_empty()
+                && part
+                    .chars()
+                    .all(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':'))
+        };
+        if !is_name(alive) || !is_name(host) || text.len() > NAME_BYTES_MAX {
+            return Err(needed());
+        }
+        Ok(Self {
+            whole: text.into(),
+            at: alive.len(),
+        })
+    }
+}
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.whole)
+    }
+}

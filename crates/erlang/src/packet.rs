@@ -1,0 +1,158 @@
+//! Bytes to packets: a size, and so many bytes.
+//!
+//! A packet that came whole is looked at where it lies. Memory grows with what has come and never with what
+//! a size promises; a packet that is too large passes through without being kept.
+
+/// How a packet's size is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// In two bytes, during the handshake.
+    Two,
+    /// In four bytes, from then on.
+    Four,
+}
+
+/// A buffer that has grown beyond this is given back when its packet is done.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// The beginning of a packet whose end has not come.
+#[derive(Debug, Default)]
+pub(crate) struct Packets {
+    held: Vec<u8>,
+    /// The packet in `held` was given out.
+    is_spent: bool,
+    /// Bytes still to come of a packet that is too large.
+    skipping: usize,
+}
+
+/// What came.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Packet<'a> {
+    /// All of it.
+    Whole(&'a [u8]),
+    /// The beginning of one that is not taken.
+    TooLarge,
+}
+
+impl Width {
+    const fn bytes(self) -> usize {
+        match self {
+            Self::Two => 2,
+            Self::Four => 4,
+        }
+    }
+
+    fn size(self, prefix: &[u8]) -> usize {
+        prefix
+            .iter()
+            .fold(0, |size, &byte| size << 8 | usize::from(byte))
+    }
+}
+
+impl Packets {
+    /// Takes the next packet off `input`; `None` when all of the input has been taken.
+    pub(crate) fn next<'a, 'input: 'a>(
+        &'a mut self,
+        input: &mut &'input [u8],
+        width: Width,
+        bytes_max: usize,
+    ) -> Option<Packet<'a>> {
+        if self.is_spent {
+            self.is_spent = false;
+            self.held.clear();
+            self.held.shrink_to(KEPT_BYTES);
+        }
+        let skipped = self.skipping.min(input.len());
+        self.skipping -= skipped;
+        *input = &input[skipped..];
+        let prefix = width.bytes();
+        if self.held.is_empty() && input.len() >= prefix {
+            let (size, rest) = input.split_at(prefix);
+            let size = width.size(size);
+            if size <= bytes_max && rest.len() >= size {
+                let (packet, rest) = rest.split_at(size);
+                *input = rest;
+                return Some(Packet::Whole(packet));
+            }
+        }
+        self.hold(input, prefix);
+        if self.held.len() < prefix {
+            return None;
+        }
+        let size = width.size(&self.held[..prefix]);
+        if size > bytes_max {
+            self.held.clear();
+            self.skipping = size;
+            return Some(Packet::TooLarge);
+        }
+        self.hold(input, prefix + size);
+        if self.held.len() < prefix + size {
+            return None;
+        }
+        self.is_spent = true;
+        Some(Packet::Whole(&self.held[prefix..]))
+    }
+
+    /// Moves input to what is held until that is so many bytes.
+    fn hold(&mut self, input: &mut &[u8], bytes: usize) {
+        let count = bytes.saturating_sub(self.held.len()).min(input.len());
+        let (taken, rest) = input.split_at(count);
+        self.held.extend(taken);
+        *input = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets of `stream` as they come in pieces; `None` stands for one too large.
+    fn packets(pieces: &[&[u8]], width: Width, bytes_max: usize) -> Vec<Option<Vec<u8>>> {
+        let mut packets = Packets::default();
+        let mut found = Vec::new();
+        for mut piece in pieces.iter().copied() {
+            while let Some(packet) = packets.next(&mut piece, width, bytes_max) {
+                found.push(match packet {
+                    Packet::Whole(bytes) => Some(bytes.to_vec()),
+                    Packet::TooLarge => None,
+                });
+            }
+            assert!(piece.is_empty(), "all input is taken");
+        }
+        found
+    }
+
+    #[test]
+    fn packets_are_alike_at_every_split() {
+        let stream =
+            b"\x00\x00\x00\x03abc\x00\x00\x00\x00\x00\x00\x00\x09too large\x00\x00\x00\x01d";
+        let whole = vec![
+            Some(b"abc".to_vec()),
+            Some(Vec::new()),
+            None,
+            Some(b"d".to_vec()),
+        ];
+        assert_eq!(packets(&[stream], Width::Four, 8), whole);
+        for first in 0..stream.len() {
+            for second in first..stream.len() {
+                let pieces = [&stream[..first], &stream[first..second], &stream[second..]];
+                assert_eq!(packets(&pieces, Width::Four, 8), whole, "{first}, {second}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_size_that_lies_takes_no_memory() {
+        let mut packets = Packets::default();
+        let mut input: &[u8] = b"\xff\xff\xff\xffabc";
+        assert_eq!(
+            packets.next(&mut input, Width::Four, 1 << 20),
+            Some(Packet::TooLarge)
+        );
+        assert_eq!(packets.next(&mut input, Width::Four, 1 << 20), None);
+        let mut input: &[u8] = b"\x00\x0f\xff\xffabc";
+        let mut packets = Packets::default();
+        assert_eq!(packets.next(&mut input, Width::Four, 1 << 20), None);
+        assert!(packets.held.capacity() < 64);
+    }
+}

@@ -1,0 +1,116 @@
+//! A place among the workers for sessions that are no connections of the public listener.
+//!
+//! A guest has a number, a mailbox and figures like a worker, and lives on a thread of another crate. It
+//! must take its errands soon and settle every parcel: publishers wait for it.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use reactor::Mailbox;
+use router::{Counts, Parcel, SessionRef, Target, WorkerId};
+
+use crate::mail::{Mail, SessionReport, parcel_weight};
+use crate::stats::{Figure, WorkerStats};
+
+/// A worker's place, and what comes there. Owned by the thread that lives in it; shared by those that
+/// wake it.
+pub struct Guest {
+    pub(crate) id: WorkerId,
+    pub(crate) mailbox: Arc<Mailbox<Mail>>,
+    pub(crate) stats: Arc<WorkerStats>,
+}
+
+/// What a guest is asked to do.
+pub enum Errand {
+    /// Deliver events, and [settle](Guest::settle) them.
+    Deliver(Parcel),
+    /// Report on those of the sessions that are there.
+    Inspect(Vec<Target>, Box<dyn FnOnce(Vec<SessionReport>) + Send>),
+    /// Log sessions out.
+    Close(Vec<Target>),
+    /// End.
+    Drain,
+}
+
+impl Guest {
+    /// The guest's number among the workers.
+    pub const fn id(&self) -> WorkerId {
+        self.id
+    }
+
+    /// The session that the guest keeps under this name.
+    pub const fn session(&self, target: Target) -> SessionRef {
+        SessionRef::new(self.id, target.slot, target.generation)
+    }
+
+    /// What has come, in order.
+    pub fn take(&self) -> impl Iterator<Item = Errand> {
+        self.mailbox
+            .take()
+            .into_iter()
+            .filter_map(|mail| match mail {
+                Mail::Deliver(parcel) => Some(Errand::Deliver(parcel)),
+                Mail::Inspect { targets, report } => Some(Errand::Inspect(targets, report)),
+                Mail::Close(targets) => Some(Errand::Close(targets)),
+                Mail::Drain => Some(Errand::Drain),
+                // Only workers relay.
+                Mail::Answer { .. } => None,
+            })
+    }
+
+    /// Tells the publisher what became of a parcel.
+    pub fn settle(&self, parcel: &Parcel, counts: Counts) {
+        self.stats.add(Figure::Deliveries, counts.written);
+        self.stats.add(Figure::DeliveriesQueued, counts.queued);
+        self.stats.add(Figure::DeliveriesShed, counts.shed);
+        parcel.tally.add(counts);
+        parcel.tally.settle();
+        self.mailbox.settle(parcel_weight(parcel));
+    }
+
+    /// Announces that the guest is about to sleep, and whether it may.
+    pub fn may_sleep(&self) -> bool {
+        self.mailbox.may_sleep()
+    }
+
+    /// The guest is awake: nobody need ring.
+    pub fn wake_up(&self) {
+        self.mailbox.wake_up();
+    }
+
+    /// Wakes the guest if it sleeps.
+    pub fn ring(&self) {
+        self.mailbox.ring();
+    }
+
+    /// Adds to a figure. Only the guest's own thread may.
+    pub fn add(&self, figure: Figure, count: u64) {
+        self.stats.add(figure, count);
+    }
+
+    /// Subtracts from a gauge. Only the guest's own thread may.
+    pub fn sub(&self, figure: Figure, count: u64) {
+        self.stats.take(figure, count);
+    }
+
+    /// Ends: what is left and what comes from now on is shed, and said.
+    pub fn leave(&self) {
+        for mail in self.mailbox.close() {
+            if let Mail::Deliver(parcel) = mail {
+                let shed = parcel.targets() as u64;
+                let counts = Counts {
+                    shed,
+                    ..Counts::default()
+                };
+                self.settle(&parcel, counts);
+            }
+        }
+    }
+}
+
+impl AsFd for Guest {
+    /// Readable, as an edge, when the guest must wake.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.mailbox.as_ref().as_fd()
+    }
+}

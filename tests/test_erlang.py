@@ -1,0 +1,512 @@
+"""Encke as a node of an Erlang cluster: real BEAMs beside it, on an epmd of their own."""
+
+import json
+import shutil
+import struct
+import subprocess
+import time
+
+import pytest
+
+from harness.erlang import CLIENTS, COOKIE, FLAGS, Cluster, Peer, atom, binary, cluster, pair
+from harness.http import Ndjson, Sse
+from harness.server import Server, encke
+from harness.wait import until
+
+pytestmark = pytest.mark.skipif(not shutil.which("escript"), reason="tests/setup installs Erlang")
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """A cluster that many tests share: each takes ids of its own."""
+    servers = []
+
+    def start(*flags, **options):
+        servers.append(Server("--drain-timeout", "5s", *flags, **options))
+        return servers[-1]
+
+    one = Cluster(start)
+    yield one
+    for server in servers:
+        server.stop()
+    one.stop()
+
+
+# The shell transcripts of the articles
+
+
+def test_ping_from_a_beam_is_answered_and_the_node_is_hidden(shared):
+    assert shared.run("say(net_adm:ping(N)), say(nodes()), say(nodes(hidden))") == [
+        "pong",
+        "[]",
+        f"['{shared.name}']",
+    ]
+
+
+def test_subscribers_are_added_listed_and_removed(shared):
+    script = """
+    say(call(subsmanager, {add_subscriptions, [{subscription, alice, rj1}, {subscription, bob, rj1}]})),
+    say(lists:sort(call(subsmanager, {get_subscribers, rj1}))),
+    say(call(subsmanager, {remove_subscriptions, [{subscription, bob, rj1}]})),
+    say(call(subsmanager, {get_subscribers, rj1})),
+    say(call(subsmanager, {get_subscribers, charlie}))
+    """
+    assert shared.run(script) == ["ok", "[alice,bob]", "ok", "[alice]", "[]"]
+
+
+def test_a_message_reaches_those_who_are_logged_in_and_subscribe(shared):
+    script = """
+    say(call(router, {send, rj2, "nobody is there"})),
+    ok = call(subsmanager, {add_subscriptions, [{fan, rj2}]}),
+    Main = self(),
+    Pid = spawn(fun() -> receive M -> Main ! {fan, M} end, receive stop -> ok end end),
+    say(call(router, {login, fan, Pid})),
+    say(call(router, {login, rj2, self()})),
+    say(call(router, {send, rj2, "RJ did something"})),
+    receive {fan, M} -> say(M) end,
+    receive {router_msg, Own} -> say(Own) end,
+    say(call(router, {logout, self()})),
+    say(call(router, {send, rj2, "again"})),
+    Pid ! stop,
+    until(fun() -> call(router, {send, rj2, "once more"}) =:= {ok, 0} end)
+    """
+    assert shared.run(script) == [
+        "{ok,0}",
+        "ok",
+        "ok",
+        "{ok,2}",
+        '{router_msg,"RJ did something"}',
+        '"RJ did something"',
+        "ok",
+        "{ok,1}",
+    ]
+
+
+def test_a_message_as_to_a_c_node_reaches_sessions_of_one_id(shared):
+    with Sse(shared.server, "123") as number, Sse(shared.server, "cnode-user") as named:
+        shared.run(
+            """
+            {any, N} ! {123, <<"Hello">>},
+            {any, N} ! {'cnode-user', ["io", [<<"li">>, $s], "t"]},
+            {any, N} ! {"cnode-user", <<"string">>},
+            {any, N} ! {<<"cnode-user">>, <<"binary">>},
+            say(net_adm:ping(N))
+            """
+        )
+        assert number.data() == "Hello"
+        assert [named.data() for _ in range(3)] == ["iolist", "string", "binary"]
+
+
+def test_two_nodes_share_one_router(shared):
+    listener = shared.beam(
+        """
+        ok = call(router, {login, across, self()}),
+        ok = call(router, {login, across_too, self()}),
+        say(ready),
+        receive {router_msg, {from, Other, Pid}} -> pong = net_adm:ping(Other), Pid ! thanks, say(Other) end,
+        receive stop -> ok end
+        """,
+        name="listener",
+    )
+    assert listener.stdout.readline() == "ready\n"
+    said = shared.run(
+        """
+        say(call(router, {send, across, {from, node(), self()}})),
+        receive Thanks -> say(Thanks) end
+        """,
+        name="sender",
+    )
+    assert said == ["{ok,1}", "thanks"]
+    assert listener.stdout.readline() == "'sender@127.0.0.1'\n"
+    listener.kill()
+
+
+def test_a_process_may_be_logged_in_by_another_node(shared):
+    """Its node is called then, which nobody had connected with."""
+    listener = shared.beam(
+        "register(main, self()), say(ready), receive {router_msg, Msg} -> say(Msg) end",
+        name="third",
+    )
+    assert listener.stdout.readline() == "ready\n"
+    said = shared.run(
+        """
+        Main = rpc:call('third@127.0.0.1', erlang, whereis, [main]),
+        say(call(router, {login, proxied, Main})),
+        until(fun() -> call(router, {send, proxied, hello}) =:= {ok, 1} end)
+        """,
+        name="proxy",
+    )
+    assert said == ["ok"]
+    assert listener.stdout.readline() == "hello\n"
+    listener.wait(30)
+
+
+# What passes between Erlang and HTTP
+
+
+def test_terms_reach_http_clients_as_text(shared):
+    terms = {
+        "<<\"text é\"/utf8>>": "text é",
+        '"string ü"': "string ü",
+        "{song, \"Sky\", 'B 52', 2.5}": "{song,\"Sky\",'B 52',2.5}",
+        "[1,2,3]": "[1,2,3]",
+        "#{key => <<\"value\">>}": '#{key => <<"value">>}',
+        "[]": "[]",
+    }
+    with Ndjson(shared.server, "listens-to-terms") as stream:
+        for term, text in terms.items():
+            shared_script = f"say(call(router, {{send, 'listens-to-terms', {term}}}))"
+            assert shared.run(shared_script) == ["{ok,1}"]
+            assert stream.data() == text
+
+
+def test_http_publishers_reach_processes(shared):
+    beam = shared.beam(
+        """
+        ok = call(router, {login, <<"process">>, self()}),
+        say(ready),
+        [receive {router_msg, Msg} -> say(Msg) end || _ <- [1, 2]]
+        """
+    )
+    assert beam.stdout.readline() == "ready\n"
+    (session,) = shared.server.sessions("process")
+    assert session["transport"] == "erlang" and session["ids"] == ["process"]
+    assert shared.server.publish("process", "text")["written"] == 1
+    receipt = shared.server.publish("process", '{"a":1}', content_type="application/json")
+    assert receipt["written"] == 1
+    assert beam.stdout.readline() == '<<"text">>\n'
+    assert beam.stdout.readline() == '<<"{\\"a\\":1}">>\n'
+    beam.wait(30)
+    until(lambda: not shared.server.sessions("process"), "logged out when its node has gone")
+
+
+def test_the_operator_can_close_the_session_of_a_process(shared):
+    beam = shared.beam(
+        "ok = call(router, {login, closable, self()}), say(ready), receive stop -> ok end"
+    )
+    assert beam.stdout.readline() == "ready\n"
+    assert shared.server.api.delete("/v1/sessions/closable").is_success
+    until(lambda: not shared.server.sessions("closable"), "the session closed")
+    beam.kill()
+
+
+def test_no_atom_is_made_in_a_peer_from_what_users_say(shared):
+    for number in range(300):
+        shared.server.subscribe(f"{{user_{number},x}}", "atoms")
+        shared.server.subscribe(f"atom_{number}", "atoms")
+    said = shared.run(
+        """
+        call(subsmanager, {get_subscribers, warm_up}),
+        Before = erlang:system_info(atom_count),
+        Ids = call(subsmanager, {get_subscribers, atoms}),
+        say(erlang:system_info(atom_count) - Before),
+        say(length(Ids)),
+        say([Id || Id <- Ids, not is_binary(Id)])
+        """
+    )
+    assert said == ["0", "600", "[]"]
+
+
+def test_ids_come_back_as_they_were_put_in(shared):
+    script = """
+    Ids = [alice, <<"bob">>, "carol", 7, -7, {user, 123}, [x | y], 2.5, 'A b'],
+    ok = call(subsmanager, {add_subscriptions, [{Id, spelt} || Id <- Ids]}),
+    say(lists:sort(call(subsmanager, {get_subscribers, spelt})) =:= lists:sort(Ids))
+    """
+    assert shared.run(script) == ["true"]
+    answer = shared.server.api.get("/v1/subscribers/spelt").json()
+    assert set(map(str, answer["subscribers"])) == {
+        "alice", "bob", "carol", "7", "-7", "{user,123}", "[x|y]", "2.5", "A b",
+    }  # fmt: skip
+
+
+def test_the_client_module_passes_its_own_tests(shared):
+    for module in ("encke", "encke_tests"):
+        done = subprocess.run(
+            ["erlc", "-Werror", "-o", shared.path, CLIENTS / f"{module}.erl"],
+            capture_output=True,
+            text=True,
+            env=shared.epmd.environment,
+        )
+        assert done.returncode == 0, done.stdout
+    said = shared.run(
+        f'true = os:putenv("ENCKE_NODE", "{shared.name}"), say(eunit:test(encke_tests))'
+    )
+    assert said[-1] == "ok", "\n".join(said)
+
+
+def test_the_client_module_has_documentation(shared):
+    script = f"""
+    ok = edoc:files(["{CLIENTS}/encke.erl"], [{{dir, "{shared.path}/doc"}}]), say(done)
+    """
+    assert shared.run(script)[-1] == "done"
+    assert "start_link" in (shared.path / "doc" / "encke.html").read_text()
+
+
+# Restarts
+
+
+def test_the_global_names_are_found_again_after_encke_restarts(start):
+    with cluster(start) as one:
+        subprocess.run(["erlc", "-o", one.path, CLIENTS / "encke.erl"], check=True)
+        beam = one.beam(
+            """
+            {ok, _} = encke:start_link(N),
+            Whereis = fun() -> is_pid(global:whereis_name(router)) end,
+            until(Whereis),
+            say(gen_server:call(global:whereis_name(router), {send, x, y})),
+            until(fun() -> not Whereis() end),
+            say(gone),
+            until(Whereis),
+            say(gen_server:call(global:whereis_name(router), {send, x, y}))
+            """
+        )
+        assert beam.stdout.readline() == "{ok,0}\n"
+        one.server.stop()
+        assert beam.stdout.readline() == "gone\n"
+        start(*one.flags, env={"ERL_EPMD_PORT": str(one.epmd.port)})
+        assert beam.stdout.readline() == "{ok,0}\n"
+        assert beam.wait(30) == 0
+
+
+def test_a_beam_that_restarts_is_called_again(start):
+    with cluster(start, "--erlang-connect", "back@127.0.0.1") as one:
+        script = "until(fun() -> nodes(hidden) =:= [N] end), say(there), receive stop -> ok end"
+        for _ in range(2):
+            beam = one.beam(script, name="back")
+            assert beam.stdout.readline() == "there\n"
+            until(lambda: one.figures()["erlang_nodes"] == 1, "connected")
+            beam.kill()
+            until(lambda: one.figures()["erlang_nodes"] == 0, "gone")
+
+
+def test_encke_registers_again_when_epmd_restarts(start):
+    with cluster(start) as one:
+        one.epmd.stop()
+        until(lambda: "epmd is gone" in one.server.log, "the end of epmd noticed")
+        one.epmd.start()
+        one.wait_registered()
+        assert one.run("say(net_adm:ping(N))") == ["pong"]
+
+
+def test_a_connection_survives_idleness_by_ticks(start):
+    with cluster(start, "--erlang-tick-time", "2s") as one:
+        script = "pong = net_adm:ping(N), timer:sleep(5000), say(nodes(hidden) =:= [N])"
+        # The BEAM ticks every two seconds at most: its tick time is eight.
+        said = one.run("net_kernel:set_net_ticktime(2, 0)," + script, name="idle")
+        assert said == ["true"]
+
+
+# Configuration
+
+
+def test_a_cookie_that_others_may_read_is_refused(tmp_path):
+    cookie = tmp_path / "cookie"
+    cookie.write_text("secret")
+    cookie.chmod(0o644)
+    said = encke(
+        "serve", "--check-config", "--erlang-name", "encke@127.0.0.1", "--erlang-cookie-file", cookie
+    )
+    assert said.returncode == 2
+    assert "others may read the cookie file" in said.stderr and "chmod 400" in said.stderr
+    assert "secret" not in said.stderr
+
+
+@pytest.mark.parametrize("name", ["encke", "@host", "encke@", "en cke@host", "a@b@c"])
+def test_a_name_that_is_none_is_refused(name):
+    said = encke("serve", "--check-config", "--erlang-name", name)
+    assert said.returncode == 2
+    assert "like encke@127.0.0.1" in said.stderr
+
+
+# Bad peers
+
+
+def refused(one, reason):
+    return one.figures()["erlang_refused"][reason]
+
+
+def logged(one, words):
+    return sum(words in line for line in one.server.log.splitlines())
+
+
+def test_a_wrong_cookie_is_counted_and_logged_once(start):
+    with cluster(start) as one:
+        for _ in range(3):
+            with pytest.raises((EOFError, ConnectionResetError)):
+                one.peer(cookie="another")
+        until(lambda: refused(one, "cookie") == 3, "three refusals counted")
+        assert logged(one, "another cookie") == 1
+        assert one.run("say(net_adm:ping(N))") == ["pong"]
+
+
+def test_other_versions_and_names_are_refused(start):
+    with cluster(start) as one:
+        old = one.peer(shake=False)
+        old.say_name(flags=0)
+        assert old.is_closed()
+        until(lambda: refused(one, "version") == 1, "the version refused")
+        for name in ("nohost", one.name, "a\nb@host"):
+            peer = one.peer(shake=False, name=name)
+            peer.say_name()
+            assert peer.is_closed()
+        until(lambda: refused(one, "name") == 3, "the names refused")
+        http = one.peer(shake=False)
+        http.socket.sendall(b"GET / HTTP/1.1\r\n\r\n" * 100)
+        assert http.is_closed()
+        until(lambda: refused(one, "handshake") == 1, "what is no handshake refused")
+
+
+def test_half_a_handshake_and_silence_end_in_time(start):
+    with cluster(start, "--erlang-tick-time", "2s") as one:
+        began = time.monotonic()
+        half = one.peer(shake=False)
+        half.say_name()
+        silent = one.peer(name="silent@127.0.0.1")
+        assert silent.is_closed()
+        assert time.monotonic() - began > 1.5
+        assert half.is_closed()
+        assert time.monotonic() - began > 6
+        assert refused(one, "silent") == 1 and refused(one, "handshake_slow") == 1
+
+
+def nest(depth):
+    return b"\x68\x01" * depth + b"\x6a"
+
+
+# Encoded bodies of messages, and what is counted for each.
+BOMBS = {
+    "a size that lies": (b"\x6d\xff\xff\xff\xff", "term"),
+    "a list that lies": (b"\x6c\x7f\xff\xff\xff\x6a", "term"),
+    "deep nesting": (nest(1_000_000), "term"),
+    "a compressed bomb": (b"\x50\x40\x00\x00\x00" + b"x" * 100, "term"),
+    "a cached atom": (b"\x52\x00", "term"),
+    "a long atom": (b"\x76\x04\x00" + b"a" * 1024, "term"),
+    "an atom that is not UTF-8": (b"\x77\x01\xff", "term"),
+    "a huge integer": (b"\x6f\x00\x10\x00\x00\x00" + b"\xff" * (1 << 20), "term"),
+    "bytes behind the message": (b"\x6a\x6a", "message"),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_bad_term_is_refused_and_the_connection_goes_on(shared, bomb):
+    body, reason = BOMBS[bomb]
+    before = refused(shared, reason)
+    peer = shared.peer(name=f"bomber-{list(BOMBS).index(bomb)}@127.0.0.1")
+    with Sse(shared.server, "after-the-bomb") as stream:
+        peer.send(body)
+        peer.send(body)
+        peer.send(pair(atom(b"after-the-bomb"), binary(b"still here")))
+        assert stream.data() == "still here"
+    assert refused(shared, reason) == before + 2
+    peer.close()
+
+
+def test_atoms_without_end_take_no_memory(shared):
+    peer = shared.peer(name="atoms@127.0.0.1")
+    before = shared.server.resident_bytes()
+    for number in range(200_000):
+        peer.send(pair(atom(b"atom_%d" % number), binary(b"x")))
+    with Sse(shared.server, "after-the-atoms") as stream:
+        peer.send(pair(atom(b"after-the-atoms"), binary(b"x")))
+        assert stream.data() == "x"
+    assert shared.server.resident_bytes() - before < 16 << 20
+    peer.close()
+
+
+def test_a_message_of_a_hundred_megabytes_passes_by(shared):
+    before, refusals = shared.server.resident_bytes(), refused(shared, "too_large")
+    peer = shared.peer(name="large@127.0.0.1")
+    size, block = 100 << 20, bytes(1 << 20)
+    peer.socket.sendall(struct.pack(">I", size))
+    for _ in range(size // len(block)):
+        peer.socket.sendall(block)
+    with Sse(shared.server, "after-the-large") as stream:
+        peer.send(pair(atom(b"after-the-large"), binary(b"x")))
+        assert stream.data() == "x"
+    assert refused(shared, "too_large") == refusals + 1
+    peer.close()
+    # The same from a BEAM, which sends it in pieces.
+    said = shared.run(
+        """
+        {any, N} ! {large, binary:copy(<<"x">>, 100 bsl 20)},
+        say(call(router, {send, nobody, x}))
+        """
+    )
+    assert said == ["{ok,0}"]
+    assert refused(shared, "too_large") == refusals + 2
+    assert shared.server.resident_bytes() - before < 16 << 20
+
+
+def test_large_messages_in_pieces_arrive_whole(shared):
+    """A BEAM cuts what is larger than 64 KiB."""
+    said = shared.run(
+        """
+        Pairs = [{I, {whole, I rem 3}} || I <- lists:seq(1, 60000)],
+        say(call(subsmanager, {add_subscriptions, Pairs})),
+        say(lists:sum([length(call(subsmanager, {get_subscribers, {whole, R}})) || R <- [0, 1, 2]]))
+        """
+    )
+    assert said == ["ok", "60000"]
+
+
+def test_improper_lists_are_refused_as_lists_and_kept_as_terms(shared):
+    said = shared.run(
+        """
+        {error, Why} = call(subsmanager, {add_subscriptions, [{a, b} | c]}),
+        say(is_binary(Why)),
+        ok = call(router, {login, improper, self()}),
+        {ok, 1} = call(router, {send, improper, [a | b]}),
+        receive {router_msg, Msg} -> say(Msg) end
+        """
+    )
+    assert said == ["true", "[a|b]"]
+
+
+def test_a_node_that_reads_nothing_costs_no_more_than_its_bounds(start):
+    """Its deliveries are shed and said; others feel nothing."""
+    with cluster(start) as one:
+        peer = one.peer(name="deaf@127.0.0.1")
+        login = b"\x68\x03" + atom(b"login") + atom(b"deaf") + peer.pid()
+        reference = b"\x5a\x00\x01" + atom(peer.name) + struct.pack(">II", 77, 1)
+        caller = pair(peer.pid(), reference)
+        peer.send(b"\x68\x03" + atom(b"$gen_call") + caller + login, to=b"router")
+        until(lambda: one.server.sessions("deaf"), "logged in")
+        before = one.server.resident_bytes()
+        event = "x" * 60_000
+        shed = 0
+        for _ in range(1000):
+            shed += one.server.publish("deaf", event)["shed"]
+        assert shed > 0
+        assert one.server.resident_bytes() - before < 24 << 20
+        assert one.run("say(net_adm:ping(N))") == ["pong"]
+        peer.close()
+
+
+def test_two_connections_of_one_name_leave_one(shared):
+    """A node that comes back while its old connection seems alive says so, and is believed."""
+    first = shared.peer(name="twice@127.0.0.1")
+    second = shared.peer(name="twice@127.0.0.1", shake=False)
+    second.say_name()
+    assert second.read_short() == b"salive"
+    second.write_short(b"strue")
+    second.prove(second.read_short())
+    assert second.read_short()[:1] == b"a"
+    assert first.is_closed()
+    second.close()
+
+
+def test_the_wire_of_version_5_is_spoken_where_it_is_asked_for(shared):
+    peer = Peer(shared.address, shared.name, name="old@127.0.0.1", shake=False)
+    low = FLAGS & 0xFFFFFFFF
+    peer.write_short(b"n" + struct.pack(">HI", 5, low) + peer.name)
+    assert peer.read_short() == b"sok"
+    challenge = peer.read_short()
+    assert challenge[:1] == b"N"
+    peer.write_short(b"c" + struct.pack(">II", FLAGS >> 32, 77))
+    peer.prove(challenge, COOKIE)
+    assert peer.read_short()[:1] == b"a"
+    with Sse(shared.server, "from-version-5") as stream:
+        peer.send(pair(atom(b"from-version-5"), binary(json.dumps([1]).encode())))
+        assert stream.data() == "[1]"
+    peer.close()
