@@ -193,6 +193,26 @@ def test_graph_is_read_by_pages(server, name):
     assert answer == {"subscriptions": [], "next": None}
 
 
+def test_pages_hold_while_the_graph_changes(server, name):
+    """An id that is text is forgotten with its last edge; the cursor that it was stays good."""
+    star, fans = name("star"), [name("fan") for _ in range(40)]
+    for fan in fans:
+        server.subscribe(fan, star)
+    met, after = [], None
+    while True:
+        params = {"limit": 3, **({"after": after} if after else {})}
+        answer = server.api.get(f"/v1/subscribers/{star}", params=params)
+        assert answer.status_code == 200, answer.text
+        met += answer.json()["subscribers"]
+        server.unsubscribe(met[-1], star)
+        server.subscribe(name("late"), star)
+        after = answer.json()["next"]
+        if after is None or len(met) > 100:
+            break
+    assert len(met) == len(set(met)), "nobody twice"
+    assert set(fans) <= set(met), "nobody left out"
+
+
 def test_bulk_subscriptions(server, name):
     star, a, b = name("star"), name("a"), name("b")
     edges = f"{a} {star}\n# a comment\n{b}\t{star}\nthree words here\n{a} {star}\n"

@@ -7,6 +7,7 @@ use axum::extract::{Request, State};
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use graph::{Change, Graph, Id, Key};
+use router::{Mailboxes, Router};
 use serde::Serialize;
 
 use crate::api::Shared;
@@ -86,7 +87,7 @@ pub(crate) async fn subscribers<B: Backend>(
     State(api): State<Shared<B>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (subscribers, next) = page(api.router().graph(), request.uri(), Graph::subscribers)?;
+    let (subscribers, next) = page(api.router(), request.uri(), Graph::subscribers)?;
     Ok(Json(Subscribers { subscribers, next }).into_response())
 }
 
@@ -95,7 +96,7 @@ pub(crate) async fn subscriptions<B: Backend>(
     State(api): State<Shared<B>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (subscriptions, next) = page(api.router().graph(), request.uri(), Graph::subscriptions)?;
+    let (subscriptions, next) = page(api.router(), request.uri(), Graph::subscriptions)?;
     Ok(Json(Subscriptions {
         subscriptions,
         next,
@@ -106,13 +107,18 @@ pub(crate) async fn subscriptions<B: Backend>(
 type Slice = fn(&Graph, Key, Option<Key>, usize, &mut Vec<Key>);
 
 /// A page of one direction of the graph, and the cursor of the next if there is one.
-fn page(graph: &Graph, uri: &Uri, slice: Slice) -> Result<(Vec<Id>, Option<String>), Problem> {
+fn page<M: Mailboxes>(
+    router: &Router<M>,
+    uri: &Uri,
+    slice: Slice,
+) -> Result<(Vec<Id>, Option<String>), Problem> {
+    let graph = router.graph();
     let id = id_at(uri, 2)?;
     let query = Query::parse(uri, &["limit", "after"])?;
     let limit = limit(&query)?;
     let after = query
         .get("after")
-        .map(|cursor| after(graph, cursor))
+        .map(|cursor| after(router.epoch(), cursor))
         .transpose()?;
     let Some(key) = graph.find(&id) else {
         return Ok((Vec::new(), None));
@@ -122,9 +128,13 @@ fn page(graph: &Graph, uri: &Uri, slice: Slice) -> Result<(Vec<Id>, Option<Strin
     slice(graph, key, after, limit + 1, &mut keys);
     let more = keys.len() > limit;
     keys.truncate(limit);
+    // The last key, whether or not its id is forgotten by now: others behind it are not.
+    let next = keys
+        .last()
+        .filter(|_| more)
+        .map(|last| format!("{}-{}", router.epoch(), last.number()));
     // An id that was forgotten since the slice was copied has no edge any more.
-    let ids: Vec<Id> = keys.into_iter().filter_map(|key| graph.name(key)).collect();
-    let next = ids.last().filter(|_| more).map(Id::to_string);
+    let ids = keys.into_iter().filter_map(|key| graph.name(key)).collect();
     Ok((ids, next))
 }
 
@@ -141,14 +151,21 @@ fn limit(query: &Query<'_>) -> Result<usize, Problem> {
     }
 }
 
-/// A cursor is the last id of the page before it, to be understood by this server only.
-fn after(graph: &Graph, cursor: &str) -> Result<Key, Problem> {
-    let what = "query parameter \"after\"";
-    let id = Id::parse(cursor).map_err(|error| Problem::bad(what, error))?;
-    graph.find(&id).ok_or_else(|| {
+/// A cursor is the run of the server and the last key of the page before it. A key and not an id: the
+/// place of a key in the order stays what it is when its id loses its edge or is forgotten. Another
+/// run of the server may give the same keys to other ids.
+fn after(epoch: &str, cursor: &str) -> Result<Key, Problem> {
+    let number = cursor
+        .rsplit_once('-')
+        .filter(|(run, _)| *run == epoch)
+        .and_then(|(_, number)| number.parse().ok());
+    number.map(Key::from_cursor).ok_or_else(|| {
         Problem::bad(
-            what,
-            format!("{cursor:?} is not known any more, so the pages behind it are not; begin again without it"),
+            "query parameter \"after\"",
+            format!(
+                "found {cursor:?}; it is the \"next\" of a page that this run of the server gave; \
+                 begin again without it"
+            ),
         )
     })
 }

@@ -24,6 +24,13 @@ impl Key {
         self.0
     }
 
+    /// The key with a [`number`](Self::number) that was noted as the place where a walk over
+    /// subscribers or subscriptions is to go on: good as the `after` of the next slice, whether or not
+    /// the key still means an id. Must serve nothing else: by now it may mean another id.
+    pub const fn from_cursor(number: u32) -> Self {
+        Self(number)
+    }
+
     pub(crate) const fn from_number(number: u32) -> Self {
         Self(number)
     }

@@ -49,7 +49,7 @@ fn every_error_is_a_problem_with_its_own_status_and_a_sentence() {
         ("POST", "/v1/publish/x", &[json], "{", 400, "not one JSON value"),
         ("GET", "/v1/subscribers/x?limit=0", &[], "", 400, "from 1 to 10000"),
         ("GET", "/v1/subscribers/x?limit=10001", &[], "", 400, "from 1 to 10000"),
-        ("GET", "/v1/subscribers/x?after=gone", &[], "", 400, "not known any more"),
+        ("GET", "/v1/subscribers/x?after=gone", &[], "", 400, "begin again"),
         ("GET", "/v1/stats?x", &[], "", 400, "it takes none"),
     ];
     run(async {

@@ -139,6 +139,13 @@ impl Fake {
             .unwrap();
     }
 
+    pub(crate) fn unsubscribe(&self, subscriber: &str, subject: &str) {
+        let graph = self.router.graph();
+        graph
+            .unsubscribe(&subscriber.parse().unwrap(), &subject.parse().unwrap())
+            .unwrap();
+    }
+
     pub(crate) fn workers(&self, workers: Workers) {
         *self.router.mailboxes().workers.lock() = workers;
     }
