@@ -5,6 +5,7 @@ import collections
 import json
 import random
 import subprocess
+import xml.etree.ElementTree
 
 import igraph
 import pytest
@@ -119,6 +120,18 @@ def test_the_report_does_not_mix_with_the_list():
     machine = generate("--users", 100, "--degree", 2, "--json")
     assert machine.stdout == plain.stdout
     assert json.loads(machine.stderr)["edges"] == 197
+
+
+def test_the_degrees_are_drawn(tmp_path):
+    path = tmp_path / "degrees.svg"
+    generate("--users", 5000, "--degree", 5, "--plot", path)
+    picture = xml.etree.ElementTree.parse(path).getroot()
+    assert picture.tag.endswith("svg")
+    words = [text.strip() for text in picture.itertext()]
+    assert "5,000 users, 24,985 friendships" in words and "friends" in words
+    assert sum(each.tag.endswith("circle") for each in picture.iter()) > 30
+    ended = encke("friends", "generate", "--users", 100, "--plot", tmp_path / "none" / "x.svg")
+    assert ended.returncode == 1 and "cannot be written" in ended.stderr
 
 
 def test_a_reader_that_leaves_is_no_failure():

@@ -1,10 +1,11 @@
 //! A graph of friends as people have them: most have few, some have very many.
 //!
-//! `generate` makes it, `degrees` says how many friends users have. Nothing here keeps the graph or
-//! loads it anywhere: it goes to a writer, as an edge list.
+//! `generate` makes it, `degrees` says how many friends users have, `picture` shows that. Nothing
+//! here keeps the graph or loads it anywhere: it goes to a writer, as an edge list.
 
-pub mod degrees;
 pub mod generate;
+pub mod degrees;
+pub mod picture;
 
 use std::io::{self, Write};
 use std::time::Instant;

@@ -20,7 +20,8 @@ The report goes to standard error; as JSON to standard output, unless the list g
 
 Examples:
   encke friends generate --users 1000000 --degree 15 --seed 1 -o friends.txt
-  encke friends generate --users 1000 --degree 3 | head";
+  encke friends generate --users 1000 --degree 3 | head
+  encke friends generate --users 100000 -o friends.txt --plot friends.svg";
 
 #[derive(Debug, Args)]
 pub(crate) struct FriendsArguments {
@@ -49,6 +50,9 @@ pub(crate) struct GenerateArguments {
     /// Where the list goes; `-` is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub(crate) output: PathBuf,
+    /// Draw how many friends users have, on logarithmic scales, as an SVG
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: Report,
 }

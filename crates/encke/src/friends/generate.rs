@@ -2,7 +2,7 @@
 //! error.
 
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -45,6 +45,9 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
         (true, true) => eprintln!("{}", output::as_json(&report)?),
         (true, false) => drop(output::json(&report)?),
     }
+    if let Some(path) = &arguments.plot {
+        draw(&report, path)?;
+    }
     if report.made < options.users {
         return Err(Failure::failed(format_args!(
             "interrupted after {} of {} users: the list is not whole",
@@ -53,6 +56,16 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
+    let picture = lab::friends::picture::svg(report)?;
+    fs::write(path, picture).map_err(|error| {
+        Failure::failed(format_args!(
+            "{} cannot be written: {error}",
+            path.display()
+        ))
+    })
 }
 
 fn write(options: Options, out: &mut impl Write) -> Result<End, Failure> {

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::answer::Receipts;
 use super::trouble::{Told, Trouble, Troubles};
+use crate::spoken;
 
 /// A send is late when it leaves so long after it was due. Less is how threads wake.
 pub const LATE_NANOS: u64 = 10_000_000;
@@ -122,7 +123,7 @@ impl Report {
         let words: Vec<String> = parts
             .iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, word)| format!("{} {word}", spoken(*count)))
+            .map(|(count, word)| format!("{} {word}", spoken::count(*count)))
             .collect();
         (!words.is_empty()).then(|| format!("of {} {}", events(self.events.due), words.join(", ")))
     }
@@ -236,20 +237,7 @@ fn histogram() -> Histogram<u64> {
 /// `1 event`, `2,000 events`.
 pub(super) fn events(count: u64) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{} event{plural}", spoken(count))
-}
-
-/// A count with its thousands apart.
-fn spoken(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    format!("{} event{plural}", spoken::count(count))
 }
 
 #[cfg(test)]
