@@ -203,8 +203,8 @@ impl Drive {
             self.poller
                 .wait(&mut batch, Some(self.pause(now)))
                 .doing("waiting for sockets")?;
-            let now = self.now();
             for Ready { token, flags } in batch.iter() {
+                let now = self.now();
                 self.with_lane(token as usize, now, |lane, with| lane.hear(flags, with));
             }
         }
@@ -215,8 +215,8 @@ impl Drive {
         if self.source.stopped.is_some() {
             return;
         }
-        self.interrupted = interrupt.asked() && !self.source.is_dry();
-        if interrupt.asked() || self.lanes.iter().any(|lane| lane.is_lost) {
+        self.interrupted = interrupt.asked();
+        if self.interrupted || self.lanes.iter().any(|lane| lane.is_lost) {
             self.source.stopped = Some(now);
             self.lanes.iter_mut().for_each(Lane::forget);
         }

@@ -226,7 +226,7 @@ impl Lane {
                 .modify(&link.stream, self.token, Interest::IN | room);
             match watched {
                 Ok(()) => link.watches_room = wants_room,
-                Err(error) => self.end(End::Unreachable(error), with),
+                Err(_) => self.end(End::Failed(Trouble::Lost), with),
             }
         }
     }
