@@ -47,6 +47,10 @@ mod complaints;
 /// The last stage: the only place where a connection ends.
 mod closing;
 
+/// The worker over a simulated network.
+#[cfg(test)]
+mod sim;
+
 pub use access::AccessLog;
 pub use latency::LatencyReport;
 pub use limits::BACKENDS_MAX;

@@ -39,7 +39,8 @@ pub(crate) struct Latency {
     reports: Option<Sender<LatencyReport>>,
     /// By the addresses of the two records, which the entry keeps alive.
     by_backend: HashMap<(usize, usize), Entry>,
-    second: u64,
+    /// The second in which the first of them came.
+    second: Option<u64>,
     is_new: bool,
 }
 
@@ -92,20 +93,23 @@ impl Latency {
 
     /// Hands on what a second that is over has brought.
     pub(crate) fn turn(&mut self, unix_seconds: impl FnOnce() -> u64) {
-        if self.reports.is_some() && (self.is_new || !self.by_backend.is_empty()) {
-            self.flush(unix_seconds());
+        if !self.is_new {
+            return;
+        }
+        let now = unix_seconds();
+        match self.second {
+            None => self.second = Some(now),
+            Some(second) if second != now => self.flush(),
+            Some(_) => {}
         }
     }
 
-    pub(crate) fn flush(&mut self, unix_seconds: u64) {
-        let second = std::mem::replace(&mut self.second, unix_seconds);
-        if second == unix_seconds || second == 0 || !self.is_new {
-            return;
-        }
-        self.is_new = false;
-        let Some(reports) = &self.reports else {
+    /// Hands on all there is.
+    pub(crate) fn flush(&mut self) {
+        let (Some(second), Some(reports)) = (self.second.take(), &self.reports) else {
             return;
         };
+        self.is_new = false;
         // Backends without an answer in this second are forgotten, so that those of old plans go.
         for (_, entry) in self.by_backend.drain() {
             // Nobody reads any more when the proxy ends.

@@ -1,0 +1,240 @@
+//! What a proxy promises, one sentence each.
+
+use std::time::Duration;
+
+use super::net::Manner;
+use super::world::{World, backend, settings};
+use crate::tcp::header::{self, Header};
+use crate::tcp::settings::{Check, HeaderVersion};
+use crate::tcp::stats::Figure;
+use crate::tcp::worker::Mail;
+
+#[test]
+fn what_a_client_says_before_there_is_a_backend_is_not_lost() {
+    let mut world = World::new(settings(1));
+    let client = world.come(b"early");
+    world.settle();
+    let [(_, server)] = world.calls()[..] else {
+        panic!("one call")
+    };
+    assert_eq!(world.heard(server), b"early");
+    world.net.borrow_mut().say(server, b"answer");
+    world.settle();
+    assert_eq!(world.heard(client), b"answer");
+    world.net.borrow_mut().end(client);
+    world.net.borrow_mut().end(server);
+    world.settle();
+    assert_eq!(world.figure(Figure::ClosedDone), 1);
+    world.assert_empty();
+}
+
+#[test]
+fn a_backend_that_fails_at_any_stage_of_connecting_is_followed_by_another() {
+    for manner in [Manner::Refuses, Manner::Silent, Manner::Unreachable] {
+        let mut world = World::new(settings(2));
+        world.net.borrow_mut().manners.insert(backend(0), manner);
+        let client = world.come(b"hello");
+        world.settle();
+        world.pass(Duration::from_secs(6));
+        let (to, server) = *world.calls().last().expect("a call");
+        assert_eq!(to, backend(1), "{manner:?}");
+        assert_eq!(world.heard(server), b"hello");
+        assert_eq!(world.figure(Figure::ConnectsFailed), 1);
+        world.net.borrow_mut().end(client);
+        world.net.borrow_mut().end(server);
+        world.settle();
+        world.assert_empty();
+    }
+}
+
+#[test]
+fn with_no_backend_left_the_client_is_reset() {
+    let mut settings = settings(3);
+    settings.retries = 1;
+    let mut world = World::new(settings);
+    for number in 0..3 {
+        world
+            .net
+            .borrow_mut()
+            .manners
+            .insert(backend(number), Manner::Refuses);
+    }
+    let client = world.come(b"hello");
+    world.settle();
+    assert_eq!(world.calls().len(), 2, "one attempt and one retry");
+    let closed = |world: &World| {
+        let net = world.net.borrow();
+        (net.peers[client].closed, net.peers[client].reset)
+    };
+    assert_eq!(closed(&world), (true, true));
+    world.assert_empty();
+}
+
+#[test]
+fn what_a_backend_said_before_it_broke_is_heard() {
+    let mut world = World::new(settings(1));
+    let client = world.come(b"question");
+    world.settle();
+    let (_, server) = world.calls()[0];
+    world.net.borrow_mut().say(server, b"last words");
+    world.net.borrow_mut().break_off(server);
+    world.net.borrow_mut().say(client, b"more");
+    world.settle();
+    assert_eq!(world.heard(client), b"last words");
+    assert!(world.net.borrow().peers[client].reset);
+    world.assert_empty();
+}
+
+#[test]
+fn a_client_that_talks_on_to_a_backend_that_has_gone_hears_the_end_before_the_reset() {
+    let mut world = World::new(settings(1));
+    let client = world.come(b"");
+    world.settle();
+    let (_, server) = world.calls()[0];
+    world.net.borrow_mut().say(server, b"farewell");
+    world.net.borrow_mut().end(server);
+    world.settle();
+    world.net.borrow_mut().break_off(server);
+    world.net.borrow_mut().say(client, b"talks on");
+    world.settle();
+    assert_eq!(world.heard(client), b"farewell");
+    assert!(world.net.borrow().peers[client].heard_end);
+    world.assert_empty();
+}
+
+#[test]
+fn idle_pairs_are_closed_and_busy_ones_are_not() {
+    let mut settings = settings(1);
+    settings.idle_timeout = Duration::from_secs(10);
+    let mut world = World::new(settings);
+    let (idle, busy) = (world.come(b"x"), world.come(b"x"));
+    world.settle();
+    for _ in 0..6 {
+        world.net.borrow_mut().say(busy, b"x");
+        world.pass(Duration::from_secs(2));
+    }
+    assert!(world.net.borrow().peers[idle].closed);
+    assert!(!world.net.borrow().peers[busy].closed);
+    world.pass(Duration::from_secs(12));
+    assert_eq!(world.figure(Figure::ClosedTimeout), 2);
+    world.assert_empty();
+}
+
+#[test]
+fn no_pipe_is_held_while_nothing_flows() {
+    let mut world = World::new(settings(1));
+    let client = world.come(&[7; 10_000]);
+    world.settle();
+    let (_, server) = world.calls()[0];
+    world.net.borrow_mut().make_room(server, usize::MAX);
+    world.settle();
+    assert_eq!(world.heard(server), [7; 10_000]);
+    assert!(world.figure(Figure::BytesSpliced) > 9_000);
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.net.borrow().pipes, 0);
+    world.net.borrow_mut().say(client, b"small again");
+    world.settle();
+    assert!(world.heard(server).ends_with(b"small again"));
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.net.borrow().pipes, 0);
+}
+
+#[test]
+fn a_header_is_understood_at_every_split_and_its_client_is_introduced() {
+    let source = "192.0.2.1:1234".parse().expect("valid");
+    let destination = "192.0.2.2:80".parse().expect("valid");
+    let header = Header {
+        addresses: Some((source, destination)),
+    };
+    for write in [header::write_v1, header::write_v2] {
+        let mut says = Vec::new();
+        write(&header, &mut says);
+        says.extend_from_slice(b"hello");
+        for at in 0..says.len() {
+            let mut settings = settings(1);
+            settings.proxy_in = Some(Duration::from_secs(3));
+            settings.proxy_out = Some(HeaderVersion::V1);
+            let mut world = World::new(settings);
+            let client = world.come(&says[..at]);
+            world.settle();
+            world.net.borrow_mut().say(client, &says[at..]);
+            world.settle();
+            let (_, server) = world.calls()[0];
+            let wanted = b"PROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\nhello";
+            assert_eq!(world.heard(server), wanted, "split at {at}");
+        }
+    }
+}
+
+#[test]
+fn a_header_that_does_not_come_is_not_waited_for() {
+    let mut settings = settings(1);
+    settings.proxy_in = Some(Duration::from_secs(3));
+    let mut world = World::new(settings);
+    let (_slow, _wrong) = (world.come(b"PROXY TCP4"), world.come(b"GET /"));
+    world.settle();
+    assert_eq!(world.figure(Figure::ClosedHeader), 1);
+    world.pass(Duration::from_secs(4));
+    assert_eq!(world.figure(Figure::ClosedHeader), 2);
+    assert!(world.calls().is_empty());
+    world.assert_empty();
+}
+
+#[test]
+fn a_check_that_fails_takes_a_backend_out_and_one_that_passes_brings_it_back() {
+    let mut settings = settings(2);
+    settings.check = Some(Check {
+        interval: Duration::from_secs(1),
+        timeout: Duration::from_millis(500),
+        rise: 2,
+        fall: 2,
+        send: Vec::new(),
+        expect: Vec::new(),
+    });
+    let mut world = World::new(settings);
+    world
+        .net
+        .borrow_mut()
+        .manners
+        .insert(backend(0), Manner::Silent);
+    assert!(
+        world.front.backends[0].is_well(),
+        "until it is found otherwise"
+    );
+    world.pass(Duration::from_secs(3));
+    assert!(!world.front.backends[0].is_well());
+    assert!(world.front.backends[1].is_well());
+    world
+        .net
+        .borrow_mut()
+        .manners
+        .insert(backend(0), Manner::Answers);
+    world.pass(Duration::from_secs(3));
+    assert!(world.front.backends[0].is_well());
+    world.mailbox.insert(Mail::Drain(Duration::ZERO));
+    world.turn();
+    world.assert_empty();
+}
+
+#[test]
+fn a_draining_worker_ends_with_its_last_connection_or_its_time() {
+    for finishes in [true, false] {
+        let mut world = World::new(settings(1));
+        let client = world.come(b"x");
+        world.settle();
+        let (_, server) = world.calls()[0];
+        world.mailbox.insert(Mail::Drain(Duration::from_secs(5)));
+        world.settle();
+        assert!(!world.worker.is_over());
+        if finishes {
+            world.net.borrow_mut().end(client);
+            world.net.borrow_mut().end(server);
+            world.settle();
+        } else {
+            world.pass(Duration::from_secs(6));
+            assert_eq!(world.figure(Figure::ClosedDrain), 1);
+        }
+        assert!(world.worker.is_over());
+        world.assert_empty();
+    }
+}

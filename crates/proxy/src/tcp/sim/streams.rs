@@ -1,0 +1,197 @@
+//! Byte streams of random sizes, with half-closes, resets and stalls, compared byte for byte.
+
+use super::net::Peer;
+use super::world::{World, settings};
+
+/// Streams compared in a usual run: some seconds. `ENCKE_STREAMS=1000000` compares a million.
+const STREAMS: u64 = 40_000;
+
+/// Pairs at a time in one world, of two streams each.
+const PAIRS: usize = 8;
+
+/// Splitmix (Steele, Lea and Flood 2014).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.roll() % bound as u64) as usize
+    }
+
+    fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    /// Sizes of all magnitudes: nothing, a message, a block and its neighbours, bulk.
+    fn size(&mut self) -> usize {
+        match self.below(6) {
+            0 => 0,
+            1 => 1 + self.below(8),
+            2 => 60 + self.below(10),
+            3 | 4 => self.below(300),
+            _ => self.below(5_000),
+        }
+    }
+}
+
+/// What one side means to do, and how far it has come.
+struct Script {
+    peer: usize,
+    says: Vec<u8>,
+    said: usize,
+    /// Breaks off when it has said so much.
+    breaks_at: Option<usize>,
+    ended: bool,
+    broken: bool,
+}
+
+impl Script {
+    fn new(peer: usize, dice: &mut Dice) -> Self {
+        let says: Vec<u8> = (0..dice.size()).map(|_| dice.roll() as u8).collect();
+        let breaks_at = dice.once_in(6).then(|| dice.below(says.len() + 1));
+        Self {
+            peer,
+            says,
+            said: 0,
+            breaks_at,
+            ended: false,
+            broken: false,
+        }
+    }
+
+    fn is_through(&self) -> bool {
+        self.ended || self.broken
+    }
+
+    /// Does something, or nothing.
+    fn act(&mut self, world: &World, dice: &mut Dice) {
+        let mut net = world.net.borrow_mut();
+        if net.peers[self.peer].closed {
+            return;
+        }
+        if dice.once_in(3) {
+            let room = dice.size();
+            net.make_room(self.peer, room);
+        }
+        if dice.once_in(20) {
+            net.stir(self.peer);
+        }
+        if self.is_through() || dice.once_in(4) {
+            return;
+        }
+        if self.breaks_at == Some(self.said) {
+            self.broken = true;
+            return net.break_off(self.peer);
+        }
+        if self.said == self.says.len() {
+            self.ended = true;
+            return net.end(self.peer);
+        }
+        let until = self.breaks_at.unwrap_or(self.says.len());
+        let count = (1 + dice.size()).min(until - self.said);
+        net.say(self.peer, &self.says[self.said..self.said + count]);
+        self.said += count;
+        // An end often comes with the last bytes.
+        if self.said == self.says.len() && self.breaks_at.is_none() && dice.once_in(2) {
+            self.ended = true;
+            net.end(self.peer);
+        }
+    }
+}
+
+/// Lives through some pairs and judges them. Returns whether bulk went through a pipe.
+fn live(seed: u64) -> bool {
+    let mut dice = Dice(seed);
+    let mut world = World::new(settings(1));
+    world.net.borrow_mut().pipe_room = 1 + dice.below(2_000);
+    if dice.once_in(10) {
+        world.net.borrow_mut().pipes_max = 1;
+    }
+    let clients: Vec<usize> = (0..PAIRS)
+        .map(|_| {
+            let peer = Peer::with(dice.size(), 1 + dice.size());
+            world.net.borrow_mut().come(peer)
+        })
+        .collect();
+    world.turn();
+    let calls = world.calls();
+    assert_eq!(calls.len(), PAIRS, "each client gets a backend");
+    let mut scripts: Vec<Script> = clients
+        .iter()
+        .copied()
+        .chain(calls.iter().map(|&(_, peer)| peer))
+        .map(|peer| Script::new(peer, &mut dice))
+        .collect();
+    for script in &scripts[PAIRS..] {
+        world.net.borrow_mut().peers[script.peer].bite = 1 + dice.size();
+    }
+    let mut turns = 0;
+    // A side whose other side broke is not told before it is heard: everybody else gets to the end.
+    while scripts.iter().any(|script| {
+        let closed = world.net.borrow().peers[script.peer].closed;
+        !script.is_through() && !closed
+    }) {
+        turns += 1;
+        assert!(turns < 100_000, "seed {seed}: it does not come to an end");
+        let actor = dice.below(scripts.len());
+        scripts[actor].act(&world, &mut dice);
+        if dice.once_in(3) {
+            world.turn();
+        }
+    }
+    for script in &scripts {
+        world.net.borrow_mut().make_room(script.peer, usize::MAX);
+    }
+    world.settle();
+    let (ups, downs) = scripts.split_at(PAIRS);
+    for (client, server) in ups.iter().zip(downs) {
+        judge(&world, seed, client, server);
+    }
+    let piped = world.net.borrow().pipes_made > 0;
+    // Those whose other side broke get a moment.
+    world.assert_empty();
+    piped
+}
+
+fn judge(world: &World, seed: u64, client: &Script, server: &Script) {
+    let net = world.net.borrow();
+    for (giver, taker) in [(client, server), (server, client)] {
+        let heard = &net.peers[taker.peer].heard;
+        let given = &giver.says[..giver.said];
+        if client.broken || server.broken {
+            assert!(
+                given.starts_with(heard),
+                "seed {seed}: only what was said is heard"
+            );
+        } else {
+            assert!(given == heard, "seed {seed}: all that was said is heard");
+            assert!(net.peers[taker.peer].heard_end, "seed {seed}: and its end");
+            assert!(!net.peers[taker.peer].reset, "seed {seed}: and no reset");
+        }
+    }
+    let both_ended = client.ended && server.ended;
+    if both_ended {
+        assert!(
+            net.peers[client.peer].closed,
+            "seed {seed}: nothing is left"
+        );
+    }
+}
+
+#[test]
+fn streams_arrive_byte_for_byte_whatever_happens() {
+    let wanted = std::env::var("ENCKE_STREAMS").ok();
+    let streams = wanted.map_or(STREAMS, |text| {
+        text.parse().expect("ENCKE_STREAMS is a number")
+    });
+    let worlds = streams.div_ceil(2 * PAIRS as u64);
+    let piped = (0..worlds).filter(|&seed| live(seed)).count();
+    assert!(piped > 0, "some of it went through pipes");
+}
