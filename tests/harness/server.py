@@ -20,6 +20,8 @@ BINARY = pathlib.Path(os.environ.get("ENCKE", ROOT / "target" / "debug" / "encke
 
 # No setting of the one who runs the tests may change what is tested.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ENCKE")}
+# Nor does a server leave a data directory behind, unless a test asks for one with --data.
+ENVIRONMENT["ENCKE_MEMORY"] = "true"
 
 
 def encke(*arguments, timeout=PATIENCE, **options):

@@ -26,8 +26,8 @@ pub(crate) use print::print;
 pub(crate) use secret::Secret;
 pub(crate) use values::LogFormat;
 use values::{
-    address, count, default_workers, event_bytes, heartbeat, log_format, log_level, origin, switch,
-    time, timeout, user_timeout, workers,
+    address, count, default_workers, directory, event_bytes, heartbeat, log_format, log_level,
+    origin, switch, time, timeout, user_timeout, workers,
 };
 
 /// What the server runs on. Built once at start.
@@ -37,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) control: SocketAddr,
     pub(crate) allow_anonymous: bool,
     pub(crate) token: Option<Secret>,
+    /// Where the graph is kept; None for nowhere.
+    pub(crate) data: Option<PathBuf>,
     pub(crate) event_bytes: usize,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: LevelFilter,
@@ -147,6 +149,7 @@ impl Reader<'_> {
             control,
             allow_anonymous,
             token,
+            data: self.data(),
             event_bytes,
             log_format: self.get("log-format", log_format),
             log_level: self.get("log-level", log_level),
@@ -238,6 +241,15 @@ impl Reader<'_> {
             (Some(_), _) => self.find("control-token", Secret::parse),
             (None, _) => self.token_file(),
         }
+    }
+
+    /// Where the graph is kept: nowhere with `memory`, unless a later source names a directory.
+    fn data(&mut self) -> Option<PathBuf> {
+        let path = self.get("data", directory);
+        let source = |name| self.layers.get(known(name)).map(|(source, _)| source);
+        let named_later = source("data") > source("memory");
+        let memory = self.get("memory", switch);
+        (named_later || !memory).then_some(path)
     }
 
     fn token_file(&mut self) -> Option<Secret> {

@@ -8,7 +8,9 @@ pub(crate) mod room;
 mod signals;
 
 use std::env;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use graph::Graph;
 use sd_notify::NotifyState;
@@ -54,9 +56,9 @@ fn serve(config: Config) -> Result<(), Failure> {
         relay,
         ..config.settings.clone()
     };
-    let graph = Arc::new(Graph::memory());
-    let mut server =
-        Server::start(settings, public, epoch.clone(), graph).map_err(Failure::failed)?;
+    let graph = Arc::new(open_graph(config.data.as_deref())?);
+    let mut server = Server::start(settings, public, epoch.clone(), Arc::clone(&graph))
+        .map_err(Failure::failed)?;
     let control = control::Config {
         listen: control,
         token: config.token.as_ref().map(|token| token.reveal().to_owned()),
@@ -100,10 +102,26 @@ fn serve(config: Config) -> Result<(), Failure> {
     let ended = server.join();
     let node_ended = node.map_or(Ok(()), erlang::Running::join);
     control.stop();
+    // Nobody asks for changes any more; those under way are made durable.
+    graph.end();
     announce::ended();
     ended
         .and(node_ended)
         .map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
+}
+
+/// The graph, from its directory if it has one.
+fn open_graph(data: Option<&Path>) -> Result<Graph, Failure> {
+    let Some(path) = data else {
+        return Ok(Graph::memory());
+    };
+    let start = Instant::now();
+    let graph = Graph::open(path).map_err(Failure::failed)?;
+    let graph::Counts { ids, edges, .. } = graph.counts();
+    let path = path.display();
+    let took = start.elapsed();
+    tracing::info!("{ids} ids and {edges} subscriptions are loaded from {path} in {took:.0?}");
+    Ok(graph)
 }
 
 /// Where to listen, and whether the page may publish: only where nobody else can reach either

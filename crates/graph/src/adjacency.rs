@@ -116,17 +116,39 @@ impl Adjacency {
         })
     }
 
-    /// Counts anew what shards keep count of. After a [`Filler`] has filled them.
-    pub(crate) fn count_again(&self) {
-        for shard in &self.shards {
-            shard.write().count_again();
+    /// Makes the edge present or absent in each direction for itself: they may differ before. While
+    /// loading only; [`count_again`](Self::count_again) has to follow.
+    pub(crate) fn set(&self, subscriber: Key, subject: Key, present: bool) {
+        let ends = [
+            (Direction::Subscriptions, subscriber, subject),
+            (Direction::Subscribers, subject, subscriber),
+        ];
+        for (direction, key, other) in ends {
+            self.shards[shard_of(key)]
+                .write()
+                .set(direction, key, other, present);
         }
+    }
+
+    /// Counts anew what shards keep count of, after a load. All subscriptions, and all subscribers,
+    /// which are as many if the directions agree.
+    pub(crate) fn count_again(&self) -> (usize, usize) {
+        let counts = self.shards.iter().map(|shard| shard.write().count_again());
+        counts.fold((0, 0), |(a, b), (there, back)| (a + there, b + back))
     }
 
     /// Keys that have an edge and are not their own id.
     pub(crate) fn interned_ids(&self) -> usize {
         let counts = self.shards.iter().map(|shard| shard.read().interned_ids());
         counts.sum()
+    }
+
+    /// Calls `each` with every edge of a direction, in no order.
+    #[cfg(test)]
+    pub(crate) fn walk(&self, direction: Direction, mut each: impl FnMut(Key, Key)) {
+        for shard in &self.shards {
+            shard.read().walk(direction, &mut each);
+        }
     }
 
     /// Whether nothing at all is kept.

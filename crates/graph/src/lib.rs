@@ -17,10 +17,12 @@ mod batch;
 mod store;
 mod writer;
 mod graph;
+mod bulk;
 
 mod exact;
 
 pub use adjacency::Direction;
+pub use bulk::{LoadError, LoadOptions, LoadProgress, Loaded, load};
 pub use change::{Answer, Change, Effect};
 pub use error::GraphError;
 pub use graph::{Counts, Graph};

@@ -21,6 +21,8 @@ use redb::{Database, ReadableDatabase};
 use crate::batch::Net;
 use crate::key::Key;
 use crate::memory::Memory;
+pub(crate) use block::{Pair, other, owner, pair};
+pub(crate) use directory::Contents;
 pub use directory::Directory;
 pub(crate) use disk::Disk;
 use disk::Tracked;
@@ -31,7 +33,7 @@ use sweep::Sweep;
 
 /// Journalled edges at which they are folded into the blocks, unless the graph is large: reading
 /// that many at start takes some hundredths of a second.
-const PENDING_MIN: usize = 65_536;
+const PENDING_MIN: usize = if cfg!(test) { 256 } else { 65_536 };
 
 /// Above that, one journalled edge for so many stored: rewriting the blocks costs a like share of
 /// every change, and the journal stays a small part of the file.
@@ -191,3 +193,6 @@ impl Store {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -197,6 +197,8 @@ impl Server {
                 "--control",
                 &control.to_string(),
             ])
+            // Nothing is left behind, unless `arguments` say where: flags beat the environment.
+            .env("ENCKE_MEMORY", "true")
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(file.try_clone().doing("sharing the log")?)

@@ -99,6 +99,18 @@ pub(crate) const KEYS: &[Key] = &[
         "Origin whose pages may read streams; `*` for all; may be repeated",
     ),
     key(
+        "data",
+        Text("DIR"),
+        Is("./encke-data"),
+        "Directory that keeps who subscribes to whom; made if it is not there",
+    ),
+    key(
+        "memory",
+        Switch,
+        Is("false"),
+        "Keep subscriptions in memory only; they are gone when the server ends",
+    ),
+    key(
         "workers",
         Number,
         Found("one for each core"),

@@ -91,6 +91,30 @@ fn flags_beat_the_environment_which_beats_the_file() {
 }
 
 #[test]
+fn the_graph_is_kept_where_the_later_source_says() {
+    let kept = |file: &str, flags: &[&str]| {
+        let given = Given {
+            file: Some(file),
+            variables: &[],
+            flags,
+        };
+        let data = given.resolve().unwrap().data;
+        data.map(|path| path.display().to_string())
+    };
+    let here = |path: &str| Some(path.to_owned());
+    assert_eq!(kept("", &[]), here("./encke-data"));
+    assert_eq!(kept("data = \"/a\"", &[]), here("/a"));
+    assert_eq!(kept("data = \"/a\"", &["--memory"]), None);
+    assert_eq!(kept("memory = true", &[]), None);
+    assert_eq!(kept("memory = true", &["--data", "/b"]), here("/b"));
+    assert_eq!(
+        kept("memory = true", &["--memory=false"]),
+        here("./encke-data")
+    );
+    assert_eq!(kept("data = \"/a\"\nmemory = true", &[]), None);
+}
+
+#[test]
 fn values_of_each_type_are_read_from_each_source() {
     let text = "workers = 3\nprivate-fds = true\nheartbeat = 0\nevent-bytes = 1000\n\
                 cors-origin = [\"https://a\", \"https://b\"]";

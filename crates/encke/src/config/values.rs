@@ -3,6 +3,7 @@
 //! Owns the bounds. Each function reads one text and answers what would have been right.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -55,6 +56,13 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
         "false" | "0" | "no" | "off" => Ok(false),
         _ => Err("say true or false".to_owned()),
     }
+}
+
+pub(super) fn directory(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() {
+        return Err("name a directory, or say memory for none".to_owned());
+    }
+    Ok(PathBuf::from(text))
 }
 
 pub(super) fn workers(text: &str) -> Result<u16, String> {

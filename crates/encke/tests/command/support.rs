@@ -25,6 +25,8 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     }
     command
         .env_remove("NOTIFY_SOCKET")
+        // No test leaves a data directory where it runs.
+        .env("ENCKE_MEMORY", "true")
         .args(arguments)
         .stdin(Stdio::null());
     command

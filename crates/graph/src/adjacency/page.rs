@@ -79,14 +79,24 @@ impl Page {
         };
     }
 
-    /// Edges of which a key of this page is the subscriber.
-    pub(super) fn edges(&self) -> usize {
-        self.subscriptions.packed.iter().map(List::len).sum()
+    /// Edges of its keys in one direction.
+    pub(super) fn edges(&self, direction: Direction) -> usize {
+        let lists = match direction {
+            Direction::Subscriptions => &self.subscriptions,
+            Direction::Subscribers => &self.subscribers,
+        };
+        lists.packed.iter().map(List::len).sum()
     }
 
     /// Keys that have an edge in either direction.
     pub(super) const fn ids(&self) -> usize {
         (self.subscriptions.present | self.subscribers.present).count_ones() as usize
+    }
+
+    /// The keys of page `number`.
+    #[cfg(test)]
+    pub(super) fn keys(number: u32) -> impl Iterator<Item = Key> {
+        (0..PAGE_KEYS).map(move |at| Key::from_number(number * PAGE_KEYS + at))
     }
 
     /// Whether the keys of page `number` are their own ids.

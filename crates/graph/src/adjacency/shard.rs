@@ -51,13 +51,30 @@ impl Shard {
         page.fill(direction, fill);
     }
 
-    pub(super) fn count_again(&mut self) {
+    pub(super) fn set(&mut self, direction: Direction, key: Key, other: Key, present: bool) {
+        let page = self.pages.entry(Page::number(key)).or_default();
+        if present {
+            page.insert(direction, key, other);
+        } else {
+            page.remove(direction, key, other);
+        }
+    }
+
+    /// Drops pages without an edge and counts the others; edges from and to keys of this shard.
+    pub(super) fn count_again(&mut self) -> (usize, usize) {
+        self.pages.retain(|_, page| !page.is_empty());
         let own = self
             .pages
             .iter()
             .filter(|(number, _)| Page::is_own(**number));
         self.own_ids = own.map(|(_, page)| page.ids()).sum();
-        self.edges = self.pages.values().map(Page::edges).sum();
+        self.edges = self.count(Direction::Subscriptions);
+        (self.edges, self.count(Direction::Subscribers))
+    }
+
+    fn count(&self, direction: Direction) -> usize {
+        let pages = self.pages.values();
+        pages.map(|page| page.edges(direction)).sum()
     }
 
     pub(super) fn interned_ids(&self) -> usize {
@@ -74,6 +91,19 @@ impl Shard {
 
     pub(super) const fn own_ids(&self) -> usize {
         self.own_ids
+    }
+
+    #[cfg(test)]
+    pub(super) fn walk(&self, direction: Direction, each: &mut impl FnMut(Key, Key)) {
+        for (&number, page) in &self.pages {
+            for key in Page::keys(number) {
+                let mut others = Vec::new();
+                if let Some(list) = page.list(direction, key) {
+                    list.slice(None, usize::MAX, &mut others);
+                }
+                others.into_iter().for_each(|other| each(key, other));
+            }
+        }
     }
 
     #[cfg(test)]

@@ -11,7 +11,7 @@
 pub(crate) type Pair = u64;
 
 /// The longest block: it fills one page of redb together with its row, 16 bytes.
-pub(super) const BLOCK_BYTES_MAX: usize = 4096 - 16;
+pub(super) const BLOCK_BYTES_MAX: usize = if cfg!(test) { 256 } else { 4096 - 16 };
 
 /// The longest encoding of a pair whose owner is new: a zero and two varints of up to five bytes.
 const PAIR_BYTES_MAX: usize = 11;

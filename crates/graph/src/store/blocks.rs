@@ -4,6 +4,8 @@
 //! first, and all pairs from there to the next block's key belong to it. Must never rewrite a block
 //! that no change falls into, but one neighbour of a block that has become small.
 
+use std::ops::Bound;
+
 use redb::{ReadableTable, Table};
 
 use super::block::{BLOCK_BYTES_MAX, Packer, Pair, unpack};
@@ -152,29 +154,30 @@ pub(super) fn scan(
     Ok(())
 }
 
-/// Writes a whole direction into an empty table, from pairs that ascend.
+/// What takes pairs one after another.
+pub(super) type Take<'a> = &'a mut dyn FnMut(Pair) -> Result<(), redb::Error>;
+
+/// Writes a whole direction into an empty table. `feed` gives the pairs, which ascend.
 pub(super) fn write_all(
     transaction: &redb::WriteTransaction,
     definition: BlockTable,
-    pairs: impl Iterator<Item = Result<Pair, redb::Error>>,
-) -> Result<u64, redb::Error> {
+    feed: impl FnOnce(Take<'_>) -> Result<(), redb::Error>,
+) -> Result<(), redb::Error> {
     let mut table = transaction.open_table(definition)?;
-    let mut cursor = table.upper_bound_mut(std::ops::Bound::<u64>::Unbounded)?;
+    let mut cursor = table.upper_bound_mut(Bound::<u64>::Unbounded)?;
     let mut packer = Packer::default();
     packer.begin(0);
-    let mut count = 0;
-    for pair in pairs {
-        let pair = pair?;
+    feed(&mut |pair| {
         if !packer.fits(BLOCK_BYTES_MAX) {
             cursor.insert_before(packer.key(), packer.bytes())?;
             packer.begin(pair);
         }
         packer.push(pair);
-        count += 1;
-    }
-    if count > 0 {
+        Ok(())
+    })?;
+    if !packer.bytes().is_empty() {
         cursor.insert_before(packer.key(), packer.bytes())?;
     }
     cursor.close()?;
-    Ok(count)
+    Ok(())
 }

@@ -7,14 +7,14 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use redb::{Builder, Database};
+use redb::Builder;
 
 use super::block::Pair;
 use super::disk::Tracked;
 use super::error::{OpenError, Refusal};
 use super::snapshot::Snapshot;
-use super::tables::{self, SUBSCRIBERS, SUBSCRIPTIONS};
-use super::{Disk, blocks};
+use super::{Disk, blocks, tables};
+use crate::adjacency::Direction;
 use crate::id::Id;
 use crate::key::Key;
 
@@ -37,13 +37,53 @@ pub struct Directory {
     _lock: File,
 }
 
-/// All that is in a graph. Made by whoever writes a new file.
-pub(crate) struct Contents<S, B> {
-    pub(crate) names: Vec<(Key, Id)>,
-    /// Pairs of subscriber and subject, ascending, each once.
-    pub(crate) subscriptions: S,
-    /// The same of subject and subscriber.
-    pub(crate) subscribers: B,
+/// All that is in a graph, asked for in the order in which it is written.
+pub(crate) trait Contents {
+    /// Interned keys that have an edge, ascending, and their ids.
+    fn names(&mut self) -> Result<Vec<(Key, Id)>, redb::Error>;
+
+    /// Calls `each` with every pair of a direction, ascending, each once.
+    fn pairs(
+        &mut self,
+        direction: Direction,
+        each: &mut dyn FnMut(Pair) -> Result<(), redb::Error>,
+    ) -> Result<(), redb::Error>;
+}
+
+/// An empty graph.
+struct Nothing;
+
+impl Contents for Nothing {
+    fn names(&mut self) -> Result<Vec<(Key, Id)>, redb::Error> {
+        Ok(Vec::new())
+    }
+
+    fn pairs(
+        &mut self,
+        _: Direction,
+        _: &mut dyn FnMut(Pair) -> Result<(), redb::Error>,
+    ) -> Result<(), redb::Error> {
+        Ok(())
+    }
+}
+
+/// A copy, without what the file holds in vain.
+impl Contents for &Snapshot {
+    fn names(&mut self) -> Result<Vec<(Key, Id)>, redb::Error> {
+        self.all_names()
+    }
+
+    fn pairs(
+        &mut self,
+        direction: Direction,
+        each: &mut dyn FnMut(Pair) -> Result<(), redb::Error>,
+    ) -> Result<(), redb::Error> {
+        let mut pairs = self.stored_pairs(direction)?;
+        while let Some(pair) = pairs.next_pair()? {
+            each(pair)?;
+        }
+        Ok(())
+    }
 }
 
 impl Directory {
@@ -109,29 +149,20 @@ impl Directory {
         let disk = Arc::new(Tracked::new(self.disk()?));
         let refuse = |refusal: Refusal| refusal.of(self.file());
         let database = tables::open(&disk).map_err(refuse)?;
-        Snapshot::of(&database).map_err(|error| refuse(error.into()))
+        Snapshot::owning(database).map_err(|error| refuse(error.into()))
     }
 
     /// The graph's file, opened; an empty graph is made first if there is none.
     pub(crate) fn disk(&self) -> Result<Arc<dyn Disk>, OpenError> {
         if !self.has_graph()? {
-            let none = || std::iter::empty();
-            self.replace(Contents {
-                names: Vec::new(),
-                subscriptions: none(),
-                subscribers: none(),
-            })?;
+            self.replace(Nothing)?;
         }
         let file = OpenOptions::new().read(true).write(true).open(self.file());
         Ok(Arc::new(file.map_err(|error| self.failed(error))?))
     }
 
     /// Puts a new graph in the place of the old one, whole or not at all.
-    pub(crate) fn replace<S, B>(&self, contents: Contents<S, B>) -> Result<(), OpenError>
-    where
-        S: Iterator<Item = Result<Pair, redb::Error>>,
-        B: Iterator<Item = Result<Pair, redb::Error>>,
-    {
+    pub(crate) fn replace(&self, contents: impl Contents) -> Result<(), OpenError> {
         let unfinished = self.path.join(UNFINISHED);
         let written = write(&unfinished, contents)
             .and_then(|()| Ok(fs::rename(&unfinished, self.file())?))
@@ -152,11 +183,7 @@ impl Directory {
 }
 
 /// Writes a new graph to `path`, where nothing is, and returns when it will survive a loss of power.
-pub(crate) fn write<S, B>(path: &Path, contents: Contents<S, B>) -> Result<(), Refusal>
-where
-    S: Iterator<Item = Result<Pair, redb::Error>>,
-    B: Iterator<Item = Result<Pair, redb::Error>>,
-{
+pub(crate) fn write(path: &Path, mut contents: impl Contents) -> Result<(), Refusal> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -168,19 +195,17 @@ where
         .create_with_backend(super::disk::Backend(Arc::new(Tracked::new(disk))))?;
     let transaction = database.begin_write()?;
     tables::create(&transaction)?;
-    tables::write_names(&transaction, contents.names.into_iter().map(Ok))?;
-    blocks::write_all(&transaction, SUBSCRIPTIONS, contents.subscriptions)?;
-    blocks::write_all(&transaction, SUBSCRIBERS, contents.subscribers)?;
+    tables::write_names(&transaction, contents.names()?)?;
+    for direction in [Direction::Subscriptions, Direction::Subscribers] {
+        blocks::write_all(&transaction, tables::table(direction), |each| {
+            contents.pairs(direction, each)
+        })?;
+    }
     transaction.commit()?;
-    shrink(&mut database)?;
+    // Gives back what the file has grown too far.
+    database.compact()?;
     drop(database);
     File::open(path)?.sync_all()?;
-    Ok(())
-}
-
-/// Gives back what the file has grown too far.
-fn shrink(database: &mut Database) -> Result<(), Refusal> {
-    database.compact()?;
     Ok(())
 }
 

@@ -22,24 +22,22 @@ pub(super) fn load(database: &Database) -> Result<Memory, Refusal> {
         let back = fill(&back, Direction::Subscribers, &memory.adjacency);
         (there.join().expect("loading does not panic"), back)
     });
-    let (subscriptions, subscribers) = (subscriptions?, subscribers?);
+    subscriptions?;
+    subscribers?;
+    // A sweep may have put a row's edges into the blocks of one direction and not of the other.
+    journal::read(&there, |_, entries| {
+        for (edge, present) in entries {
+            let (from, to) = (Key::from_number(owner(edge)), Key::from_number(other(edge)));
+            memory.adjacency.set(from, to, present);
+        }
+    })?;
+    let (subscriptions, subscribers) = memory.adjacency.count_again();
     if subscriptions != subscribers {
         return Err(Refusal::Torn(format!(
             "it has {subscriptions} subscriptions and {subscribers} subscribers, which should be \
              as many"
         )));
     }
-    memory.adjacency.count_again();
-    journal::read(&there, |_, entries| {
-        for (edge, present) in entries {
-            let (from, to) = (Key::from_number(owner(edge)), Key::from_number(other(edge)));
-            if present {
-                memory.adjacency.insert(from, to);
-            } else {
-                memory.adjacency.remove(from, to);
-            }
-        }
-    })?;
     name(&there, &memory)?;
     Ok(memory)
 }
@@ -48,16 +46,14 @@ fn fill(
     transaction: &ReadTransaction,
     direction: Direction,
     adjacency: &Adjacency,
-) -> Result<u64, redb::Error> {
+) -> Result<(), redb::Error> {
     let table = transaction.open_table(tables::table(direction))?;
     let mut filler = Filler::new(adjacency, direction);
-    let mut count = 0;
     blocks::scan(&table, |pair| {
         filler.push(Key::from_number(owner(pair)), Key::from_number(other(pair)));
-        count += 1;
     })?;
     filler.end();
-    Ok(count)
+    Ok(())
 }
 
 fn name(transaction: &ReadTransaction, memory: &Memory) -> Result<(), Refusal> {

@@ -5,7 +5,7 @@
 
 use std::iter::Peekable;
 
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTableMetadata};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTableMetadata, StorageError};
 
 use super::block::{Pair, other, owner, pair, unpack};
 use super::error::{Refusal, StoreError, malformed};
@@ -20,6 +20,8 @@ use crate::key::Key;
 #[derive(Debug)]
 pub struct Snapshot {
     transaction: ReadTransaction,
+    /// Of a directory without a server: the database, which nobody else has open.
+    _database: Option<Database>,
     /// The last word of the journal on each edge, ascending by subscriber and subject.
     subscriptions: Vec<Entry>,
     /// The same, by subject and subscriber.
@@ -35,9 +37,17 @@ impl Snapshot {
         subscribers.sort_unstable();
         Ok(Self {
             transaction,
+            _database: None,
             subscriptions,
             subscribers,
         })
+    }
+
+    /// The same, of a database that nobody else has open.
+    pub(crate) fn owning(database: Database) -> Result<Self, redb::Error> {
+        let mut snapshot = Self::of(&database)?;
+        snapshot._database = Some(database);
+        Ok(snapshot)
     }
 
     /// Every edge as one direction has it, ascending: owner and other end, so subscriber and subject
@@ -47,14 +57,17 @@ impl Snapshot {
     ///
     /// When the file cannot be read.
     pub fn pairs(&self, direction: Direction) -> Result<Pairs<'_>, GraphError> {
-        let table = self.transaction.open_table(tables::table(direction));
-        let rows = table.map_err(failed)?.range::<u64>(..).map_err(failed)?;
+        self.stored_pairs(direction).map_err(failed)
+    }
+
+    pub(crate) fn stored_pairs(&self, direction: Direction) -> Result<Pairs<'_>, redb::Error> {
+        let table = self.transaction.open_table(tables::table(direction))?;
         let journal = match direction {
             Direction::Subscriptions => &self.subscriptions,
             Direction::Subscribers => &self.subscribers,
         };
         Ok(Pairs {
-            rows,
+            rows: table.range::<u64>(..)?,
             block: Vec::new().into_iter(),
             next: None,
             journal: journal.iter().peekable(),
@@ -67,12 +80,19 @@ impl Snapshot {
     ///
     /// When the file cannot be read.
     pub fn names(&self) -> Result<Vec<(Key, Id)>, GraphError> {
+        self.all_names().map_err(failed)
+    }
+
+    pub(crate) fn all_names(&self) -> Result<Vec<(Key, Id)>, redb::Error> {
         let mut names = Vec::new();
         tables::read_names(&self.transaction, |key, id| {
             names.push((key, id));
             Ok(())
         })
-        .map_err(|refusal: Refusal| failed(refusal))?;
+        .map_err(|refusal| match refusal {
+            Refusal::Failed(error) => error,
+            other => StorageError::Corrupted(other.to_string()).into(),
+        })?;
         Ok(names)
     }
 

@@ -141,11 +141,10 @@ pub(super) fn name_back(
 /// Writes all names of a new file.
 pub(super) fn write_names(
     transaction: &WriteTransaction,
-    all: impl Iterator<Item = Result<(Key, Id), redb::Error>>,
+    all: Vec<(Key, Id)>,
 ) -> Result<(), redb::Error> {
     let mut names = transaction.open_table(NAMES)?;
-    for name in all {
-        let (key, id) = name?;
+    for (key, id) in all {
         names.insert(key.number(), &*id.to_string())?;
     }
     Ok(())

@@ -1,0 +1,196 @@
+//! The lines of an edge list.
+//!
+//! Bytes in, edges out. Must never hold more of the list than the piece at hand, nor a line longer
+//! than two ids can make it.
+
+use std::io::{self, Read};
+use std::str::from_utf8;
+
+use memchr::memchr;
+
+use crate::id::{ID_BYTES_MAX, Id};
+use crate::key::INTERNED_FROM;
+
+/// Bytes read at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The longest line: two ids at their longest, and white space that nobody counts.
+const LINE_BYTES_MAX: usize = 4 * ID_BYTES_MAX;
+
+/// What a line says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// White space or a comment.
+    Nothing,
+    /// Subscriber and subject that are their own keys: nearly all lines of most lists.
+    Keys(u32, u32),
+    Ids(Id, Id),
+    /// No edge; why not.
+    Bad(String),
+}
+
+/// Owned by the load.
+pub(super) struct Lines<R> {
+    input: R,
+    buffer: Vec<u8>,
+    /// What of the buffer is not worked off.
+    start: usize,
+    end: usize,
+    ended: bool,
+    number: u64,
+    bytes: u64,
+}
+
+impl<R: Read> Lines<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self {
+            input,
+            buffer: vec![0; PIECE_BYTES],
+            start: 0,
+            end: 0,
+            ended: false,
+            number: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The number of the last line, from 1.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Bytes read so far.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            let rest = &self.buffer[self.start..self.end];
+            if let Some(length) = memchr(b'\n', rest) {
+                self.start += length + 1;
+                self.number += 1;
+                return Ok(Some(parse(&rest[..length])));
+            }
+            if self.ended {
+                self.start = self.end;
+                self.number += u64::from(!rest.is_empty());
+                return Ok((!rest.is_empty()).then(|| parse(rest)));
+            }
+            if rest.len() > LINE_BYTES_MAX {
+                return self.skip_long_line().map(Some);
+            }
+            self.fill()?;
+        }
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        let count = loop {
+            match self.input.read(&mut self.buffer[self.end..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other?,
+            }
+        };
+        self.end += count;
+        self.bytes += count as u64;
+        self.ended = count == 0;
+        Ok(())
+    }
+
+    fn skip_long_line(&mut self) -> io::Result<Line> {
+        let comment = self.buffer[self.start..self.end]
+            .trim_ascii_start()
+            .starts_with(b"#");
+        self.number += 1;
+        loop {
+            match memchr(b'\n', &self.buffer[self.start..self.end]) {
+                Some(length) => {
+                    self.start += length + 1;
+                    break;
+                }
+                None if self.ended => {
+                    self.start = self.end;
+                    break;
+                }
+                None => {
+                    self.start = self.end;
+                    self.fill()?;
+                }
+            }
+        }
+        Ok(match comment {
+            true => Line::Nothing,
+            false => too_long(),
+        })
+    }
+}
+
+fn parse(line: &[u8]) -> Line {
+    parse_keys(line).unwrap_or_else(|| parse_ids(line))
+}
+
+/// The plain case: two integers below 2^31, one blank or tab between them.
+fn parse_keys(line: &[u8]) -> Option<Line> {
+    let (subscriber, rest) = parse_key(line)?;
+    let rest = rest
+        .strip_prefix(b" ")
+        .or_else(|| rest.strip_prefix(b"\t"))?;
+    let (subject, rest) = parse_key(rest)?;
+    matches!(rest, b"" | b"\r").then_some(Line::Keys(subscriber, subject))
+}
+
+/// The canonical integer that `text` begins with, and the rest.
+fn parse_key(text: &[u8]) -> Option<(u32, &[u8])> {
+    let mut number = 0_u64;
+    let mut length = 0;
+    // Ten digits hold 2^31, and no eleven digits are below it without a leading zero.
+    for &byte in text
+        .iter()
+        .take(10)
+        .take_while(|byte| byte.is_ascii_digit())
+    {
+        number = number * 10 + u64::from(byte - b'0');
+        length += 1;
+    }
+    let canonical = length == 1 || (length > 1 && text[0] != b'0');
+    let number = u32::try_from(number).ok()?;
+    (canonical && number < INTERNED_FROM).then_some((number, &text[length..]))
+}
+
+fn parse_ids(line: &[u8]) -> Line {
+    let line = line.trim_ascii();
+    if line.is_empty() || line.starts_with(b"#") {
+        return Line::Nothing;
+    }
+    let text = match from_utf8(line) {
+        Ok(text) if line.len() <= LINE_BYTES_MAX => text,
+        Ok(_) => return too_long(),
+        Err(error) => {
+            return Line::Bad(format!(
+                "the line is not UTF-8 at byte {}",
+                error.valid_up_to()
+            ));
+        }
+    };
+    let mut words = text.split_ascii_whitespace();
+    let (Some(subscriber), Some(subject), None) = (words.next(), words.next(), words.next()) else {
+        let count = text.split_ascii_whitespace().count();
+        return Line::Bad(format!(
+            "the line has {count} words; it needs two, the subscriber and the subject"
+        ));
+    };
+    match (Id::parse(subscriber), Id::parse(subject)) {
+        (Ok(subscriber), Ok(subject)) => Line::Ids(subscriber, subject),
+        (Err(error), _) => Line::Bad(format!("subscriber: {error}")),
+        (_, Err(error)) => Line::Bad(format!("subject: {error}")),
+    }
+}
+
+fn too_long() -> Line {
+    Line::Bad(format!(
+        "the line has more than {LINE_BYTES_MAX} bytes; two ids have at most {ID_BYTES_MAX} each"
+    ))
+}

@@ -1,0 +1,6 @@
+//! Laws of the store over a disk that fails.
+
+mod crash;
+mod fail;
+mod fake;
+mod refuse;

@@ -1,0 +1,217 @@
+//! Histories of changes, broken off at every sync, against the plainest model.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::super::{Disk, Store, pair};
+use super::fake::{FakeDisk, Faults};
+use crate::adjacency::Direction;
+use crate::batch::Batch;
+use crate::change::Change;
+use crate::id::Id;
+use crate::memory::Memory;
+
+type Edges = BTreeSet<(String, String)>;
+
+/// A store, its memory, and what both should hold.
+pub(super) struct World {
+    pub(super) disk: Arc<FakeDisk>,
+    pub(super) store: Store,
+    pub(super) memory: Memory,
+    pub(super) model: Edges,
+}
+
+/// The file of an empty graph.
+pub(super) fn empty_file() -> Vec<u8> {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = super::super::Directory::lock(directory.path()).unwrap();
+    directory.disk().unwrap();
+    std::fs::read(directory.file()).unwrap()
+}
+
+impl World {
+    pub(super) fn open(content: Vec<u8>) -> Self {
+        let disk = FakeDisk::holding(content);
+        let shared: Arc<dyn Disk> = disk.clone();
+        let (store, memory) = Store::open(shared).unwrap();
+        let model = edges(&memory);
+        Self {
+            disk,
+            store,
+            memory,
+            model,
+        }
+    }
+
+    /// Commits some changes; whether that succeeded.
+    pub(super) fn commit(&mut self, changes: &[Change]) -> bool {
+        let mut batch = Batch::new(&self.memory);
+        for change in changes {
+            batch.add(change).unwrap();
+        }
+        let net = batch.net();
+        let committed = self.store.commit(&net, self.memory.adjacency.counts().0);
+        if committed.is_ok() {
+            batch.apply(&net);
+            for change in changes {
+                apply(&mut self.model, change);
+            }
+        }
+        committed.is_ok()
+    }
+}
+
+/// Some changes, from a seed; every third id is text.
+pub(super) fn changes(seed: &mut u64, cast: u64) -> Vec<Change> {
+    let mut random = |below: u64| {
+        *seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (*seed >> 33) % below
+    };
+    let mut changes = Vec::new();
+    for _ in 0..1 + random(40) {
+        let mut id = || match random(cast) {
+            n if n.is_multiple_of(3) => Id::parse(&format!("user-{n}")).unwrap(),
+            n => Id::integer(n).unwrap(),
+        };
+        let (subscriber, subject) = (id(), id());
+        changes.push(match random(12) {
+            0..8 => Change::Subscribe {
+                subscriber,
+                subject,
+            },
+            8..11 => Change::Unsubscribe {
+                subscriber,
+                subject,
+            },
+            _ => Change::Remove { id: subject },
+        });
+    }
+    changes
+}
+
+fn apply(model: &mut Edges, change: &Change) {
+    let edge = |a: &Id, b: &Id| (a.to_string(), b.to_string());
+    match change {
+        Change::Subscribe {
+            subscriber,
+            subject,
+        } if subscriber != subject => {
+            model.insert(edge(subscriber, subject));
+        }
+        Change::Unsubscribe {
+            subscriber,
+            subject,
+        } => {
+            model.remove(&edge(subscriber, subject));
+        }
+        Change::Remove { id } => {
+            let id = id.to_string();
+            model.retain(|(a, b)| *a != id && *b != id);
+        }
+        _ => {}
+    }
+}
+
+/// All edges in memory, which both directions have alike, and no name too many.
+pub(super) fn edges(memory: &Memory) -> Edges {
+    let mut there = BTreeSet::new();
+    let mut back = BTreeSet::new();
+    let mut names = BTreeSet::new();
+    memory.adjacency.walk(Direction::Subscriptions, |from, to| {
+        there.insert(pair(from.number(), to.number()));
+        names.extend([from, to]);
+    });
+    memory.adjacency.walk(Direction::Subscribers, |to, from| {
+        back.insert(pair(from.number(), to.number()));
+    });
+    assert_eq!(there, back, "the directions differ");
+    names.retain(|key| !key.is_own());
+    assert_eq!(
+        names.len(),
+        memory.dictionary.entries(),
+        "names without an edge"
+    );
+    let name = |number| {
+        memory
+            .name(crate::key::Key::from_number(number))
+            .unwrap()
+            .to_string()
+    };
+    there
+        .into_iter()
+        .map(|edge| {
+            (
+                name(super::super::owner(edge)),
+                name(super::super::other(edge)),
+            )
+        })
+        .collect()
+}
+
+/// Plays the same history on a disk with `faults`; the model before and after each commit that was
+/// under way when power went, and the disk.
+fn play(start: &[u8], seed: u64, commits: usize, faults: Faults) -> (Vec<Edges>, World) {
+    let mut world = World::open(start.to_vec());
+    let before_any = world.disk.syncs();
+    world.disk.set(Faults {
+        power_lost_at: faults.power_lost_at.map(|at| at + before_any),
+        ..faults
+    });
+    let mut random = seed;
+    let mut possible = vec![world.model.clone()];
+    for _ in 0..commits {
+        // All that was answered before power went has to be there. The commit in which it goes may
+        // be there or not; those after it are not.
+        let frozen = world.disk.is_frozen();
+        let last = world.model.clone();
+        assert!(world.commit(&changes(&mut random, 40)));
+        if !frozen {
+            possible = match world.disk.is_frozen() {
+                true => vec![last, world.model.clone()],
+                false => vec![world.model.clone()],
+            };
+        }
+        assert_eq!(edges(&world.memory), world.model);
+    }
+    (possible, world)
+}
+
+/// As many commits as make two sweeps begin and end.
+const COMMITS: usize = 60;
+
+#[test]
+fn power_lost_at_any_sync_loses_nothing_answered_and_invents_nothing() {
+    let start = empty_file();
+    let (_, whole) = play(&start, 7, COMMITS, Faults::default());
+    let syncs = whole.disk.syncs();
+    assert!(syncs > COMMITS as u64);
+    for at in 1..=syncs {
+        for torn_by in [None, Some(at), Some(at * 77)] {
+            let faults = Faults {
+                power_lost_at: Some(at),
+                torn_by,
+                ..Faults::default()
+            };
+            let (possible, world) = play(&start, 7, COMMITS, faults);
+            let found = World::open(world.disk.after_power_loss()).model;
+            assert!(possible.contains(&found), "sync {at}, torn by {torn_by:?}");
+        }
+    }
+}
+
+#[test]
+fn a_kill_after_any_commit_loses_nothing() {
+    let mut world = World::open(empty_file());
+    let mut random = 99;
+    for round in 0..COMMITS {
+        assert!(world.commit(&changes(&mut random, 60)));
+        let found = World::open(world.disk.after_kill());
+        assert_eq!(found.model, world.model, "round {round}");
+        if round % 5 == 0 {
+            // And go on from there.
+            world = found;
+        }
+    }
+}

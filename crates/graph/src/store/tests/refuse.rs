@@ -1,0 +1,127 @@
+//! Files that are refused, with a sentence, and left as they are.
+
+use std::fs;
+use std::path::Path;
+
+use redb::{Database, TableDefinition};
+
+use super::super::{Directory, OpenError};
+use super::crash::{World, changes, empty_file};
+use crate::Graph;
+
+/// Opens a directory whose graph is `content`; what it says, and whether the file is untouched.
+fn refused(content: &[u8]) -> OpenError {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("graph.redb");
+    fs::write(&file, content).unwrap();
+    let error = Graph::open(directory.path()).err().expect("a refusal");
+    assert!(error.to_string().contains("graph.redb"), "{error}");
+    assert_eq!(fs::read(&file).unwrap().len(), content.len(), "{error}");
+    error
+}
+
+fn filled() -> Vec<u8> {
+    let mut world = World::open(empty_file());
+    let mut random = 3;
+    for _ in 0..20 {
+        assert!(world.commit(&changes(&mut random, 500)));
+    }
+    drop(world.store);
+    world.disk.after_kill()
+}
+
+#[test]
+fn foreign_and_empty_files_are_refused() {
+    assert!(matches!(refused(b""), OpenError::Torn { .. }));
+    assert!(matches!(refused(b"redb"), OpenError::Foreign { .. }));
+    assert!(matches!(
+        refused(&[b'x'; 70_000]),
+        OpenError::Foreign { .. }
+    ));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("other.redb");
+    {
+        let other = Database::create(&path).unwrap();
+        let write = other.begin_write().unwrap();
+        let table: TableDefinition<'_, u64, u64> = TableDefinition::new("other");
+        write.open_table(table).unwrap().insert(1, 2).unwrap();
+        write.commit().unwrap();
+    }
+    assert!(matches!(
+        refused(&fs::read(&path).unwrap()),
+        OpenError::Foreign { .. }
+    ));
+}
+
+#[test]
+fn a_newer_format_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("graph.redb");
+    fs::write(&path, empty_file()).unwrap();
+    {
+        let database = Database::open(&path).unwrap();
+        let write = database.begin_write().unwrap();
+        let header: TableDefinition<'_, &str, u64> = TableDefinition::new("encke graph");
+        write
+            .open_table(header)
+            .unwrap()
+            .insert("format", 2)
+            .unwrap();
+        write.commit().unwrap();
+    }
+    let error = refused(&fs::read(&path).unwrap());
+    assert!(
+        matches!(error, OpenError::Newer { format: 2, .. }),
+        "{error}"
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("format 2 and this program knows format 1")
+    );
+}
+
+#[test]
+fn a_file_cut_short_anywhere_is_refused() {
+    let whole = filled();
+    let cuts = (9..whole.len()).step_by(whole.len() / 40);
+    for end in cuts {
+        let error = refused(&whole[..end]);
+        assert!(
+            matches!(error, OpenError::Torn { .. } | OpenError::Foreign { .. }),
+            "cut at {end}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_page_of_noise_is_found_or_was_not_in_use() {
+    let whole = filled();
+    let model = World::open(whole.clone()).model;
+    for page in 1..whole.len() / 4096 {
+        let mut damaged = whole.clone();
+        for (index, byte) in damaged[page * 4096..(page + 1) * 4096]
+            .iter_mut()
+            .enumerate()
+        {
+            *byte = (index * 31 + page) as u8;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("graph.redb"), &damaged).unwrap();
+        match open(directory.path()) {
+            Ok(edges) => assert_eq!(edges, model.len(), "page {page}"),
+            Err(error) => assert!(matches!(error, OpenError::Torn { .. }), "{error}"),
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<usize, OpenError> {
+    Graph::open(path).map(|graph| graph.counts().edges)
+}
+
+#[test]
+fn a_directory_without_a_graph_has_no_snapshot() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = Directory::lock(directory.path()).unwrap();
+    assert!(matches!(taken.snapshot(), Err(OpenError::Missing { .. })));
+}
