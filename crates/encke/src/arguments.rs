@@ -1,6 +1,7 @@
 //! What can be said on the command line, and the help that says so.
 
 mod drive;
+mod flood;
 mod friends;
 pub(crate) mod hello;
 mod record;
@@ -15,6 +16,7 @@ use crate::config;
 use crate::config::Secret;
 use crate::failure::Failure;
 
+pub(crate) use flood::{FloodArguments, FloodTransport};
 pub(crate) use drive::{DriveArguments, Targets};
 pub(crate) use friends::{FriendsArguments, FriendsVerb, GenerateArguments};
 pub(crate) use record::RecordArguments;
@@ -62,6 +64,9 @@ pub(crate) enum Verb {
     /// Make graphs of friends
     #[command(after_help = friends::HELP)]
     Friends(FriendsArguments),
+    /// Open many streaming clients, keep them, and check what they get
+    #[command(after_help = flood::HELP)]
+    Flood(Box<FloodArguments>),
     /// Publish events at a rate, and say what became of them
     #[command(after_help = drive::HELP)]
     Drive(Box<DriveArguments>),

@@ -9,6 +9,7 @@ mod listen;
 mod subscribe;
 mod sessions;
 mod friends;
+mod flood;
 mod drive;
 mod hello;
 mod record;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Verb::Unsubscribe(arguments) => subscribe::unsubscribe(&arguments),
         Verb::Sessions(arguments) => sessions::run(&arguments),
         Verb::Friends(arguments) => friends::run(&arguments),
+        Verb::Flood(arguments) => flood::run(&arguments),
         Verb::Drive(arguments) => drive::run(&arguments),
         Verb::Hello(arguments) => hello::run(&arguments),
         Verb::Record(arguments) => record::run(&arguments),

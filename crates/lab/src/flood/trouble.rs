@@ -104,6 +104,10 @@ impl Trouble {
                 "were closed before their head",
                 "look at the server's log, and at its limits on connections",
             ),
+            Self::Status(200) => (
+                "",
+                "that opens no WebSocket, so check the URL and --transport",
+            ),
             Self::Status(401 | 403) => ("", "give credentials with --header"),
             Self::Status(404 | 405) => ("", "check the URL's path"),
             Self::Status(408) => ("", "their request took too long for the server"),

@@ -1,7 +1,5 @@
 //! A flood from start to report: the loop of `encke flood`, and of whoever wants the same.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::expect::Expectations;
@@ -9,6 +7,7 @@ use super::report::Report;
 use super::tally::Totals;
 use super::{Flood, Options};
 use crate::failure::Outcome;
+use crate::interrupt::Interrupt;
 
 /// Pause between two looks at whether it is time to end.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -25,32 +24,32 @@ pub struct Until {
     pub events: Option<u64>,
 }
 
-/// What there is to tell once a second.
+/// What there is to tell.
 #[derive(Debug, Clone)]
 pub struct News {
     /// Since the first client was begun.
     pub elapsed: Duration,
     /// Whether every client is open or has failed.
     pub settled: bool,
-    /// Of the last second.
+    /// Since the news before.
     pub events_per_second: f64,
     /// All up to now.
     pub totals: Totals,
 }
 
-/// Opens the flood, keeps it until it is over or `stop` is set, and reports. `tell` is called once
-/// a second, and between when all clients are open.
+/// Opens the flood, keeps it until it is over or somebody interrupts, and reports. `tell` is
+/// called at the start, once a second, and when all clients are open.
 pub fn run(
     options: &Options,
     until: &Until,
     expectations: &Expectations,
-    stop: &AtomicBool,
+    interrupt: &Interrupt,
     mut tell: impl FnMut(&Flood, &News),
 ) -> Outcome<Report> {
     let mut flood = Flood::start(options)?;
     let begun = Instant::now();
     let mut pace = Pace::default();
-    let (mut settled_at, mut next_news) = (None, NEWS_EVERY);
+    let (mut settled_at, mut next_news) = (None, Duration::ZERO);
     let interrupted = loop {
         let elapsed = begun.elapsed();
         let counts = flood.counts();
@@ -58,6 +57,7 @@ pub fn run(
             settled_at = Some(elapsed);
             // What came while clients were connecting says nothing of a rate.
             pace = Pace::starting(elapsed, counts.events);
+            next_news = elapsed;
         }
         if elapsed >= next_news {
             next_news += NEWS_EVERY;
@@ -80,10 +80,9 @@ pub fn run(
         if is_long_enough || has_seen_enough || nobody_is_left {
             break false;
         }
-        if stop.load(Ordering::Relaxed) {
+        if !interrupt.sleep(LOOK_EVERY) {
             break true;
         }
-        thread::sleep(LOOK_EVERY);
     };
     let elapsed = begun.elapsed();
     let totals = flood.totals();

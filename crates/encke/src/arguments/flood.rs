@@ -1,0 +1,190 @@
+//! What `encke flood` can be told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use lab::flood::order::IdRule;
+use lab::flood::sources::Sources;
+
+use super::Report;
+use crate::units::duration;
+
+pub(super) const HELP: &str = "\
+Every second a line on standard error says how it goes; {active,closed,chunks} is the old triple. At
+the end, or on an interrupt, the report goes to standard output. Exit code 1 says that an expectation
+is not met, or that no client could be opened.
+
+A publisher's stamp is the JSON members \"t\" (when the event was due, in nanoseconds since the epoch)
+and \"n\" (counted from 1 for each target) anywhere in a payload, as `encke drive` writes them. Latency
+is measured from \"t\"; loss, duplicates and swaps are told from \"n\" and from event ids.
+
+Examples:
+  encke flood http://127.0.0.1:8000/events/{n} --connections 10000 --duration 60s
+  encke flood http://127.0.0.1:8000/stream/{n} --transport ndjson --connections 1000000 --private-fds
+  encke flood ws://127.0.0.1:9000/ --connections 1000 --ramp 100
+  encke flood http://127.0.0.1:8000/events/{n} --connections 100 --slow 10 --reset 10 --every 2s
+  encke flood http://127.0.0.1:8000/events/{n} --duration 10s --expect-no-loss --expect-p99 50ms";
+
+#[derive(Debug, Args)]
+pub(crate) struct FloodArguments {
+    /// Where to connect; {n} in its path becomes the client's number
+    #[arg(required_unless_present = "urls", conflicts_with = "urls")]
+    pub(crate) url: Option<String>,
+    /// A file with a URL a line, for one client after the other, from the start again at its end
+    #[arg(long, value_name = "FILE")]
+    pub(crate) urls: Option<PathBuf>,
+    /// How many clients [default: 1000, or one for each line of --urls]
+    #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) connections: Option<u32>,
+    /// The first client's number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) first: u32,
+    /// How events come [default: websocket for a ws:// address, else sse]
+    #[arg(long, value_enum)]
+    pub(crate) transport: Option<FloodTransport>,
+    /// A header line of each request; repeatable
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    pub(crate) headers: Vec<String>,
+    #[command(flatten)]
+    pub(crate) pace: Pace,
+    #[command(flatten)]
+    pub(crate) room: Room,
+    #[command(flatten)]
+    pub(crate) end: End,
+    #[command(flatten)]
+    pub(crate) check: Check,
+    #[command(flatten)]
+    pub(crate) citizens: Citizens,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+/// How fast clients are opened.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Opening")]
+pub(crate) struct Pace {
+    /// Open so many connections a second, rather than as many as the window allows
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) ramp: Option<f64>,
+    /// How many may wait for their answer at once
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) window: u32,
+}
+
+/// Addresses, threads and descriptors.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Room")]
+pub(crate) struct Room {
+    /// Source addresses: an address, a block like 127.1.0.0/16, an interface, or a list of them
+    /// [default: 127.1.0.0/16 for a server on loopback; else the kernel's choice while its ports
+    /// suffice, then all addresses of the interface that leads to the server]
+    #[arg(long, value_name = "ADDRESSES", value_parser = str::parse::<Sources>, verbatim_doc_comment)]
+    pub(crate) source: Option<Sources>,
+    /// Threads [default: as many as the descriptor limit and the machine ask for]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) threads: Option<u32>,
+    /// A descriptor table for each thread, so that the limit counts for each
+    #[arg(long)]
+    pub(crate) private_fds: bool,
+}
+
+/// When it ends, and what is expected by then.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "End")]
+pub(crate) struct End {
+    /// End so long after all are open [default: on an interrupt]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// End when so many events have come
+    #[arg(long, value_name = "N")]
+    pub(crate) events: Option<u64>,
+    /// Expect at least so many events
+    #[arg(long, value_name = "N")]
+    pub(crate) expect_events: Option<u64>,
+    /// Expect at least so many open streams at the end
+    #[arg(long, value_name = "N")]
+    pub(crate) expect_open: Option<u64>,
+    /// Expect that no event is missing, by the numbers of stamps (or ids, with --ids consecutive)
+    #[arg(long)]
+    pub(crate) expect_no_loss: bool,
+    /// Expect each event once and in order, by the numbers of stamps and by ids
+    #[arg(long)]
+    pub(crate) expect_order: bool,
+    /// Expect that 99 of 100 stamped events take no longer
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) expect_p99: Option<Duration>,
+}
+
+/// What is checked.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Checks")]
+pub(crate) struct Check {
+    /// What event ids promise: ascending, consecutive (a gap is a loss) or opaque (nothing)
+    #[arg(long, value_name = "RULE", default_value = "ascending", value_parser = str::parse::<IdRule>)]
+    pub(crate) ids: IdRule,
+    /// Clients get events about several subjects, whose numbers and ids say nothing of one client:
+    /// check neither
+    #[arg(long, conflicts_with_all = ["expect_no_loss", "expect_order"])]
+    pub(crate) mixed: bool,
+}
+
+/// How many behave badly.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Bad citizens, the first among the clients")]
+pub(crate) struct Citizens {
+    /// So many read the head and then nothing more
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) stop_reading: u32,
+    /// So many read a byte at a time
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) slow: u32,
+    /// So many break their connection with a reset, and come back
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) reset: u32,
+    /// So many close their connection, and come back
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) reconnect: u32,
+    /// So many send their request a byte at a time
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) trickle: u32,
+    /// How long they wait between two bytes, before they leave, and before they come back
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub(crate) every: Duration,
+}
+
+/// How a server streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FloodTransport {
+    /// Server-Sent Events
+    Sse,
+    /// JSON, one object a line
+    Ndjson,
+    /// Each chunk is an event; the first is a greeting
+    #[value(alias = "test")]
+    Chunked,
+    /// Bytes are counted, whatever they are
+    Raw,
+    /// Each message of a WebSocket is an event
+    #[value(alias = "ws")]
+    Websocket,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if rate > 0.0 && f64::is_finite(rate) => Ok(rate),
+        _ => Err("a rate is a number of connections a second, above 0".to_owned()),
+    }
+}
+
+fn header(text: &str) -> Result<String, String> {
+    let is_line = !text.chars().any(|character| character.is_control());
+    let has_name = text
+        .split_once(':')
+        .is_some_and(|(name, _)| !name.is_empty());
+    if is_line && has_name {
+        Ok(text.to_owned())
+    } else {
+        Err("a header is a name, a colon and a value, like `Authorization: Bearer x`".to_owned())
+    }
+}

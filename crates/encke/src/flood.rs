@@ -1,0 +1,198 @@
+//! `encke flood`: the report on standard output, how it goes on standard error.
+
+use std::fs;
+
+use lab::decode::Transport;
+use lab::flood::citizens::Citizens;
+use lab::flood::expect::Expectations;
+use lab::flood::order::Check;
+use lab::flood::report::Report;
+use lab::flood::targets::Targets;
+use lab::flood::watch::{self, News, Until};
+use lab::flood::{Flood, Options};
+use lab::interrupt::Interrupt;
+
+use crate::arguments::{FloodArguments, FloodTransport};
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+use crate::units::{spoken_count, spoken_size};
+
+/// Opens the clients, keeps them, and reports.
+pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
+    let options = options(arguments)?;
+    let end = &arguments.end;
+    let until = Until {
+        duration: end.duration,
+        events: end.events,
+    };
+    let expectations = Expectations {
+        events: end.expect_events,
+        open: end.expect_open,
+        no_loss: end.expect_no_loss,
+        in_order: end.expect_order,
+        p99: end.expect_p99,
+    };
+    let interrupt = Interrupt::catch()?;
+    let progress = Progress::of(options.connections.into(), "clients");
+    let mut teller = Teller::new(&progress, options.connections);
+    let report = watch::run(
+        &options,
+        &until,
+        &expectations,
+        &interrupt,
+        |flood, news| {
+            teller.tell(flood, news);
+        },
+    );
+    progress.end();
+    conclude(&report?, arguments)
+}
+
+/// Tells the report, and whether it is a success.
+fn conclude(report: &Report, arguments: &FloodArguments) -> Result<(), Failure> {
+    for trouble in &report.totals.troubles {
+        eprintln!("warning: {trouble}");
+    }
+    let _ = if arguments.report.json {
+        output::json(report)?
+    } else {
+        output::line(report.table().trim_end())?
+    };
+    let disappointments: Vec<&str> = report.disappointments().collect();
+    if !disappointments.is_empty() {
+        return Err(Failure::failed(disappointments.join("; ")));
+    }
+    let is_empty = report.totals.counts.heads == 0 && report.totals.counts.failed > 0;
+    if is_empty {
+        return Err(Failure::failed("no client could be opened"));
+    }
+    Ok(())
+}
+
+/// What happens, as lines and a bar.
+struct Teller<'a> {
+    progress: &'a Progress,
+    connections: u32,
+    is_settled: bool,
+    has_explained: bool,
+}
+
+impl<'a> Teller<'a> {
+    fn new(progress: &'a Progress, connections: u32) -> Self {
+        Self {
+            progress,
+            connections,
+            is_settled: false,
+            has_explained: false,
+        }
+    }
+
+    fn tell(&mut self, flood: &Flood, news: &News) {
+        if !std::mem::replace(&mut self.has_explained, true) {
+            self.progress.say(flood.explain());
+        }
+        let counts = &news.totals.counts;
+        if news.elapsed.as_secs() > 0 {
+            self.progress.say(line(news, self.connections));
+        }
+        if news.settled && !std::mem::replace(&mut self.is_settled, true) {
+            self.progress.end();
+        } else if !news.settled {
+            self.progress.reach(counts.heads + counts.failed);
+        }
+    }
+}
+
+/// The line of one second.
+fn line(news: &News, connections: u32) -> String {
+    let (totals, counts) = (&news.totals, &news.totals.counts);
+    let mut line = format!(
+        "{:>5} s  {{{},{},{}}}  {} of {} open, {} events, {} a second, {}",
+        news.elapsed.as_secs(),
+        totals.active,
+        totals.closed,
+        counts.chunks,
+        spoken_count(totals.active),
+        spoken_count(connections.into()),
+        spoken_count(counts.events),
+        spoken_count(news.events_per_second.round() as u64),
+        spoken_size(counts.bytes),
+    );
+    if counts.failed > 0 {
+        line.push_str(&format!(", {} failed", spoken_count(counts.failed)));
+    }
+    if totals.latency.count > 0 {
+        line.push_str(&format!(", p99 {:.3} ms", totals.latency.p99_us / 1000.0));
+    }
+    line
+}
+
+fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
+    let (targets, name) = targets(arguments)?;
+    let connections = arguments.connections.unwrap_or(match arguments.urls {
+        Some(_) => targets.count(),
+        None => 1000,
+    });
+    let bad = &arguments.citizens;
+    let citizens = Citizens {
+        stop_reading: bad.stop_reading,
+        slow: bad.slow,
+        reset: bad.reset,
+        reconnect: bad.reconnect,
+        trickle: bad.trickle,
+        every: bad.every,
+    };
+    if citizens.count() > connections {
+        return Err(Failure::misused(format_args!(
+            "{} bad citizens are more than the {connections} clients they are among: give more \
+             --connections",
+            citizens.count()
+        )));
+    }
+    let transport = match arguments.transport {
+        Some(FloodTransport::Sse) => Transport::Sse,
+        Some(FloodTransport::Ndjson) => Transport::Ndjson,
+        Some(FloodTransport::Chunked) => Transport::Chunks,
+        Some(FloodTransport::Raw) => Transport::Raw,
+        Some(FloodTransport::Websocket) => Transport::WebSocket,
+        None if name.starts_with("ws:") => Transport::WebSocket,
+        None => Transport::Sse,
+    };
+    let check = if arguments.check.mixed {
+        Check::NOTHING
+    } else {
+        Check {
+            ids: arguments.check.ids,
+            ..Check::default()
+        }
+    };
+    Ok(Options {
+        first: arguments.first,
+        threads: arguments.room.threads,
+        private_fds: arguments.room.private_fds,
+        window: arguments.pace.window,
+        ramp: arguments.pace.ramp,
+        headers: arguments.headers.clone(),
+        sources: arguments.room.source.clone(),
+        citizens,
+        check,
+        ..Options::new(targets, name, connections, transport)
+    })
+}
+
+/// Where to connect, and what that is called in reports.
+fn targets(arguments: &FloodArguments) -> Result<(Targets, String), Failure> {
+    if let Some(path) = &arguments.urls {
+        let name = path.display().to_string();
+        let text = fs::read_to_string(path)
+            .map_err(|error| Failure::misused(format_args!("{name} cannot be read: {error}")))?;
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let targets = Targets::list(lines)
+            .map_err(|failure| Failure::misused(format_args!("{name}: {failure}")))?;
+        return Ok((targets, name));
+    }
+    let url = arguments.url.as_deref().unwrap_or_default();
+    let targets = Targets::one(url).map_err(Failure::misused)?;
+    Ok((targets, url.to_owned()))
+}
