@@ -49,7 +49,7 @@ deny:
 black-box: setup build
 	ENCKE=$(abspath $(target)/$(profile_dir)/encke) tests/.venv/bin/python -m pytest tests
 
-# Needs root (for sysctls, which are given back) and 12 GiB of memory. Takes about eight minutes; the report is
+# Needs root (for sysctls, which are given back) and 12 GiB of memory. Takes about ten minutes; the report is
 # written to target/bench.md.
 bench_with = $(target)/release/encke-bench $(1) --server $(target)/release/encke --markdown $(target)/bench.md
 
@@ -61,6 +61,7 @@ bench:
 	$(call bench_with,fanout) --connections 100000 --rounds 5 --events 5
 	$(call bench_with,fairness) --connections 100000
 	$(call bench_with,publish)
+	$(call bench_with,flood)
 
 fmt:
 	cargo fmt --all

@@ -16,8 +16,8 @@ use crate::config;
 use crate::config::Secret;
 use crate::failure::Failure;
 
-pub(crate) use flood::{FloodArguments, FloodTransport};
 pub(crate) use drive::{DriveArguments, Targets};
+pub(crate) use flood::{FloodArguments, FloodTransport};
 pub(crate) use friends::{FriendsArguments, FriendsVerb, GenerateArguments};
 pub(crate) use record::RecordArguments;
 

@@ -7,7 +7,13 @@
 //! - `fanout ROUNDS SIZE RATE`: an event of SIZE bytes to every socket in turn, ROUNDS times; at
 //!   RATE sends a second over all workers, 0 for as fast as it goes
 //! - `scatter ROUNDS SIZE RATE`: the same in a random order, as when each event is for one user
+//! - `stamped ROUNDS EVENTS RATE`: EVENTS events in one send to every socket in turn, ROUNDS times,
+//!   each with an id and a publisher's stamp
 //! - `quit`, or the end of input
+//!
+//! `clients` are its counterpart: the barest that can be opened.
+
+pub mod clients;
 
 use std::io::{self, BufRead, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,11 +29,12 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
 use serde::Serialize;
 
-use crate::clock::thread_cpu_nanos;
+use crate::clock::{realtime_nanos, thread_cpu_nanos};
 use crate::failure::{Doing, Failure, Outcome};
 use crate::machine;
 use crate::poll::{Batch, Interest, Poller, Waker};
 use crate::random::Random;
+use crate::stamp::Stamp;
 
 /// What every client is answered: the head of a stream and its first comment, as a server sends
 /// them.
@@ -70,11 +77,29 @@ enum Command {
 /// One run of the send loop on one worker.
 #[derive(Debug, Clone)]
 struct Loop {
-    message: Arc<[u8]>,
+    message: Message,
     rounds: u32,
     in_random_order: bool,
     pause_nanos: f64,
     start: Arc<Barrier>,
+}
+
+/// What is sent in each round.
+#[derive(Debug, Clone)]
+enum Message {
+    /// The same.
+    Fixed(Arc<[u8]>),
+    /// So many events, numbered on from the round before; their ids begin with the run.
+    Stamped { events: u32, run: u64 },
+}
+
+impl Message {
+    fn of_round(&self, round: u32) -> Arc<[u8]> {
+        match self {
+            Self::Fixed(bytes) => bytes.clone(),
+            Self::Stamped { events, run } => stamped(*run, round * events, *events).into(),
+        }
+    }
 }
 
 /// What a run of the send loop took.
@@ -109,8 +134,20 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
         let number = |index: usize| words.get(index).and_then(|word| word.parse::<u32>().ok());
         match (words.first().copied(), number(1), number(2), number(3)) {
             (Some("stats"), ..) => answer(format!("{{\"held\":{}}}", held(&workers)?))?,
-            (Some(order @ ("fanout" | "scatter")), Some(rounds), Some(size), Some(rate)) => {
-                let spent = send_loop(&workers, order == "scatter", rounds, size as usize, rate)?;
+            (
+                Some(order @ ("fanout" | "scatter" | "stamped")),
+                Some(rounds),
+                Some(size),
+                Some(rate),
+            ) => {
+                let message = match order {
+                    "stamped" => Message::Stamped {
+                        events: size,
+                        run: realtime_nanos(),
+                    },
+                    _ => Message::Fixed(message(size as usize)?.into()),
+                };
+                let spent = send_loop(&workers, order == "scatter", rounds, message, rate)?;
                 answer(serde_json::to_string(&spent).doing("writing an answer")?)?;
             }
             (Some("quit"), ..) => break,
@@ -181,12 +218,12 @@ fn send_loop(
     workers: &[Worker],
     in_random_order: bool,
     rounds: u32,
-    size: usize,
+    message: Message,
     rate: u32,
 ) -> Outcome<Spent> {
     let (answer, answers) = channel();
     let order = Loop {
-        message: message(size)?.into(),
+        message,
         rounds,
         in_random_order,
         pause_nanos: if rate == 0 {
@@ -228,6 +265,20 @@ fn message(size: usize) -> Outcome<Vec<u8>> {
     Err(Failure::new(format!(
         "an event of {size} bytes has no room for its framing: use 40"
     )))
+}
+
+/// Events with ids and stamps that go on after number `before`, each in a chunk of its own.
+fn stamped(run: u64, before: u32, events: u32) -> Vec<u8> {
+    let (mut out, due) = (Vec::new(), realtime_nanos());
+    for number in (u64::from(before) + 1..).take(events as usize) {
+        let mut event = format!("id: {run}-{number}\ndata: {{").into_bytes();
+        Stamp { due, number }.append(&mut event);
+        event.extend_from_slice(b",\"text\":\"hello, this is an event\"}\n\n");
+        out.extend_from_slice(format!("{:x}\r\n", event.len()).as_bytes());
+        out.extend_from_slice(&event);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
 }
 
 /// One worker's sockets. Lives on its thread.
@@ -346,17 +397,14 @@ impl Holder {
         let mut spent = Spent::default();
         let (begun, cpu_begun, usage_begun) = (Instant::now(), thread_cpu_nanos(), usage());
         let mut done = 0;
-        for _ in 0..order.rounds {
+        for round in 0..order.rounds {
+            let message = order.message.of_round(round);
             for slots in slots.chunks(SENDS_PER_LOOK) {
                 for &slot in slots {
                     let Some(socket) = &self.sockets[slot as usize] else {
                         continue;
                     };
-                    match send(
-                        socket,
-                        &order.message,
-                        SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
-                    ) {
+                    match send(socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                         Ok(_) => spent.sends += 1,
                         Err(_) => spent.blocked += 1,
                     }

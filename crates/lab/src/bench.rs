@@ -4,6 +4,7 @@ pub mod memory;
 pub mod fanout;
 pub mod fairness;
 pub mod publish;
+pub mod flood;
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use serde_json::Value;
 use crate::child::{Helper, Server};
 use crate::control_client::Control;
 use crate::failure::{Doing, Failure, Outcome};
+use crate::flood::order::Sequence;
 
 /// A subject that no client logs in as.
 pub const SUBJECT: u32 = 2_000_000_000;
@@ -97,6 +99,10 @@ pub struct Seen {
     pub troubles: Vec<String>,
     /// Latency of stamped events.
     pub latency: SeenLatency,
+    /// The check by the publisher's numbers.
+    pub numbers: Sequence,
+    /// The check by event ids.
+    pub ids: Sequence,
 }
 
 /// The latency part of [`Seen`].

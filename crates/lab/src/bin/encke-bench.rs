@@ -31,6 +31,8 @@ struct Cli {
 enum Command {
     /// Accept, read, send a fixed head, hold; obey `fanout ROUNDS SIZE RATE` lines on standard input
     BareHold(BareHold),
+    /// Connect, send a request, wait for the first bytes, hold
+    BareClients(BareClientsArgs),
     /// Open streaming clients and answer lines on standard input with what they saw
     Clients(ClientsArgs),
     /// Memory of a session, and the connect rate against the bare server
@@ -41,6 +43,8 @@ enum Command {
     Fairness(FairnessArgs),
     /// Batch publish and a popular subject, with nobody online
     Publish(PublishArgs),
+    /// Opening, memory and reading of the flood's own clients, against the barest ones
+    Flood(FloodArgs),
 }
 
 #[derive(Debug, Args)]
@@ -54,6 +58,21 @@ struct BareHold {
     /// A descriptor table for each worker
     #[arg(long)]
     private_fds: bool,
+}
+
+#[derive(Debug, Args)]
+struct BareClientsArgs {
+    /// Where to connect, on loopback
+    server: SocketAddr,
+    /// How many
+    #[arg(long, default_value_t = 1000)]
+    connections: u32,
+    /// Threads, each with a descriptor table of its own
+    #[arg(long, default_value_t = 1)]
+    threads: u32,
+    /// Unanswered clients at once, over all threads
+    #[arg(long, default_value_t = 1024)]
+    window: u32,
 }
 
 #[derive(Debug, Args)]
@@ -182,6 +201,24 @@ struct PublishArgs {
     publishes: u32,
 }
 
+#[derive(Debug, Args)]
+struct FloodArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Clients
+    #[arg(long, default_value_t = 18_000)]
+    connections: u32,
+    /// Openings of each kind
+    #[arg(long, default_value_t = 5)]
+    openings: u32,
+    /// Sends to every client in a run of reading; 0 leaves reading out
+    #[arg(long, default_value_t = 30)]
+    sends: u32,
+    /// Runs of reading that are counted
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+}
+
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(true) => ExitCode::SUCCESS,
@@ -208,6 +245,30 @@ fn run(command: Command) -> Outcome<bool> {
                 private_fds,
             };
             bare::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
+        }
+        Command::BareClients(args) => {
+            let options = bare::clients::Options {
+                server: args.server,
+                connections: args.connections,
+                threads: args.threads.max(1),
+                window: args.window,
+            };
+            bare::clients::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
+        }
+        Command::Flood(args) => {
+            child::clean_up_on_interrupt()?;
+            let extent = bench::flood::Extent {
+                openings: args.openings.max(1),
+                sends: args.sends,
+                rounds: args.rounds.max(1),
+            };
+            let mut setting = args.common.setting(args.connections);
+            // One thread is one core, as far as one table reaches.
+            if args.connections <= bench::flood::CLIENTS_OF_ONE_TABLE {
+                setting.threads = args.common.threads.unwrap_or(1);
+                setting.workers = args.common.workers.unwrap_or(1);
+            }
+            args.common.tell(&bench::flood::run(&setting, extent)?)
         }
         Command::Clients(args) => {
             let options = args.options()?;

@@ -65,6 +65,11 @@ impl Citizens {
             .fold(0, |sum, (count, _)| sum.saturating_add(*count))
     }
 
+    /// Whether some may open a stream when all streams are closed.
+    pub(super) fn come_again(&self) -> bool {
+        self.reset > 0 || self.reconnect > 0 || self.trickle > 0
+    }
+
     /// The role of the client that is number `ordinal`, from 0.
     pub(super) fn role(&self, ordinal: u32) -> Role {
         let mut below = ordinal;

@@ -15,7 +15,7 @@
 
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::decode::event_id::EventId;
 use crate::stamp::Stamp;
@@ -87,7 +87,7 @@ impl FromStr for IdRule {
 }
 
 /// Counts of one kind of check over many clients.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequence {
     /// Events that carried a number.
     pub checked: u64,

@@ -76,7 +76,7 @@ pub fn run(
         let has_seen_enough = until.events.is_some_and(|wanted| counts.events >= wanted);
         let nobody_is_left = settled_at.is_some()
             && counts.heads == counts.closes.sum()
-            && options.citizens.count() == 0;
+            && !options.citizens.come_again();
         if is_long_enough || has_seen_enough || nobody_is_left {
             break false;
         }
