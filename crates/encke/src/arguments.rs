@@ -4,6 +4,9 @@ mod drive;
 mod flood;
 mod friends;
 pub(crate) mod hello;
+mod doctor;
+mod plot;
+mod prove;
 mod record;
 pub(crate) mod proxy;
 
@@ -16,9 +19,12 @@ use crate::config;
 use crate::config::Secret;
 use crate::failure::Failure;
 
+pub(crate) use doctor::DoctorArguments;
 pub(crate) use drive::{DriveArguments, Targets};
 pub(crate) use flood::{FloodArguments, FloodTransport};
 pub(crate) use friends::{FriendsArguments, FriendsVerb, GenerateArguments};
+pub(crate) use plot::{PanelName, PlotArguments};
+pub(crate) use prove::ProveArguments;
 pub(crate) use record::RecordArguments;
 
 /// A push server: publish an event about a subject, and everyone who subscribes to it and is
@@ -79,6 +85,15 @@ pub(crate) enum Verb {
     /// Pass TCP connections on to backends
     #[command(after_help = proxy::HELP)]
     Proxy(Box<proxy::ProxyArguments>),
+    /// Draw what was logged
+    #[command(after_help = plot::HELP)]
+    Plot(PlotArguments),
+    /// Say what stops so many connections on this machine, and what to do
+    #[command(after_help = doctor::HELP)]
+    Doctor(DoctorArguments),
+    /// Run the whole experiment, a server and its users, and write a report
+    #[command(after_help = prove::HELP)]
+    Prove(ProveArguments),
 }
 
 const SERVE_HELP: &str = "\

@@ -14,6 +14,9 @@ mod drive;
 mod hello;
 mod record;
 mod proxy;
+mod plot;
+mod doctor;
+mod prove;
 
 // What they stand on.
 mod arguments;
@@ -45,6 +48,9 @@ fn main() -> ExitCode {
         Verb::Hello(arguments) => hello::run(&arguments),
         Verb::Record(arguments) => record::run(&arguments),
         Verb::Proxy(arguments) => proxy::run(&arguments),
+        Verb::Plot(arguments) => plot::run(&arguments),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
+        Verb::Prove(arguments) => prove::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+pub(crate) use lab::spoken::{count as spoken_count, size as spoken_size};
+
 /// Reads `25s`, `500ms`, `1m`, `1.5h` or `0`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "a duration is a number and a unit, like 500ms, 25s, 1m or 1h".to_owned();
@@ -46,34 +48,6 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
         return Err("that is more than any machine has".to_owned());
     }
     Ok(bytes as usize)
-}
-
-/// A size as people read it, exact: `64 KiB`, `1500 bytes`.
-pub(crate) fn spoken_size(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    for (factor, unit) in UNITS {
-        if bytes >= factor {
-            let tenths = bytes * 10 / factor;
-            return match tenths % 10 {
-                0 => format!("{} {unit}", tenths / 10),
-                tenth => format!("{}.{tenth} {unit}", tenths / 10),
-            };
-        }
-    }
-    format!("{bytes} bytes")
-}
-
-/// A count with its thousands apart: `1,000,000`.
-pub(crate) fn spoken_count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A number that is not negative, and what follows it without the blanks between.
@@ -124,15 +98,5 @@ mod tests {
         ] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn figures_are_spoken_shortly() {
-        assert_eq!(spoken_size(65_536), "64 KiB");
-        assert_eq!(spoken_size(1_610_612_736), "1.5 GiB");
-        assert_eq!(spoken_size(999), "999 bytes");
-        assert_eq!(spoken_count(1_000_000), "1,000,000");
-        assert_eq!(spoken_count(999), "999");
-        assert_eq!(spoken_count(20_000), "20,000");
     }
 }

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::control_client::Control;
+use crate::doctor::apply::{self, Change};
 use crate::failure::{Doing, Failure, Outcome};
 use crate::machine::{self, Lent};
 
@@ -27,11 +29,13 @@ const LAST_LINES: usize = 5;
 static UNDO: Mutex<Undo> = Mutex::new(Undo {
     children: Vec::new(),
     settings: Vec::new(),
+    changes: Vec::new(),
 });
 
 struct Undo {
     children: Vec<u32>,
     settings: Vec<(String, String)>,
+    changes: Vec<Change>,
 }
 
 fn undo() -> std::sync::MutexGuard<'static, Undo> {
@@ -45,13 +49,25 @@ pub fn clean_up_on_interrupt() -> Outcome<()> {
         signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).doing("watching for interrupts")?;
     thread::spawn(move || {
         if signals.forever().next().is_some() {
-            let undo = undo();
-            undo.children.iter().for_each(|&pid| kill(pid));
-            Lent::give_back(&undo.settings);
+            undo_all();
             std::process::exit(130);
         }
     });
     Ok(())
+}
+
+/// Ends the children and gives settings back, for a process that is about to exit.
+pub(crate) fn undo_all() {
+    let undo = undo();
+    undo.children.iter().for_each(|&pid| kill(pid));
+    Lent::give_back(&undo.settings);
+    // Whoever exits in a hurry has no one left to tell.
+    let _ = apply::give_back(&undo.changes);
+}
+
+/// These are the changes to give back on an exit in a hurry, instead of those before.
+pub(crate) fn undo_on_interrupt(changes: &[Change]) {
+    undo().changes = changes.to_vec();
 }
 
 /// Raises what a flood of `connections` needs; given back when dropped, or on an interrupt.
@@ -74,7 +90,9 @@ struct Owned(Child);
 impl Owned {
     fn spawn(command: &mut Command) -> Outcome<Self> {
         let program = command.get_program().to_owned();
+        // An interrupt from the keyboard goes to the whole process group; it is ours to act upon.
         let child = command
+            .process_group(0)
             .spawn()
             .doing(format_args!("starting {}", Path::new(&program).display()))?;
         undo().children.push(child.id());

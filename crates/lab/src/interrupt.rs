@@ -25,6 +25,7 @@ impl Interrupt {
             .spawn(move || {
                 for signal in signals.forever() {
                     if told.asked() {
+                        crate::child::undo_all();
                         // What a shell reports for a process that the signal killed.
                         std::process::exit(128 + signal);
                     }

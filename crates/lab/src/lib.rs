@@ -35,6 +35,9 @@ pub mod bare;
 // What it cost, and how it is said.
 pub mod measure;
 pub mod record;
+pub mod plot;
+pub mod doctor;
 pub mod report;
 pub mod child;
 pub mod bench;
+pub mod prove;

@@ -62,6 +62,11 @@ impl Sleeper for Sleep {
     }
 }
 
+/// Bytes of all objects of the kernel, now.
+pub fn kernel_objects() -> Option<u64> {
+    machine::read().slab
+}
+
 /// What a recording came to.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Summary {

@@ -1,8 +1,9 @@
 //! How many connections fit, what binds first, and how to raise it.
 
 use std::fmt;
-use std::fs;
 
+use lab::doctor::readings::Readings;
+use lab::doctor::room;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use router::WORKERS_MAX;
 
@@ -10,13 +11,10 @@ use crate::config::Config;
 use crate::units::{spoken_count, spoken_size};
 
 /// Memory that an idle connection costs, most of it the kernel's: its socket, file and dentry.
-const CONNECTION_BYTES: u64 = 4096;
+const CONNECTION_BYTES: u64 = room::KERNEL_END_BYTES + room::SESSION_BYTES;
 
-/// Descriptors that are no clients': standard streams, signals, pollers, listeners, control.
-const DESCRIPTORS_OWN: u64 = 64;
-
-/// Pollers, wakers and listeners of a worker.
-const DESCRIPTORS_WORKER: u64 = 4;
+// The doctor recommends no more workers than there may be.
+const _: () = assert!(room::WORKERS_MAX == WORKERS_MAX as u64);
 
 /// Fewer connections than this deserve a warning: a busy site meets them on its first day.
 const NARROW: u64 = 5_000;
@@ -65,15 +63,16 @@ pub(super) struct Room {
 impl Room {
     /// Asks the machine.
     pub(super) fn measure(config: &Config) -> Self {
-        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
+        let readings = Readings::of_machine();
         let settings = &config.settings;
         let mut limits = vec![descriptors(
-            soft,
-            hard,
+            readings.descriptors_soft,
+            readings.descriptors_hard,
             settings.workers,
             settings.private_fds,
         )];
-        limits.extend([memory(), tracked(), open_files()].into_iter().flatten());
+        let others = [memory(&readings), tracked(&readings), open_files(&readings)];
+        limits.extend(others.into_iter().flatten());
         if settings.max_connections != usize::MAX {
             limits.push(Limit {
                 name: "your own limit",
@@ -85,7 +84,10 @@ impl Room {
         limits.sort_by_key(|limit| limit.connections);
         Self {
             limits,
-            remarks: [ports(), accept_queue()].into_iter().flatten().collect(),
+            remarks: [ports(&readings), accept_queue(&readings)]
+                .into_iter()
+                .flatten()
+                .collect(),
         }
     }
 
@@ -147,24 +149,21 @@ fn about(count: u64) -> u64 {
 }
 
 fn descriptors(soft: u64, hard: u64, workers: u16, private: bool) -> Limit {
-    let own = DESCRIPTORS_OWN + DESCRIPTORS_WORKER * u64::from(workers);
-    let table = soft.saturating_sub(own);
+    let connections = room::connections(soft, workers.into(), private);
     let limit = spoken_count(soft);
-    let (connections, found) = if private {
-        (
-            table * u64::from(workers),
-            format!("{limit} for each worker"),
-        )
+    let found = if private {
+        format!("{limit} for each worker")
     } else {
-        (table, format!("{limit} for the process"))
+        format!("{limit} for the process")
     };
     let mut remedy = if soft < hard {
         format!("ulimit -n {hard}")
     } else {
         "the hard limit (ulimit -Hn, LimitNOFILE= in a unit)".to_owned()
     };
-    let needed = MILLION.div_ceil(table.max(1));
-    if connections < MILLION && needed <= u64::from(WORKERS_MAX) {
+    if connections < MILLION
+        && let Some(needed) = room::workers(MILLION, soft)
+    {
         let flag = if private { "" } else { "--private-fds " };
         remedy.push_str(&format!(", or {flag}--workers {needed} for a million"));
     }
@@ -177,16 +176,14 @@ fn descriptors(soft: u64, hard: u64, workers: u16, private: bool) -> Limit {
 }
 
 /// The memory there is, or less where a control group has less.
-fn memory() -> Option<Limit> {
-    let machine = available(&fs::read_to_string("/proc/meminfo").ok()?)?;
-    let group = group_rest();
-    let (bytes, whose, remedy) = match group {
-        Some(group) if group < machine => (
-            group,
+fn memory(readings: &Readings) -> Option<Limit> {
+    let (bytes, group) = readings.memory_left()?;
+    let (whose, remedy) = match group {
+        Some(_) => (
             "left to the control group",
             "MemoryMax= or docker run --memory",
         ),
-        _ => (machine, "available", "more memory"),
+        None => ("available", "more memory"),
     };
     Some(Limit {
         name: "memory",
@@ -201,9 +198,8 @@ fn memory() -> Option<Limit> {
 }
 
 /// Connections that a stateful firewall keeps track of.
-fn tracked() -> Option<Limit> {
-    let path = "/proc/sys/net/netfilter/nf_conntrack_max";
-    let most = read_number(path).filter(|&most| most < AMPLE)?;
+fn tracked(readings: &Readings) -> Option<Limit> {
+    let (_, most) = readings.tracked.filter(|&(_, most)| most < AMPLE)?;
     Some(Limit {
         name: "firewall table",
         connections: most,
@@ -213,8 +209,8 @@ fn tracked() -> Option<Limit> {
 }
 
 /// Files that all processes together may have open.
-fn open_files() -> Option<Limit> {
-    let most = read_number("/proc/sys/fs/file-max").filter(|&most| most < AMPLE)?;
+fn open_files(readings: &Readings) -> Option<Limit> {
+    let most = readings.files_max.filter(|&most| most < AMPLE)?;
     Some(Limit {
         name: "open files",
         connections: most,
@@ -224,13 +220,8 @@ fn open_files() -> Option<Limit> {
 }
 
 /// Ports do not bind a server, but they do bind whoever connects from one address.
-fn ports() -> Option<String> {
-    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
-    let mut bounds = range
-        .split_whitespace()
-        .filter_map(|bound| bound.parse::<u64>().ok());
-    let (first, last) = (bounds.next()?, bounds.next()?);
-    let count = (last + 1).checked_sub(first)?;
+fn ports(readings: &Readings) -> Option<String> {
+    let count = readings.ports_count()?;
     let remedy = if count < PORTS_MOST {
         "sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\", or more addresses"
     } else {
@@ -244,45 +235,13 @@ fn ports() -> Option<String> {
 }
 
 /// Connections beyond the accept queue are dropped when clients come back all at once.
-fn accept_queue() -> Option<String> {
-    let queue = read_number("/proc/sys/net/core/somaxconn").filter(|&queue| queue < QUEUE_SHORT)?;
+fn accept_queue(readings: &Readings) -> Option<String> {
+    let queue = readings.accept_queue.filter(|&queue| queue < QUEUE_SHORT)?;
     Some(format!(
         "accept queue: {} connections may wait for a worker, few when clients come back all at \
          once; to raise: sysctl -w net.core.somaxconn=65535",
         spoken_count(queue)
     ))
-}
-
-/// `MemAvailable` of `/proc/meminfo`, in bytes.
-fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kilobytes * 1024)
-}
-
-/// What is left of the tightest limit among the control groups that this process is in (version 2).
-fn group_rest() -> Option<u64> {
-    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let mut rest: Option<u64> = None;
-    let mut group = Some(path.trim_matches('/'));
-    while let Some(path) = group {
-        let folder = format!("/sys/fs/cgroup/{path}");
-        if let Some(most) = read_number(&format!("{folder}/memory.max")) {
-            let used = read_number(&format!("{folder}/memory.current")).unwrap_or(0);
-            let left = most.saturating_sub(used);
-            rest = Some(rest.map_or(left, |rest| rest.min(left)));
-        }
-        group = (!path.is_empty()).then(|| path.rsplit_once('/').map_or("", |(above, _)| above));
-    }
-    rest
-}
-
-/// A file that holds one number; `max` is none.
-fn read_number(path: &str) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -296,14 +255,14 @@ mod tests {
         assert_eq!(private.connections, 64 * shared.connections);
         assert!(private.connections > 1_000_000);
         assert!(
-            shared.remedy.contains("--private-fds --workers 51"),
+            shared.remedy.contains("--private-fds --workers 53"),
             "{}",
             shared.remedy
         );
         assert!(!private.remedy.contains("--workers"), "{}", private.remedy);
         let few = descriptors(20_000, 20_000, 4, true);
         assert!(
-            few.remedy.contains("or --workers 51 for a million"),
+            few.remedy.contains("or --workers 53 for a million"),
             "{}",
             few.remedy
         );
@@ -313,12 +272,5 @@ mod tests {
             (tiny.connections, tiny.remedy.contains("private")),
             (0, false)
         );
-    }
-
-    #[test]
-    fn memory_is_what_the_kernel_says_is_available() {
-        let text = "MemTotal: 100 kB\nMemFree: 5 kB\nMemAvailable:     42 kB\n";
-        assert_eq!(available(text), Some(43_008));
-        assert_eq!(available("MemTotal: 100 kB\n"), None);
     }
 }

@@ -16,6 +16,9 @@ const COMMANDS: &[&str] = &[
     "hello",
     "record",
     "proxy",
+    "plot",
+    "doctor",
+    "prove",
 ];
 
 #[test]

@@ -11,6 +11,7 @@ use plotters::style::{IntoFont, RGBColor, ShapeStyle, WHITE};
 use super::Report;
 use super::degrees::Distribution;
 use crate::failure::{Doing, Outcome};
+use crate::plot::paper::{self, FONT};
 use crate::spoken;
 
 /// The picture, and within it the scales, in pixels.
@@ -20,7 +21,6 @@ const RIGHT: f64 = 830.0;
 const TOP: f64 = 70.0;
 const BOTTOM: f64 = 535.0;
 
-const FONT: &str = "Roboto, Helvetica, Arial, sans-serif";
 const TEXT_SIZE: f64 = 15.0;
 const TITLE_SIZE: f64 = 20.0;
 
@@ -39,6 +39,7 @@ type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBacke
 
 /// Draws the degrees of a graph.
 pub fn svg(report: &Report) -> Outcome<String> {
+    paper::load_font();
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
     draw(report, &area).doing("drawing the degrees")?;

@@ -150,14 +150,17 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut connections = Connections::open().unwrap();
-        assert_eq!(connections.established(address.port()).unwrap(), 0);
+        let before = connections.established(address.port()).unwrap();
         let ends: Vec<_> = (0..300)
             .map(|_| {
                 let client = TcpStream::connect(address).unwrap();
                 (client, listener.accept().unwrap())
             })
             .collect();
-        assert_eq!(connections.established(address.port()).unwrap(), 300);
+        let after = connections.established(address.port()).unwrap();
         drop(ends);
+        // Clients of others may have a port of this number, at addresses of their own.
+        let counted = after as i64 - before as i64;
+        assert!((290..310).contains(&counted), "{counted}");
     }
 }

@@ -12,8 +12,8 @@ use crate::clock::thread_cpu_nanos;
 use crate::failure::{Doing, Outcome};
 
 /// A dear reading may take this share of one processor: at a pace of 10 s each is read for every row
-/// up to 100 ms, and less often beyond. The cells of the rows between are empty.
-const SHARE_OF_PROCESSOR: u32 = 100;
+/// up to 200 ms, and less often beyond. The cells of the rows between are empty.
+const SHARE_OF_PROCESSOR: u32 = 50;
 
 /// What to read.
 #[derive(Debug, Clone)]
@@ -111,8 +111,8 @@ mod tests {
         assert_eq!(budget.spend(seconds(0), || 1), Some(1));
         budget.took(seconds(0), Duration::from_millis(250));
         assert_eq!(budget.spend(seconds(10), || 2), None);
-        assert_eq!(budget.spend(seconds(20), || 3), None);
-        assert_eq!(budget.spend(seconds(30), || 4), Some(4));
+        assert_eq!(budget.spend(seconds(12), || 3), None);
+        assert_eq!(budget.spend(seconds(13), || 4), Some(4));
     }
 
     #[test]

@@ -1,0 +1,49 @@
+//! `encke doctor`.
+
+use clap::Args;
+
+use super::Report;
+
+pub(super) const HELP: &str = "\
+For each thing that bounds connections it says what was found, what is needed, why, and what to do.
+Nothing is changed without --apply, which needs root, tells how to undo what it did, and lasts until
+the machine restarts; for good, write a file for sysctl:
+
+  encke doctor --sysctl-conf > /etc/sysctl.d/90-encke.conf
+
+Exit codes: 0 nothing stops so many connections, 1 something does, 2 misused.
+
+Examples:
+  encke doctor
+  encke doctor --connections 100000 --workers 4
+  sudo encke doctor --workers 64 --private-fds --apply";
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// Connections that one server is to hold
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000_000)
+    )]
+    pub(crate) connections: u64,
+    /// Workers of the server [default: one for each core]
+    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u16).range(1..=1023))]
+    pub(crate) workers: Option<u16>,
+    /// The server gives each worker a table of descriptors of its own
+    #[arg(long)]
+    pub(crate) private_fds: bool,
+    /// The clients run on this machine too, as in a test
+    #[arg(long)]
+    pub(crate) both_ends: bool,
+    /// Change the settings, and tell how to undo it
+    #[arg(long, conflicts_with = "sysctl_conf")]
+    pub(crate) apply: bool,
+    /// Print a file for /etc/sysctl.d with the settings that are to change
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) sysctl_conf: bool,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}

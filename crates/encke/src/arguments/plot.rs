@@ -1,0 +1,51 @@
+//! `encke plot`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::Report;
+
+pub(super) const HELP: &str = "\
+Draws what `encke record` wrote, several files over each other, each with the name of its file. The
+dashed lines and the scale on the right are bytes for each connection: all that is resident, and of
+the kernel what it took since the first row. They begin when a tenth of the most connections is there.
+
+Examples:
+  encke plot mem.csv -o mem.svg
+  encke plot before.csv after.csv -o both.png --title \"Before and after\"
+  encke plot mem.csv --panel memory --panel network -o two.svg";
+
+#[derive(Debug, Args)]
+pub(crate) struct PlotArguments {
+    /// Files of `encke record`
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Picture to write: its name ends in .svg or .png
+    #[arg(short, long, value_name = "FILE", required = true)]
+    pub(crate) output: PathBuf,
+    /// What is written above it
+    #[arg(long, default_value = "")]
+    pub(crate) title: String,
+    /// What is drawn, from top to bottom; repeatable [default: memory, kernel, connections and
+    /// processor, as far as they are in the files]
+    #[arg(long = "panel", value_enum)]
+    pub(crate) panels: Vec<PanelName>,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+/// What can be drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PanelName {
+    /// Resident memory of the process
+    Memory,
+    /// Objects in the kernel
+    Kernel,
+    /// Established connections
+    Connections,
+    /// Processor time of the process
+    Processor,
+    /// Bytes sent in a second
+    Network,
+}

@@ -1,0 +1,69 @@
+//! `encke prove`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::Report;
+use crate::units;
+
+pub(super) const HELP: &str = "\
+One command, unattended: examines the machine (as root it also sets what the kernel needs, and gives it
+back), starts a server and its users on free loopback ports, publishes events to users drawn at random,
+records all the while, and writes a page of HTML with figures and plots that needs nothing else.
+
+A million users take 9 GiB, most of it the kernel's, and some minutes. With --degree a graph of friends is
+generated and loaded, and an event goes to all friends of the one it is about: at the same rate of
+events there are so many times more deliveries.
+
+Exit codes: 0 all events arrived as promised, 1 some did not or it could not be done, 2 misused. An
+interrupt ends it early, and the page tells what was found until then.
+
+Examples:
+  encke prove --connections 10000 --duration 10s
+  encke prove --connections 1000000 -o million.html
+  encke prove --connections 100000 --degree 5 --rate 2000 --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct ProveArguments {
+    /// Users, each with one stream
+    #[arg(
+        short = 'c',
+        long,
+        value_name = "N",
+        default_value_t = 10_000,
+        value_parser = clap::value_parser!(u32).range(10..=10_000_000)
+    )]
+    pub(crate) connections: u32,
+    /// Events a second
+    #[arg(long, value_name = "R", default_value_t = 16_666.0, value_parser = rate)]
+    pub(crate) rate: f64,
+    /// How long events are published
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::duration)]
+    pub(crate) duration: Duration,
+    /// Friends that each new user of a generated graph makes [default: no graph, an event is for one]
+    #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) degree: Option<u32>,
+    /// Another seed draws another graph and other targets
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Workers of the server [default: one for each core, or as many as descriptors ask for]
+    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u16).range(1..=1023))]
+    pub(crate) workers: Option<u16>,
+    /// The page to write
+    #[arg(short, long, value_name = "FILE", default_value = "prove.html")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) report: Report,
+    /// Be the users of this address: how the command starts itself a second time
+    #[arg(long, value_name = "URL", hide = true)]
+    pub(crate) clients_of: Option<String>,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if rate > 0.0 && f64::is_finite(rate) => Ok(rate),
+        _ => Err("a rate is a number of events a second, above 0".to_owned()),
+    }
+}

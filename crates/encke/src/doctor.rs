@@ -1,0 +1,148 @@
+//! `encke doctor`: what stops so many connections, and what to do about it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::thread;
+
+use lab::doctor::apply::{Change, apply};
+use lab::doctor::readings::Readings;
+use lab::doctor::{Diagnosis, Finding, Level, Wanted};
+use lab::spoken;
+use serde::Serialize;
+
+use crate::arguments::DoctorArguments;
+use crate::failure::Failure;
+use crate::output;
+
+/// Examines the machine, and changes it where it is told to.
+pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {
+    let cores = || thread::available_parallelism().map_or(1, usize::from) as u64;
+    let wanted = Wanted {
+        connections: arguments.connections,
+        workers: arguments.workers.map_or_else(cores, u64::from),
+        private_fds: arguments.private_fds,
+        both_ends: arguments.both_ends,
+    };
+    let mut diagnosis = Diagnosis::of(&Readings::of_machine(), wanted);
+    if arguments.sysctl_conf {
+        let _ = output::line(diagnosis.sysctl_conf().trim_end())?;
+        return verdict(&diagnosis);
+    }
+    let mut changes = Vec::new();
+    if arguments.apply {
+        let applied = apply(diagnosis.changes(), Path::new("/"));
+        changes = applied.made;
+        if let Some(why) = applied.refused {
+            return Err(refused(&why, &changes));
+        }
+        diagnosis = Diagnosis::of(&Readings::of_machine(), wanted);
+    }
+    let _ = if arguments.report.json {
+        output::json(&Told {
+            diagnosis: &diagnosis,
+            changes: &changes,
+        })?
+    } else {
+        output::line(text(&diagnosis, &changes, arguments.apply).trim_end())?
+    };
+    verdict(&diagnosis)
+}
+
+/// Why not all could be applied, and how to undo what was.
+fn refused(why: &lab::failure::Failure, changes: &[Change]) -> Failure {
+    let mut text = why.to_string();
+    for Change { command, undo, .. } in changes {
+        text.push_str(&format!("\ndone before: {command}; to undo: {undo}"));
+    }
+    Failure::failed(text)
+}
+
+/// What a program is told.
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    diagnosis: &'a Diagnosis,
+    changes: &'a [Change],
+}
+
+/// Exit code 1 where something stops so many connections; which, is said already.
+fn verdict(diagnosis: &Diagnosis) -> Result<(), Failure> {
+    let names: Vec<&str> = diagnosis
+        .findings
+        .iter()
+        .filter(|finding| finding.level == Level::Stops)
+        .map(|finding| finding.name)
+        .collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed(format_args!(
+        "{} connections do not fit: {}",
+        spoken::count(diagnosis.wanted.connections),
+        names.join(", ")
+    )))
+}
+
+fn text(diagnosis: &Diagnosis, changes: &[Change], applied: bool) -> String {
+    let connections = spoken::count(diagnosis.wanted.connections);
+    let mut text = match diagnosis.count(Level::Stops) {
+        0 => format!("{connections} connections: nothing stops them.\n"),
+        1 => format!("{connections} connections: one thing stops them.\n"),
+        count => format!("{connections} connections: {count} things stop them.\n"),
+    };
+    let (well, others): (Vec<_>, Vec<_>) = diagnosis
+        .findings
+        .iter()
+        .partition(|finding| finding.level == Level::Well);
+    for finding in others {
+        describe(finding, &mut text);
+    }
+    text.push_str("\nwell\n");
+    for Finding { name, found, .. } in well {
+        line(&mut text, format_args!("  {name:18}  {found}"));
+    }
+    if applied && changes.is_empty() {
+        text.push_str("\nThere was nothing that could be applied.\n");
+    } else if !changes.is_empty() {
+        text.push_str("\nApplied, until the machine restarts:\n");
+        for change in changes {
+            line(&mut text, format_args!("  {}", change.command));
+        }
+        text.push_str("To undo it:\n");
+        for change in changes.iter().rev() {
+            line(&mut text, format_args!("  {}", change.undo));
+        }
+    } else if diagnosis.changes().next().is_some() {
+        text.push_str("\nTo do what `sysctl` can do: encke doctor --apply, as root.\n");
+    }
+    text
+}
+
+/// All there is to know of what is not well.
+fn describe(finding: &Finding, text: &mut String) {
+    let Finding {
+        name,
+        level,
+        found,
+        needed,
+        why,
+        remedies,
+    } = finding;
+    let word = if *level == Level::Stops {
+        "STOPS "
+    } else {
+        "better"
+    };
+    line(text, format_args!("\n{word}  {name}"));
+    line(text, format_args!("  found   {found}"));
+    line(text, format_args!("  needed  {needed}"));
+    line(text, format_args!("  why     {why}"));
+    for (number, remedy) in remedies.iter().enumerate() {
+        let word = if number == 0 { "do" } else { "or" };
+        line(text, format_args!("  {word:6}  {}", remedy.command()));
+    }
+}
+
+fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    writeln!(text, "{arguments}").expect("a string takes any text");
+}

@@ -1,0 +1,75 @@
+//! `encke prove`: the whole experiment, and its page.
+
+use std::env;
+use std::fs;
+
+use lab::interrupt::Interrupt;
+use lab::prove::proof::Proof;
+use lab::prove::{self, News, Options, clients, page};
+
+use crate::arguments::ProveArguments;
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+
+/// Runs the experiment, or is the users of one.
+pub(crate) fn run(arguments: &ProveArguments) -> Result<(), Failure> {
+    if let Some(url) = &arguments.clients_of {
+        let mixed = arguments.degree.is_some();
+        return Ok(clients::obey(url, arguments.connections, mixed)?);
+    }
+    let program = env::current_exe().map_err(|error| {
+        Failure::failed(format_args!("this program cannot find itself: {error}"))
+    })?;
+    // Nothing is worse than to measure for minutes and not to be able to say what.
+    fs::write(&arguments.output, "").map_err(|error| unwritable(arguments, &error))?;
+    let interrupt = Interrupt::catch()?;
+    let options = Options {
+        program,
+        connections: arguments.connections,
+        rate: arguments.rate,
+        duration: arguments.duration,
+        degree: arguments.degree,
+        seed: arguments.seed,
+        workers: arguments.workers.map(u64::from),
+    };
+    let bar = Progress::of(arguments.connections.into(), "users");
+    let proof = prove::run(&options, &interrupt, &mut |news| tell(&bar, &news));
+    bar.end();
+    let proof = proof?;
+    let html = page::html(&proof)?;
+    fs::write(&arguments.output, html).map_err(|error| unwritable(arguments, &error))?;
+    conclude(&proof, arguments)
+}
+
+fn unwritable(arguments: &ProveArguments, error: &std::io::Error) -> Failure {
+    let path = arguments.output.display();
+    Failure::failed(format_args!("{path} cannot be written: {error}"))
+}
+
+fn tell(bar: &Progress, news: &News) {
+    match news {
+        News::Said(sentence) => bar.say(sentence),
+        News::Opening(done, all) => {
+            bar.length(*all);
+            bar.reach(*done);
+        }
+        News::Driving(done, all) => {
+            bar.length(all.as_secs());
+            bar.reach(done.as_secs());
+        }
+    }
+}
+
+fn conclude(proof: &Proof, arguments: &ProveArguments) -> Result<(), Failure> {
+    let _ = if arguments.report.json {
+        output::json(&proof.json())?
+    } else {
+        output::line(format_args!("the report is {}", arguments.output.display()))?
+    };
+    let failures = proof.failures();
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed(failures.join("; ")))
+}

@@ -1,0 +1,214 @@
+//! Memory: what so many connections take, and what may be taken.
+
+use super::readings::Readings;
+use super::{Finding, Level, Remedy, Wanted, room};
+use crate::spoken::{count, size};
+
+/// Where connections take more than this share of what is left, there is little for traffic.
+const COMFORT: (u64, u64) = (4, 5);
+
+/// Clients of a hundred that do not read, in a bad hour.
+const DEAF_OF_HUNDRED: u64 = 1;
+
+/// A send buffer that holds some hundred events.
+const SEND_BUFFER_ENOUGH: u64 = 262_144;
+
+const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+pub(super) fn findings(readings: &Readings, wanted: &Wanted) -> Vec<Finding> {
+    [
+        idle(readings, wanted),
+        Some(group(readings, wanted)),
+        queues(readings, wanted),
+        send_buffers(readings, wanted),
+        huge_pages(readings),
+        overcommit(readings, wanted),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// What idle connections take: of the kernel, and of server and clients.
+struct Prediction {
+    kernel: u64,
+    ours: u64,
+}
+
+impl Prediction {
+    fn of(wanted: &Wanted) -> Self {
+        let clients = if wanted.both_ends {
+            wanted.connections * room::CLIENT_BYTES
+        } else {
+            0
+        };
+        Self {
+            kernel: wanted.ends() * room::KERNEL_END_BYTES,
+            ours: wanted.connections * room::SESSION_BYTES + clients,
+        }
+    }
+
+    fn whole(&self) -> u64 {
+        self.kernel + self.ours
+    }
+
+    fn words(&self) -> String {
+        format!(
+            "{}: {} for the kernel's sockets, {} for {}",
+            size(self.whole()),
+            size(self.kernel),
+            size(self.ours),
+            "the processes"
+        )
+    }
+}
+
+/// How bad it is that `needed` is to come out of `left`.
+fn squeeze(finding: Finding, needed: u64, left: u64) -> Finding {
+    let (part, whole) = COMFORT;
+    finding
+        .when(needed > left / whole * part, Level::Better)
+        .when(needed > left, Level::Stops)
+}
+
+fn idle(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+    let available = readings.memory_available?;
+    let needed = Prediction::of(wanted);
+    let finding = Finding::new(
+        "memory",
+        "predicted for idle connections; what waits in queues comes on top, and beyond it the kernel \
+         ends processes",
+    )
+    .found(match readings.memory_total {
+        Some(total) => format!("{} available of {}", size(available), size(total)),
+        None => format!("{} available", size(available)),
+    })
+    .needed(needed.words());
+    Some(
+        squeeze(finding, needed.whole(), available)
+            .remedy(|| Remedy::advice("more memory, or fewer connections")),
+    )
+}
+
+fn group(readings: &Readings, wanted: &Wanted) -> Finding {
+    let finding = Finding::new(
+        "control group",
+        "the kernel's sockets count against the limit of a container or unit, and beyond it its \
+         processes are ended",
+    );
+    let needed = Prediction::of(wanted);
+    let Some(group) = &readings.group else {
+        return finding.found("no limit on memory").needed("none");
+    };
+    let finding = finding
+        .found(format!(
+            "{} left of {} ({})",
+            size(group.left),
+            size(group.limit),
+            group.file.display()
+        ))
+        .needed(size(needed.whole()));
+    squeeze(finding, needed.whole(), group.left).remedy(|| {
+        Remedy::advice(format!(
+            "MemoryMax={0} in the unit, or docker run --memory {0}",
+            (group.limit - group.left) + needed.whole() / COMFORT.0 * COMFORT.1
+        ))
+    })
+}
+
+/// What all TCP queues may hold together.
+fn queues(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+    let [_, pressure, most] = readings.tcp_memory?;
+    // An event to everyone is in every queue at once, and a queue takes whole pages.
+    let needed = wanted.ends();
+    let bytes = |pages: u64| size(pages.saturating_mul(readings.page_bytes));
+    Some(
+        Finding::new(
+            "TCP memory",
+            "an event to everyone is in every socket's queue at once; under pressure the kernel \
+             shrinks windows, and beyond the limit it drops connections",
+        )
+        .found(format!(
+            "pressure from {}, at most {}",
+            bytes(pressure),
+            bytes(most)
+        ))
+        .needed(format!("{}: a page for each socket", bytes(needed)))
+        .when(pressure < needed, Level::Better)
+        .when(most < needed, Level::Stops)
+        .remedy(|| {
+            let three = format!("{needed} {} {}", needed + needed / 2, needed * 2);
+            Remedy::setting("net.ipv4.tcp_mem", three)
+        }),
+    )
+}
+
+/// What clients that do not read can pin.
+fn send_buffers(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+    let [least, first, most] = readings.send_buffer?;
+    let (left, _) = readings.memory_left()?;
+    let deaf = wanted.connections * DEAF_OF_HUNDRED / 100;
+    let pinned = deaf.saturating_mul(most);
+    let received = match readings.receive_buffer {
+        Some([_, _, received]) => format!("; received: {} each at most", size(received)),
+        None => String::new(),
+    };
+    Some(
+        Finding::new(
+            "socket buffers",
+            "a client that does not read pins its whole send buffer in the kernel before the server \
+             sees that its socket is full",
+        )
+        .found(format!("sent: {} each at most{received}", size(most)))
+        .needed(format!(
+            "less than {}, where {} clients ({DEAF_OF_HUNDRED} in 100) do not read: now {}",
+            size(left),
+            count(deaf),
+            size(pinned)
+        ))
+        .when(pinned > left && most > SEND_BUFFER_ENOUGH, Level::Better)
+        .remedy(|| {
+            let three = format!("{least} {} {SEND_BUFFER_ENOUGH}", first.min(SEND_BUFFER_ENOUGH));
+            Remedy::setting("net.ipv4.tcp_wmem", three)
+        }),
+    )
+}
+
+fn huge_pages(readings: &Readings) -> Option<Finding> {
+    let mode = readings.huge_pages.as_deref()?;
+    Some(
+        Finding::new(
+            "huge pages",
+            "with `always` a heap that uses a little here and there is resident in steps of 2 MiB",
+        )
+        .found(format!("transparent huge pages: {mode}"))
+        .needed("madvise or never")
+        .when(mode == "always", Level::Better)
+        .remedy(|| Remedy::Switch {
+            path: HUGE_PAGES,
+            word: "madvise",
+        }),
+    )
+}
+
+fn overcommit(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+    const STRICT: u64 = 2;
+    let mode = readings.overcommit?;
+    let needed = Prediction::of(wanted).ours;
+    let left = readings.commit_left.unwrap_or(u64::MAX);
+    let finding = Finding::new(
+        "overcommit",
+        "where it is strict, the stacks of threads count in full and a thread or an allocation may be \
+         refused while memory is free",
+    )
+    .needed("not strict, or enough left to promise");
+    Some(if mode == STRICT {
+        finding
+            .found(format!("strict, {} left to promise", size(left)))
+            .when(true, Level::Better)
+            .when(left < needed, Level::Stops)
+            .remedy(|| Remedy::setting("vm.overcommit_memory", 0))
+    } else {
+        finding.found("not strict")
+    })
+}

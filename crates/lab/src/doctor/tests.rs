@@ -1,0 +1,333 @@
+//! The doctor on faked machines: each finding both ways.
+
+mod files;
+
+use super::readings::{Group, Readings};
+use super::{Diagnosis, Finding, Level, Remedy, Wanted};
+
+const GIB: u64 = 1 << 30;
+
+const MILLION: Wanted = Wanted {
+    connections: 1_000_000,
+    workers: 64,
+    private_fds: true,
+    both_ends: false,
+};
+
+/// A machine that a million connections suit.
+fn healthy() -> Readings {
+    Readings {
+        descriptors_soft: 20_000,
+        descriptors_hard: 20_000,
+        descriptors_ceiling: Some(1 << 20),
+        files_max: Some(4_000_000),
+        files_open: Some(1000),
+        ports: Some((10_240, 65_535)),
+        ports_reserved: String::new(),
+        accept_queue: Some(4096),
+        handshakes: Some(2048),
+        syncookies: Some(1),
+        tracked: None,
+        tcp_memory: Some([1_000_000, 1_500_000, 2_000_000]),
+        page_bytes: 4096,
+        receive_buffer: Some([4096, 131_072, 6_291_456]),
+        send_buffer: Some([4096, 16_384, 262_144]),
+        reuse: Some(2),
+        memory_total: Some(16 * GIB),
+        memory_available: Some(15 * GIB),
+        group: None,
+        huge_pages: Some("madvise".to_owned()),
+        overcommit: Some(0),
+        commit_left: Some(0),
+    }
+}
+
+#[track_caller]
+fn finding(readings: &Readings, wanted: Wanted, name: &str) -> Finding {
+    let diagnosis = Diagnosis::of(readings, wanted);
+    let mut found = diagnosis.findings.into_iter();
+    found
+        .find(|finding| finding.name == name)
+        .expect("it is looked at")
+}
+
+/// What is found after `change`, and how bad it is.
+#[track_caller]
+fn after(name: &str, change: impl FnOnce(&mut Readings)) -> Finding {
+    let mut readings = healthy();
+    let before = finding(&readings, MILLION, name);
+    assert_eq!(
+        (before.level, before.remedies.len()),
+        (Level::Well, 0),
+        "{before:?}"
+    );
+    change(&mut readings);
+    finding(&readings, MILLION, name)
+}
+
+#[track_caller]
+fn expect(finding: &Finding, level: Level, commands: &[&str]) {
+    assert_eq!(finding.level, level, "{finding:?}");
+    let given: Vec<String> = finding.remedies.iter().map(Remedy::command).collect();
+    assert_eq!(given, commands, "{finding:?}");
+    for sentence in [&finding.found, &finding.needed, finding.why] {
+        assert!(!sentence.is_empty(), "{finding:?}");
+    }
+}
+
+#[test]
+fn a_healthy_machine_has_nothing_to_do() {
+    let diagnosis = Diagnosis::of(&healthy(), MILLION);
+    assert!(diagnosis.well);
+    assert_eq!(diagnosis.count(Level::Well), diagnosis.findings.len());
+    assert_eq!(diagnosis.changes().count(), 0);
+    assert!(diagnosis.sysctl_conf().contains("Nothing has to change"));
+}
+
+#[test]
+fn the_worst_comes_first_and_decides() {
+    let mut readings = healthy();
+    readings.reuse = Some(0);
+    let better = Diagnosis::of(&readings, MILLION);
+    assert!(better.well && better.findings[0].name == "time-wait");
+    readings.files_max = Some(1000);
+    let stopped = Diagnosis::of(&readings, MILLION);
+    assert!(!stopped.well);
+    assert_eq!(stopped.findings[0].name, "open files");
+    assert_eq!(stopped.findings[1].name, "time-wait");
+}
+
+#[test]
+fn tables_for_each_worker_are_offered_where_they_help() {
+    let shared = Wanted {
+        private_fds: false,
+        workers: 2,
+        ..MILLION
+    };
+    let found = finding(&healthy(), shared, "descriptors");
+    assert_eq!(found.level, Level::Stops);
+    let first = found.remedies[0].command();
+    assert!(
+        first.starts_with("encke serve --private-fds --workers 5"),
+        "{first}"
+    );
+    assert!(found.remedies[1].command().contains("LimitNOFILE=1000072"));
+    // The soft limit is no hindrance: the server raises it itself.
+    let lax = after("descriptors", |readings| readings.descriptors_soft = 1024);
+    expect(&lax, Level::Well, &[]);
+    let few = after("descriptors", |readings| readings.descriptors_hard = 10);
+    assert_eq!(few.remedies.len(), 1, "no number of workers helps: {few:?}");
+    // Nobody may raise a limit beyond the ceiling.
+    let mut readings = healthy();
+    readings.descriptors_ceiling = Some(65_536);
+    let low = finding(&readings, shared, "descriptor ceiling");
+    expect(&low, Level::Better, &["sysctl -w fs.nr_open=1000072"]);
+    readings.descriptors_ceiling = Some(1 << 20);
+    assert_eq!(
+        finding(&readings, shared, "descriptor ceiling").level,
+        Level::Well
+    );
+}
+
+#[test]
+fn the_machine_has_files_for_both_ends() {
+    let found = after("open files", |readings| {
+        readings.files_max = Some(1_001_000)
+    });
+    expect(&found, Level::Stops, &["sysctl -w fs.file-max=1021000"]);
+    let mut readings = healthy();
+    readings.files_max = Some(1_500_000);
+    assert_eq!(finding(&readings, MILLION, "open files").level, Level::Well);
+    let both = Wanted {
+        both_ends: true,
+        ..MILLION
+    };
+    assert_eq!(finding(&readings, both, "open files").level, Level::Stops);
+}
+
+#[test]
+fn memory_is_predicted_and_compared() {
+    let found = after("memory", |readings| {
+        readings.memory_available = Some(3 * GIB)
+    });
+    expect(&found, Level::Stops, &["more memory, or fewer connections"]);
+    assert!(
+        found.needed.contains("3.8 GiB for the kernel's sockets"),
+        "{}",
+        found.needed
+    );
+    let tight = after("memory", |readings| {
+        readings.memory_available = Some(9 * GIB / 2)
+    });
+    assert_eq!(tight.level, Level::Better);
+    let both = Wanted {
+        both_ends: true,
+        ..MILLION
+    };
+    assert!(
+        finding(&healthy(), both, "memory")
+            .needed
+            .starts_with("8 GiB")
+    );
+}
+
+#[test]
+fn a_control_group_binds_when_it_is_tighter() {
+    let group = |left| {
+        Some(Group {
+            file: "/sys/fs/cgroup/memory.max".into(),
+            limit: 4 * GIB,
+            left,
+        })
+    };
+    let found = after("control group", |readings| readings.group = group(GIB));
+    assert_eq!(found.level, Level::Stops);
+    assert!(
+        found.remedies[0].command().starts_with("MemoryMax="),
+        "{found:?}"
+    );
+    assert!(found.found.contains("memory.max"));
+    let wide = after("control group", |readings| {
+        readings.group = group(100 * GIB);
+    });
+    assert_eq!(wide.level, Level::Well);
+}
+
+#[test]
+fn an_event_to_everyone_fits_into_the_queues() {
+    let found = after("TCP memory", |readings| {
+        readings.tcp_memory = Some([1, 2, 900_000])
+    });
+    expect(
+        &found,
+        Level::Stops,
+        &["sysctl -w net.ipv4.tcp_mem=\"1000000 1500000 2000000\""],
+    );
+    let pressed = after("TCP memory", |readings| {
+        readings.tcp_memory = Some([1, 2, 1_000_000]);
+    });
+    assert_eq!(pressed.level, Level::Better);
+}
+
+#[test]
+fn deaf_clients_pin_their_buffers() {
+    let found = after("socket buffers", |readings| {
+        readings.send_buffer = Some([4096, 16_384, 4_194_304]);
+    });
+    expect(
+        &found,
+        Level::Better,
+        &["sysctl -w net.ipv4.tcp_wmem=\"4096 16384 262144\""],
+    );
+}
+
+#[test]
+fn settings_of_the_network_are_judged_both_ways() {
+    let found = after("accept queue", |readings| readings.accept_queue = Some(128));
+    expect(
+        &found,
+        Level::Better,
+        &["sysctl -w net.core.somaxconn=4096"],
+    );
+    let found = after("handshakes", |readings| readings.handshakes = Some(128));
+    expect(
+        &found,
+        Level::Better,
+        &["sysctl -w net.ipv4.tcp_max_syn_backlog=2048"],
+    );
+    for mode in [0, 2] {
+        let found = after("syncookies", |readings| readings.syncookies = Some(mode));
+        expect(
+            &found,
+            Level::Better,
+            &["sysctl -w net.ipv4.tcp_syncookies=1"],
+        );
+    }
+    let found = after("time-wait", |readings| readings.reuse = Some(0));
+    expect(
+        &found,
+        Level::Better,
+        &["sysctl -w net.ipv4.tcp_tw_reuse=2"],
+    );
+    let found = after("ports", |readings| readings.ports = Some((32_768, 60_999)));
+    let range = "sysctl -w net.ipv4.ip_local_port_range=\"10240 65535\"";
+    expect(&found, Level::Better, &[range]);
+    assert!(
+        found.needed.starts_with("36 source addresses"),
+        "{}",
+        found.needed
+    );
+    // A thousand connections need no long queue.
+    let few = Wanted {
+        connections: 100,
+        ..MILLION
+    };
+    let mut readings = healthy();
+    readings.accept_queue = Some(128);
+    assert_eq!(finding(&readings, few, "accept queue").level, Level::Well);
+}
+
+#[test]
+fn a_firewall_counts_once_it_tracks() {
+    let most = |tracked| {
+        after("firewall table", |readings| {
+            readings.tracked = Some((tracked, 262_144))
+        })
+    };
+    let command = "sysctl -w net.netfilter.nf_conntrack_max=1010007";
+    expect(&most(7), Level::Stops, &[command]);
+    assert_eq!(most(0).level, Level::Better);
+    let ample = after("firewall table", |readings| {
+        readings.tracked = Some((7, 2_000_000))
+    });
+    assert_eq!(ample.level, Level::Well);
+}
+
+#[test]
+fn ports_of_listeners_are_kept_out_of_the_way() {
+    let wide = |reserved: &str| {
+        after("listener ports", |readings| {
+            readings.ports = Some((1024, 65_535));
+            readings.ports_reserved = reserved.to_owned();
+        })
+    };
+    let set = |ports| format!("sysctl -w net.ipv4.ip_local_reserved_ports={ports}");
+    expect(&wide(""), Level::Better, &[&set("8000,8001")]);
+    expect(&wide("9000"), Level::Better, &[&set("9000,8000,8001")]);
+    expect(&wide("7000-8000"), Level::Better, &[&set("7000-8000,8001")]);
+    expect(&wide("7000-8001"), Level::Well, &[]);
+}
+
+#[test]
+fn settings_of_memory_are_judged_both_ways() {
+    let found = after("huge pages", |readings| {
+        readings.huge_pages = Some("always".to_owned())
+    });
+    let command = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
+    expect(&found, Level::Better, &[command]);
+    let found = after("overcommit", |readings| readings.overcommit = Some(2));
+    expect(&found, Level::Stops, &["sysctl -w vm.overcommit_memory=0"]);
+    let roomy = after("overcommit", |readings| {
+        readings.overcommit = Some(2);
+        readings.commit_left = Some(GIB);
+    });
+    assert_eq!(roomy.level, Level::Better);
+}
+
+#[test]
+fn a_drop_in_file_says_why() {
+    let mut readings = healthy();
+    readings.accept_queue = Some(128);
+    readings.huge_pages = Some("always".to_owned());
+    let text = Diagnosis::of(&readings, MILLION).sysctl_conf();
+    let settings: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .collect();
+    assert_eq!(settings, ["net.core.somaxconn = 4096"]);
+    assert!(
+        text.contains("# accept queue: when clients come back"),
+        "{text}"
+    );
+    assert!(text.contains("# Found: 128 wait at most."), "{text}");
+}

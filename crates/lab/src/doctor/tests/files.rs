@@ -1,0 +1,188 @@
+//! A machine that is a folder: readings out of its files, and changes to them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::super::Remedy;
+use super::super::apply::{apply, give_back};
+use super::super::readings::Readings;
+
+/// A folder that goes with its test.
+struct Machine(PathBuf);
+
+impl Machine {
+    fn with(files: &[(&str, &str)]) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("encke-doctor-{}-{number}", std::process::id());
+        let machine = Self(std::env::temp_dir().join(name));
+        for (path, text) in files {
+            let path = machine.0.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        machine
+    }
+
+    fn read(&self, path: impl AsRef<Path>) -> String {
+        fs::read_to_string(self.0.join(path))
+            .unwrap()
+            .trim()
+            .to_owned()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const QUEUE: &str = "proc/sys/net/core/somaxconn";
+const TCP_MEMORY: &str = "proc/sys/net/ipv4/tcp_mem";
+
+#[test]
+fn files_are_read() {
+    let machine = Machine::with(&[
+        (
+            "proc/meminfo",
+            "MemTotal: 2 kB\nMemAvailable: 1 kB\nCommitLimit: 5 kB\nCommitted_AS: 3 kB\n",
+        ),
+        ("proc/sys/fs/file-nr", "1024\t0\t4000\n"),
+        ("proc/sys/fs/file-max", "9223372036854775807\n"),
+        (QUEUE, "4096\n"),
+        (TCP_MEMORY, "1\t2\t3\n"),
+        ("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n"),
+        ("proc/sys/net/ipv4/ip_local_reserved_ports", "8000\n"),
+        (
+            "sys/kernel/mm/transparent_hugepage/enabled",
+            "always [madvise] never\n",
+        ),
+    ]);
+    let readings = Readings::below(&machine.0);
+    assert_eq!(
+        (readings.memory_total, readings.memory_available),
+        (Some(2048), Some(1024))
+    );
+    assert_eq!(readings.commit_left, Some(2048));
+    assert_eq!(
+        (readings.files_open, readings.files_max),
+        (Some(1024), Some(i64::MAX as u64))
+    );
+    assert_eq!(
+        (readings.accept_queue, readings.tcp_memory),
+        (Some(4096), Some([1, 2, 3]))
+    );
+    assert_eq!(
+        (readings.ports, readings.ports_count()),
+        (Some((32_768, 60_999)), Some(28_232))
+    );
+    assert_eq!(readings.ports_reserved, "8000");
+    assert_eq!(readings.huge_pages.as_deref(), Some("madvise"));
+    assert_eq!((readings.tracked, readings.group), (None, None));
+}
+
+#[test]
+fn the_tightest_control_group_of_either_version_is_found() {
+    let second = Machine::with(&[
+        ("proc/self/cgroup", "0::/a/b\n"),
+        ("sys/fs/cgroup/a/b/memory.max", "max\n"),
+        ("sys/fs/cgroup/a/memory.max", "1000000\n"),
+        ("sys/fs/cgroup/a/memory.current", "600000\n"),
+        (
+            "sys/fs/cgroup/a/memory.stat",
+            "anon 5\ninactive_file 100000\n",
+        ),
+    ]);
+    let group = Readings::below(&second.0).group.unwrap();
+    assert_eq!((group.limit, group.left), (1_000_000, 500_000));
+    assert!(group.file.ends_with("a/memory.max"));
+    let first = Machine::with(&[
+        ("proc/self/cgroup", "5:cpu:/c\n4:memory:/c\n0::/\n"),
+        // Not seen below its own name in a container: what is mounted is its own.
+        ("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n"),
+        ("sys/fs/cgroup/memory/memory.usage_in_bytes", "500\n"),
+    ]);
+    assert_eq!(Readings::below(&first.0).group.unwrap().left, 1500);
+    let none = Machine::with(&[
+        ("proc/self/cgroup", "4:memory:/\n"),
+        (
+            "sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "9223372036854771712\n",
+        ),
+    ]);
+    assert_eq!(Readings::below(&none.0).group, None);
+}
+
+#[test]
+fn changes_are_made_told_and_given_back() {
+    let enabled = "sys/kernel/mm/transparent_hugepage/enabled";
+    let machine = Machine::with(&[
+        (QUEUE, "128\n"),
+        (TCP_MEMORY, "1\t2\t3\n"),
+        (enabled, "always\n"),
+    ]);
+    let remedies = [
+        Remedy::setting("net.core.somaxconn", 4096),
+        Remedy::advice("more memory"),
+        Remedy::setting("net.ipv4.tcp_mem", "4 5 6"),
+        Remedy::Switch {
+            path: "/sys/kernel/mm/transparent_hugepage/enabled",
+            word: "madvise",
+        },
+    ];
+    let changes = apply(remedies.iter(), &machine.0).made;
+    assert_eq!(
+        (machine.read(QUEUE), machine.read(TCP_MEMORY)),
+        ("4096".into(), "4 5 6".into())
+    );
+    let undo: Vec<&str> = changes.iter().map(|change| change.undo.as_str()).collect();
+    assert_eq!(
+        undo,
+        [
+            "sysctl -w net.core.somaxconn=128",
+            "sysctl -w net.ipv4.tcp_mem=\"1 2 3\"",
+            "echo always > /sys/kernel/mm/transparent_hugepage/enabled",
+        ]
+    );
+    give_back(&changes).unwrap();
+    assert_eq!(
+        (machine.read(QUEUE), machine.read(TCP_MEMORY)),
+        ("128".into(), "1 2 3".into())
+    );
+    assert_eq!(machine.read(enabled), "always");
+}
+
+#[test]
+fn a_refused_change_leaves_those_before_it_to_be_undone() {
+    let machine = Machine::with(&[(QUEUE, "128\n")]);
+    let remedies = [
+        Remedy::setting("net.core.somaxconn", 4096),
+        Remedy::setting("net.ipv4.tcp_mem", "4 5 6"),
+    ];
+    let applied = apply(remedies.iter(), &machine.0);
+    let why = applied.refused.unwrap().to_string();
+    assert!(
+        why.starts_with("`sysctl -w net.ipv4.tcp_mem=\"4 5 6\"` was refused"),
+        "{why}"
+    );
+    assert_eq!(applied.made[0].undo, "sysctl -w net.core.somaxconn=128");
+    fs::remove_dir_all(&machine.0).unwrap();
+    let error = give_back(&applied.made).unwrap_err().to_string();
+    assert!(
+        error.contains("sysctl -w net.core.somaxconn=128"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_setting_that_was_empty_is_empty_again() {
+    const PORTS: &str = "proc/sys/net/ipv4/ip_local_reserved_ports";
+    let machine = Machine::with(&[(PORTS, "\n")]);
+    let remedy = Remedy::setting("net.ipv4.ip_local_reserved_ports", "8000,8001");
+    let applied = apply(std::iter::once(&remedy), &machine.0);
+    assert_eq!(machine.read(PORTS), "8000,8001");
+    give_back(&applied.made).unwrap();
+    assert_eq!(machine.read(PORTS), "");
+}
