@@ -62,6 +62,9 @@ bench:
 	$(call bench_with,fairness) --connections 100000
 	$(call bench_with,publish)
 	$(call bench_with,flood)
+	cargo build --release -p graph --example store
+	crates/graph/bench/run $(abspath $(target)/release/encke) $(abspath $(target)/release/examples/store) \
+	    | tee -a $(target)/bench.md
 
 fmt:
 	cargo fmt --all

@@ -166,13 +166,20 @@ impl Graph {
         if let Changes::Direct(turn) = &self.changes {
             return self.change(turn, &change);
         }
+        let mut answer = self.change_all_now(vec![change]);
+        answer.pop().expect("an effect for each change")
+    }
+
+    /// As [`submit`](Self::submit), and waits for the answer. For threads of their own.
+    pub fn change_all_now(&self, changes: Vec<Change>) -> Answer {
+        let count = changes.len();
         let (answer, answered) = std::sync::mpsc::sync_channel(1);
-        self.submit(vec![change], move |effects| {
+        self.submit(changes, move |effects| {
             // Nobody listens only if this thread has panicked.
             let _ = answer.send(effects);
         });
-        let mut effects = answered.recv().map_err(|_| GraphError::Ended)?;
-        effects.pop().unwrap_or(Err(GraphError::Ended))
+        let ended = |_| vec![Err(GraphError::Ended); count];
+        answered.recv().unwrap_or_else(ended)
     }
 
     /// Subscribes `subscriber` to `subject` and waits until that is durable; whether the edge is

@@ -2,7 +2,7 @@
 //! `{get_subscribers, User}`.
 
 use ::router::Mailboxes;
-use graph::{GraphError, Id};
+use graph::Id;
 
 use super::{Desk, Place, Refused, answer, answer_done, refuse};
 use crate::ids;
@@ -18,6 +18,21 @@ const SLICE: usize = 4096;
 enum Change {
     Add,
     Remove,
+}
+
+impl Change {
+    fn of(self, subscriber: Id, subject: Id) -> graph::Change {
+        match self {
+            Self::Add => graph::Change::Subscribe {
+                subscriber,
+                subject,
+            },
+            Self::Remove => graph::Change::Unsubscribe {
+                subscriber,
+                subject,
+            },
+        }
+    }
 }
 
 impl<M: Mailboxes> Desk<M> {
@@ -56,24 +71,24 @@ impl<M: Mailboxes> Desk<M> {
         for (at, term) in subscriptions.enumerate() {
             read(term).map_err(|why| format!("subscription {}: {why}", at + 1))?;
         }
+        let mut changes = Vec::new();
         for term in subscriptions {
-            let [(subscriber, who), (subject, whom)] = read(term)?;
-            self.edge(change, &subscriber, &subject)
-                .map_err(|error| error.to_string())?;
-            if let Change::Add = change {
-                let graph = self.router.graph();
-                self.spellings.remember(graph, &subscriber, who);
-                self.spellings.remember(graph, &subject, whom);
+            let [(subscriber, _), (subject, _)] = read(term)?;
+            changes.push(change.of(subscriber, subject));
+        }
+        // Together, so that a list costs the disk one commit and not one for each.
+        let effects = self.router.graph().change_all_now(changes);
+        if let Some(error) = effects.into_iter().find_map(Result::err) {
+            return Err(error.to_string());
+        }
+        if let Change::Add = change {
+            for term in subscriptions {
+                for (id, spelt) in read(term)? {
+                    self.spellings.remember(self.router.graph(), &id, spelt);
+                }
             }
         }
         Ok(())
-    }
-
-    fn edge(&self, change: Change, subscriber: &Id, subject: &Id) -> Result<bool, GraphError> {
-        match change {
-            Change::Add => self.router.graph().subscribe(subscriber, subject),
-            Change::Remove => self.router.graph().unsubscribe(subscriber, subject),
-        }
     }
 
     /// The list of those who subscribe to `user`.

@@ -1,0 +1,107 @@
+"""The graph in its data directory: kept, refused, and a disk that is full."""
+
+import os
+import subprocess
+
+import pytest
+
+from harness.server import ENVIRONMENT, encke
+from harness.wait import until
+
+FREE = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
+
+
+def subscribers(server, subject):
+    return server.api.get(f"/v1/subscribers/{subject}").json()["subscribers"]
+
+
+def test_what_was_answered_survives_a_kill(start, tmp_path):
+    data = tmp_path / "data"
+    kept = []
+    for round in range(4):
+        server = start("--data", data)
+        assert sorted(map(str, subscribers(server, "rj"))) == sorted(map(str, kept))
+        for name in (f"user-{round}", round, f"0{round}"):
+            answer = server.api.put(f"/v1/subscriptions/{name}/rj")
+            assert answer.json() == {"added": 1, "unchanged": 0}
+            kept.append(name)
+        gone = kept.pop(0)
+        assert server.api.delete(f"/v1/subscriptions/{gone}/rj").json()["removed"] == 1
+        server.kill()
+
+
+def test_a_directory_has_one_server(start, tmp_path):
+    data = tmp_path / "data"
+    server = start("--data", data)
+    said = encke("serve", *FREE, "--data", data)
+    assert said.returncode == 1
+    assert f"process id {server.pid}" in said.stderr and str(data) in said.stderr
+
+
+def test_a_file_that_is_not_ours_is_refused_and_left(tmp_path):
+    file = tmp_path / "graph.redb"
+    file.write_bytes(b"something else entirely")
+    said = encke("serve", *FREE, "--data", tmp_path)
+    assert said.returncode == 1 and str(file) in said.stderr
+    assert "not a graph of Encke" in said.stderr
+    assert file.read_bytes() == b"something else entirely"
+
+
+def test_without_a_word_it_is_kept_where_the_server_is_started(tmp_path):
+    environment = {name: v for name, v in ENVIRONMENT.items() if name != "ENCKE_MEMORY"}
+    said = encke("serve", "--print-config", env=environment, cwd=tmp_path)
+    assert "./encke-data" in said.stdout
+    assert not (tmp_path / "encke-data").exists()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 12 MB, if we may make one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=12m", "encke-test", place], capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip("only root may mount a tmpfs")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_a_full_disk_refuses_changes_until_there_is_room(start, small_disk):
+    data = small_disk / "data"
+    server = start("--data", data)
+    server.api.put("/v1/subscriptions/1/rj").raise_for_status()
+    filler = small_disk / "filler"
+    with open(filler, "wb") as file:
+        try:
+            while True:
+                os.write(file.fileno(), b"x" * 4096)
+        except OSError:
+            pass
+
+    def change(n):
+        return server.api.put(f"/v1/subscriptions/{n}/rj")
+
+    kept = {1}
+    number, refused = 2, None
+    while refused is None and number < 5000:
+        answer = change(number)
+        if answer.is_success:
+            kept.add(number)
+        else:
+            refused = answer
+        number += 1
+    assert refused is not None and refused.status_code == 507, refused
+    assert "No space left" in refused.json()["detail"]
+    # Bulk says how far it came; reading and publishing go on.
+    bulk = server.api.post("/v1/subscriptions", content=b"7001 rj\n7002 rj\n")
+    assert bulk.status_code == 507 and "0 changed" in bulk.json()["detail"]
+    assert set(subscribers(server, "rj")) == kept
+    assert server.publish("rj", "hello")["subscribers"] == len(kept) + 1
+    filler.unlink()
+    until(lambda: change(9000).is_success, "there is room again")
+    kept.add(9000)
+    server.kill()
+    server = start("--data", data)
+    assert set(subscribers(server, "rj")) == kept
