@@ -32,14 +32,14 @@ def test_ten_connections_fit():
 
 
 def test_descriptors_stop_what_they_stop():
-    report = doctor("--connections", 100_000, preexec_fn=limited(1000))
+    report = doctor("--connections", 100_000, preexec_fn=limited(5000))
     descriptors = finding(report, "descriptors")
     assert not report["well"] and descriptors["level"] == "stops"
-    assert "1,000 for the process" in descriptors["found"]
+    assert "5,000 for the process" in descriptors["found"]
     command = descriptors["remedies"][0]["advice"].split()
     assert command[:3] == ["encke", "serve", "--private-fds"]
     # What it recommends is enough by its own measure.
-    report = doctor("-n", 100_000, *command[2:], preexec_fn=limited(1000))
+    report = doctor("-n", 100_000, *command[2:], preexec_fn=limited(5000))
     assert finding(report, "descriptors")["level"] == "well"
 
 

@@ -38,7 +38,7 @@ def test_svg_in_a_browser(two, tmp_path):
     browser = Browser()
     try:
         browser.goto(picture.as_uri())
-        words = browser.texts("text")
+        words = [word.strip() for word in browser.texts("text")]
         for word in ("Before <&> after", "before", "after", "bytes a connection (dashed)"):
             assert word in words, words
         assert any(word.endswith(", MB") for word in words)

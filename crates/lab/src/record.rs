@@ -35,6 +35,9 @@ pub trait Source {
 
 /// Time as the loop needs it, so that a test owns it.
 pub trait Sleeper {
+    /// Time since the start.
+    fn elapsed(&self) -> Duration;
+
     /// Sleeps until `after` from the start; whether to go on.
     fn sleep_until(&mut self, after: Duration) -> bool;
 }
@@ -57,6 +60,10 @@ impl Sleep {
 }
 
 impl Sleeper for Sleep {
+    fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     fn sleep_until(&mut self, after: Duration) -> bool {
         self.interrupt.sleep_until(self.started + after)
     }
@@ -112,7 +119,8 @@ pub fn run(
     let mut summary = Summary::default();
     writeln!(out, "{}", row::header())?;
     // Rows are due at multiples of the pace, so that a slow reading does not move all that follow.
-    for number in 0_u32.. {
+    let mut number: u32 = 0;
+    loop {
         let due = pace.every * number;
         if pace.duration.is_some_and(|duration| due > duration)
             || (number > 0 && !sleeper.sleep_until(due))
@@ -124,6 +132,10 @@ pub fn run(
         out.flush()?;
         summary.add(&row);
         tell(&row);
+        // Those that were missed meanwhile are left out: two rows at once would show rates that never
+        // were.
+        let passed = sleeper.elapsed().div_duration_f64(pace.every) as u32;
+        number = passed.max(number) + 1;
     }
     Ok(summary)
 }
@@ -147,16 +159,27 @@ mod tests {
     struct Clock {
         sleeps: Vec<Duration>,
         ends_after: usize,
+        first_row_seconds: u64,
     }
 
     impl Sleeper for Clock {
+        fn elapsed(&self) -> Duration {
+            // Only the first row takes time.
+            let first = Duration::from_secs(self.first_row_seconds);
+            self.sleeps.last().copied().unwrap_or(first)
+        }
+
         fn sleep_until(&mut self, after: Duration) -> bool {
             self.sleeps.push(after);
             self.sleeps.len() < self.ends_after
         }
     }
 
-    fn record(duration: Option<u64>, ends_after: usize) -> (Summary, Vec<Duration>, String) {
+    fn record(
+        duration: Option<u64>,
+        ends_after: usize,
+        first_row_seconds: u64,
+    ) -> (Summary, Vec<Duration>, String) {
         let pace = Pace {
             every: Duration::from_secs(10),
             duration: duration.map(Duration::from_secs),
@@ -164,6 +187,7 @@ mod tests {
         let mut clock = Clock {
             sleeps: Vec::new(),
             ends_after,
+            first_row_seconds,
         };
         let mut out = Vec::new();
         let mut source = Fake(Duration::from_secs(7));
@@ -173,7 +197,7 @@ mod tests {
 
     #[test]
     fn rows_are_due_at_multiples_of_the_pace() {
-        let (summary, sleeps, text) = record(Some(30), usize::MAX);
+        let (summary, sleeps, text) = record(Some(30), usize::MAX, 0);
         assert_eq!(summary.rows, 4);
         assert_eq!(sleeps, [10, 20, 30].map(Duration::from_secs));
         assert_eq!(text.lines().count(), 5);
@@ -182,8 +206,14 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_were_missed_are_left_out() {
+        let (_, sleeps, _) = record(Some(50), usize::MAX, 25);
+        assert_eq!(sleeps, [30, 40, 50].map(Duration::from_secs));
+    }
+
+    #[test]
     fn an_interrupt_keeps_what_was_written() {
-        let (summary, _, text) = record(None, 2);
+        let (summary, _, text) = record(None, 2, 0);
         assert_eq!((summary.rows, text.lines().count()), (2, 3));
     }
 }

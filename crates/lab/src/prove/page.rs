@@ -258,7 +258,7 @@ fn put(figure: &Figure, page: &mut String) -> Outcome<()> {
 }
 
 fn details(proof: &Proof, page: &mut String) {
-    page.push_str("<h2>Details</h2>\n<table>\n<tbody>\n");
+    page.push_str("<h2>Details</h2>\n<table class=\"details\">\n<tbody>\n");
     let mut row = |name: &str, value: &dyn fmt::Display| {
         let value = escaped(&value.to_string());
         push(
