@@ -61,6 +61,7 @@ bench:
 	$(call bench_with,fanout) --connections 100000 --rounds 5 --events 5
 	$(call bench_with,fairness) --connections 100000
 	$(call bench_with,publish)
+	benches/proxy.py --encke $(target)/release/encke | tee -a $(target)/bench.md
 	$(call bench_with,flood)
 	cargo build --release -p graph --example store
 	crates/graph/bench/run $(abspath $(target)/release/encke) $(abspath $(target)/release/examples/store) \

@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+"""`encke proxy` and `encke hello` beside nginx, HAProxy and Go: processor time for each operation.
+
+    benches/proxy.py --encke target/release/encke [--rounds 7] [--seconds 1] [proxy|bulk|hello|memory ...]
+
+All programs of a comparison run at the same time, with one worker each, and are loaded in turns, so that a
+drift of the machine meets all of them. What counts is the processor time of their processes; load and
+backends are this script's and cost every program the same. Needs nginx with its stream module, HAProxy and
+Go; what is missing is left out and said.
+"""
+
+import argparse
+import contextlib
+import multiprocessing
+import os
+import pathlib
+import platform
+import select
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+MESSAGE = b"m" * 64
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+GET_ONCE = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+TAKE_BYTES = 1 << 20
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+class Contender:
+    """A program under measurement, and its children."""
+
+    def __init__(self, name, command, port):
+        self.name, self.port = name, port
+        self.process = subprocess.Popen(
+            [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 15
+        while True:
+            try:
+                return socket.create_connection(("127.0.0.1", port)).close()
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise SystemExit(f"{name} did not come to listen at {port}") from None
+                time.sleep(0.05)
+
+    def pids(self):
+        pid = self.process.pid
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [pid, *map(int, children)]
+
+    def processor(self):
+        """Seconds of processor time so far, as the scheduler counted."""
+        nanos = 0
+        for pid in self.pids():
+            for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+                with contextlib.suppress(OSError):
+                    nanos += int((task / "schedstat").read_text().split()[0])
+        return nanos / 1e9
+
+    def private(self):
+        """Bytes of memory that are this process's alone."""
+        text = pathlib.Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
+        lines = [line.split() for line in text.splitlines() if line.startswith("Private_")]
+        return sum(int(words[1]) for words in lines if words[0] != "Private_Hugetlb:") * 1024
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Programs:
+    """Starts contenders and ends them."""
+
+    def __init__(self, encke, scratch):
+        self.encke, self.scratch, self.running = encke, pathlib.Path(scratch), []
+
+    def start(self, name, command, port):
+        self.running.append(Contender(name, command, port))
+        return self.running[-1]
+
+    def stop(self):
+        while self.running:
+            self.running.pop().stop()
+
+    def proxies(self, backend):
+        port = free_port()
+        flags = ["--workers", "1", "--log-level", "warn", "--drain-timeout", "0"]
+        listen = ["--listen", f"127.0.0.1:{port}", "--to", f"127.0.0.1:{backend}"]
+        yield self.start("encke", [self.encke, "proxy", *listen, *flags], port)
+        if shutil.which("nginx"):
+            port = free_port()
+            module = "load_module /usr/lib/nginx/modules/ngx_stream_module.so;"
+            server = f"stream {{ server {{ listen 127.0.0.1:{port}; proxy_pass 127.0.0.1:{backend}; }} }}"
+            yield self.nginx(port, module, server)
+        if shutil.which("haproxy"):
+            port = free_port()
+            path = self.scratch / f"haproxy-{port}.cfg"
+            path.write_text(
+                "global\n nbthread 1\n maxconn 4000\ndefaults\n mode tcp\n timeout connect 5s\n"
+                " timeout client 1m\n timeout server 1m\n option splice-auto\n"
+                f"listen relay\n bind 127.0.0.1:{port}\n server backend 127.0.0.1:{backend}\n"
+            )
+            yield self.start("haproxy", ["haproxy", "-db", "-f", path], port)
+        if shutil.which("go"):
+            port, program = free_port(), self.scratch / "relay"
+            if not program.exists():
+                cache = {**os.environ, "GOCACHE": str(self.scratch / "go-cache")}
+                build = ["go", "build", "-o", program, HERE / "relay.go"]
+                subprocess.run(build, check=True, env=cache)
+            command = ["env", "GOMAXPROCS=1", program, f"127.0.0.1:{port}", f"127.0.0.1:{backend}"]
+            yield self.start("go", command, port)
+
+    def hellos(self):
+        port = free_port()
+        listen = ["--listen", f"127.0.0.1:{port}", "--workers", "1"]
+        yield self.start("encke", [self.encke, "hello", *listen], port)
+        if shutil.which("nginx"):
+            port = free_port()
+            server = (
+                "http { access_log off; keepalive_requests 1000000000; "
+                f"server {{ listen 127.0.0.1:{port}; location / {{ return 200 hello; }} }} }}"
+            )
+            yield self.nginx(port, "", server)
+
+    def nginx(self, port, head, server):
+        directory = self.scratch / f"nginx-{port}"
+        directory.mkdir()
+        path = directory / "nginx.conf"
+        path.write_text(
+            f"{head}\nworker_processes 1;\ndaemon off;\npid {directory}/pid;\n"
+            f"error_log {directory}/log;\nevents {{ worker_connections 16384; }}\n{server}\n"
+        )
+        return self.start("nginx", ["nginx", "-c", path, "-p", directory], port)
+
+
+def serve(act, interest, apart=True):
+    """A backend until the script ends: in a process of its own, or on a thread. Its port, and its
+    connections where it is a thread."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    sockets = {}
+
+    def run():
+        poller = select.epoll()
+        poller.register(listener, select.EPOLLIN)
+        while True:
+            for number, _ in poller.poll():
+                if number == listener.fileno():
+                    client, _ = listener.accept()
+                    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    client.setblocking(False)
+                    sockets[client.fileno()] = client
+                    poller.register(client, interest)
+                    continue
+                try:
+                    goes_on = act(sockets[number])
+                except BlockingIOError:
+                    goes_on = True
+                except OSError:
+                    goes_on = False
+                if not goes_on:
+                    poller.unregister(number)
+                    sockets.pop(number).close()
+
+    kind = multiprocessing.get_context("fork").Process if apart else threading.Thread
+    kind(target=run, daemon=True).start()
+    return listener.getsockname()[1], sockets
+
+
+def echo(client):
+    data = client.recv(65536)
+    return data and client.send(data)
+
+
+POURED = bytes(TAKE_BYTES)
+
+
+def pour(client):
+    return client.send(POURED)
+
+
+def connect(port, count):
+    clients = []
+    for _ in range(count):
+        client = socket.create_connection(("127.0.0.1", port))
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        clients.append(client)
+    return clients
+
+
+def ask(port, count, seconds, question, answer_bytes):
+    """Asks and awaits on each connection in turn. Answers a second, and the 99th of 100 times."""
+    clients = {client.fileno(): client for client in connect(port, count)}
+    poller = select.epoll()
+    awaited, asked, times = {}, {}, []
+    for number, client in clients.items():
+        poller.register(number, select.EPOLLIN)
+        awaited[number], asked[number] = answer_bytes, time.perf_counter()
+        client.send(question)
+    began = time.perf_counter()
+    while (now := time.perf_counter()) - began < seconds:
+        for number, _ in poller.poll(0.1):
+            awaited[number] -= len(clients[number].recv(65536))
+            if awaited[number] <= 0:
+                now = time.perf_counter()
+                times.append(now - asked[number])
+                awaited[number], asked[number] = answer_bytes, now
+                clients[number].send(question)
+    for client in clients.values():
+        client.close()
+    times.sort()
+    return len(times), times[len(times) * 99 // 100] * 1e6 if times else None
+
+
+def take(port, count, seconds):
+    """Takes all that comes; the kernel throws it away. Gigabytes."""
+    clients = {client.fileno(): client for client in connect(port, count)}
+    poller = select.epoll()
+    for number in clients:
+        poller.register(number, select.EPOLLIN)
+    total, block = 0, bytearray(TAKE_BYTES)
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        for number, _ in poller.poll(0.1):
+            total += clients[number].recv_into(block, TAKE_BYTES, socket.MSG_TRUNC)
+    for client in clients.values():
+        client.close()
+    return total / 1e9, None
+
+
+def get_once(port, seconds):
+    """A request on a connection of its own, one after the other. Sources take turns, so that none runs
+    out of ports."""
+    count, began = 0, time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        source = f"127.5.{count // 200 % 200 + 1}.{count % 200 + 1}"
+        with socket.create_connection(("127.0.0.1", port), source_address=(source, 0)) as client:
+            client.sendall(GET_ONCE)
+            answer = b"".join(iter(lambda: client.recv(65536), b""))
+            assert answer.startswith(b"HTTP/1.1 200"), answer
+        count += 1
+    return count, None
+
+
+def answer_bytes(port):
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.settimeout(0.3)
+        client.sendall(GET)
+        answer = b""
+        with contextlib.suppress(TimeoutError):
+            while data := client.recv(65536):
+                answer += data
+    return len(answer)
+
+
+def compare(title, unit, contenders, load, asked, arguments, rest=0):
+    """Loads contenders in turns, with a rest after each, and prints what an operation costs each."""
+    costs = {contender.name: [] for contender in contenders}
+    tails = {contender.name: [] for contender in contenders}
+    for number in range(arguments.rounds):
+        shift = number % len(contenders)
+        # Nobody is always first after the others have warmed the caches.
+        for contender in contenders[shift:] + contenders[:shift]:
+            if not rest:
+                load(contender.port, 0.3)
+            before = contender.processor()
+            operations, tail = load(contender.port, arguments.seconds)
+            if not operations:
+                raise SystemExit(f"{title}: {contender.name} did nothing; raise --seconds")
+            costs[contender.name].append((contender.processor() - before) * 1e6 / operations)
+            tails[contender.name].append(tail)
+            time.sleep(rest)
+    for name, values in costs.items():
+        tail = tails[name][0] is not None and f"p99 {statistics.median(tails[name]):,.0f} us"
+        cost = statistics.median(values)
+        print(f"| {title}: {name} | {cost:,.2f} {unit} | {tail or ''} |", flush=True)
+    for name, values in costs.items():
+        if name == "encke":
+            continue
+        ratio = statistics.median(a / b for a, b in zip(costs["encke"], values))
+        bound = asked.get(name)
+        said = f"at most {bound}{'' if ratio <= bound else ' (**missed**)'}" if bound else ""
+        print(f"| {title}: encke, of {name} | {ratio:.2f} x | {said} |", flush=True)
+
+
+def measure_proxies(programs, arguments):
+    echo_port, _ = serve(echo, select.EPOLLIN)
+    contenders = list(programs.proxies(echo_port))
+    load = lambda port, seconds: ask(port, 100, seconds, MESSAGE, len(MESSAGE))
+    asked = {"haproxy": 0.85, "nginx": 0.95}
+    compare("64 bytes and back, 100 connections", "us", contenders, load, asked, arguments)
+    programs.stop()
+
+
+def measure_bulk(programs, arguments):
+    source_port, _ = serve(pour, select.EPOLLOUT)
+    contenders = list(programs.proxies(source_port))
+    for count in (1, 100):
+        load = lambda port, seconds: take(port, count, seconds)
+        asked = {"go": 1.0, "haproxy": 0.35}
+        title = f"bulk, {count} connection{'s' if count > 1 else ''}"
+        # A proxy may go on for a while with what nobody takes any more.
+        compare(title, "us/GB", contenders, load, asked, arguments, rest=2.5)
+    programs.stop()
+
+
+def measure_hellos(programs, arguments):
+    contenders = list(programs.hellos())
+    sizes = {contender.port: answer_bytes(contender.port) for contender in contenders}
+    load = lambda port, seconds: ask(port, 64, seconds, GET, sizes[port])
+    compare("hello, keep-alive, 64 connections", "us", contenders, load, {"nginx": 0.85}, arguments)
+    compare("hello, short connections", "us", contenders, get_once, {"nginx": 0.85}, arguments)
+    programs.stop()
+
+
+def measure_memory(programs, arguments):
+    port, held = serve(echo, select.EPOLLIN, apart=False)
+    proxy = next(programs.proxies(port))
+    # Grown once, so that what the first connections take for good is not counted.
+    for client in connect(proxy.port, 100):
+        client.close()
+    time.sleep(0.5)
+    before = proxy.private()
+    clients = connect(proxy.port, arguments.pairs)
+    deadline = time.monotonic() + 60
+    while len(held) < arguments.pairs:
+        assert time.monotonic() < deadline, f"{len(held)} of {arguments.pairs} pairs were made"
+        time.sleep(0.1)
+    time.sleep(1)
+    pair = (proxy.private() - before) / arguments.pairs
+    said = "at most 200" if pair <= 200 else "at most 200 (**missed**)"
+    print(f"| {arguments.pairs} idle pairs: a pair | {pair:.0f} bytes | {said} |", flush=True)
+    for client in clients:
+        client.close()
+    programs.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", nargs="*", default=["proxy", "bulk", "hello", "memory"])
+    parser.add_argument("--encke", type=pathlib.Path, default="target/release/encke")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--pairs", type=int, default=9000)
+    arguments = parser.parse_args()
+    for program in ("nginx", "haproxy", "go"):
+        if not shutil.which(program):
+            print(f"{program} is not installed and left out", file=sys.stderr)
+    print(f"Linux {platform.release()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+    print("| figure | measured | asked, or p99 |\n|---|---:|---|")
+    measures = {"proxy": measure_proxies, "bulk": measure_bulk, "hello": measure_hellos, "memory": measure_memory}
+    with tempfile.TemporaryDirectory(prefix="encke-bench-proxy-") as scratch:
+        programs = Programs(arguments.encke, scratch)
+        try:
+            for what in arguments.what:
+                measures[what](programs, arguments)
+        finally:
+            programs.stop()
+
+
+if __name__ == "__main__":
+    main()
