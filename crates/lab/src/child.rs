@@ -207,6 +207,12 @@ impl Server {
         let log = std::env::temp_dir().join(format!("encke-bench-{}.log", public.port()));
         let file = File::create(&log).doing(format_args!("creating {}", log.display()))?;
         let mut command = Command::new(program);
+        // The settings of whoever measures are for servers of his own.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("ENCKE_") {
+                command.env_remove(name);
+            }
+        }
         command
             .arg("serve")
             .args([
