@@ -29,6 +29,24 @@ pub(super) fn empty_file() -> Vec<u8> {
     std::fs::read(directory.file()).unwrap()
 }
 
+/// The file of a graph with some dozens of pages of blocks.
+pub(super) fn filled_file() -> Vec<u8> {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = super::super::Directory::lock(directory.path()).unwrap();
+    let mut list = String::new();
+    for edge in 0..20_000_u32 {
+        list += &format!("{} {}\n", edge / 20, 5000 + edge * 7919 % 5000);
+    }
+    crate::load(
+        &directory,
+        list.as_bytes(),
+        crate::LoadOptions::default(),
+        |_| {},
+    )
+    .unwrap();
+    std::fs::read(directory.file()).unwrap()
+}
+
 impl World {
     pub(super) fn open(content: Vec<u8>) -> Self {
         let disk = FakeDisk::holding(content);

@@ -1,16 +1,19 @@
 //! Disks that fail while the server goes on.
 
-use super::crash::{World, changes, edges, empty_file};
+use super::crash::{World, changes, edges, empty_file, filled_file};
 use super::fake::Faults;
 
 #[test]
 fn a_failed_sync_fails_its_commit_alone_and_what_comes_after_survives_a_loss_of_power() {
-    for commit in 0..12 {
+    // Blocks that a sweep has rewritten are not undone with its commit, so they have to reach the disk
+    // after all. The graph has many pages of them, and the later commits are in the midst of a sweep.
+    let start = filled_file();
+    for commit in (0..8).chain([24, 32, 40, 48]) {
         for offset in 1..=2 {
-            let mut world = World::open(empty_file());
+            let mut world = World::open(start.clone());
             let mut random = commit;
             for _ in 0..commit {
-                assert!(world.commit(&changes(&mut random, 30)));
+                assert!(world.commit(&changes(&mut random, 900)));
             }
             world.disk.set(Faults {
                 sync_failed_at: Some(world.disk.syncs() + offset),
@@ -18,7 +21,7 @@ fn a_failed_sync_fails_its_commit_alone_and_what_comes_after_survives_a_loss_of_
             });
             let mut failed = 0;
             for _ in 0..6 {
-                failed += usize::from(!world.commit(&changes(&mut random, 30)));
+                failed += usize::from(!world.commit(&changes(&mut random, 900)));
                 assert_eq!(edges(&world.memory), world.model);
             }
             assert_eq!(failed, 1, "commit {commit}, sync {offset}");
