@@ -154,10 +154,10 @@ def test_terms_reach_http_clients_as_text(shared):
         "[]": "[]",
     }
     with Ndjson(shared.server, "listens-to-terms") as stream:
-        for term, text in terms.items():
-            shared_script = f"say(call(router, {{send, 'listens-to-terms', {term}}}))"
-            assert shared.run(shared_script) == ["{ok,1}"]
-            assert stream.data() == text
+        sends = [f"call(router, {{send, 'listens-to-terms', {term}}})" for term in terms]
+        said = shared.run("say(lists:usort([" + ", ".join(sends) + "]))")
+        assert said == ["[{ok,1}]"]
+        assert [stream.data() for _ in terms] == list(terms.values())
 
 
 def test_http_publishers_reach_processes(shared):
@@ -292,7 +292,6 @@ def test_encke_registers_again_when_epmd_restarts(start):
 def test_a_connection_survives_idleness_by_ticks(start):
     with cluster(start, "--erlang-tick-time", "2s") as one:
         script = "pong = net_adm:ping(N), timer:sleep(5000), say(nodes(hidden) =:= [N])"
-        # The BEAM ticks every two seconds at most: its tick time is eight.
         said = one.run("net_kernel:set_net_ticktime(2, 0)," + script, name="idle")
         assert said == ["true"]
 
@@ -367,7 +366,8 @@ def test_half_a_handshake_and_silence_end_in_time(start):
         assert time.monotonic() - began > 1.5
         assert half.is_closed()
         assert time.monotonic() - began > 6
-        assert refused(one, "silent") == 1 and refused(one, "handshake_slow") == 1
+        until(lambda: refused(one, "silent") == 1, "the silent counted")
+        until(lambda: refused(one, "handshake_slow") == 1, "the slow counted")
 
 
 def nest(depth):
@@ -398,7 +398,8 @@ def test_a_bad_term_is_refused_and_the_connection_goes_on(shared, bomb):
         peer.send(body)
         peer.send(pair(atom(b"after-the-bomb"), binary(b"still here")))
         assert stream.data() == "still here"
-    assert refused(shared, reason) == before + 2
+    # Figures are told at the end of a turn, and an event leaves before.
+    until(lambda: refused(shared, reason) == before + 2, "both refusals counted")
     peer.close()
 
 
@@ -424,7 +425,7 @@ def test_a_message_of_a_hundred_megabytes_passes_by(shared):
     with Sse(shared.server, "after-the-large") as stream:
         peer.send(pair(atom(b"after-the-large"), binary(b"x")))
         assert stream.data() == "x"
-    assert refused(shared, "too_large") == refusals + 1
+    until(lambda: refused(shared, "too_large") == refusals + 1, "the refusal counted")
     peer.close()
     # The same from a BEAM, which sends it in pieces.
     said = shared.run(
@@ -434,7 +435,7 @@ def test_a_message_of_a_hundred_megabytes_passes_by(shared):
         """
     )
     assert said == ["{ok,0}"]
-    assert refused(shared, "too_large") == refusals + 2
+    until(lambda: refused(shared, "too_large") == refusals + 2, "both refusals counted")
     assert shared.server.resident_bytes() - before < 16 << 20
 
 

@@ -95,9 +95,9 @@ class Cluster:
     def address(self):
         return address(self.server.said["erlang"])
 
-    def run(self, body, name="tester", hidden=False, timeout=60):
+    def run(self, body, name="tester", timeout=60, **options):
         """Runs a script in a BEAM of its own, and returns the lines it printed."""
-        beam = self.beam(body, name, hidden)
+        beam = self.beam(body, name, **options)
         try:
             output, _ = beam.communicate(timeout=timeout)
         finally:
@@ -105,18 +105,20 @@ class Cluster:
         assert beam.returncode == 0, output
         return output.splitlines()
 
-    def beam(self, body, name="tester", hidden=False):
+    def beam(self, body, name="tester", hidden=False, attributes="", functions="", emulator=""):
         """Starts a script in a BEAM. `N` is Encke's node; `say/1` prints a term on a line."""
         script = self.path / f"{name}.escript"
         script.write_text(
             "#!/usr/bin/env escript\n"
-            f"%%%%! -name {name}@127.0.0.1 -setcookie {COOKIE} -pa {self.path} -kernel net_ticktime 8"
-            f" {'-hidden' if hidden else ''} +pc unicode +S 2\n"
+            f"%%%%! -name {name}@127.0.0.1 -setcookie {COOKIE} -pa {self.path}"
+            f" {'-hidden' if hidden else ''} +pc unicode +S 2 {emulator}\n"
+            f"{attributes}"
             "-compile([export_all, nowarn_export_all]).\n"
             "say(Term) -> io:format(\"~0tp~n\", [Term]).\n"
             "call(To, Request) -> gen_server:call({To, '%s'}, Request).\n"
             "until(Ask) -> case Ask() of true -> true; _ -> timer:sleep(10), until(Ask) end.\n"
-            "main(_) ->\n    N = '%s', true = is_atom(N),\n%s.\n" % (self.name, self.name, body)
+            "%s\nmain(_) ->\n    N = '%s', true = is_atom(N),\n%s.\n"
+            % (self.name, functions, self.name, body)
         )
         beam = subprocess.Popen(
             ["escript", script],

@@ -1,4 +1,4 @@
-//! Calls whose answer waits for a receipt.
+//! Calls whose answer waits: for an event's receipt, or for changes of the graph to be on disk.
 
 use std::collections::HashMap;
 use std::mem;
@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use graph::{Answer, GraphError};
 use parking_lot::Mutex;
 use router::{Counts, Tally};
 
@@ -18,7 +19,15 @@ pub(crate) struct Call {
     pub(crate) line: LineId,
     /// The term `{Pid, Tag}`.
     pub(crate) from: Vec<u8>,
-    tally: Arc<Tally>,
+}
+
+/// What a call was waiting for.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// What became of an event.
+    Receipt(Counts),
+    /// Whether all changes were made.
+    Changes(Result<(), GraphError>),
 }
 
 /// Calls under way.
@@ -28,22 +37,31 @@ pub(crate) struct Calls {
     settled: Arc<Settled>,
 }
 
-/// Calls that can be answered. Written by workers.
+/// Calls that can be answered. Written by workers, and by the graph's writer.
 pub(crate) struct Settled {
-    numbers: Mutex<Vec<u64>>,
+    outcomes: Mutex<Vec<(u64, Outcome)>>,
     /// Wakes the node's thread.
     ring: Box<dyn Fn() + Send + Sync>,
 }
 
+/// Woken when an event's last worker has had its turn.
 struct Bell {
     number: u64,
+    tally: Arc<Tally>,
     settled: Arc<Settled>,
 }
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        self.settled.numbers.lock().push(self.number);
-        (self.settled.ring)();
+        let receipt = Outcome::Receipt(self.tally.counts());
+        self.settled.push(self.number, receipt);
+    }
+}
+
+impl Settled {
+    fn push(&self, number: u64, outcome: Outcome) {
+        self.outcomes.lock().push((number, outcome));
+        (self.ring)();
     }
 }
 
@@ -53,7 +71,7 @@ impl Calls {
             waiting: HashMap::new(),
             last: 0,
             settled: Arc::new(Settled {
-                numbers: Mutex::default(),
+                outcomes: Mutex::default(),
                 ring,
             }),
         }
@@ -65,7 +83,7 @@ impl Calls {
 
     /// Whether there are calls to answer.
     pub(crate) fn is_settled(&self) -> bool {
-        !self.settled.numbers.lock().is_empty()
+        !self.settled.outcomes.lock().is_empty()
     }
 
     /// The receipt, if it is there at once; else the call waits for it.
@@ -78,36 +96,49 @@ impl Calls {
         if tally.pending() == 0 {
             return Some(tally.counts());
         }
-        self.last += 1;
+        let number = self.wait(line, from);
         let waker = Waker::from(Arc::new(Bell {
-            number: self.last,
+            number,
+            tally: Arc::clone(&tally),
             settled: Arc::clone(&self.settled),
         }));
-        if let Poll::Ready(counts) =
-            Pin::new(&mut tally.done()).poll(&mut Context::from_waker(&waker))
-        {
-            return Some(counts);
+        match Pin::new(&mut tally.done()).poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(counts) => {
+                self.waiting.remove(&number);
+                Some(counts)
+            }
+            Poll::Pending => None,
         }
-        let call = Call {
-            line,
-            from: from.to_vec(),
-            tally,
-        };
-        self.waiting.insert(self.last, call);
-        None
     }
 
-    /// Takes the calls that can be answered, with their receipts.
-    pub(crate) fn take_settled(&mut self) -> Vec<(Call, Counts)> {
-        let numbers = mem::take(&mut *self.settled.numbers.lock());
+    /// What to do when the graph has answered the call's changes.
+    pub(crate) fn changes(
+        &mut self,
+        line: LineId,
+        from: &[u8],
+    ) -> impl FnOnce(Answer) + Send + 'static {
+        let number = self.wait(line, from);
+        let settled = Arc::clone(&self.settled);
+        move |answer| {
+            let done = answer.into_iter().try_for_each(|effect| effect.map(drop));
+            settled.push(number, Outcome::Changes(done));
+        }
+    }
+
+    fn wait(&mut self, line: LineId, from: &[u8]) -> u64 {
+        self.last += 1;
+        let from = from.to_vec();
+        self.waiting.insert(self.last, Call { line, from });
+        self.last
+    }
+
+    /// Takes the calls that can be answered, with what they were waiting for.
+    pub(crate) fn take_settled(&mut self) -> Vec<(Call, Outcome)> {
+        let outcomes = mem::take(&mut *self.settled.outcomes.lock());
         let waiting = &mut self.waiting;
-        numbers
+        outcomes
             .into_iter()
-            .filter_map(|number| {
-                let call = waiting.remove(&number)?;
-                let counts = call.tally.counts();
-                Some((call, counts))
-            })
+            .filter_map(|(number, outcome)| Some((waiting.remove(&number)?, outcome)))
             .collect()
     }
 }

@@ -37,6 +37,9 @@ pub(crate) const STALL_TIME: Duration = Duration::from_secs(60);
 /// Calls that may wait for receipts. Each is a publish under way; beyond it a call is refused.
 pub(crate) const CALLS_MAX: usize = 64 * 1024;
 
+/// Subscriptions of one call: as changes they take a few times the bytes of the message.
+pub(crate) const SUBSCRIPTIONS_MAX: usize = 100_000;
+
 /// Ids of one process, as of one session of any other kind.
 pub(crate) const IDS_MAX: usize = 128;
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use ::router::{Event, Mailboxes, Tally, Target};
 
 use super::{Desk, Place, Refused, answer, answer_done, refuse};
+use crate::calls::Outcome;
 use crate::control;
 use crate::ids;
 use crate::limits::IDS_MAX;
@@ -73,11 +74,20 @@ impl<M: Mailboxes> Desk<M> {
         }
     }
 
-    /// Answers the calls whose receipts have come.
+    /// Answers the calls that waited for what has happened.
     pub(crate) fn answer_settled(&mut self, lines: &mut Lines) {
-        for (call, counts) in self.calls.take_settled() {
-            if let Ok((from, _)) = Raw::parse(&call.from) {
-                answer_sent(lines, call.line, from, counts.written + counts.queued);
+        for (call, outcome) in self.calls.take_settled() {
+            let Ok((from, _)) = Raw::parse(&call.from) else {
+                continue;
+            };
+            match outcome {
+                Outcome::Receipt(counts) => {
+                    answer_sent(lines, call.line, from, counts.written + counts.queued);
+                }
+                Outcome::Changes(done) => {
+                    let done = done.map_err(|error| error.to_string());
+                    answer_done(lines, call.line, Some(from), done);
+                }
             }
         }
     }

@@ -1,39 +1,19 @@
 //! `subsmanager`: `{add_subscriptions, [#subscription{}]}`, `{remove_subscriptions, [...]}`,
 //! `{get_subscribers, User}`.
 
-use ::router::Mailboxes;
-use graph::Id;
+use std::sync::Arc;
 
-use super::{Desk, Place, Refused, answer, answer_done, refuse};
+use ::router::Mailboxes;
+use graph::{Change, Id};
+
+use super::{Desk, Place, Refused, answer, refuse};
 use crate::ids;
-use crate::limits::ANSWER_BYTES_MAX;
+use crate::limits::{ANSWER_BYTES_MAX, SUBSCRIPTIONS_MAX};
 use crate::lines::{LineId, Lines};
 use crate::term::{Elements, Raw, Term, write};
 
 /// Subscribers read from the graph at a time.
 const SLICE: usize = 4096;
-
-/// What is done to a subscription.
-#[derive(Debug, Clone, Copy)]
-enum Change {
-    Add,
-    Remove,
-}
-
-impl Change {
-    fn of(self, subscriber: Id, subject: Id) -> graph::Change {
-        match self {
-            Self::Add => graph::Change::Subscribe {
-                subscriber,
-                subject,
-            },
-            Self::Remove => graph::Change::Unsubscribe {
-                subscriber,
-                subject,
-            },
-        }
-    }
-}
 
 impl<M: Mailboxes> Desk<M> {
     pub(super) fn on_subsmanager(
@@ -45,12 +25,20 @@ impl<M: Mailboxes> Desk<M> {
     ) {
         match request.tuple() {
             Some([verb, list]) if verb.is_atom("add_subscriptions") => {
-                let done = self.change(Change::Add, list);
-                answer_done(lines, line, from, done);
+                self.change(lines, line, from, list, |subscriber, subject| {
+                    Change::Subscribe {
+                        subscriber,
+                        subject,
+                    }
+                });
             }
             Some([verb, list]) if verb.is_atom("remove_subscriptions") => {
-                let done = self.change(Change::Remove, list);
-                answer_done(lines, line, from, done);
+                self.change(lines, line, from, list, |subscriber, subject| {
+                    Change::Unsubscribe {
+                        subscriber,
+                        subject,
+                    }
+                });
             }
             Some([verb, user]) if verb.is_atom("get_subscribers") => match self.subscribers(user) {
                 Ok(list) => answer(lines, line, from, |out| out.extend(list)),
@@ -65,30 +53,57 @@ impl<M: Mailboxes> Desk<M> {
         }
     }
 
-    /// Changes all subscriptions of a list, or none if one of them is no subscription.
-    fn change(&mut self, change: Change, list: Raw<'_>) -> Result<(), Refused> {
+    /// Changes all subscriptions of a list, or none if one of them is no subscription. The answer comes when
+    /// they are on disk, if the graph is.
+    fn change(
+        &mut self,
+        lines: &mut Lines,
+        line: LineId,
+        from: Option<Raw<'_>>,
+        list: Raw<'_>,
+        change: impl Fn(Id, Id) -> Change,
+    ) {
+        let changes = match self.read_changes(list, change) {
+            Ok(changes) => changes,
+            Err(sentence) => return refuse(lines, line, from, &sentence),
+        };
+        let graph = Arc::clone(self.router.graph());
+        match from {
+            Some(caller) => graph.submit(changes, self.calls.changes(line, caller.bytes())),
+            None => graph.submit(changes, drop),
+        }
+    }
+
+    fn read_changes(
+        &mut self,
+        list: Raw<'_>,
+        change: impl Fn(Id, Id) -> Change,
+    ) -> Result<Vec<Change>, Refused> {
         let subscriptions = elements(list)?;
+        if subscriptions.len() > SUBSCRIPTIONS_MAX {
+            return Err(format!(
+                "one call takes {SUBSCRIPTIONS_MAX} subscriptions, and this one has {}; \
+                 make several calls",
+                subscriptions.len()
+            ));
+        }
+        let mut changes = Vec::with_capacity(subscriptions.len());
         for (at, term) in subscriptions.enumerate() {
-            read(term).map_err(|why| format!("subscription {}: {why}", at + 1))?;
-        }
-        let mut changes = Vec::new();
-        for term in subscriptions {
-            let [(subscriber, _), (subject, _)] = read(term)?;
-            changes.push(change.of(subscriber, subject));
-        }
-        // Together, so that a list costs the disk one commit and not one for each.
-        let effects = self.router.graph().change_all_now(changes);
-        if let Some(error) = effects.into_iter().find_map(Result::err) {
-            return Err(error.to_string());
-        }
-        if let Change::Add = change {
-            for term in subscriptions {
-                for (id, spelt) in read(term)? {
-                    self.spellings.remember(self.router.graph(), &id, spelt);
-                }
+            let read = read(term).map_err(|why| format!("subscription {}: {why}", at + 1))?;
+            let [(subscriber, who), (subject, whom)] = read;
+            let change = change(subscriber, subject);
+            if let Change::Subscribe {
+                subscriber,
+                subject,
+            } = &change
+            {
+                let graph = self.router.graph();
+                self.spellings.remember(graph, subscriber, who);
+                self.spellings.remember(graph, subject, whom);
             }
+            changes.push(change);
         }
-        Ok(())
+        Ok(changes)
     }
 
     /// The list of those who subscribe to `user`.
