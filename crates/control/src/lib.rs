@@ -44,8 +44,12 @@ mod batch;
 mod change;
 /// One edge, and reading the graph.
 mod subscriptions;
+/// All subscriptions of an id at once.
+mod whole;
 /// Many edges on one request.
 mod bulk;
+/// A copy of the graph.
+mod backup;
 /// Inspecting and closing sessions.
 mod sessions;
 /// Figures as JSON.

@@ -88,6 +88,16 @@ pub(crate) const EDGE_LINE_BYTES_MAX: usize = 4096;
 /// writer with others, and without a disk they take about a millisecond of a thread.
 pub(crate) const EDGES_TOGETHER_MAX: usize = 2048;
 
+/// Subjects that may replace an id's subscriptions in one request. They are held until all have come,
+/// and made in one commit.
+pub(crate) const REPLACED_MAX: usize = 16_384;
+
+/// Bytes of a copy of the graph that are read at a time.
+pub(crate) const COPY_PIECE_BYTES: usize = 256 << 10;
+
+/// Pieces of a copy that wait for a client that reads slowly.
+pub(crate) const COPY_PIECES_MAX: usize = 4;
+
 /// Bad lines that a summary lists; all are counted.
 pub(crate) const ERRORS_MAX: usize = 100;
 

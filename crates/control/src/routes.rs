@@ -14,7 +14,7 @@ use crate::backend::Backend;
 use crate::guard::{OPEN, guard};
 use crate::limits::CONNECTIONS_MAX;
 use crate::problem::Problem;
-use crate::{batch, bulk, health, metrics, publish, sessions, stats, subscriptions};
+use crate::{backup, batch, bulk, health, metrics, publish, sessions, stats, subscriptions, whole};
 
 /// Path, method in lower case, handler.
 pub(crate) type Route<B> = (&'static str, &'static str, MethodRouter<Shared<B>>);
@@ -35,6 +35,17 @@ pub(crate) fn table<B: Backend>() -> Vec<Route<B>> {
             "delete",
             delete(subscriptions::remove::<B>),
         ),
+        (
+            "/v1/subscriptions/{subscriber}",
+            "put",
+            put(whole::replace::<B>),
+        ),
+        (
+            "/v1/subscriptions/{subscriber}",
+            "delete",
+            delete(whole::end::<B>),
+        ),
+        ("/v1/ids/{id}", "delete", delete(whole::forget::<B>)),
         ("/v1/subscriptions", "post", post(bulk::add::<B>)),
         ("/v1/subscriptions/remove", "post", post(bulk::remove::<B>)),
         (
@@ -47,6 +58,7 @@ pub(crate) fn table<B: Backend>() -> Vec<Route<B>> {
             "get",
             get(subscriptions::subscriptions::<B>),
         ),
+        ("/v1/graph/backup", "get", get(backup::backup::<B>)),
         ("/v1/sessions/{id}", "get", get(sessions::inspect::<B>)),
         ("/v1/sessions/{id}", "delete", delete(sessions::close::<B>)),
         ("/v1/stats", "get", get(stats::stats::<B>)),

@@ -73,12 +73,14 @@ fn edge(uri: &Uri) -> Result<(Id, Id), Problem> {
 #[derive(Serialize)]
 struct Subscribers {
     subscribers: Vec<Id>,
+    total: usize,
     next: Option<String>,
 }
 
 #[derive(Serialize)]
 struct Subscriptions {
     subscriptions: Vec<Id>,
+    total: usize,
     next: Option<String>,
 }
 
@@ -87,8 +89,13 @@ pub(crate) async fn subscribers<B: Backend>(
     State(api): State<Shared<B>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (subscribers, next) = page(api.router(), request.uri(), Graph::subscribers)?;
-    Ok(Json(Subscribers { subscribers, next }).into_response())
+    let page = page(api.router(), request.uri(), SUBSCRIBERS)?;
+    Ok(Json(Subscribers {
+        subscribers: page.ids,
+        total: page.total,
+        next: page.next,
+    })
+    .into_response())
 }
 
 /// `GET /v1/subscriptions/{subscriber}`
@@ -96,22 +103,42 @@ pub(crate) async fn subscriptions<B: Backend>(
     State(api): State<Shared<B>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (subscriptions, next) = page(api.router(), request.uri(), Graph::subscriptions)?;
+    let page = page(api.router(), request.uri(), SUBSCRIPTIONS)?;
     Ok(Json(Subscriptions {
-        subscriptions,
-        next,
+        subscriptions: page.ids,
+        total: page.total,
+        next: page.next,
     })
     .into_response())
 }
 
-type Slice = fn(&Graph, Key, Option<Key>, usize, &mut Vec<Key>);
+/// How a direction of the graph is copied and counted.
+struct Way {
+    slice: fn(&Graph, Key, Option<Key>, usize, &mut Vec<Key>),
+    count: fn(&Graph, Key) -> usize,
+}
 
-/// A page of one direction of the graph, and the cursor of the next if there is one.
-fn page<M: Mailboxes>(
-    router: &Router<M>,
-    uri: &Uri,
-    slice: Slice,
-) -> Result<(Vec<Id>, Option<String>), Problem> {
+const SUBSCRIBERS: Way = Way {
+    slice: Graph::subscribers,
+    count: Graph::subscriber_count,
+};
+
+const SUBSCRIPTIONS: Way = Way {
+    slice: Graph::subscriptions,
+    count: Graph::subscription_count,
+};
+
+/// A page of one direction of the graph.
+#[derive(Default)]
+struct Page {
+    ids: Vec<Id>,
+    /// Ids on all pages, now.
+    total: usize,
+    /// The cursor of the next page if there is one.
+    next: Option<String>,
+}
+
+fn page<M: Mailboxes>(router: &Router<M>, uri: &Uri, way: Way) -> Result<Page, Problem> {
     let graph = router.graph();
     let id = id_at(uri, 2)?;
     let query = Query::parse(uri, &["limit", "after"])?;
@@ -121,11 +148,11 @@ fn page<M: Mailboxes>(
         .map(|cursor| after(router.epoch(), cursor))
         .transpose()?;
     let Some(key) = graph.find(&id) else {
-        return Ok((Vec::new(), None));
+        return Ok(Page::default());
     };
     let mut keys = Vec::new();
     // One more than asked for tells whether there is a next page.
-    slice(graph, key, after, limit + 1, &mut keys);
+    (way.slice)(graph, key, after, limit + 1, &mut keys);
     let more = keys.len() > limit;
     keys.truncate(limit);
     // The last key, whether or not its id is forgotten by now: others behind it are not.
@@ -135,7 +162,8 @@ fn page<M: Mailboxes>(
         .map(|last| format!("{}-{}", router.epoch(), last.number()));
     // An id that was forgotten since the slice was copied has no edge any more.
     let ids = keys.into_iter().filter_map(|key| graph.name(key)).collect();
-    Ok((ids, next))
+    let total = (way.count)(graph, key);
+    Ok(Page { ids, total, next })
 }
 
 fn limit(query: &Query<'_>) -> Result<usize, Problem> {

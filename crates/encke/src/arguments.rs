@@ -8,6 +8,7 @@ mod doctor;
 mod plot;
 mod prove;
 mod record;
+mod store;
 pub(crate) mod proxy;
 
 use std::env;
@@ -22,10 +23,13 @@ use crate::failure::Failure;
 pub(crate) use doctor::DoctorArguments;
 pub(crate) use drive::{DriveArguments, Targets};
 pub(crate) use flood::{FloodArguments, FloodTransport};
-pub(crate) use friends::{FriendsArguments, FriendsVerb, GenerateArguments};
+pub(crate) use friends::{FriendsArguments, FriendsVerb, GenerateArguments, LoadArguments};
 pub(crate) use plot::{PanelName, PlotArguments};
 pub(crate) use prove::ProveArguments;
 pub(crate) use record::RecordArguments;
+pub(crate) use store::{
+    BackupArguments, DataArguments, ExportArguments, ReadArguments, StoreArguments, StoreVerb,
+};
 
 /// A push server: publish an event about a subject, and everyone who subscribes to it and is
 /// connected gets it at once.
@@ -67,12 +71,15 @@ pub(crate) enum Verb {
     /// Show the sessions of an id, or close them
     #[command(after_help = SESSIONS_HELP)]
     Sessions(SessionsArguments),
-    /// Make graphs of friends
+    /// Make graphs of friends, and load them
     #[command(after_help = friends::HELP)]
     Friends(FriendsArguments),
     /// Open many streaming clients, keep them, and check what they get
     #[command(after_help = flood::HELP)]
     Flood(Box<FloodArguments>),
+    /// Look at the graph of a data directory, write it out, copy it
+    #[command(after_help = store::HELP)]
+    Graph(StoreArguments),
     /// Publish events at a rate, and say what became of them
     #[command(after_help = drive::HELP)]
     Drive(Box<DriveArguments>),

@@ -1,6 +1,7 @@
 //! `encke friends`: graphs of friends.
 
 mod generate;
+mod load;
 
 use crate::arguments::{FriendsArguments, FriendsVerb};
 use crate::failure::Failure;
@@ -9,5 +10,6 @@ use crate::failure::Failure;
 pub(crate) fn run(arguments: &FriendsArguments) -> Result<(), Failure> {
     match &arguments.verb {
         FriendsVerb::Generate(arguments) => generate::run(arguments),
+        FriendsVerb::Load(arguments) => load::run(arguments),
     }
 }

@@ -10,6 +10,7 @@ mod subscribe;
 mod sessions;
 mod friends;
 mod flood;
+mod store;
 mod drive;
 mod hello;
 mod record;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Verb::Sessions(arguments) => sessions::run(&arguments),
         Verb::Friends(arguments) => friends::run(&arguments),
         Verb::Flood(arguments) => flood::run(&arguments),
+        Verb::Graph(arguments) => store::run(&arguments),
         Verb::Drive(arguments) => drive::run(&arguments),
         Verb::Hello(arguments) => hello::run(&arguments),
         Verb::Record(arguments) => record::run(&arguments),

@@ -3,6 +3,8 @@
 //! Must never answer a change before it is done in both directions and, if the graph is durable,
 //! on disk.
 
+use std::error::Error;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ pub struct Graph {
     memory: Arc<Memory>,
     changes: Changes,
     /// The data directory, taken for as long as the graph lives.
-    _directory: Option<Directory>,
+    directory: Option<Directory>,
 }
 
 /// How changes are made. Owned by the graph.
@@ -56,7 +58,7 @@ impl Graph {
         Self {
             memory: Arc::new(Memory::new()),
             changes: Changes::Direct(Mutex::new(())),
-            _directory: None,
+            directory: None,
         }
     }
 
@@ -88,7 +90,7 @@ impl Graph {
         Ok(Self {
             memory,
             changes: Changes::Durable(writer),
-            _directory: directory,
+            directory,
         })
     }
 
@@ -115,6 +117,19 @@ impl Graph {
             let _ = answer.send(snapshot);
         });
         answered.recv().unwrap_or(Err(GraphError::Ended)).map(Some)
+    }
+
+    /// A copy of the graph as it is on disk, as a file that goes away when it is closed. None of a
+    /// graph that is in memory only. Waits for the writer, which goes on while the copy is made.
+    ///
+    /// # Errors
+    ///
+    /// When the disk fails, another copy is being made, or the graph has ended.
+    pub fn copy(&self) -> Result<Option<File>, Box<dyn Error + Send + Sync>> {
+        let (Some(directory), Some(snapshot)) = (&self.directory, self.snapshot()?) else {
+            return Ok(None);
+        };
+        Ok(Some(directory.copy(&snapshot)?))
     }
 
     /// The key of `id`: always for integers below 2^31, of others if they are held or have an edge.

@@ -28,4 +28,6 @@ pub use error::GraphError;
 pub use graph::{Counts, Graph};
 pub use id::{ID_BYTES_MAX, ID_INTEGER_MAX, Id, IdError};
 pub use key::{INTERNED_FROM, Key};
-pub use store::{Directory, OpenError, Pairs, Snapshot};
+pub use store::{
+    Check, Directory, ExportError, ListFormat, OpenError, Pairs, Snapshot, Statistics,
+};

@@ -5,12 +5,16 @@
 
 mod block;
 mod blocks;
+mod check;
+mod copy;
 mod directory;
 mod disk;
 mod error;
+mod export;
 mod journal;
 mod load;
 mod snapshot;
+mod statistics;
 mod sweep;
 mod tables;
 
@@ -22,13 +26,16 @@ use crate::batch::Net;
 use crate::key::Key;
 use crate::memory::Memory;
 pub(crate) use block::{Pair, other, owner, pair};
+pub use check::Check;
 pub(crate) use directory::Contents;
 pub use directory::Directory;
 pub(crate) use disk::Disk;
 use disk::Tracked;
 pub use error::OpenError;
 pub(crate) use error::{Refusal, StoreError};
+pub use export::{ExportError, ListFormat};
 pub use snapshot::{Pairs, Snapshot};
+pub use statistics::Statistics;
 use sweep::Sweep;
 
 /// Journalled edges at which they are folded into the blocks, unless the graph is large: reading

@@ -7,7 +7,7 @@ mod refusal;
 #[cfg(test)]
 mod tests;
 
-use std::io::Read;
+use std::io::{Read, Write};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -134,6 +134,11 @@ impl Control {
     /// Removes many edges.
     pub fn unsubscribe_many(&mut self, edges: &mut dyn Read) -> Outcome<Value> {
         self.stream("/v1/subscriptions/remove", "text/plain", edges)
+    }
+
+    /// Copies the server's graph to `out`, as the file of a data directory.
+    pub fn backup(&mut self, out: &mut dyn Write) -> Outcome<()> {
+        self.download("/v1/graph/backup", out)
     }
 
     /// Publishes a ready NDJSON batch and returns its one summary.

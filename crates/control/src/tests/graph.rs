@@ -26,10 +26,13 @@ fn an_edge_is_added_and_removed_once() {
         let answer = ask(&http, "GET", "/v1/subscriptions/7", &[], "").await;
         assert_eq!(
             answer.json(),
-            json!({"subscriptions": ["a/b c"], "next": null})
+            json!({"subscriptions": ["a/b c"], "total": 1, "next": null})
         );
         let answer = ask(&http, "GET", "/v1/subscribers/a%2Fb%20c", &[], "").await;
-        assert_eq!(answer.json(), json!({"subscribers": [7], "next": null}));
+        assert_eq!(
+            answer.json(),
+            json!({"subscribers": [7], "total": 1, "next": null})
+        );
     });
 }
 
@@ -121,6 +124,92 @@ fn pages_of_any_size_hold_everyone_once() {
             assert_eq!(found, all, "limit {limit}");
         }
         let nobody = ask(&http, "GET", "/v1/subscribers/unknown", &[], "").await;
-        assert_eq!(nobody.json(), json!({"subscribers": [], "next": null}));
+        assert_eq!(
+            nobody.json(),
+            json!({"subscribers": [], "total": 0, "next": null})
+        );
+    });
+}
+
+#[test]
+fn a_list_replaces_all_subscriptions_or_none() {
+    run(async {
+        let http = Fake::new().http();
+        let path = "/v1/subscriptions/a";
+        let lines = ("content-type", "application/x-ndjson");
+        let array = ("content-type", "application/json");
+        let plain = ("content-type", "text/plain");
+        let effect = |added, removed, unchanged| json!({"added": added, "removed": removed, "unchanged": unchanged});
+        for (kind, body, expected) in [
+            (array, "[7, \"8\", \"r j\"]", effect(3, 0, 0)),
+            (plain, "7\nr j\n\n", effect(0, 1, 2)),
+            (lines, "7\n\"new\"\n", effect(1, 1, 1)),
+        ] {
+            let answer = ask(&http, "PUT", path, &[kind], body).await;
+            assert_eq!(answer.json(), expected, "{body}");
+        }
+        // Without a type, as curl sends it.
+        let answer = ask(&http, "PUT", path, &[], "7\nnew\n\"r j\"").await;
+        assert_eq!(answer.json(), effect(1, 0, 2));
+        let page = ask(&http, "GET", "/v1/subscriptions/a?limit=2", &[], "")
+            .await
+            .json();
+        assert_eq!(
+            (
+                &page["total"],
+                page["subscriptions"].as_array().map(Vec::len)
+            ),
+            (&json!(3), Some(2))
+        );
+
+        for (kind, body, status, says) in [
+            (array, "[7, {}]", 400, "line 2"),
+            (array, "[7, 1.5]", 400, "line 2"),
+            (plain, "7\n\u{1}\n", 400, "line 2"),
+            (
+                plain,
+                &*"x\n".repeat(16_385),
+                413,
+                "16384 ids, and nothing is changed",
+            ),
+        ] {
+            let answer = ask(&http, "PUT", path, &[kind], body.to_owned()).await;
+            assert_eq!(answer.status, status, "{}", answer.text);
+            assert!(answer.text.contains(says), "{}", answer.text);
+        }
+        let page = ask(&http, "GET", path, &[], "").await.json();
+        assert_eq!(page["total"], 3);
+        let answer = ask(&http, "DELETE", path, &[], "").await;
+        assert_eq!(answer.json(), json!({"removed": 3}));
+        let answer = ask(&http, "PUT", path, &[array], "[]").await;
+        assert_eq!(answer.json(), effect(0, 0, 0));
+    });
+}
+
+#[test]
+fn an_id_leaves_the_graph_with_all_its_edges() {
+    run(async {
+        let fake = Fake::new();
+        let http = fake.http();
+        for (subscriber, subject) in [("a", "rj"), ("b", "rj"), ("rj", "news"), ("a", "b")] {
+            fake.subscribe(subscriber, subject);
+        }
+        let answer = ask(&http, "DELETE", "/v1/ids/rj", &[], "").await;
+        assert_eq!(answer.json(), json!({"removed": 3}));
+        let answer = ask(&http, "DELETE", "/v1/ids/rj", &[], "").await;
+        assert_eq!(answer.json(), json!({"removed": 0}));
+        let page = ask(&http, "GET", "/v1/subscriptions/a", &[], "")
+            .await
+            .json();
+        assert_eq!(page["subscriptions"], json!(["b"]));
+    });
+}
+
+#[test]
+fn a_graph_in_memory_has_no_file_to_copy() {
+    run(async {
+        let answer = ask(&Fake::new().http(), "GET", "/v1/graph/backup", &[], "").await;
+        assert_eq!(answer.status, 409);
+        assert!(answer.text.contains("--memory"), "{}", answer.text);
     });
 }

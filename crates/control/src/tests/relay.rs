@@ -41,7 +41,7 @@ fn a_page_may_publish_and_subscribe_and_nothing_else() {
                 "GET",
                 "/v1/subscriptions/1",
                 200,
-                json!({"subscriptions": ["a b"], "next": null}),
+                json!({"subscriptions": ["a b"], "total": 1, "next": null}),
             ),
             (
                 "POST",

@@ -11,6 +11,7 @@ const COMMANDS: &[&str] = &[
     "unsubscribe",
     "sessions",
     "friends",
+    "graph",
     "flood",
     "drive",
     "hello",

@@ -24,6 +24,9 @@ const GRAPH: &str = "graph.redb";
 /// A graph in the making. Worth nothing unless its maker is at work.
 const UNFINISHED: &str = "graph.redb.new";
 
+/// A copy on its way to somebody who asked for it.
+const PASSING: &str = "graph.redb.copy";
+
 /// Locked by the process that has the directory, and holds its process id.
 const LOCK: &str = "lock";
 
@@ -117,15 +120,23 @@ impl Directory {
             path: path.to_owned(),
             _lock: lock,
         };
-        match fs::remove_file(directory.path.join(UNFINISHED)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-            _ => Ok(directory),
+        for left in [UNFINISHED, PASSING] {
+            match fs::remove_file(directory.path.join(left)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            }
         }
+        Ok(directory)
     }
 
     /// The file that the graph is in.
     pub fn file(&self) -> PathBuf {
         self.path.join(GRAPH)
+    }
+
+    /// Where a copy is written that nobody keeps.
+    pub(super) fn passing(&self) -> PathBuf {
+        self.path.join(PASSING)
     }
 
     /// Whether there is a graph.

@@ -178,6 +178,6 @@ impl Iterator for Pairs<'_> {
     }
 }
 
-fn failed(error: impl ToString) -> GraphError {
+pub(super) fn failed(error: impl ToString) -> GraphError {
     StoreError::other(&error.to_string()).into()
 }

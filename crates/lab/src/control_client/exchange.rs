@@ -1,6 +1,6 @@
 //! One request and its answer, over the connection that is kept from call to call.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 use serde_json::Value;
 
@@ -51,6 +51,33 @@ impl Control {
         let value = self.read_answer(&mut connection)?;
         self.keep(connection);
         Ok(value)
+    }
+
+    /// Reads the body of an answer into `out`, and errs unless all of it came.
+    pub(super) fn download(&mut self, path: &str, out: &mut dyn Write) -> Outcome<()> {
+        let mut connection = self.connect()?;
+        connection
+            .write("GET", path, &self.fields(None), Payload::None)
+            .map_err(|error| self.explain(&error))?;
+        let answer = connection
+            .read_head()
+            .map_err(|error| self.explain(&error))?;
+        let mut body = connection.body(&answer);
+        if answer.status >= 300 {
+            return Err(self.refusal(&answer, &mut body));
+        }
+        let mut piece = vec![0; 1 << 16];
+        loop {
+            match body
+                .read(&mut piece)
+                .map_err(|error| self.explain(&error))?
+            {
+                0 => break,
+                count => (out.write_all(&piece[..count])).doing("writing the copy")?,
+            }
+        }
+        self.keep(connection);
+        Ok(())
     }
 
     pub(super) fn read_answer(&self, connection: &mut Connection) -> Outcome<Value> {

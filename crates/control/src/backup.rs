@@ -1,0 +1,99 @@
+//! A copy of the graph, taken while changes go on, streamed to whoever asks.
+//!
+//! Must never hold up a change for longer than a snapshot takes, nor keep more than some pieces of
+//! the copy in memory.
+
+use std::fs::File;
+use std::io::Read;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http_body::Frame;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+
+use crate::api::Shared;
+use crate::backend::Backend;
+use crate::limits::{COPY_PIECE_BYTES, COPY_PIECES_MAX};
+use crate::problem::Problem;
+use crate::query::Query;
+
+/// `GET /v1/graph/backup`
+pub(crate) async fn backup<B: Backend>(
+    State(api): State<Shared<B>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    Query::parse(request.uri(), &[])?;
+    // There is one thread for what blocks, so copies are made one after another.
+    let copy = spawn_blocking(move || api.router().graph().copy()).await;
+    let failed =
+        |why: String| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no copy: {why}"));
+    let file = copy
+        .map_err(|error| failed(error.to_string()))?
+        .map_err(|error| failed(error.to_string()))?
+        .ok_or_else(|| {
+            Problem::new(
+                StatusCode::CONFLICT,
+                "this server keeps its graph in memory only (--memory), so there is no file to \
+                 copy; the subscriptions can be listed",
+            )
+        })?;
+    let length = file.metadata().map_err(|error| failed(error.to_string()))?;
+    let (pieces, body) = mpsc::channel(COPY_PIECES_MAX);
+    spawn_blocking(move || read(file, &pieces));
+    Ok((
+        [
+            (CONTENT_TYPE, "application/octet-stream".to_owned()),
+            (CONTENT_LENGTH, length.len().to_string()),
+            (
+                CONTENT_DISPOSITION,
+                "attachment; filename=\"graph.redb\"".to_owned(),
+            ),
+        ],
+        Body::new(Copy(body)),
+    )
+        .into_response())
+}
+
+type Piece = Result<Bytes, std::io::Error>;
+
+/// Reads the copy, no faster than the client does.
+fn read(mut file: File, pieces: &mpsc::Sender<Piece>) {
+    loop {
+        let mut piece = vec![0; COPY_PIECE_BYTES];
+        let piece = match file.read(&mut piece) {
+            Ok(0) => return,
+            Ok(count) => {
+                piece.truncate(count);
+                Ok(piece.into())
+            }
+            Err(error) => Err(error),
+        };
+        let failed = piece.is_err();
+        if pieces.blocking_send(piece).is_err() || failed {
+            return;
+        }
+    }
+}
+
+/// The body of the answer. Dropped when the client is gone, which ends the reading.
+struct Copy(mpsc::Receiver<Piece>);
+
+impl HttpBody for Copy {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let piece = self.0.poll_recv(context);
+        piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
+    }
+}

@@ -1,0 +1,169 @@
+//! `encke friends load`: an edge list into a data directory, or into the server that has it.
+
+mod edges;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use graph::{LoadOptions, LoadProgress};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::arguments::LoadArguments;
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+use crate::units::spoken_count;
+use edges::Edges;
+
+/// What a load did.
+#[derive(Debug, Serialize)]
+struct Report {
+    added: u64,
+    /// Of those in the list that were there; not counted of a list that was loaded as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unchanged: Option<u64>,
+    skipped: u64,
+    seconds: f64,
+}
+
+/// Loads a list.
+pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
+    let start = Instant::now();
+    let (input, length) = open(&arguments.list)?;
+    let (mut report, bad) = if arguments.online {
+        online(arguments, input, length)?
+    } else {
+        offline(arguments, input, length)?
+    };
+    report.seconds = start.elapsed().as_secs_f64();
+    for (line, why) in &bad {
+        eprintln!("line {line} is skipped: {why}");
+    }
+    let told = bad.len() as u64;
+    if report.skipped > told {
+        let more = spoken_count(report.skipped - told);
+        eprintln!("and {more} more lines are skipped");
+    }
+    if arguments.report.json {
+        return output::json(&report).map(drop);
+    }
+    let there = match report.unchanged {
+        Some(unchanged) => format!(", {} were there", spoken_count(unchanged)),
+        None => String::new(),
+    };
+    output::line(format_args!(
+        "{} subscriptions are new{there}, in {:.1} s",
+        spoken_count(report.added),
+        report.seconds
+    ))
+    .map(drop)
+}
+
+/// The list, and its length in bytes where that is known.
+fn open(list: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
+    if list == Path::new("-") {
+        return Ok((Box::new(io::stdin()), None));
+    }
+    let unreadable =
+        |error| Failure::failed(format_args!("{} cannot be read: {error}", list.display()));
+    let file = File::open(list).map_err(unreadable)?;
+    let length = file.metadata().map_err(unreadable)?.len();
+    Ok((Box::new(file), Some(length)))
+}
+
+/// Bad lines that were skipped, by number.
+type Skipped = Vec<(u64, String)>;
+
+fn offline(
+    arguments: &LoadArguments,
+    input: impl Read,
+    length: Option<u64>,
+) -> Result<(Report, Skipped), Failure> {
+    let directory = graph::Directory::lock(&arguments.data.data).map_err(|error| {
+        let online = match error {
+            graph::OpenError::InUse { .. } => {
+                "; or load through the server that runs, with --online"
+            }
+            _ => "",
+        };
+        Failure::failed(format_args!("{error}{online}"))
+    })?;
+    let options = LoadOptions {
+        mutual: arguments.mutual,
+        skip_bad: arguments.skip_bad,
+    };
+    // A file is written a little slower than its list is read.
+    let reading = Progress::of(length.unwrap_or(0), "bytes read");
+    let writing = std::cell::OnceCell::new();
+    let loaded = graph::load(&directory, input, options, |progress| match progress {
+        LoadProgress::Reading { bytes, .. } => reading.reach(bytes),
+        LoadProgress::Sorting => reading.end(),
+        LoadProgress::Writing { written, of } => {
+            let writing = writing.get_or_init(|| Progress::of(of, "edges written"));
+            writing.length(of);
+            writing.reach(written);
+        }
+    });
+    reading.end();
+    if let Some(writing) = writing.get() {
+        writing.end();
+    }
+    let loaded = loaded.map_err(Failure::failed)?;
+    let report = Report {
+        added: loaded.added,
+        unchanged: None,
+        skipped: loaded.bad,
+        seconds: 0.0,
+    };
+    Ok((report, loaded.bad_lines))
+}
+
+fn online(
+    arguments: &LoadArguments,
+    input: impl Read,
+    length: Option<u64>,
+) -> Result<(Report, Skipped), Failure> {
+    let mut client = arguments.control.client()?;
+    let progress = Progress::of(length.unwrap_or(0), "bytes sent");
+    let read = AtomicU64::new(0);
+    let mut edges = Edges::new(input, arguments.mutual, arguments.skip_bad, |bytes| {
+        read.fetch_add(bytes, Ordering::Relaxed);
+        progress.reach(read.load(Ordering::Relaxed));
+    });
+    let answer = client.subscribe_many(&mut edges);
+    progress.end();
+    let answer = answer?;
+    let count = |member: &str| answer[member].as_u64().unwrap_or(0);
+    let report = Report {
+        added: count("added"),
+        unchanged: Some(count("unchanged")),
+        skipped: edges.bad_count() + count("failed"),
+        seconds: 0.0,
+    };
+    if let Some((line, why)) = edges.stopped() {
+        return Err(Failure::failed(format_args!(
+            "line {line}: {why}; the lines before it are loaded: {} subscriptions are new, {} were \
+             there; put the line right and load again, or leave bad lines out with --skip-bad",
+            spoken_count(report.added),
+            spoken_count(count("unchanged"))
+        )));
+    }
+    let mut skipped = edges.into_bad();
+    skipped.extend(refused(&answer, arguments.mutual));
+    Ok((report, skipped))
+}
+
+/// Lines that the server refused.
+fn refused(answer: &Value, mutual: bool) -> impl Iterator<Item = (u64, String)> {
+    let errors = answer["errors"].as_array().cloned().unwrap_or_default();
+    errors.into_iter().map(move |error| {
+        let line = error["line"].as_u64().unwrap_or(0);
+        // Each friendship is two lines to the server.
+        let line = if mutual { line.div_ceil(2) } else { line };
+        (line, error["error"].as_str().unwrap_or("").to_owned())
+    })
+}

@@ -1,0 +1,189 @@
+//! An edge list on its way to a server: judged line by line before it is sent, each friendship as
+//! two edges.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use graph::Id;
+
+/// Bad lines that are listed; more are counted.
+const BAD_LINES_MAX: usize = 100;
+
+/// What is read of it is an edge list for the server, with a line for each line of the input, or
+/// two if friendships are mutual, so that the server's numbers of lines can be told from ours.
+pub(super) struct Edges<R, F> {
+    input: BufReader<R>,
+    mutual: bool,
+    skip_bad: bool,
+    tell: F,
+    line: Vec<u8>,
+    number: u64,
+    ready: Vec<u8>,
+    taken: usize,
+    bad_count: u64,
+    bad: Vec<(u64, String)>,
+    stopped: Option<(u64, String)>,
+}
+
+impl<R: Read, F: FnMut(u64)> Edges<R, F> {
+    /// The edges of `input`; `tell` is called with the bytes of each line.
+    pub(super) fn new(input: R, mutual: bool, skip_bad: bool, tell: F) -> Self {
+        Self {
+            input: BufReader::with_capacity(1 << 16, input),
+            mutual,
+            skip_bad,
+            tell,
+            line: Vec::new(),
+            number: 0,
+            ready: Vec::new(),
+            taken: 0,
+            bad_count: 0,
+            bad: Vec::new(),
+            stopped: None,
+        }
+    }
+
+    /// Bad lines that were left out.
+    pub(super) const fn bad_count(&self) -> u64 {
+        self.bad_count
+    }
+
+    /// The bad line that ended the list.
+    pub(super) fn stopped(&self) -> Option<&(u64, String)> {
+        self.stopped.as_ref()
+    }
+
+    /// The first of the bad lines that were left out.
+    pub(super) fn into_bad(self) -> Vec<(u64, String)> {
+        self.bad
+    }
+
+    /// Makes the next line ready; whether there was one.
+    fn next(&mut self) -> io::Result<bool> {
+        self.line.clear();
+        let bytes = self.input.read_until(b'\n', &mut self.line)?;
+        if bytes == 0 || self.stopped.is_some() {
+            return Ok(false);
+        }
+        self.number += 1;
+        (self.tell)(bytes as u64);
+        match edge(&self.line) {
+            Ok(Some((subscriber, subject))) => {
+                push(&mut self.ready, subscriber, subject);
+                if self.mutual {
+                    push(&mut self.ready, subject, subscriber);
+                }
+            }
+            Ok(None) => self.leave_out(),
+            Err(why) if self.skip_bad => {
+                self.bad_count += 1;
+                if self.bad.len() < BAD_LINES_MAX {
+                    self.bad.push((self.number, why));
+                }
+                self.leave_out();
+            }
+            Err(why) => {
+                self.stopped = Some((self.number, why));
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn leave_out(&mut self) {
+        self.ready
+            .extend_from_slice(if self.mutual { b"\n\n" } else { b"\n" });
+    }
+}
+
+impl<R: Read, F: FnMut(u64)> Read for Edges<R, F> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.taken == self.ready.len() {
+            self.ready.clear();
+            self.taken = 0;
+            while self.ready.len() < out.len() && self.next()? {}
+        }
+        let count = out.len().min(self.ready.len() - self.taken);
+        out[..count].copy_from_slice(&self.ready[self.taken..self.taken + count]);
+        self.taken += count;
+        Ok(count)
+    }
+}
+
+fn push(out: &mut Vec<u8>, subscriber: &str, subject: &str) {
+    for (word, end) in [(subscriber, b' '), (subject, b'\n')] {
+        out.extend_from_slice(word.as_bytes());
+        out.push(end);
+    }
+}
+
+/// The two words of a line; none of a blank line or a comment.
+fn edge(line: &[u8]) -> Result<Option<(&str, &str)>, String> {
+    let text = std::str::from_utf8(line)
+        .map_err(|error| format!("it is not UTF-8 at byte {}", error.valid_up_to()))?;
+    if text.starts_with('#') {
+        return Ok(None);
+    }
+    let mut words = text.split_ascii_whitespace();
+    match (words.next(), words.next(), words.next()) {
+        (None, ..) => Ok(None),
+        (Some(subscriber), Some(subject), None) => {
+            Id::parse(subscriber).map_err(|error| format!("subscriber: {error}"))?;
+            Id::parse(subject).map_err(|error| format!("subject: {error}"))?;
+            Ok(Some((subscriber, subject)))
+        }
+        _ => Err(format!(
+            "it has {} words; it needs two, the subscriber and the subject",
+            text.split_ascii_whitespace().count()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &[u8] = b"# friends\n1 2\n\n  a\tb  \n7\n3 4";
+
+    /// What the server gets, asked for in pieces of this size.
+    fn sent(mutual: bool, skip_bad: bool, piece: usize) -> (String, Vec<u64>, Option<u64>) {
+        let mut edges = Edges::new(LIST, mutual, skip_bad, |_| ());
+        let (mut all, mut out) = (Vec::new(), vec![0; piece]);
+        loop {
+            let count = edges.read(&mut out).unwrap();
+            if count == 0 {
+                break;
+            }
+            all.extend_from_slice(&out[..count]);
+        }
+        let stopped = edges.stopped().map(|(line, _)| *line);
+        let bad = edges.into_bad().into_iter().map(|(line, _)| line).collect();
+        (String::from_utf8(all).unwrap(), bad, stopped)
+    }
+
+    #[test]
+    fn lines_keep_their_numbers_whatever_is_left_out() {
+        for piece in 1..40 {
+            let (text, bad, stopped) = sent(false, true, piece);
+            assert_eq!(text, "\n1 2\n\na b\n\n3 4\n");
+            assert_eq!((bad, stopped), (vec![5], None));
+            let (text, ..) = sent(true, true, piece);
+            assert_eq!(text, "\n\n1 2\n2 1\n\n\na b\nb a\n\n\n3 4\n4 3\n");
+        }
+    }
+
+    #[test]
+    fn a_bad_line_ends_the_list_unless_it_is_skipped() {
+        let (text, bad, stopped) = sent(false, false, 7);
+        assert_eq!(text, "\n1 2\n\na b\n");
+        assert_eq!((bad, stopped), (vec![], Some(5)));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_line_is_said() {
+        assert!(edge(b"1 2 3\n").unwrap_err().contains("3 words"));
+        assert!(edge(b"a \xff\n").unwrap_err().contains("byte 2"));
+        assert!(edge(b"a \x01\n").unwrap_err().starts_with("subject: "));
+        assert_eq!(edge(b" \n"), Ok(None));
+        assert_eq!(edge(b"#1 2"), Ok(None));
+    }
+}

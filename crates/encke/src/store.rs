@@ -1,0 +1,189 @@
+//! `encke graph`: the graph of a data directory, looked at, written out, copied.
+
+mod backup;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use graph::{Check, ExportError, ListFormat, Snapshot, Statistics};
+use serde_json::json;
+
+use crate::arguments::{ExportArguments, ReadArguments, StoreArguments, StoreVerb};
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+use crate::units::{spoken_count, spoken_size};
+
+/// Does what the second word asks for.
+pub(crate) fn run(arguments: &StoreArguments) -> Result<(), Failure> {
+    match &arguments.verb {
+        StoreVerb::Check(arguments) => check(arguments),
+        StoreVerb::Stats(arguments) => stats(arguments),
+        StoreVerb::Export(arguments) => export(arguments),
+        StoreVerb::Compact(arguments) => compact(arguments),
+        StoreVerb::Backup(arguments) => backup::run(arguments),
+    }
+}
+
+fn check(arguments: &ReadArguments) -> Result<(), Failure> {
+    let directory = arguments.data.existing()?;
+    let snapshot = directory.snapshot().map_err(Failure::failed)?;
+    let check = snapshot.check().map_err(Failure::failed)?;
+    if arguments.report.json {
+        let _ = output::json(&json!({
+            "sound": check.is_sound(),
+            "edges": check.edges,
+            "names": check.names,
+            "faults": check.faults,
+            "told": check.told,
+        }))?;
+    } else if check.is_sound() {
+        let _ = output::line(format_args!(
+            "{} edges are the same in both directions, and {} names fit them",
+            spoken_count(check.edges),
+            spoken_count(check.names)
+        ))?;
+    }
+    if check.is_sound() {
+        return Ok(());
+    }
+    Err(Failure::failed(faults(&check, &directory.file())))
+}
+
+fn faults(check: &Check, file: &Path) -> String {
+    let mut text = String::new();
+    for sentence in &check.told {
+        text.push_str(sentence);
+        text.push('\n');
+    }
+    let more = check.faults - check.told.len() as u64;
+    if more > 0 {
+        text.push_str(&format!("and {} more\n", spoken_count(more)));
+    }
+    text.push_str(&format!(
+        "{} does not agree with itself in {} places: go back to a backup, or export what is there \
+         and load it into a new directory",
+        file.display(),
+        spoken_count(check.faults)
+    ));
+    text
+}
+
+fn stats(arguments: &ReadArguments) -> Result<(), Failure> {
+    let directory = arguments.data.existing()?;
+    let snapshot = directory.snapshot().map_err(Failure::failed)?;
+    let statistics = snapshot.statistics().map_err(Failure::failed)?;
+    // Closing the file may change its length.
+    drop(snapshot);
+    let file = directory.file();
+    let bytes = std::fs::metadata(&file).map_err(Failure::failed)?.len();
+    let text = match arguments.report.json {
+        true => output::as_json(&as_json(&statistics, bytes))?,
+        false => as_text(&statistics, bytes, &file),
+    };
+    output::line(text).map(drop)
+}
+
+fn as_json(statistics: &Statistics, bytes: u64) -> serde_json::Value {
+    let most = |most: &Option<(graph::Id, u64)>| {
+        most.as_ref()
+            .map(|(id, count)| json!({ "id": id, "count": count }))
+    };
+    json!({
+        "edges": statistics.edges,
+        "ids": statistics.ids,
+        "names": statistics.names,
+        "journalled": statistics.journalled,
+        "blocks": statistics.blocks,
+        "file_bytes": bytes,
+        "most_subscribers": most(&statistics.most_subscribers),
+        "most_subscriptions": most(&statistics.most_subscriptions),
+    })
+}
+
+fn as_text(statistics: &Statistics, bytes: u64, file: &Path) -> String {
+    let most = |most: &Option<(graph::Id, u64)>| match most {
+        Some((id, count)) => format!("{} ({id})", spoken_count(*count)),
+        None => "none".to_owned(),
+    };
+    let each = match statistics.edges {
+        0 => String::new(),
+        edges => format!(", {:.2} bytes an edge", bytes as f64 / edges as f64),
+    };
+    format!(
+        "file                {} ({}{each})\n\
+         edges               {}\n\
+         ids                 {}, {} of them by name\n\
+         most subscribers    {}\n\
+         most subscriptions  {}\n\
+         blocks              {}, and {} edges in the journal",
+        file.display(),
+        spoken_size(bytes),
+        spoken_count(statistics.edges),
+        spoken_count(statistics.ids),
+        spoken_count(statistics.names),
+        most(&statistics.most_subscribers),
+        most(&statistics.most_subscriptions),
+        spoken_count(statistics.blocks),
+        spoken_count(statistics.journalled),
+    )
+}
+
+fn export(arguments: &ExportArguments) -> Result<(), Failure> {
+    let directory = arguments.data.existing()?;
+    let snapshot = directory.snapshot().map_err(Failure::failed)?;
+    let format = match arguments.json {
+        true => ListFormat::Json,
+        false => ListFormat::Words,
+    };
+    let written = if arguments.output == Path::new("-") {
+        write(&snapshot, format, io::stdout().lock())
+    } else {
+        let path = arguments.output.display();
+        let file = File::create(&arguments.output)
+            .map_err(|error| Failure::failed(format_args!("{path} cannot be written: {error}")))?;
+        write(&snapshot, format, file)
+    };
+    match written {
+        Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(ExportError::NotAWord(id)) => Err(Failure::failed(format_args!(
+            "{}; pass --json",
+            ExportError::NotAWord(id)
+        ))),
+        other => other.map_err(Failure::failed),
+    }
+}
+
+fn write(snapshot: &Snapshot, format: ListFormat, out: impl Write) -> Result<(), ExportError> {
+    let edges = snapshot.statistics().map_err(ExportError::Graph)?.edges;
+    let progress = Progress::of(edges, "edges");
+    let written = snapshot.export(
+        format,
+        &mut BufWriter::with_capacity(1 << 16, out),
+        |edges| {
+            progress.reach(edges);
+        },
+    );
+    progress.end();
+    written.map(drop)
+}
+
+fn compact(arguments: &ReadArguments) -> Result<(), Failure> {
+    let directory = arguments.data.existing()?;
+    let file = directory.file();
+    let size = || std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
+    let before = size();
+    directory.compact().map_err(Failure::failed)?;
+    let after = size();
+    if arguments.report.json {
+        return output::json(&json!({ "bytes_before": before, "bytes_after": after })).map(drop);
+    }
+    output::line(format_args!(
+        "{} took {} and takes {}",
+        file.display(),
+        spoken_size(before),
+        spoken_size(after)
+    ))
+    .map(drop)
+}

@@ -1,0 +1,202 @@
+//! A graph as an edge list: sorted, so that two exports can be compared line by line.
+//!
+//! Integers come before text and ascend as numbers; text ascends by its bytes. So the list depends
+//! on the edges alone, not on the keys that ids happen to have.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::{self, Write};
+
+use super::block::{Pair, other, owner};
+use super::snapshot::{Snapshot, failed};
+use crate::adjacency::Direction;
+use crate::error::GraphError;
+use crate::id::Id;
+use crate::key::{INTERNED_FROM, Key};
+
+/// How edges are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListFormat {
+    /// `subscriber subject` a line. Ids must be words.
+    Words,
+    /// `{"subscriber":…,"subject":…}` a line, for any ids.
+    Json,
+}
+
+/// Why an edge list was not written to its end.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// The graph cannot be read.
+    Graph(GraphError),
+    /// The list cannot be written.
+    Write(io::Error),
+    /// An id has blanks or begins like a comment, which a list of words cannot tell. Nothing was
+    /// written.
+    NotAWord(Id),
+}
+
+impl fmt::Display for ExportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Graph(error) => error.fmt(f),
+            Self::Write(error) => write!(f, "the edge list cannot be written: {error}"),
+            Self::NotAWord(id) => write!(
+                f,
+                "the id {:?} has a blank or begins like a comment, so a list of two words a line \
+                 cannot hold it; export as JSON",
+                id.to_string()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ExportError {}
+
+impl Snapshot {
+    /// Writes all edges to `out`, sorted; how many. `tell` is called now and then with how many are
+    /// written so far. Takes eight bytes of memory for each edge of an interned id.
+    ///
+    /// # Errors
+    ///
+    /// [`ExportError`].
+    pub fn export(
+        &self,
+        format: ListFormat,
+        out: &mut impl Write,
+        mut tell: impl FnMut(u64),
+    ) -> Result<u64, ExportError> {
+        let names = Names::new(self.names().map_err(ExportError::Graph)?);
+        if format == ListFormat::Words {
+            names.all_are_words()?;
+        }
+        let mut list = List {
+            names: &names,
+            format,
+            out,
+            written: 0,
+            line: Vec::new(),
+        };
+        // Subscribers that are their own key come in order; the others are ranked first.
+        let mut later = Vec::new();
+        let mut group = Vec::new();
+        let mut pairs = (self.pairs(Direction::Subscriptions)).map_err(ExportError::Graph)?;
+        loop {
+            let next = pairs
+                .next_pair()
+                .map_err(|error| ExportError::Graph(failed(error)))?;
+            let another =
+                |edge| (group.first()).is_some_and(|&(subscriber, _)| subscriber != owner(edge));
+            if next.is_none_or(another) {
+                group.sort_unstable();
+                list.write(&group).map_err(ExportError::Write)?;
+                group.clear();
+                tell(list.written);
+            }
+            match next {
+                None => break,
+                Some(edge) if Key::from_number(owner(edge)).is_own() => {
+                    group.push((owner(edge), names.rank(other(edge))));
+                }
+                Some(edge) => later.push(names.ranked(edge)),
+            }
+        }
+        later.sort_unstable();
+        list.write(&later).map_err(ExportError::Write)?;
+        tell(list.written);
+        list.out.flush().map_err(ExportError::Write)?;
+        Ok(list.written)
+    }
+}
+
+/// Interned ids in the order of the list. A rank is an own key, or 2^31 and the place among them.
+struct Names {
+    /// Ascending by key: its number and its rank.
+    ranks: Vec<(u32, u32)>,
+    /// By rank.
+    ids: Vec<Id>,
+}
+
+impl Names {
+    fn new(mut names: Vec<(Key, Id)>) -> Self {
+        names.sort_unstable_by(|(_, one), (_, two)| one.cmp(two));
+        let mut ranks: Vec<(u32, u32)> = names
+            .iter()
+            .zip(INTERNED_FROM..)
+            .map(|((key, _), rank)| (key.number(), rank))
+            .collect();
+        ranks.sort_unstable();
+        Self {
+            ranks,
+            ids: names.into_iter().map(|(_, id)| id).collect(),
+        }
+    }
+
+    fn all_are_words(&self) -> Result<(), ExportError> {
+        let is_word = |id: &&Id| match id {
+            Id::Integer(_) => true,
+            // The one blank that an id can have and that ends a word.
+            Id::Text(text) => !text.starts_with('#') && !text.contains(' '),
+        };
+        match self.ids.iter().find(|id| !is_word(id)) {
+            None => Ok(()),
+            Some(id) => Err(ExportError::NotAWord(id.clone())),
+        }
+    }
+
+    fn rank(&self, number: u32) -> u32 {
+        match self.ranks.binary_search_by_key(&number, |&(key, _)| key) {
+            Ok(at) => self.ranks[at].1,
+            // An own key, or one whose name is missing: a check tells of it.
+            Err(_) => number,
+        }
+    }
+
+    fn ranked(&self, edge: Pair) -> (u32, u32) {
+        (self.rank(owner(edge)), self.rank(other(edge)))
+    }
+
+    fn id(&self, rank: u32) -> Cow<'_, Id> {
+        let place = rank.checked_sub(INTERNED_FROM);
+        let id = place.and_then(|place| self.ids.get(place as usize));
+        id.map_or_else(|| Cow::Owned(Id::from(rank)), Cow::Borrowed)
+    }
+}
+
+/// The list under way.
+struct List<'a, W> {
+    names: &'a Names,
+    format: ListFormat,
+    out: &'a mut W,
+    written: u64,
+    line: Vec<u8>,
+}
+
+impl<W: Write> List<'_, W> {
+    fn write(&mut self, ranked: &[(u32, u32)]) -> io::Result<()> {
+        for &(subscriber, subject) in ranked {
+            let (subscriber, subject) = (self.names.id(subscriber), self.names.id(subject));
+            self.line.clear();
+            match self.format {
+                ListFormat::Words => writeln!(self.line, "{subscriber} {subject}")?,
+                ListFormat::Json => {
+                    let (subscriber, subject) = (json(&subscriber)?, json(&subject)?);
+                    writeln!(
+                        self.line,
+                        "{{\"subscriber\":{subscriber},\"subject\":{subject}}}"
+                    )?;
+                }
+            }
+            self.out.write_all(&self.line)?;
+            self.written += 1;
+        }
+        Ok(())
+    }
+}
+
+fn json(id: &Id) -> io::Result<String> {
+    serde_json::to_string(id).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests;
