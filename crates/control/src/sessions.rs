@@ -23,6 +23,10 @@ use crate::query::{Query, id_at};
 #[derive(Serialize)]
 struct Sessions {
     id: Id,
+    /// All sessions of the id when it was asked about.
+    total: usize,
+    /// Those of them in `sessions`: a worker reports a bounded number, and some may have ended.
+    shown: usize,
     sessions: Vec<Session>,
 }
 
@@ -94,7 +98,13 @@ pub(crate) async fn inspect<B: Backend>(
     }
     // Workers answer in any order; the oldest first reads best.
     sessions.sort_by(|a, b| b.age_seconds.total_cmp(&a.age_seconds));
-    Ok(Json(Sessions { id, sessions }).into_response())
+    Ok(Json(Sessions {
+        id,
+        total: asked.len(),
+        shown: sessions.len(),
+        sessions,
+    })
+    .into_response())
 }
 
 #[derive(Serialize)]

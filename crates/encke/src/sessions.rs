@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::arguments::SessionsArguments;
 use crate::failure::Failure;
 use crate::output;
+use crate::units::spoken_count;
 
 /// Column titles, and the member of the answer that each column shows.
 const COLUMNS: [(&str, &str); 8] = [
@@ -39,7 +40,25 @@ pub(crate) fn run(arguments: &SessionsArguments) -> Result<(), Failure> {
     if sessions.is_empty() {
         return output::line(format_args!("{id} has no session")).map(drop);
     }
-    output::line(table(sessions).trim_end()).map(drop)
+    let reading = output::line(table(sessions).trim_end())?;
+    if reading.is_continue()
+        && let Some(note) = shortfall(&answer)
+    {
+        eprintln!("{note}");
+    }
+    Ok(())
+}
+
+/// What to say when the table does not have them all.
+fn shortfall(answer: &Value) -> Option<String> {
+    let (total, shown) = (answer["total"].as_u64()?, answer["shown"].as_u64()?);
+    (shown < total).then(|| {
+        format!(
+            "{} of {} sessions are shown: a worker reports a bounded number at a time",
+            spoken_count(shown),
+            spoken_count(total)
+        )
+    })
 }
 
 fn table(sessions: &[Value]) -> String {
@@ -108,6 +127,17 @@ mod tests {
             table(&[session]),
             "SESSION  TRANSPORT  AGE   PEER  WORKER  BACKLOG  UNACKED  IDS\n\
              0:1      sse        1h1m  -     0       0        -        alice,7\n"
+        );
+    }
+
+    #[test]
+    fn sessions_that_are_not_shown_are_mentioned() {
+        let answer = |total: u64, shown: u64| serde_json::json!({"total": total, "shown": shown});
+        assert_eq!(shortfall(&answer(2048, 2048)), None);
+        let note = shortfall(&answer(5000, 2048)).unwrap();
+        assert!(
+            note.starts_with("2,048 of 5,000 sessions are shown"),
+            "{note}"
         );
     }
 

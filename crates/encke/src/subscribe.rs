@@ -1,5 +1,7 @@
 //! `encke subscribe` and `encke unsubscribe`.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::arguments::SubscribeArguments;
@@ -11,7 +13,26 @@ use crate::output;
 struct Edge<'a> {
     subscriber: &'a str,
     subject: &'a str,
+    /// Whether it holds now.
     subscribed: bool,
+    /// Whether it was otherwise before.
+    changed: bool,
+}
+
+impl fmt::Display for Edge<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            subscriber,
+            subject,
+            ..
+        } = self;
+        match (self.subscribed, self.changed) {
+            (true, true) => write!(f, "{subscriber} is subscribed to {subject}"),
+            (true, false) => write!(f, "{subscriber} is subscribed to {subject} already"),
+            (false, true) => write!(f, "{subscriber} is not subscribed to {subject} any more"),
+            (false, false) => write!(f, "{subscriber} was not subscribed to {subject}"),
+        }
+    }
 }
 
 /// Makes edges.
@@ -28,21 +49,21 @@ fn change(arguments: &SubscribeArguments, subscribed: bool) -> Result<(), Failur
     let mut client = arguments.control.client()?;
     let subscriber = arguments.subscriber.as_str();
     for subject in &arguments.subjects {
-        if subscribed {
-            client.subscribe(subscriber, subject)?;
+        let changed = if subscribed {
+            client.subscribe(subscriber, subject)?
         } else {
-            client.unsubscribe(subscriber, subject)?;
-        }
+            client.unsubscribe(subscriber, subject)?
+        };
+        let edge = Edge {
+            subscriber,
+            subject,
+            subscribed,
+            changed,
+        };
         let told = if arguments.report.json {
-            output::json(&Edge {
-                subscriber,
-                subject,
-                subscribed,
-            })
-        } else if subscribed {
-            output::line(format_args!("{subscriber} is subscribed to {subject}"))
+            output::json(&edge)
         } else {
-            output::line(format_args!("{subscriber} is not subscribed to {subject}"))
+            output::line(edge)
         };
         // All edges are changed, whether or not anybody reads of it.
         let _ = told?;

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 pub(crate) use refusal::detail;
 
-use crate::failure::{Doing, Outcome};
+use crate::failure::{Doing, Failure, Outcome};
 use crate::http::{Connection, Payload, Url, segment};
 
 /// What became of a publish.
@@ -92,16 +92,16 @@ impl Control {
         self.receipt(&path, payload, labels)
     }
 
-    /// Subscribes `subscriber` to `subject`.
-    pub fn subscribe(&mut self, subscriber: &str, subject: &str) -> Outcome<()> {
-        self.call("PUT", &edge(subscriber, subject), &[], Payload::None)
-            .map(drop)
+    /// Subscribes `subscriber` to `subject`; whether it was not subscribed before.
+    pub fn subscribe(&mut self, subscriber: &str, subject: &str) -> Outcome<bool> {
+        let answer = self.call("PUT", &edge(subscriber, subject), &[], Payload::None)?;
+        changed(&answer, "added")
     }
 
-    /// Ends a subscription.
-    pub fn unsubscribe(&mut self, subscriber: &str, subject: &str) -> Outcome<()> {
-        self.call("DELETE", &edge(subscriber, subject), &[], Payload::None)
-            .map(drop)
+    /// Ends a subscription; whether there was one.
+    pub fn unsubscribe(&mut self, subscriber: &str, subject: &str) -> Outcome<bool> {
+        let answer = self.call("DELETE", &edge(subscriber, subject), &[], Payload::None)?;
+        changed(&answer, "removed")
     }
 
     /// The sessions of `id`.
@@ -168,6 +168,17 @@ fn edge(subscriber: &str, subject: &str) -> String {
         segment(subscriber),
         segment(subject)
     )
+}
+
+/// Whether the one edge of a call is among those that `member` of the answer counts.
+fn changed(answer: &Value, member: &str) -> Outcome<bool> {
+    let count = answer[member].as_u64().ok_or_else(|| {
+        Failure::new(format!(
+            "the answer does not say how many edges were {member}: is the server as new as this \
+             program?"
+        ))
+    })?;
+    Ok(count > 0)
 }
 
 fn with_kind(path: String, kind: Option<&str>) -> String {

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router as Http;
@@ -100,6 +100,8 @@ pub(crate) struct Inner {
     pub(crate) closed: Mutex<Vec<SessionRef>>,
     /// Workers keep the question instead of answering it.
     pub(crate) deaf: AtomicBool,
+    /// Sessions that are reported at most.
+    pub(crate) inspected_max: AtomicUsize,
 }
 
 impl std::ops::Deref for Fake {
@@ -122,6 +124,7 @@ impl Fake {
             draining: AtomicBool::new(false),
             closed: Mutex::default(),
             deaf: AtomicBool::new(false),
+            inspected_max: AtomicUsize::new(usize::MAX),
         }))
     }
 
@@ -220,6 +223,7 @@ impl Backend for Fake {
         }
         let reports: Vec<_> = sessions
             .iter()
+            .take(self.inspected_max.load(Ordering::Relaxed))
             .map(|&session| session_report(session))
             .collect();
         tokio::spawn(async move { reports.into_iter().for_each(|one| report(vec![one])) });

@@ -14,6 +14,7 @@ fn sessions_are_inspected_and_closed() {
         let sessions = HashSet::from([fake.login("rj", 0, 5), fake.login("rj", 3, 9)]);
         let answer = ask(&http, "GET", "/v1/sessions/rj", &[], "").await.json();
         assert_eq!(answer["id"], "rj");
+        assert_eq!((&answer["total"], &answer["shown"]), (&json!(2), &json!(2)));
         let expected = json!({
             "session": "3/9#0", "ids": [7, "rj"], "transport": "sse", "age_seconds": 1.509,
             "peer": "10.0.0.1:5", "worker": 3, "backlog_frames": 1, "backlog_bytes": 2,
@@ -29,7 +30,25 @@ fn sessions_are_inspected_and_closed() {
             sessions
         );
         let nobody = ask(&http, "GET", "/v1/sessions/4", &[], "").await;
-        assert_eq!(nobody.json(), json!({"id": 4, "sessions": []}));
+        assert_eq!(
+            nobody.json(),
+            json!({"id": 4, "total": 0, "shown": 0, "sessions": []})
+        );
+    });
+}
+
+#[test]
+fn sessions_that_are_not_shown_are_counted() {
+    run(async {
+        let fake = Fake::new();
+        for slot in 0..5 {
+            fake.login("rj", 0, slot);
+        }
+        fake.inspected_max.store(3, Ordering::Relaxed);
+        let answer = ask(&fake.http(), "GET", "/v1/sessions/rj", &[], "").await;
+        let answer = answer.json();
+        assert_eq!((&answer["total"], &answer["shown"]), (&json!(5), &json!(3)));
+        assert_eq!(answer["sessions"].as_array().unwrap().len(), 3);
     });
 }
 

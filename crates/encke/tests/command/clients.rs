@@ -40,7 +40,7 @@ fn a_subscription_holds_from_the_next_event_on() {
     let told = server.run(&["unsubscribe", "alice", "rj", "--json"]).done();
     assert_eq!(
         told,
-        "{\"subscriber\":\"alice\",\"subject\":\"rj\",\"subscribed\":false}\n"
+        "{\"subscriber\":\"alice\",\"subject\":\"rj\",\"subscribed\":false,\"changed\":true}\n"
     );
     server.run(&["publish", "rj", "unheard"]).done();
     server.run(&["send", "alice", "yours alone"]).done();
@@ -102,6 +102,24 @@ fn many_lines_go_on_one_request() {
     let lines: String = (0..20_000).map(|number| format!("{number}\n")).collect();
     let told = server.feed(&["publish", "rj"], &lines).done();
     assert!(told.starts_with("published 20000 events"), "{told}");
+}
+
+#[test]
+fn a_change_says_whether_it_is_one() {
+    let server = Server::start(&[]);
+    let alice = |verb| server.run(&[verb, "alice", "rj"]).done();
+    assert_eq!(alice("subscribe"), "alice is subscribed to rj\n");
+    assert_eq!(alice("subscribe"), "alice is subscribed to rj already\n");
+    assert_eq!(
+        alice("unsubscribe"),
+        "alice is not subscribed to rj any more\n"
+    );
+    assert_eq!(alice("unsubscribe"), "alice was not subscribed to rj\n");
+    let told = server.run(&["unsubscribe", "alice", "rj", "--json"]).done();
+    assert!(
+        told.ends_with(",\"subscribed\":false,\"changed\":false}\n"),
+        "{told}"
+    );
 }
 
 #[test]

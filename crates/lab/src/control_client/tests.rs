@@ -80,6 +80,42 @@ fn lines_become_events_and_receipts_come_back() {
 }
 
 #[test]
+fn a_subscription_says_whether_it_is_new() {
+    let (url, server) = listener(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 25\r\n\r\n\
+         {\"added\":1,\"unchanged\":0}",
+    );
+    assert!(
+        Control::new(&url, None)
+            .unwrap()
+            .subscribe("a", "b")
+            .unwrap()
+    );
+    assert!(
+        server
+            .join()
+            .unwrap()
+            .starts_with("PUT /v1/subscriptions/a/b ")
+    );
+    let (url, server) = listener(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 27\r\n\r\n\
+         {\"removed\":0,\"unchanged\":1}",
+    );
+    assert!(
+        !Control::new(&url, None)
+            .unwrap()
+            .unsubscribe("a", "b")
+            .unwrap()
+    );
+    assert!(
+        server
+            .join()
+            .unwrap()
+            .starts_with("DELETE /v1/subscriptions/a/b ")
+    );
+}
+
+#[test]
 fn refusals_say_what_to_do() {
     let refused = |answer| {
         let (url, server) = listener(answer);
