@@ -4,7 +4,7 @@
 //! saved.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -25,16 +25,37 @@ pub(crate) struct Accepting {
     paused_until: Option<Tick>,
     warned: Option<Tick>,
     /// Where connections come from, kept only while addresses are limited.
-    peers: HashMap<u32, IpAddr>,
+    peers: HashMap<u32, Origin>,
 }
 
-/// Connections by address, over all workers. Empty unless addresses are limited.
+/// What counts as one address: an IPv4 address, however it is spelt, or the 64 leading bits of an IPv6
+/// address. A host usually has all addresses that share these, and could take any number of places by
+/// changing the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Origin {
+    V4(Ipv4Addr),
+    V6([u8; 8]),
+}
+
+impl Origin {
+    fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address),
+            IpAddr::V6(address) => {
+                let [a, b, c, d, e, f, g, h, ..] = address.octets();
+                Self::V6([a, b, c, d, e, f, g, h])
+            }
+        }
+    }
+}
+
+/// Connections by origin, over all workers. Empty unless addresses are limited.
 #[derive(Debug, Default)]
-pub(crate) struct Addresses(Mutex<HashMap<IpAddr, u32>>);
+pub(crate) struct Addresses(Mutex<HashMap<Origin, u32>>);
 
 impl Addresses {
-    /// Counts a connection, unless the address has as many as it may.
-    fn enter(&self, address: IpAddr, limit: u32) -> bool {
+    /// Counts a connection, unless its origin has as many as it may.
+    fn enter(&self, address: Origin, limit: u32) -> bool {
         let mut addresses = self.0.lock();
         let count = addresses.entry(address).or_default();
         let admitted = *count < limit;
@@ -42,7 +63,7 @@ impl Addresses {
         admitted
     }
 
-    fn leave(&self, address: IpAddr) {
+    fn leave(&self, address: Origin) {
         let mut addresses = self.0.lock();
         if let Some(count) = addresses.get_mut(&address) {
             *count -= 1;
@@ -116,10 +137,11 @@ impl<D: Driver> Worker<D> {
     fn admission(&mut self, slot: u32, peer: IpAddr) -> Admission {
         let shared = &self.shared;
         if let Some(limit) = shared.settings.max_connections_per_address {
-            if !shared.addresses.enter(peer, limit) {
+            let origin = Origin::of(peer);
+            if !shared.addresses.enter(origin, limit) {
                 return Admission::Refused(Figure::RefusedAddress);
             }
-            self.accepting.peers.insert(slot, peer);
+            self.accepting.peers.insert(slot, origin);
         }
         if shared.connections.fetch_add(1, Ordering::Relaxed) >= shared.settings.max_connections {
             self.give_place_back(slot);
@@ -204,5 +226,37 @@ impl<D: Driver> Worker<D> {
         if self.accepting.paused_until.is_some() {
             self.accepting.paused_until = Some(self.clock.now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_an_ipv4_address_or_an_ipv6_network_of_64_bits() {
+        let origin = |text: &str| Origin::of(text.parse().unwrap());
+        assert_ne!(origin("192.0.2.1"), origin("192.0.2.2"));
+        assert_eq!(origin("192.0.2.1"), origin("::ffff:192.0.2.1"));
+        assert_ne!(origin("::ffff:192.0.2.1"), origin("::ffff:192.0.2.2"));
+        assert_eq!(
+            origin("2001:db8:1:2::1"),
+            origin("2001:db8:1:2:ffff:ffff:ffff:ffff")
+        );
+        assert_ne!(origin("2001:db8:1:2::1"), origin("2001:db8:1:3::1"));
+        // Not an IPv4 address, although its low bits are those of one that is mapped.
+        assert_ne!(origin("::1"), origin("0.0.0.1"));
+    }
+
+    #[test]
+    fn a_whole_network_has_the_places_of_one_address() {
+        let addresses = Addresses::default();
+        let network = |host: u16| Origin::of(format!("2001:db8::{host:x}").parse().unwrap());
+        assert!((0..3).all(|host| addresses.enter(network(host), 3)));
+        assert!(!addresses.enter(network(3), 3));
+        addresses.leave(network(1));
+        assert!(addresses.enter(network(4), 3));
+        (0..3).for_each(|_| addresses.leave(network(9)));
+        assert!(addresses.0.lock().is_empty());
     }
 }

@@ -132,7 +132,7 @@ pub(crate) const KEYS: &[Key] = &[
         "max-connections-per-address",
         Number,
         Unset("no limit"),
-        "Connections at a time from one address; more are answered 503",
+        "Connections at a time from one address (of IPv6: one /64 network); more are answered 503",
     ),
     key("event-bytes", Text("SIZE"), Is("64KiB"), "Largest event"),
     key(
