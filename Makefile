@@ -57,6 +57,7 @@ bench:
 	cargo build --release -p encke -p lab
 	rm -f $(target)/bench.md
 	$(call bench_with,memory)
+	$(call bench_with,connect)
 	$(call bench_with,fanout) --connections 18000
 	$(call bench_with,fanout) --connections 100000 --rounds 5 --events 5
 	$(call bench_with,fairness) --connections 100000

@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
         },
         kind: (choice & 2 == 0).then_some(&*kind),
         payload: if choice & 4 == 0 {
-            Payload::Text(&text)
+            Payload::Text(text.as_bytes())
         } else {
             Payload::Binary(payload)
         },

@@ -1,6 +1,7 @@
 //! The figures: each module measures one group of them and returns a report.
 
 pub mod memory;
+pub mod connect;
 pub mod fanout;
 pub mod fairness;
 pub mod publish;

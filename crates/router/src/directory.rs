@@ -37,6 +37,19 @@ struct Shard {
     vacant: Vec<u32>,
 }
 
+/// Working memory for looking up many keys: those of one shard form a chain.
+#[derive(Debug, Default)]
+pub(crate) struct Lookups(Vec<Lookup>);
+
+#[derive(Debug)]
+struct Lookup {
+    hash: u64,
+    /// The next of the chain, or [`NONE`].
+    next: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
 /// 64 neighbouring keys of which at least one is online.
 struct Block {
     number: u32,
@@ -181,6 +194,10 @@ impl Shard {
         }
     }
 
+    fn block(&self, hash: u64, number: u32) -> Option<&Block> {
+        self.blocks.find(hash, |block| block.number == number)
+    }
+
     fn visit(&self, place: Place, sessions: &mut Vec<SessionRef>) {
         match place.find() {
             Found::One(session) => sessions.push(session),
@@ -227,7 +244,7 @@ impl Directory {
             let number = Block::number_of(run[0]);
             let (hash, shard) = self.place(number);
             let shard = shard.read();
-            let Some(block) = shard.blocks.find(hash, |block| block.number == number) else {
+            let Some(block) = shard.block(hash, number) else {
                 continue;
             };
             let wanted = run.iter().fold(0, |bits, &key| bits | Block::bit_of(key));
@@ -242,9 +259,54 @@ impl Directory {
         online
     }
 
+    /// Looks up each of `keys`, in whatever order they are. For those online `found` is given the index of
+    /// the key and `sessions`, with where the key's own begin.
+    ///
+    /// Those of one shard are looked up under one lock, one right after the other: a processor fetches
+    /// several of them at a time then, which a lock between any two of them forbids.
+    pub(crate) fn sessions_of_each(
+        &self,
+        keys: &[Key],
+        Lookups(lookups): &mut Lookups,
+        sessions: &mut Vec<SessionRef>,
+        mut found: impl FnMut(usize, &mut Vec<SessionRef>, usize),
+    ) {
+        let mut chains = [NONE; SHARDS];
+        lookups.clear();
+        for key in keys {
+            let hash = self.hasher.hash_one(Block::number_of(*key));
+            let first = &mut chains[shard_of(hash)];
+            let next = std::mem::replace(first, lookups.len() as u32);
+            lookups.push(Lookup { hash, next });
+        }
+        for (shard, first) in self.shards.iter().zip(chains) {
+            if first == NONE {
+                continue;
+            }
+            let shard = shard.read();
+            let mut nth = first;
+            while let Some(&Lookup { hash, next }) = lookups.get(nth as usize) {
+                let (index, key) = (nth as usize, keys[nth as usize]);
+                nth = next;
+                let bit = Block::bit_of(key);
+                if let Some(block) = shard.block(hash, Block::number_of(key))
+                    && block.online & bit != 0
+                {
+                    let start = sessions.len();
+                    shard.visit(block.places[block.rank(bit)], sessions);
+                    found(index, sessions, start);
+                }
+            }
+        }
+    }
+
     fn place(&self, number: u32) -> (u64, &RwLock<Shard>) {
         let hash = self.hasher.hash_one(number);
-        // The tables use the hash's top and bottom bits; the shard comes from between.
-        (hash, &self.shards[(hash >> 32) as usize & (SHARDS - 1)])
+        (hash, &self.shards[shard_of(hash)])
     }
+}
+
+/// The tables use the hash's top and bottom bits; the shard comes from between.
+const fn shard_of(hash: u64) -> usize {
+    (hash >> 32) as usize & (SHARDS - 1)
 }

@@ -1,9 +1,11 @@
 //! Events' targets, split by worker: one parcel, one mailbox entry, for each worker concerned.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use graph::Key;
 
+use crate::directory::{Directory, Lookups};
 use crate::event::Event;
 use crate::session::{SessionRef, WorkerId};
 use crate::tally::Tally;
@@ -90,7 +92,7 @@ impl Parcel {
 }
 
 /// Whom an event is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Audience {
     /// The subject's subscribers and the subject itself.
     pub subscribers: u64,
@@ -98,29 +100,29 @@ pub struct Audience {
     pub online: u64,
 }
 
-/// Events that will take their places in line together, each planned when it is added. A publisher
-/// keeps it from one batch to the next for its memory.
+/// Events that will take their places in line together. A publisher keeps it from one batch to the next
+/// for its memory.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(crate) events: Vec<Event>,
-    plans: Vec<Plan>,
-    /// The sessions of all events, event by event; each event's in order of worker and slot.
+    /// Whom each event is for.
+    pub(crate) audiences: Vec<Audience>,
+    /// Where each event's sessions are, in order of worker and slot.
+    plans: Vec<Range<usize>>,
     pub(crate) sessions: Vec<SessionRef>,
+    /// Events for nobody but their subjects, which are looked up together when the batch is posted.
+    pub(crate) alone: Vec<u32>,
+    /// The keys of those subjects.
+    pub(crate) alone_keys: Vec<Key>,
     /// Keys held until the events are on their way.
     pub(crate) held: Vec<Key>,
     /// Working memory: subscribers of one subject.
     pub(crate) keys: Vec<Key>,
+    /// Working memory of the directory.
+    pub(crate) lookups: Lookups,
     /// Working memory: deliveries by worker, and the workers that have any.
     pub(crate) deliveries: Vec<Vec<Delivery>>,
     pub(crate) concerned: Vec<WorkerId>,
-}
-
-/// One event of a batch that anybody is to get.
-#[derive(Debug)]
-struct Plan {
-    event: u32,
-    /// Where the event's sessions end.
-    end: usize,
 }
 
 impl Batch {
@@ -135,24 +137,44 @@ impl Batch {
     }
 
     /// Adds an event whose sessions are those from `start`.
-    pub(crate) fn close_plan(&mut self, event: Event, subject: Option<Key>, start: usize) {
-        let number = self.events.len() as u32;
-        self.events.push(event);
-        self.held.extend(subject);
+    pub(crate) fn add(&mut self, event: Event, audience: Audience, start: usize) {
         if self.sessions.len() > start {
             order_from(start, &mut self.sessions);
-            self.plans.push(Plan {
-                event: number,
-                end: self.sessions.len(),
-            });
         }
+        self.events.push(event);
+        self.audiences.push(audience);
+        self.plans.push(start..self.sessions.len());
+    }
+
+    /// Adds an event for its subject alone.
+    pub(crate) fn add_alone(&mut self, event: Event, subject: Key) {
+        self.alone.push(self.events.len() as u32);
+        self.alone_keys.push(subject);
+        self.add(event, Audience::of_one(false), self.sessions.len());
+    }
+
+    /// Plans the events that are for their subjects alone.
+    pub(crate) fn look_up(&mut self, directory: &Directory) {
+        let (lookups, sessions) = (&mut self.lookups, &mut self.sessions);
+        directory.sessions_of_each(
+            &self.alone_keys,
+            lookups,
+            sessions,
+            |nth, sessions, start| {
+                let event = self.alone[nth] as usize;
+                order_from(start, sessions);
+                self.audiences[event] = Audience::of_one(true);
+                self.plans[event] = start..sessions.len();
+            },
+        );
+        self.alone.clear();
+        self.alone_keys.clear();
     }
 
     /// Turns the plans into deliveries by worker.
     pub(crate) fn sort_out(&mut self) {
-        let mut start = 0;
-        for Plan { event, end } in self.plans.drain(..) {
-            for group in self.sessions[start..end].chunk_by(|a, b| a.worker() == b.worker()) {
+        for (event, plan) in self.plans.drain(..).enumerate() {
+            for group in self.sessions[plan].chunk_by(|a, b| a.worker() == b.worker()) {
                 let worker = group[0].worker();
                 let index = usize::from(worker.0);
                 if self.deliveries.len() <= index {
@@ -161,12 +183,23 @@ impl Batch {
                 if self.deliveries[index].is_empty() {
                     self.concerned.push(worker);
                 }
-                let targets = Targets::of(group);
-                self.deliveries[index].push(Delivery { event, targets });
+                self.deliveries[index].push(Delivery {
+                    event: event as u32,
+                    targets: Targets::of(group),
+                });
             }
-            start = end;
         }
         self.sessions.clear();
+    }
+}
+
+impl Audience {
+    /// Of an event that nobody but its subject gets.
+    pub(crate) const fn of_one(online: bool) -> Self {
+        Self {
+            subscribers: 1,
+            online: online as u64,
+        }
     }
 }
 

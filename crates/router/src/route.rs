@@ -123,59 +123,71 @@ impl<M: Mailboxes> Router<M> {
 
     fn deliver(&self, event: Event, reach: Reach, tally: &Arc<Tally>) -> Accepted {
         ALONE.with_borrow_mut(|batch| {
-            let audience = self.plan(batch, event, reach);
-            let sequence = self.post(batch, tally);
+            let mut audience = Audience::default();
+            self.plan(batch, event, reach);
+            let sequence = self.post(batch, tally, |its| audience = its);
             // An event to a million leaves nothing behind.
             batch.sessions.shrink_to(SLICE);
             Accepted { sequence, audience }
         })
     }
 
-    /// Plans an event that is to be published with others by [`Self::post`]. It will go to those who
-    /// subscribe and are online now.
-    pub fn add(&self, batch: &mut Batch, event: Event) -> Audience {
+    /// Adds an event that is to be published with others by [`Self::post`]: to those who subscribe now and
+    /// are online when it is posted. Returns how many ids it may reach at most.
+    pub fn add(&self, batch: &mut Batch, event: Event) -> u64 {
         self.plan(batch, event, Reach::Subscribers)
     }
 
-    fn plan(&self, batch: &mut Batch, event: Event, reach: Reach) -> Audience {
-        let mut audience = Audience {
-            subscribers: 1,
-            online: 0,
-        };
-        let start = batch.sessions.len();
+    fn plan(&self, batch: &mut Batch, event: Event, reach: Reach) -> u64 {
         // Held, lest another id take the key over before the event is on its way.
-        let subject = self.graph.hold_known(&event.subject);
-        if let Some(subject) = subject {
-            audience.online = self.directory.sessions(&[subject], &mut batch.sessions);
-            if let Reach::Subscribers = reach {
-                self.plan_subscribers(subject, batch, &mut audience);
-            }
+        let Some(subject) = self.graph.hold_known(&event.subject) else {
+            batch.add(event, Audience::of_one(false), batch.sessions.len());
+            return 0;
+        };
+        batch.held.push(subject);
+        let subscribers = match reach {
+            Reach::Subscribers => self.graph.subscriber_count(subject),
+            Reach::Subject => 0,
+        };
+        if subscribers == 0 {
+            batch.add_alone(event, subject);
+            return 1;
         }
-        batch.close_plan(event, subject, start);
-        audience
+        let start = batch.sessions.len();
+        let online = self.directory.sessions(&[subject], &mut batch.sessions)
+            + self.plan_subscribers(subject, batch);
+        let audience = Audience {
+            subscribers: 1 + subscribers as u64,
+            online,
+        };
+        batch.add(event, audience, start);
+        online
     }
 
-    fn plan_subscribers(&self, subject: Key, batch: &mut Batch, audience: &mut Audience) {
-        let count = self.graph.subscriber_count(subject);
-        audience.subscribers += count as u64;
-        let mut after = None;
+    /// Appends the sessions of a subject's subscribers; how many of these are online.
+    fn plan_subscribers(&self, subject: Key, batch: &mut Batch) -> u64 {
+        let (mut online, mut after) = (0, None);
         // With nobody online the subscribers need not be looked at.
-        while count != 0 && self.directory.online() != 0 {
+        while self.directory.online() != 0 {
             batch.keys.clear();
             self.graph
                 .subscribers(subject, after, SLICE, &mut batch.keys);
-            audience.online += self.directory.sessions(&batch.keys, &mut batch.sessions);
+            online += self.directory.sessions(&batch.keys, &mut batch.sessions);
             after = batch.keys.last().copied();
             if batch.keys.len() < SLICE {
                 break;
             }
         }
+        online
     }
 
     /// Sends the events of a batch on their way, together and in order: to each worker concerned
-    /// in one parcel. Returns the sequence number of the last. The batch is empty then.
-    pub fn post(&self, batch: &mut Batch, tally: &Arc<Tally>) -> u64 {
+    /// in one parcel. `each` is told whom each event is for. Returns the sequence number of the last. The
+    /// batch is empty then.
+    pub fn post(&self, batch: &mut Batch, tally: &Arc<Tally>, each: impl FnMut(Audience)) -> u64 {
         let count = batch.events.len() as u64;
+        batch.look_up(&self.directory);
+        batch.audiences.drain(..).for_each(each);
         batch.sort_out();
         let events: Arc<[Event]> = batch.events.drain(..).collect();
         let mut line = self.line.lock();

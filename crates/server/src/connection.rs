@@ -19,7 +19,7 @@ pub(crate) struct Connection<S> {
     pub(crate) socket: S,
     /// When the current phase began.
     pub(crate) since: Tenths,
-    /// The last of the frames owed in this turn; see [`crate::fanout`].
+    /// What it is owed in this turn; see [`crate::fanout`].
     pub(crate) owed: Option<Owed>,
     pub(crate) phase: Phase,
     /// The earliest deadline pending. When it comes it looks at whatever phase it finds.
@@ -42,7 +42,7 @@ pub(crate) enum Watched {
     Room,
 }
 
-/// The index of a frame owed in this turn, plus one.
+/// A place among the sessions owed something in this turn, from 1.
 pub(crate) type Owed = std::num::NonZeroU32;
 
 /// What a connection is at.

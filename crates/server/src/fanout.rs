@@ -16,10 +16,10 @@ use graph::Id;
 use reactor::Driver;
 use router::{Parcel, Target};
 
-use crate::connection::{Connection, Owed, Phase};
+use crate::connection::{Connection, Owed, Phase, Session};
 use crate::limits::{
-    LARGE_TARGETS_PER_TURN, PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES, SMALL_DELIVERY_TARGETS,
-    SMALL_TARGETS_PER_TURN, SWEPT_MAX,
+    LARGE_TARGETS_PER_TURN, PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES, SESSIONS_PER_FLUSH,
+    SMALL_DELIVERY_TARGETS, SMALL_TARGETS_PER_TURN, SWEPT_MAX,
 };
 use crate::load::Load;
 use crate::palette::FrameId;
@@ -29,7 +29,7 @@ use crate::worker::Worker;
 /// Deliveries on their way through a worker, and what they owe in the current turn.
 #[derive(Debug, Default)]
 pub(crate) struct Fanout {
-    small: VecDeque<Queued>,
+    small: VecDeque<Run>,
     /// Large deliveries that have not joined the sweep.
     waiting: VecDeque<Queued>,
     sweep: Vec<Swept>,
@@ -40,20 +40,31 @@ pub(crate) struct Fanout {
     /// Subjects of large deliveries: a later event about one of them must come behind it, whatever its
     /// size.
     subjects: HashMap<Id, u32>,
-    /// Frames owed in this turn. Those of a session form a ring; its record names the last.
+    /// Frames owed in this turn. Those of a session form a ring.
     owed: Vec<OwedFrame>,
     /// Sessions owed something, in the order in which they came to be.
-    owing: Vec<Target>,
+    owing: Vec<Owing>,
+    /// Working memory: the targets of small deliveries.
+    aimed: Vec<(Target, FrameId)>,
     /// Working memory: the frames of one session.
     frames: Vec<FrameId>,
 }
 
+/// Small deliveries of one load, one after the other.
 #[derive(Debug)]
-struct Queued {
-    /// Which of the deliveries ever taken it was.
+struct Run {
+    /// Which of the deliveries ever taken the first was.
     number: u64,
     load: Rc<Load>,
-    /// Which of the load's deliveries it is.
+    /// Which of the load's deliveries they are; never none.
+    deliveries: Range<u32>,
+}
+
+/// A large delivery.
+#[derive(Debug)]
+struct Queued {
+    number: u64,
+    load: Rc<Load>,
     delivery: u32,
 }
 
@@ -74,6 +85,15 @@ struct OwedFrame {
     frame: FrameId,
     /// The next frame of the same session; behind the last, the first.
     next: u32,
+}
+
+/// A session that is owed something in this turn.
+#[derive(Debug, Clone, Copy)]
+struct Owing {
+    target: Target,
+    session: Session,
+    /// The last of its frames.
+    last: u32,
 }
 
 impl Swept {
@@ -98,21 +118,29 @@ impl Fanout {
     /// Takes a parcel's deliveries into the lines they belong in.
     pub(crate) fn add(&mut self, parcel: Parcel) {
         let load = Rc::new(Load::new(parcel));
-        for (index, delivery) in load.deliveries().iter().enumerate() {
+        for (delivery, index) in load.deliveries().iter().zip(0..) {
             let number = self.taken;
             self.taken += 1;
-            let queued = Queued {
-                number,
-                load: Rc::clone(&load),
-                delivery: index as u32,
-            };
             let is_large = delivery.targets.as_slice().len() > SMALL_DELIVERY_TARGETS;
-            let subject = &load.event(index as u32).subject;
+            let subject = &load.event(index).subject;
             if is_large || (!self.subjects.is_empty() && self.subjects.contains_key(subject)) {
                 *self.subjects.entry(subject.clone()).or_default() += 1;
-                self.waiting.push_back(queued);
-            } else {
-                self.small.push_back(queued);
+                self.waiting.push_back(Queued {
+                    number,
+                    load: Rc::clone(&load),
+                    delivery: index,
+                });
+                continue;
+            }
+            match self.small.back_mut() {
+                Some(run) if run.deliveries.end == index && Rc::ptr_eq(&run.load, &load) => {
+                    run.deliveries.end += 1;
+                }
+                _ => self.small.push_back(Run {
+                    number,
+                    load: Rc::clone(&load),
+                    deliveries: index..index + 1,
+                }),
             }
         }
     }
@@ -124,11 +152,10 @@ impl Fanout {
 
     /// The number of the oldest delivery that is not through.
     pub(crate) fn oldest(&self) -> Option<u64> {
-        let lines = [self.small.front(), self.waiting.front()];
-        let queued = lines.into_iter().flatten().map(|queued| queued.number);
-        queued
-            .chain(self.sweep.iter().map(|swept| swept.number))
-            .min()
+        let small = self.small.front().map(|run| run.number);
+        let waiting = self.waiting.front().map(|queued| queued.number);
+        let swept = self.sweep.iter().map(|swept| swept.number);
+        small.into_iter().chain(waiting).chain(swept).min()
     }
 
     /// Whether there is more to do without anything happening.
@@ -146,11 +173,11 @@ impl Fanout {
         if self.owed.capacity() * size_of::<OwedFrame>() > SCRATCH_KEPT_BYTES {
             self.owed = Vec::new();
             self.owing = Vec::new();
+            self.aimed = Vec::new();
             self.frames = Vec::new();
         }
         if !self.is_owing() {
-            self.small
-                .shrink_to(SCRATCH_KEPT_BYTES / size_of::<Queued>());
+            self.small.shrink_to(SCRATCH_KEPT_BYTES / size_of::<Run>());
             self.waiting
                 .shrink_to(SCRATCH_KEPT_BYTES / size_of::<Queued>());
             self.subjects.shrink_to(0);
@@ -223,23 +250,31 @@ impl Fanout {
         });
     }
 
-    /// Appends a frame to a session's ring; `last` is the session's own note of its end.
-    fn owe(&mut self, target: Target, last: &mut Option<Owed>, frame: FrameId) {
-        let index = self.owed.len() as u32;
-        let next = match *last {
+    /// Appends a frame to a session's ring; `place` is the session's own note of its place among
+    /// those owed something.
+    fn owe(&mut self, target: Target, session: Session, place: &mut Option<Owed>, frame: FrameId) {
+        let last = self.owed.len() as u32;
+        let next = match *place {
             None => {
-                self.owing.push(target);
-                index
+                self.owing.push(Owing {
+                    target,
+                    session,
+                    last,
+                });
+                *place = Owed::new(self.owing.len() as u32);
+                last
             }
-            Some(last) => mem::replace(&mut self.owed[last.get() as usize - 1].next, index),
+            Some(place) => {
+                let owing = &mut self.owing[place.get() as usize - 1];
+                let before = mem::replace(&mut owing.last, last);
+                mem::replace(&mut self.owed[before as usize].next, last)
+            }
         };
         self.owed.push(OwedFrame { frame, next });
-        *last = Owed::new(index + 1);
     }
 
     /// What a session is owed, in order.
-    fn collect(&mut self, last: Owed) {
-        let last = last.get() - 1;
+    fn collect(&mut self, last: u32) {
         let mut index = last;
         self.frames.clear();
         loop {
@@ -269,14 +304,28 @@ impl<D: Driver> Worker<D> {
         let (mut targets, mut bytes) = (0, 0);
         while targets < SMALL_TARGETS_PER_TURN
             && bytes < PAYLOAD_BYTES_PER_TURN
-            && let Some(Queued { load, delivery, .. }) = self.fanout.small.pop_front()
+            && let Some(run) = self.fanout.small.front_mut()
         {
-            bytes += load.event(delivery).payload.bytes().len();
-            let frame = self.palette.add(&load, delivery, true);
-            let slice = load.delivery(delivery).targets.as_slice();
+            let delivery = run.deliveries.start;
+            bytes += run.load.event(delivery).payload.bytes().len();
+            let frame = self.palette.add(&run.load, delivery, true);
+            let slice = run.load.delivery(delivery).targets.as_slice();
             targets += slice.len();
-            self.owe_all(slice, frame);
+            let aimed = slice.iter().map(|&target| (target, frame));
+            self.fanout.aimed.extend(aimed);
+            run.number += 1;
+            run.deliveries.start += 1;
+            if run.deliveries.is_empty() {
+                self.fanout.small.pop_front();
+            }
         }
+        // In a loop of their own: with nothing between them, the processor fetches several records at a
+        // time.
+        let mut aimed = mem::take(&mut self.fanout.aimed);
+        for (target, frame) in aimed.drain(..) {
+            self.owe(target, frame);
+        }
+        self.fanout.aimed = aimed;
     }
 
     fn owe_large(&mut self) {
@@ -287,7 +336,9 @@ impl<D: Driver> Worker<D> {
             let is_last = swept.served == swept.targets().len();
             if !slice.is_empty() {
                 let frame = self.palette.add(&swept.load, swept.delivery, is_last);
-                self.owe_all(&swept.targets()[slice], frame);
+                for &target in &swept.targets()[slice] {
+                    self.owe(target, frame);
+                }
             }
         }
         self.fanout.sweep = sweep;
@@ -295,40 +346,53 @@ impl<D: Driver> Worker<D> {
         self.fanout.leave_sweep();
     }
 
-    fn owe_all(&mut self, targets: &[Target], frame: FrameId) {
-        for &target in targets {
-            match self.connections.get(target.slot, target.generation) {
-                Some(Connection {
-                    phase: Phase::Open(_),
-                    owed,
-                    ..
-                }) => {
-                    self.fanout.owe(target, owed, frame);
-                }
-                // The session has ended since the plan was made.
-                _ => self.palette.shed(frame),
-            }
+    fn owe(&mut self, target: Target, frame: FrameId) {
+        match self.connections.get(target.slot, target.generation) {
+            Some(Connection {
+                phase: Phase::Open(session),
+                owed,
+                ..
+            }) => self.fanout.owe(target, *session, owed, frame),
+            // The session has ended since the plan was made.
+            _ => self.palette.shed(frame),
         }
     }
 
-    /// Sends to each session what it is owed.
+    /// Sends to each session what it is owed, group by group.
     fn flush(&mut self) {
         let owing = mem::take(&mut self.fanout.owing);
-        for &target in &owing {
-            let Some(connection) = self.connections.get(target.slot, target.generation) else {
-                unreachable!("slots are emptied at the end of a turn, when nothing is owed");
-            };
-            let Some(last) = connection.owed.take() else {
-                continue;
-            };
-            self.fanout.collect(last);
-            let frames = mem::take(&mut self.fanout.frames);
-            self.write_frames(target, &frames);
-            self.fanout.frames = frames;
+        for group in owing.chunks(SESSIONS_PER_FLUSH) {
+            self.prepare(group);
+            for owing in group {
+                self.fanout.collect(owing.last);
+                let frames = mem::take(&mut self.fanout.frames);
+                self.write_frames(owing.target, &frames);
+                self.fanout.frames = frames;
+            }
         }
         self.fanout.owing = owing;
         self.fanout.owing.clear();
         self.fanout.owed.clear();
+    }
+
+    /// Encodes what a group is owed and visits its records, so that all of it is in the cache when the
+    /// first system call is made: each call leaves the processor to wait for whatever is fetched after
+    /// it, one line at a time.
+    fn prepare(&mut self, group: &[Owing]) {
+        for &Owing { target, .. } in group {
+            let Some(connection) = self.connections.get(target.slot, target.generation) else {
+                unreachable!("slots are emptied at the end of a turn, when nothing is owed");
+            };
+            connection.owed = None;
+        }
+        let epoch = self.shared.router.epoch();
+        for &Owing { session, last, .. } in group {
+            self.fanout.collect(last);
+            for &frame in &self.fanout.frames {
+                self.palette
+                    .encode(frame, session.transport, session.framing, epoch);
+            }
+        }
     }
 
     /// Tells the publishers what became of their events.

@@ -18,9 +18,9 @@ pub(crate) const READS_PER_TURN: usize = 4;
 /// next.
 pub(crate) const REQUESTS_PER_TURN: usize = 64;
 
-/// Targets of small events served in one turn: about 20 ms of sending at 5 µs each, which is how
-/// long a new connection may have to wait.
-pub(crate) const SMALL_TARGETS_PER_TURN: usize = if cfg!(test) { 4 } else { 4096 };
+/// Targets of small events served in one turn: about 5 ms of sending at 5 µs each, which is how
+/// long a new connection may have to wait; and what a turn keeps of them stays in the cache.
+pub(crate) const SMALL_TARGETS_PER_TURN: usize = if cfg!(test) { 4 } else { 1024 };
 
 /// Targets of large events served in one turn, between which small events are served:
 /// about 1 ms of sending.
@@ -35,11 +35,15 @@ pub(crate) const SMALL_DELIVERY_TARGETS: usize = if cfg!(test) { 2 } else { 256 
 
 /// Payload bytes that one turn may encode, so that the buffer they are encoded into stays small. One
 /// event is always let through.
-pub(crate) const PAYLOAD_BYTES_PER_TURN: usize = 1 << 20;
+pub(crate) const PAYLOAD_BYTES_PER_TURN: usize = 256 << 10;
 
 /// Buffers larger than this are given back to the allocator before a worker sleeps, so that a burst
 /// leaves nothing behind in any of a hundred workers.
 pub(crate) const SCRATCH_KEPT_BYTES: usize = 4 * 1024;
+
+/// Sessions whose records and frames are made ready together, before the first of them is sent to: few
+/// enough that the kernel's work for one does not drive those of the others out of the cache.
+pub(crate) const SESSIONS_PER_FLUSH: usize = if cfg!(test) { 2 } else { 32 };
 
 /// Frames gathered into one system call.
 pub(crate) const FRAMES_PER_SEND: usize = 64;

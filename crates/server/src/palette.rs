@@ -2,9 +2,9 @@
 //! all sessions are served from.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::rc::Rc;
-use std::str;
 
 use graph::Id;
 use router::{Counts, Event, Kind, Payload};
@@ -18,7 +18,9 @@ use crate::load::Load;
 /// The events of the current turn. Emptied at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Palette {
+    loads: Vec<Rc<Load>>,
     events: Vec<Entry>,
+    frames: Vec<Frame>,
     bytes: Vec<u8>,
     /// Frames that somebody's backlog shares, with their bytes.
     kept: HashMap<(FrameId, Transport), Rc<[u8]>>,
@@ -30,12 +32,14 @@ pub(crate) struct FrameId(u32);
 
 #[derive(Debug)]
 struct Entry {
-    load: Rc<Load>,
+    /// Which of the turn's loads it is part of.
+    load: u32,
     delivery: u32,
     /// This turn is the delivery's last.
     is_last: bool,
     counts: Counts,
-    frames: [Option<Frame>; Transport::ALL.len()],
+    /// The event's frames, each by its place among the turn's, from 1.
+    frames: [Option<NonZeroU32>; Transport::ALL.len()],
 }
 
 /// What a turn has done with its deliveries.
@@ -48,12 +52,15 @@ pub(crate) struct Settled {
 impl Palette {
     /// Adds the event of a delivery; `is_last` when nothing of the delivery will be left.
     pub(crate) fn add(&mut self, load: &Rc<Load>, delivery: u32, is_last: bool) -> FrameId {
+        if !self.loads.last().is_some_and(|last| Rc::ptr_eq(last, load)) {
+            self.loads.push(Rc::clone(load));
+        }
         self.events.push(Entry {
-            load: Rc::clone(load),
+            load: self.loads.len() as u32 - 1,
             delivery,
             is_last,
             counts: Counts::default(),
-            frames: [const { None }; Transport::ALL.len()],
+            frames: [None; Transport::ALL.len()],
         });
         FrameId(self.events.len() as u32 - 1)
     }
@@ -66,22 +73,22 @@ impl Palette {
         framing: Framing,
         epoch: &str,
     ) -> Range<usize> {
-        let Entry {
-            load,
-            delivery,
-            frames,
-            ..
-        } = &mut self.events[id.0 as usize];
-        frames[transport as usize]
-            .get_or_insert_with(|| {
-                let event = load.event(*delivery);
-                frame::encode(
-                    transport,
-                    &wire_event(epoch, load.sequence(*delivery), event),
-                    &mut self.bytes,
-                )
-            })
-            .range(framing)
+        let entry = &mut self.events[id.0 as usize];
+        let place = &mut entry.frames[transport as usize];
+        let index = match *place {
+            Some(place) => place.get() as usize - 1,
+            None => {
+                let load = &self.loads[entry.load as usize];
+                let event = load.event(entry.delivery);
+                let sequence = load.sequence(entry.delivery);
+                let event = wire_event(epoch, sequence, event);
+                self.frames
+                    .push(frame::encode(transport, &event, &mut self.bytes));
+                *place = NonZeroU32::new(self.frames.len() as u32);
+                self.frames.len() - 1
+            }
+        };
+        self.frames[index].range(framing)
     }
 
     /// The bytes of the turn's frames.
@@ -97,8 +104,10 @@ impl Palette {
         transport: Transport,
         range: Range<usize>,
     ) -> (Rc<[u8]>, Range<usize>) {
-        let frame = self.events[id.0 as usize].frames[transport as usize].as_ref();
-        let whole = frame.map_or(range.clone(), |frame| frame.whole.clone());
+        let place = self.events[id.0 as usize].frames[transport as usize];
+        let whole = place.map_or(range.clone(), |place| {
+            self.frames[place.get() as usize - 1].whole.clone()
+        });
         let bytes = &self.bytes;
         let shared = self
             .kept
@@ -135,8 +144,10 @@ impl Palette {
             settled.counts.written += counts.written;
             settled.counts.queued += counts.queued;
             settled.counts.shed += counts.shed;
-            settled.weight += load.settle(counts, is_last);
+            settled.weight += self.loads[load as usize].settle(counts, is_last);
         }
+        self.loads.clear();
+        self.frames.clear();
         self.bytes.clear();
         self.kept.clear();
         settled
@@ -149,6 +160,8 @@ impl Palette {
         }
         if self.events.capacity() * size_of::<Entry>() > SCRATCH_KEPT_BYTES {
             self.events = Vec::new();
+            self.frames = Vec::new();
+            self.loads = Vec::new();
         }
         if self.kept.capacity() != 0 {
             self.kept = HashMap::new();
@@ -157,7 +170,6 @@ impl Palette {
 }
 
 fn wire_event<'a>(epoch: &'a str, sequence: u64, event: &'a Event) -> WireEvent<'a> {
-    let text = |bytes: &'a [u8]| str::from_utf8(bytes).expect("a payload's kind was checked");
     WireEvent {
         epoch,
         sequence,
@@ -167,10 +179,8 @@ fn wire_event<'a>(epoch: &'a str, sequence: u64, event: &'a Event) -> WireEvent<
         },
         kind: event.kind.as_ref().map(Kind::as_str),
         payload: match &event.payload {
-            Payload::Json(bytes) => WirePayload::Json(text(bytes)),
-            Payload::Text(bytes) | Payload::Term { text: bytes, .. } => {
-                WirePayload::Text(text(bytes))
-            }
+            Payload::Json(bytes) => WirePayload::Json(bytes),
+            Payload::Text(bytes) | Payload::Term { text: bytes, .. } => WirePayload::Text(bytes),
             Payload::Binary(bytes) => WirePayload::Binary(bytes),
         },
     }

@@ -14,10 +14,10 @@ pub enum Subject<'a> {
 /// What was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload<'a> {
-    /// One JSON value. The caller has validated it; line breaks between its tokens are allowed.
-    Json(&'a str),
-    /// Any text.
-    Text(&'a str),
+    /// One JSON value in UTF-8. The caller has validated it; line breaks between its tokens are allowed.
+    Json(&'a [u8]),
+    /// Any text in UTF-8, which the caller has validated.
+    Text(&'a [u8]),
     /// Any bytes; sent as base64 (RFC 4648, section 4) where the transport carries text.
     Binary(&'a [u8]),
 }
@@ -26,8 +26,7 @@ impl<'a> Payload<'a> {
     /// The bytes as they were published.
     pub const fn as_bytes(self) -> &'a [u8] {
         match self {
-            Self::Json(text) | Self::Text(text) => text.as_bytes(),
-            Self::Binary(bytes) => bytes,
+            Self::Json(bytes) | Self::Text(bytes) | Self::Binary(bytes) => bytes,
         }
     }
 }

@@ -23,9 +23,8 @@ const ESCAPES: [u8; 256] = {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Appends `text` as a JSON string, quotes included.
-pub(crate) fn push_string(text: &str, out: &mut Vec<u8>) {
-    let bytes = text.as_bytes();
+/// Appends text, which is valid UTF-8, as a JSON string, quotes included.
+pub(crate) fn push_string(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     let mut plain = 0;
     for (at, &byte) in bytes.iter().enumerate() {
@@ -48,8 +47,8 @@ pub(crate) fn push_string(text: &str, out: &mut Vec<u8>) {
 
 /// Appends a valid JSON value on one line. A raw line break in valid JSON can only be white space
 /// between tokens (RFC 8259, section 2), so a space says the same.
-pub(crate) fn push_value_on_one_line(value: &str, out: &mut Vec<u8>) {
+pub(crate) fn push_value_on_one_line(value: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
-    out.extend_from_slice(value.as_bytes());
+    out.extend_from_slice(value);
     crate::event::blank_line_breaks(&mut out[start..]);
 }

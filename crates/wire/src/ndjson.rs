@@ -15,11 +15,11 @@ pub fn encode(event: &Event<'_>, out: &mut Vec<u8>) {
         Subject::Integer(id) => {
             out.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
         }
-        Subject::Text(id) => json::push_string(id, out),
+        Subject::Text(id) => json::push_string(id.as_bytes(), out),
     }
     if let Some(kind) = event.kind {
         out.extend_from_slice(b",\"type\":");
-        json::push_string(kind, out);
+        json::push_string(kind.as_bytes(), out);
     }
     out.extend_from_slice(b",\"data\":");
     match event.payload {

@@ -21,7 +21,7 @@ pub fn encode(event: &Event<'_>, out: &mut Vec<u8>) {
         out.push(b'\n');
     }
     match event.payload {
-        Payload::Json(text) | Payload::Text(text) => push_data(text.as_bytes(), out),
+        Payload::Json(text) | Payload::Text(text) => push_data(text, out),
         Payload::Binary(bytes) => {
             out.extend_from_slice(b"data: ");
             push_base64(bytes, out);

@@ -97,12 +97,17 @@ impl<B: Backend> Batch<'_, B> {
     /// Sends what was read on its way. Done before anything is waited for.
     fn post(&mut self) {
         if !self.events.is_empty() {
+            let (sums, counting) = (&mut self.sums, &mut self.counting);
             let tally = self.window.tally();
-            self.api.router().post(&mut self.events, tally);
+            let router = self.api.router();
+            router.post(&mut self.events, tally, |audience| {
+                counting.add(audience.online);
+                sums.add(audience);
+            });
         }
     }
 
-    /// Works off the next line at hand: how many ids are online for it.
+    /// Works off the next line at hand: how many ids it may reach.
     fn line(&mut self) -> Option<u64> {
         let (number, error) = match self.stream.items.next()? {
             Err((number, fault)) => (number, fault.to_string()),
@@ -110,15 +115,8 @@ impl<B: Backend> Batch<'_, B> {
                 Err(error) => (item.number, error),
                 Ok(event) => {
                     let bytes = event.payload.bytes().len();
-                    let Audience {
-                        subscribers,
-                        online,
-                    } = self.api.router().add(&mut self.events, event);
+                    let online = self.api.router().add(&mut self.events, event);
                     self.window.add(online, bytes);
-                    self.counting.add(online);
-                    self.sums.events += 1;
-                    self.sums.subscribers += subscribers;
-                    self.sums.online += online;
                     return Some(online);
                 }
             },
@@ -193,6 +191,14 @@ struct Sums {
     events: u64,
     subscribers: u64,
     online: u64,
+}
+
+impl Sums {
+    fn add(&mut self, audience: Audience) {
+        self.events += 1;
+        self.subscribers += audience.subscribers;
+        self.online += audience.online;
+    }
 }
 
 #[derive(Serialize)]

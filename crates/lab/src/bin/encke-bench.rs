@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use lab::bench::{self, Setting, fairness, fanout, memory, publish};
+use lab::bench::{self, Setting, connect, fairness, fanout, memory, publish};
 use lab::decode::Transport;
 use lab::failure::{Doing, Outcome};
 use lab::flood::sources::Sources;
@@ -35,8 +35,10 @@ enum Command {
     BareClients(BareClientsArgs),
     /// Open streaming clients and answer lines on standard input with what they saw
     Clients(ClientsArgs),
-    /// Memory of a session, and the connect rate against the bare server
+    /// Memory of a session, beside that of the bare server
     Memory(MemoryArgs),
+    /// Connect rate against the bare server, ramp by ramp in turns
+    Connect(ConnectArgs),
     /// Processor time of a delivered event, against a bare loop of send
     Fanout(FanoutArgs),
     /// Latency of an event to one user beside a busy subject
@@ -145,12 +147,18 @@ struct MemoryArgs {
     /// Sessions
     #[arg(long, default_value_t = 1_000_000)]
     connections: u32,
-    /// Leave the bare server out
-    #[arg(long)]
-    without_bare: bool,
-    /// Measure the bare server only
-    #[arg(long, conflicts_with = "without_bare")]
-    only_bare: bool,
+}
+
+#[derive(Debug, Args)]
+struct ConnectArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Sessions of a ramp
+    #[arg(long, default_value_t = 200_000)]
+    connections: u32,
+    /// Pairs of ramps that are counted
+    #[arg(long, default_value_t = 5)]
+    pairs: u32,
 }
 
 #[derive(Debug, Args)]
@@ -277,11 +285,13 @@ fn run(command: Command) -> Outcome<bool> {
         Command::Memory(args) => {
             child::clean_up_on_interrupt()?;
             let setting = args.common.setting(args.connections);
-            let extent = memory::Extent {
-                without_bare: args.without_bare,
-                only_bare: args.only_bare,
-            };
-            args.common.tell(&memory::run(&setting, extent)?)
+            args.common.tell(&memory::run(&setting)?)
+        }
+        Command::Connect(args) => {
+            child::clean_up_on_interrupt()?;
+            let setting = args.common.setting(args.connections);
+            args.common
+                .tell(&connect::run(&setting, args.pairs.max(1))?)
         }
         Command::Fanout(args) => {
             child::clean_up_on_interrupt()?;

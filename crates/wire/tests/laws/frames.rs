@@ -24,7 +24,7 @@ fn body(transport: Transport, event: &Event<'_>) -> String {
 
 #[test]
 fn an_event_stream_has_id_type_data_and_a_blank_line() {
-    let mut shown = event(Payload::Text("hello"));
+    let mut shown = event(Payload::Text(b"hello"));
     assert_eq!(body(Transport::Sse, &shown), "id: e1-7\ndata: hello\n\n");
     shown.kind = Some("note");
     assert_eq!(
@@ -37,7 +37,7 @@ fn an_event_stream_has_id_type_data_and_a_blank_line() {
 /// publisher could write fields of its own, `id` and `event` among them.
 #[test]
 fn a_payload_is_split_wherever_a_client_would_split_it() {
-    let split = |text| body(Transport::Sse, &event(Payload::Text(text)));
+    let split = |text: &str| body(Transport::Sse, &event(Payload::Text(text.as_bytes())));
     let expected = "id: e1-7\ndata: a\ndata: b\ndata: c\ndata: d\n\n";
     assert_eq!(split("a\rb\nc\r\nd"), expected);
     assert_eq!(split("a\n\rb"), "id: e1-7\ndata: a\ndata: \ndata: b\n\n");
@@ -47,12 +47,12 @@ fn a_payload_is_split_wherever_a_client_would_split_it() {
 
 #[test]
 fn ndjson_writes_members_in_order_and_escapes_what_json_must() {
-    let mut shown = event(Payload::Json(r#"{"a":[1]}"#));
+    let mut shown = event(Payload::Json(br#"{"a":[1]}"#));
     let line = "{\"id\":\"e1-7\",\"subject\":42,\"data\":{\"a\":[1]}}\n";
     assert_eq!(body(Transport::Ndjson, &shown), line);
     shown.subject = Subject::Text("a\"b");
     shown.kind = Some("k");
-    shown.payload = Payload::Text("\u{1}\n\t\\\u{2028}é");
+    shown.payload = Payload::Text("\u{1}\n\t\\\u{2028}é".as_bytes());
     let line = "{\"id\":\"e1-7\",\"subject\":\"a\\\"b\",\"type\":\"k\",\
                 \"data\":\"\\u0001\\n\\t\\\\\u{2028}é\"}\n";
     assert_eq!(body(Transport::Ndjson, &shown), line);
@@ -63,7 +63,7 @@ fn ndjson_writes_members_in_order_and_escapes_what_json_must() {
 
 #[test]
 fn json_printed_over_many_lines_stays_on_one() {
-    let shown = event(Payload::Json("{\r\n \"a\": 1\n}"));
+    let shown = event(Payload::Json(b"{\r\n \"a\": 1\n}"));
     let line = "{\"id\":\"e1-7\",\"subject\":42,\"data\":{   \"a\": 1 }}\n";
     assert_eq!(body(Transport::Ndjson, &shown), line);
 }
@@ -71,8 +71,8 @@ fn json_printed_over_many_lines_stays_on_one() {
 #[test]
 fn the_wire_of_2008_is_the_payload_and_nothing_else() {
     for payload in [
-        Payload::Json("{\"a\":1}"),
-        Payload::Text("a\nb"),
+        Payload::Json(b"{\"a\":1}"),
+        Payload::Text(b"a\nb"),
         Payload::Binary(b"a\0b"),
     ] {
         let shown = event(payload);
@@ -84,7 +84,7 @@ fn the_wire_of_2008_is_the_payload_and_nothing_else() {
 #[test]
 fn an_empty_payload_never_becomes_an_empty_chunk() {
     let mut out = b"before".to_vec();
-    let frame = encode(Transport::Test, &event(Payload::Text("")), &mut out);
+    let frame = encode(Transport::Test, &event(Payload::Text(b"")), &mut out);
     assert!(frame.is_empty());
     assert!(frame.whole.is_empty());
     assert_eq!(frame.range(Framing::Chunked), frame.range(Framing::Close));
@@ -96,7 +96,7 @@ fn frames_lie_one_after_the_other_and_touch_nothing_before_them() {
     let mut out = b"before".to_vec();
     let mut end = out.len();
     for transport in Transport::ALL {
-        let frame = encode(transport, &event(Payload::Text("a\nb")), &mut out);
+        let frame = encode(transport, &event(Payload::Text(b"a\nb")), &mut out);
         assert!(frame.whole.start >= end);
         assert!(frame.whole.start < frame.body.start && frame.body.end < frame.whole.end);
         assert_eq!(frame.whole.end, out.len());
@@ -110,7 +110,11 @@ fn chunk_sizes_are_right_around_every_digit() {
     for size in [1, 15, 16, 17, 255, 256, 4095, 4096, 65_535, 65_536, 1 << 20] {
         let text = "x".repeat(size);
         let mut out = Vec::new();
-        let frame = encode(Transport::Test, &event(Payload::Text(&text)), &mut out);
+        let frame = encode(
+            Transport::Test,
+            &event(Payload::Text(text.as_bytes())),
+            &mut out,
+        );
         let mut stream = out[frame.whole].to_vec();
         assert!(stream.starts_with(format!("{size:x}\r\n").as_bytes()));
         stream.extend_from_slice(LAST_CHUNK);
@@ -129,8 +133,8 @@ fn encoding_into_room_enough_allocates_nothing() {
     let binary = [0xff; 200];
     for transport in Transport::ALL {
         for payload in [
-            Payload::Text("a\nb\u{1}"),
-            Payload::Json("[1]"),
+            Payload::Text(b"a\nb\x01"),
+            Payload::Json(b"[1]"),
             Payload::Binary(&binary),
         ] {
             out.clear();
