@@ -1,15 +1,15 @@
 //! What can be said on the command line, and the help that says so.
 
-mod drive;
-mod flood;
 mod friends;
-pub(crate) mod hello;
-mod doctor;
-mod plot;
-mod prove;
-mod record;
 mod store;
+mod flood;
+mod drive;
+mod record;
+mod plot;
+mod doctor;
+mod prove;
 pub(crate) mod proxy;
+pub(crate) mod hello;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -74,24 +74,18 @@ pub(crate) enum Verb {
     /// Make graphs of friends, and load them
     #[command(after_help = friends::HELP)]
     Friends(FriendsArguments),
-    /// Open many streaming clients, keep them, and check what they get
-    #[command(after_help = flood::HELP)]
-    Flood(Box<FloodArguments>),
     /// Look at the graph of a data directory, write it out, copy it
     #[command(after_help = store::HELP)]
     Graph(StoreArguments),
+    /// Open many streaming clients, keep them, and check what they get
+    #[command(after_help = flood::HELP)]
+    Flood(Box<FloodArguments>),
     /// Publish events at a rate, and say what became of them
     #[command(after_help = drive::HELP)]
     Drive(Box<DriveArguments>),
-    /// Answer every request alike: the floor under any server
-    #[command(after_help = hello::HELP)]
-    Hello(hello::HelloArguments),
     /// Log what a process and its machine use
     #[command(after_help = record::HELP)]
     Record(RecordArguments),
-    /// Pass TCP connections on to backends
-    #[command(after_help = proxy::HELP)]
-    Proxy(Box<proxy::ProxyArguments>),
     /// Draw what was logged
     #[command(after_help = plot::HELP)]
     Plot(PlotArguments),
@@ -101,6 +95,12 @@ pub(crate) enum Verb {
     /// Run the whole experiment, a server and its users, and write a report
     #[command(after_help = prove::HELP)]
     Prove(ProveArguments),
+    /// Pass TCP connections on to backends
+    #[command(after_help = proxy::HELP)]
+    Proxy(Box<proxy::ProxyArguments>),
+    /// Answer every request alike: the floor under any server
+    #[command(after_help = hello::HELP)]
+    Hello(hello::HelloArguments),
 }
 
 const SERVE_HELP: &str = "\

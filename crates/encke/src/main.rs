@@ -9,15 +9,15 @@ mod listen;
 mod subscribe;
 mod sessions;
 mod friends;
-mod flood;
 mod store;
+mod flood;
 mod drive;
-mod hello;
 mod record;
-mod proxy;
 mod plot;
 mod doctor;
 mod prove;
+mod proxy;
+mod hello;
 
 // What they stand on.
 mod arguments;
@@ -44,15 +44,15 @@ fn main() -> ExitCode {
         Verb::Unsubscribe(arguments) => subscribe::unsubscribe(&arguments),
         Verb::Sessions(arguments) => sessions::run(&arguments),
         Verb::Friends(arguments) => friends::run(&arguments),
-        Verb::Flood(arguments) => flood::run(&arguments),
         Verb::Graph(arguments) => store::run(&arguments),
+        Verb::Flood(arguments) => flood::run(&arguments),
         Verb::Drive(arguments) => drive::run(&arguments),
-        Verb::Hello(arguments) => hello::run(&arguments),
         Verb::Record(arguments) => record::run(&arguments),
-        Verb::Proxy(arguments) => proxy::run(&arguments),
         Verb::Plot(arguments) => plot::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Prove(arguments) => prove::run(&arguments),
+        Verb::Proxy(arguments) => proxy::run(&arguments),
+        Verb::Hello(arguments) => hello::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

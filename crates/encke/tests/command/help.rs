@@ -14,12 +14,12 @@ const COMMANDS: &[&str] = &[
     "graph",
     "flood",
     "drive",
-    "hello",
     "record",
-    "proxy",
     "plot",
     "doctor",
     "prove",
+    "proxy",
+    "hello",
 ];
 
 #[test]
