@@ -478,7 +478,7 @@ def test_metrics_are_well_formed_and_true(start):
     assert again == set(families)
     totals = server.totals()
     assert totals["deliveries"]["written"] == 3
-    assert totals["sessions"] == {"sse": 3, "ndjson": 1, "test": 0}
+    assert totals["sessions"] == {"sse": 3, "ndjson": 1, "test": 0, "erlang": 0}
     for stream in streams:
         stream.close()
 
