@@ -26,8 +26,9 @@ check:
 unit:
 	$(cargo_test)
 
+# As the tests build it: built alone it would have other features of its dependencies, and all be compiled again.
 build:
-	cargo build --quiet -p encke --profile $(CARGO_PROFILE)
+	$(cargo_test) --no-run
 
 fuzz:
 	@if cargo +nightly --version >/dev/null 2>&1; then \

@@ -188,9 +188,9 @@ def test_graph_is_read_by_pages(server, name):
     assert sorted(map(str, got)) == sorted([*fans, "12345678"])
     assert 12_345_678 in got, "integers are numbers"
     answer = server.api.get(f"/v1/subscriptions/{fans[0]}").json()
-    assert answer == {"subscriptions": [star], "next": None}
+    assert answer == {"subscriptions": [star], "total": 1, "next": None}
     answer = server.api.get(f"/v1/subscriptions/{name()}").json()
-    assert answer == {"subscriptions": [], "next": None}
+    assert answer == {"subscriptions": [], "total": 0, "next": None}
 
 
 def test_pages_hold_while_the_graph_changes(server, name):
@@ -483,7 +483,8 @@ def test_metrics_are_well_formed_and_true(start):
         stream.close()
 
 
-def test_openapi_describes_what_answers(server, name):
+def test_openapi_describes_what_answers(start, name, tmp_path):
+    server = start("--data", tmp_path / "data")
     description = server.api.get("/openapi.json").json()
     assert description["openapi"].startswith("3.")
     assert description["info"]["version"] == server.stats()["version"]

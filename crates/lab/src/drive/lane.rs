@@ -286,10 +286,12 @@ impl Lane {
             End::Fine => {
                 with.tally.lost(flying, Trouble::Lost);
                 self.is_lost = is_batch && !(finished && flying == 0);
+                self.tell_unsent(flying, "the server ended the connection", with);
             }
             End::Failed(trouble) => {
                 with.tally.lost(flying, trouble);
                 self.is_lost = is_batch;
+                self.tell_unsent(flying, "the connection broke", with);
             }
             End::Unreachable(error) => {
                 self.is_lost = true;
@@ -300,6 +302,15 @@ impl Lane {
                     .troubles
                     .add(trouble, flying + self.waiting.len() as u64, "");
             }
+        }
+    }
+
+    /// Says why a batch that ended with every answer given sends the rest no more.
+    fn tell_unsent(&self, flying: u64, why: &str, with: &mut Shared<'_>) {
+        if self.is_lost && flying == 0 {
+            let trouble = Trouble::Unreachable(why.to_owned());
+            let waiting = self.waiting.len() as u64;
+            with.tally.troubles.add(trouble, waiting, "");
         }
     }
 }
