@@ -142,6 +142,7 @@ def test_it_ends_when_nobody_is_left(start):
     report = running.end()
     assert (report["active"], report["closed"]) == (0, 10)
     assert report["closes"]["complete"] + report["closes"]["cut"] == 10
+    assert server.wait() == 0
 
 
 def test_threads_and_tables_of_their_own(start):

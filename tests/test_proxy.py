@@ -434,7 +434,7 @@ def test_an_ending_proxy_lets_connections_finish(proxy, backend):
         until(refuses, "nobody is accepted")
         client.sendall(b"y")
         assert client.recv(1) == b"y"
-    program.stop()
+    assert program.process.wait(timeout=PATIENCE) == 0, program.log
 
 
 def test_the_access_log_has_a_line_for_each_connection(proxy, backend, tmp_path):

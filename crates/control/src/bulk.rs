@@ -5,12 +5,11 @@
 
 use std::fmt::Display;
 use std::mem::take;
-use std::str::from_utf8;
 
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use graph::{Change, Graph, GraphError, Id};
+use graph::{Change, Graph, GraphError, Id, parse_edge};
 use serde::{Deserialize, Serialize};
 use tokio::task::yield_now;
 
@@ -225,20 +224,9 @@ fn edge(text: &[u8], format: Format) -> Result<Option<Edge>, String> {
     if json {
         return object(text).map(Some);
     }
-    if text.starts_with(b"#") {
-        return Ok(None);
-    }
-    let text = from_utf8(text)
-        .map_err(|error| format!("the line is not UTF-8 at byte {}", error.valid_up_to()))?;
-    let mut words = text.split_ascii_whitespace();
-    match (words.next(), words.next(), words.next()) {
-        (Some(subscriber), Some(subject), None) => Ok(Some(Edge {
-            subscriber: Id::parse(subscriber).map_err(|error| format!("subscriber: {error}"))?,
-            subject: Id::parse(subject).map_err(|error| format!("subject: {error}"))?,
-        })),
-        _ => Err(format!(
-            "the line has {} words; it needs two, the subscriber and the subject",
-            text.split_ascii_whitespace().count()
-        )),
-    }
+    let edge = |(subscriber, subject)| Edge {
+        subscriber,
+        subject,
+    };
+    Ok(parse_edge(text)?.map(edge))
 }

@@ -18,6 +18,7 @@ use crate::id::Id;
 use crate::key::Key;
 use crate::store::{Contents, Directory, OpenError, Pair, Snapshot};
 use edges::Edges;
+pub use lines::parse_edge;
 use lines::{Line, Lines};
 
 /// Bad lines that are listed when they are skipped; all are counted.

@@ -1,13 +1,12 @@
 //! What the operator and scripts are told when the server is ready, and at its end.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process;
 
 use serde::Serialize;
 
 use crate::config::{Config, LogFormat};
+use crate::ending::write_ports;
 use crate::failure::Failure;
 use crate::output;
 
@@ -44,7 +43,13 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
     let workers = config.settings.workers;
     let room = Room::measure(config);
     if let Some(path) = &config.ports_file {
-        write_ports(path, running)?;
+        let ports = Ports {
+            public: running.public,
+            control: running.control,
+            erlang: running.erlang,
+            pid: process::id(),
+        };
+        write_ports(path, &ports)?;
     }
     match config.log_format {
         LogFormat::Text => {
@@ -79,26 +84,4 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
 /// Says that all is done.
 pub(super) fn ended() {
     tracing::info!("ended");
-}
-
-/// Writes the file at once or not at all: who waits for it must not read half of it.
-fn write_ports(path: &Path, running: &Running<'_>) -> Result<(), Failure> {
-    let ports = Ports {
-        public: running.public,
-        control: running.control,
-        erlang: running.erlang,
-        pid: process::id(),
-    };
-    let mut text = serde_json::to_string(&ports).map_err(Failure::failed)?;
-    text.push('\n');
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".new");
-    fs::write(&draft, text)
-        .and_then(|()| fs::rename(&draft, path))
-        .map_err(|error| {
-            Failure::failed(format_args!(
-                "the ports file {} cannot be written: {error}",
-                path.display()
-            ))
-        })
 }

@@ -161,32 +161,36 @@ fn parse_key(text: &[u8]) -> Option<(u32, &[u8])> {
 }
 
 fn parse_ids(line: &[u8]) -> Line {
+    match parse_edge(line) {
+        Ok(None) => Line::Nothing,
+        _ if line.trim_ascii().len() > LINE_BYTES_MAX && from_utf8(line).is_ok() => too_long(),
+        Ok(Some((subscriber, subject))) => Line::Ids(subscriber, subject),
+        Err(why) => Line::Bad(why),
+    }
+}
+
+/// The subscriber and the subject of one line of an edge list; `None` of a blank line or a comment.
+///
+/// # Errors
+///
+/// A sentence on what is wrong with the line.
+pub fn parse_edge(line: &[u8]) -> Result<Option<(Id, Id)>, String> {
     let line = line.trim_ascii();
     if line.is_empty() || line.starts_with(b"#") {
-        return Line::Nothing;
+        return Ok(None);
     }
-    let text = match from_utf8(line) {
-        Ok(text) if line.len() <= LINE_BYTES_MAX => text,
-        Ok(_) => return too_long(),
-        Err(error) => {
-            return Line::Bad(format!(
-                "the line is not UTF-8 at byte {}",
-                error.valid_up_to()
-            ));
-        }
-    };
+    let text = from_utf8(line)
+        .map_err(|error| format!("the line is not UTF-8 at byte {}", error.valid_up_to()))?;
     let mut words = text.split_ascii_whitespace();
     let (Some(subscriber), Some(subject), None) = (words.next(), words.next(), words.next()) else {
         let count = text.split_ascii_whitespace().count();
-        return Line::Bad(format!(
+        return Err(format!(
             "the line has {count} words; it needs two, the subscriber and the subject"
         ));
     };
-    match (Id::parse(subscriber), Id::parse(subject)) {
-        (Ok(subscriber), Ok(subject)) => Line::Ids(subscriber, subject),
-        (Err(error), _) => Line::Bad(format!("subscriber: {error}")),
-        (_, Err(error)) => Line::Bad(format!("subject: {error}")),
-    }
+    let subscriber = Id::parse(subscriber).map_err(|error| format!("subscriber: {error}"))?;
+    let subject = Id::parse(subject).map_err(|error| format!("subject: {error}"))?;
+    Ok(Some((subscriber, subject)))
 }
 
 fn too_long() -> Line {
