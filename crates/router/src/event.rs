@@ -115,3 +115,21 @@ impl fmt::Display for EventId<'_> {
         write!(f, "{}-{}", self.epoch, self.sequence)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_one_line_without_controls() {
+        for kind in ["note", "é x:y", &"k".repeat(KIND_BYTES_MAX)] {
+            assert_eq!(kind.parse::<Kind>().unwrap().as_str(), kind);
+        }
+        for kind in ["a\nb", "a\rb", "\0", "a\u{85}"] {
+            assert_eq!(kind.parse::<Kind>(), Err(KindError::ControlCharacter));
+        }
+        assert_eq!("".parse::<Kind>(), Err(KindError::Empty));
+        let long = "k".repeat(KIND_BYTES_MAX + 1);
+        assert_eq!(long.parse::<Kind>(), Err(KindError::TooLong));
+    }
+}

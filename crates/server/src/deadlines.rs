@@ -12,7 +12,7 @@ use wire::frame;
 
 use crate::clock::Tenths;
 use crate::connection::{CloseReason, Phase};
-use crate::limits::{LINGER, RELAY_TIMEOUT, SWEEP_INTERVAL};
+use crate::limits::{LINGER, RELAY_TIMEOUT, ROUNDS_INTERVAL};
 use crate::stats::Figure;
 use crate::worker::Worker;
 
@@ -25,12 +25,12 @@ const YOUNG: u32 = 5;
 pub(crate) struct Deadlines {
     wheel: Wheel<Target>,
     due: Vec<Target>,
-    sweep: Sweep,
+    rounds: Rounds,
 }
 
-/// The walk over all slots.
+/// The walk over all slots, again and again.
 #[derive(Debug, Default)]
-struct Sweep {
+struct Rounds {
     at: Tick,
     /// The slot to visit next.
     slot: u32,
@@ -38,11 +38,11 @@ struct Sweep {
     remainder: u64,
 }
 
-impl Sweep {
+impl Rounds {
     /// Slots to visit so that a walk over `slots` of them takes `period`.
     fn due(&mut self, now: Tick, slots: u32, period: Duration) -> u32 {
         // While nobody was connected nothing was due: a first connection gets its heartbeat later.
-        let passed = now.since(self.at).min(10 * SWEEP_INTERVAL).as_millis() as u64;
+        let passed = now.since(self.at).min(10 * ROUNDS_INTERVAL).as_millis() as u64;
         self.at = now;
         let period = period.as_millis() as u64;
         let owed = self.remainder + passed * u64::from(slots);
@@ -55,13 +55,13 @@ impl<D: Driver> Worker<D> {
     /// Time until something must be done that nothing else announces.
     pub(crate) fn next_deadline(&self, now: Tick) -> Option<Duration> {
         let heartbeat = !self.shared.settings.heartbeat.is_zero() && !self.connections.is_empty();
-        let sweep =
-            heartbeat.then(|| SWEEP_INTERVAL.saturating_sub(now.since(self.deadlines.sweep.at)));
+        let rounds =
+            heartbeat.then(|| ROUNDS_INTERVAL.saturating_sub(now.since(self.deadlines.rounds.at)));
         self.deadlines
             .wheel
             .sleep(now)
             .into_iter()
-            .chain(sweep)
+            .chain(rounds)
             .min()
     }
 
@@ -73,7 +73,7 @@ impl<D: Driver> Worker<D> {
             self.on_deadline(target);
         }
         self.deadlines.due = due;
-        self.sweep();
+        self.make_rounds();
     }
 
     /// Sees to it that the connection is looked at when its phase has lasted too long.
@@ -133,18 +133,18 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Visits the slots whose turn it is and writes each idle session a heartbeat.
-    fn sweep(&mut self) {
+    fn make_rounds(&mut self) {
         let period = self.shared.settings.heartbeat;
         let slots = self.connections.slots();
         if period.is_zero()
             || slots == 0
-            || self.clock.now.since(self.deadlines.sweep.at) < SWEEP_INTERVAL
+            || self.clock.now.since(self.deadlines.rounds.at) < ROUNDS_INTERVAL
         {
             return;
         }
-        for _ in 0..self.deadlines.sweep.due(self.clock.now, slots, period) {
-            let slot = self.deadlines.sweep.slot % slots;
-            self.deadlines.sweep.slot = slot + 1;
+        for _ in 0..self.deadlines.rounds.due(self.clock.now, slots, period) {
+            let slot = self.deadlines.rounds.slot % slots;
+            self.deadlines.rounds.slot = slot + 1;
             if let Some((generation, connection)) = self.connections.at(slot)
                 && !connection.blocked
                 && let Phase::Open(session) = connection.phase

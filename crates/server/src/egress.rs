@@ -23,6 +23,16 @@ pub(crate) struct Egress {
     ranges: Vec<Range<usize>>,
 }
 
+/// What became of a batch of frames.
+enum Progress {
+    /// All are written.
+    All,
+    /// So many whole frames are, and so many bytes of the next.
+    Part { frames: usize, bytes: usize },
+    /// Nothing is, and nothing more will be.
+    Broken,
+}
+
 impl Egress {
     /// An empty buffer, to be [`Self::put_back`].
     pub(crate) fn scratch(&mut self) -> Vec<u8> {
@@ -75,11 +85,12 @@ impl<D: Driver> Worker<D> {
         for (at, batch) in frames.chunks(FRAMES_PER_SEND).enumerate() {
             let later = &frames[at * FRAMES_PER_SEND..];
             match self.send_frames(target, transport, framing, batch) {
-                Some(None) => {}
-                Some(Some((whole, taken))) => {
-                    return self.queue_frames(target, transport, framing, &later[whole..], taken);
+                Progress::All => {}
+                Progress::Part { frames, bytes } => {
+                    let rest = &later[frames..];
+                    return self.queue_frames(target, transport, framing, rest, bytes);
                 }
-                None => {
+                Progress::Broken => {
                     self.shed(later);
                     return self.close(target, CloseReason::Reset);
                 }
@@ -87,15 +98,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends one batch of frames. `None`: the connection is broken. `Some(None)`: all are written.
-    /// `Some(Some((frames, bytes)))`: only so many whole frames and so many bytes of the next.
+    /// Sends one batch of frames with one system call.
     fn send_frames(
         &mut self,
         target: Target,
         transport: Transport,
         framing: Framing,
         batch: &[FrameId],
-    ) -> Option<Option<(usize, usize)>> {
+    ) -> Progress {
         let mut ranges = std::mem::take(&mut self.egress.ranges);
         ranges.clear();
         let epoch = self.shared.router.epoch();
@@ -105,46 +115,58 @@ impl<D: Driver> Worker<D> {
                 .iter()
                 .map(|&frame| palette.encode(frame, transport, framing, epoch)),
         );
-        let mut taken = match *ranges {
-            [ref one] if one.is_empty() => Some(0),
-            [ref one] => {
-                let slices = [&self.palette.bytes()[one.clone()]];
-                Self::send_to(
-                    &mut self.connections,
-                    &mut self.driver,
-                    &self.stats,
-                    target,
-                    &slices,
-                )
+        let bytes = self.palette.bytes();
+        let (one, mut many);
+        let slices = match &*ranges {
+            // The usual case, in which the room for many is not even cleared.
+            [range] => {
+                one = [&bytes[range.clone()]];
+                &one[..]
             }
             _ => {
-                let mut slices = [&[][..]; FRAMES_PER_SEND];
-                for (slice, range) in slices.iter_mut().zip(&ranges) {
-                    *slice = &self.palette.bytes()[range.clone()];
+                many = [&[][..]; FRAMES_PER_SEND];
+                for (slice, range) in many.iter_mut().zip(&ranges) {
+                    *slice = &bytes[range.clone()];
                 }
-                let slices = &slices[..ranges.len()];
-                Self::send_to(
-                    &mut self.connections,
-                    &mut self.driver,
-                    &self.stats,
-                    target,
-                    slices,
-                )
+                &many[..ranges.len()]
             }
         };
-        let mut rest = None;
-        if let Some(taken) = &mut taken {
-            for (at, (&frame, range)) in batch.iter().zip(&ranges).enumerate() {
-                if *taken < range.len() {
-                    rest = Some((at, *taken));
-                    break;
-                }
-                *taken -= range.len();
-                self.palette.written(frame);
-            }
-        }
+        let taken = if slices.iter().all(|slice| slice.is_empty()) {
+            Some(0)
+        } else {
+            Self::send_to(
+                &mut self.connections,
+                &mut self.driver,
+                &self.stats,
+                target,
+                slices,
+            )
+        };
+        let sent = taken.map_or(Progress::Broken, |taken| {
+            self.note_written(batch, &ranges, taken)
+        });
         self.egress.ranges = ranges;
-        taken.map(|_| rest)
+        sent
+    }
+
+    /// Notes which frames of a batch are written, now that the socket took `taken` bytes of it.
+    fn note_written(
+        &mut self,
+        batch: &[FrameId],
+        ranges: &[Range<usize>],
+        mut taken: usize,
+    ) -> Progress {
+        for (at, (&frame, range)) in batch.iter().zip(ranges).enumerate() {
+            if taken < range.len() {
+                return Progress::Part {
+                    frames: at,
+                    bytes: taken,
+                };
+            }
+            taken -= range.len();
+            self.palette.written(frame);
+        }
+        Progress::All
     }
 
     /// Appends frames to a session's backlog, the first of them without its first `taken` bytes.

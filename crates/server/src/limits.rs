@@ -68,7 +68,7 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const PAUSE_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How often heartbeats are looked after: each time a small share of the slots.
-pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const ROUNDS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Seconds after which a refused client may try again.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "5";

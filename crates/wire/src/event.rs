@@ -40,16 +40,11 @@ pub struct Event<'a> {
     pub sequence: u64,
     /// What the event is about.
     pub subject: Subject<'a>,
-    /// The type that the publisher named; see [`kind_is_valid`].
+    /// The type that the publisher named: one line, not empty, without control characters, as no
+    /// transport could carry another.
     pub kind: Option<&'a str>,
     /// What was published.
     pub payload: Payload<'a>,
-}
-
-/// Says whether `kind` survives every transport unchanged: one line, not empty, without control
-/// characters. The `event` field of Server-Sent Events has no way to carry anything else.
-pub fn kind_is_valid(kind: &str) -> bool {
-    !kind.is_empty() && !kind.chars().any(char::is_control)
 }
 
 /// Appends an event's id, `<epoch>-<sequence>`, the form in which it is a cursor.

@@ -1,6 +1,6 @@
 //! Frames, byte for byte: what is written, and where it lies.
 
-use wire::event::{Event, Payload, Subject, kind_is_valid};
+use wire::event::{Event, Payload, Subject};
 use wire::frame::{LAST_CHUNK, encode, farewell, heartbeat, welcome};
 use wire::transport::{Framing, Transport};
 
@@ -181,12 +181,4 @@ fn a_heartbeat_is_seen_by_proxies_and_by_no_application() {
     let beat = heartbeat(Transport::Sse).unwrap().bytes(Framing::Close);
     assert!(oracle_sse::interpret(&beat.repeat(3)).messages.is_empty());
     assert_eq!(heartbeat(Transport::Test), None);
-}
-
-#[test]
-fn a_kind_is_one_line_without_controls() {
-    assert!(kind_is_valid("note") && kind_is_valid("é x:y"));
-    for kind in ["", "a\nb", "a\rb", "\0", "a\u{85}"] {
-        assert!(!kind_is_valid(kind), "{kind:?}");
-    }
 }
