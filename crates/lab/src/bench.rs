@@ -5,6 +5,7 @@ pub mod connect;
 pub mod fanout;
 pub mod fairness;
 pub mod publish;
+pub mod changes;
 pub mod flood;
 
 use std::io::{self, Read};

@@ -252,7 +252,7 @@ impl Server {
                     said.trim()
                 )));
             }
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(5));
         }
     }
 

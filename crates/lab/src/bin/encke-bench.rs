@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use lab::bench::{self, Setting, connect, fairness, fanout, memory, publish};
+use lab::bench::{self, Setting, changes, connect, fairness, fanout, memory, publish};
 use lab::decode::Transport;
 use lab::failure::{Doing, Outcome};
 use lab::flood::sources::Sources;
@@ -45,6 +45,8 @@ enum Command {
     Fairness(FairnessArgs),
     /// Batch publish and a popular subject, with nobody online
     Publish(PublishArgs),
+    /// Durable changes of the graph, an edge a request, and the time it takes to start
+    Changes(ChangesArgs),
     /// Opening, memory and reading of the flood's own clients, against the barest ones
     Flood(FloodArgs),
 }
@@ -210,6 +212,21 @@ struct PublishArgs {
 }
 
 #[derive(Debug, Args)]
+struct ChangesArgs {
+    #[command(flatten)]
+    common: Common,
+    /// The data directory, made if it is not there; what is added stays
+    #[arg(long)]
+    data: PathBuf,
+    /// Clients, each with a connection of its own
+    #[arg(long, default_value_t = 64)]
+    clients: u32,
+    /// Changes of each client
+    #[arg(long, default_value_t = 2000)]
+    changes: u32,
+}
+
+#[derive(Debug, Args)]
 struct FloodArgs {
     #[command(flatten)]
     common: Common,
@@ -311,6 +328,16 @@ fn run(command: Command) -> Outcome<bool> {
                 rate: args.rate.max(1),
             };
             args.common.tell(&fairness::run(&setting, extent)?)
+        }
+        Command::Changes(args) => {
+            child::clean_up_on_interrupt()?;
+            let setting = args.common.setting(1);
+            let extent = changes::Extent {
+                data: args.data,
+                clients: args.clients.max(1),
+                changes: args.changes.max(1),
+            };
+            args.common.tell(&changes::run(&setting, &extent)?)
         }
         Command::Publish(args) => {
             child::clean_up_on_interrupt()?;
