@@ -27,6 +27,6 @@ pub use listener::{ListenerOptions, Reservation, adopt, listen};
 pub use mailbox::Mailbox;
 pub use relay::{ConnectOptions, Relay};
 pub use slab::{Slab, Slot};
-pub use system::{Pipe, System};
+pub use system::{Pipe, SharedPoller, System};
 pub use thread::spawn;
 pub use wheel::Wheel;

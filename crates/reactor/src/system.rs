@@ -3,37 +3,38 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::epoll::{Event, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, acceptfrom_with, getpeername,
     getsockname, recv, send, sendmsg, shutdown,
 };
-use rustix::time::Timespec;
 
 use crate::diagnosis::{Diagnosis, TcpFigures};
 use crate::driver::{Accepted, Driver, Received, Sent, Signal, Tick, Token};
 
+/// Where a worker waits.
+mod poller;
+/// One poller for all workers, to measure what that costs.
+mod shared;
 /// Listeners of a worker's own choice, connections of its own making, pipes.
 mod relay;
 
+use poller::{Poller, SIGNALS_PER_WAIT};
 pub use relay::Pipe;
-
-/// Signals taken from the kernel at a time. A turn acts on all of them, so this bounds how long the
-/// mailbox and the deadlines wait.
-const SIGNALS_PER_WAIT: usize = 256;
+pub use shared::SharedPoller;
 
 /// Slices gathered into one `sendmsg`. A caller with more sends the rest when these are gone.
 const SLICES_PER_SEND: usize = 64;
 
 /// One worker's view of the kernel. Lives and dies on the worker's thread.
 pub struct System {
-    epoll: OwnedFd,
+    poller: Poller,
     listener: Option<OwnedFd>,
-    events: Vec<epoll::Event>,
+    events: Vec<Event>,
     started: Instant,
     diagnosis: Option<Diagnosis>,
 }
@@ -46,8 +47,8 @@ impl System {
     /// When there is no descriptor for the epoll instance.
     pub fn new(listener: OwnedFd, mailbox: impl AsFd) -> io::Result<Self> {
         let mut system = Self::without_listener(mailbox)?;
-        let token = data(Token::LISTENER);
-        epoll::add(&system.epoll, &listener, token, LISTENER_EVENTS)?;
+        let poller = &system.poller;
+        poller.add(&listener, Token::LISTENER, LISTENER_EVENTS)?;
         system.listener = Some(listener);
         Ok(system)
     }
@@ -58,15 +59,22 @@ impl System {
     ///
     /// When there is no descriptor for the epoll instance.
     pub fn without_listener(mailbox: impl AsFd) -> io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(
-            &epoll,
-            mailbox,
-            data(Token::MAILBOX),
-            EventFlags::IN | EventFlags::ET,
-        )?;
+        Self::at(Poller::own()?, mailbox)
+    }
+
+    /// One like that, which waits where others wait, at a `seat` of its own.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel has no memory or watches left.
+    pub fn sharing(poller: Arc<SharedPoller>, seat: usize, mailbox: impl AsFd) -> io::Result<Self> {
+        Self::at(Poller::Shared(poller, seat), mailbox)
+    }
+
+    fn at(poller: Poller, mailbox: impl AsFd) -> io::Result<Self> {
+        poller.add(mailbox, Token::MAILBOX, EventFlags::IN | EventFlags::ET)?;
         Ok(Self {
-            epoll,
+            poller,
             listener: None,
             events: Vec::with_capacity(SIGNALS_PER_WAIT),
             started: Instant::now(),
@@ -84,14 +92,6 @@ const SOCKET_EVENTS: EventFlags = EventFlags::IN
     .union(EventFlags::RDHUP)
     .union(EventFlags::ET);
 
-const ENDED: EventFlags = EventFlags::RDHUP
-    .union(EventFlags::HUP)
-    .union(EventFlags::ERR);
-
-const fn data(token: Token) -> EventData {
-    EventData::new_u64(token.0)
-}
-
 impl Driver for System {
     type Socket = OwnedFd;
 
@@ -106,30 +106,7 @@ impl Driver for System {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()> {
-        signals.clear();
-        self.events.clear();
-        let timeout = timeout.map(|timeout| Timespec {
-            tv_sec: timeout.as_secs() as i64,
-            tv_nsec: i64::from(timeout.subsec_nanos()),
-        });
-        match epoll::wait(
-            &self.epoll,
-            spare_capacity(&mut self.events),
-            timeout.as_ref(),
-        ) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        signals.extend(self.events.iter().map(|event| {
-            let (flags, token) = (event.flags, event.data.u64());
-            Signal {
-                token: Token(token),
-                readable: !(flags & !EventFlags::OUT).is_empty(),
-                writable: flags.contains(EventFlags::OUT),
-                ended: flags.intersects(ENDED),
-            }
-        }));
-        Ok(())
+        self.poller.wait(&mut self.events, timeout, signals)
     }
 
     fn accept(&mut self) -> Accepted<OwnedFd> {
@@ -145,14 +122,9 @@ impl Driver for System {
         };
         // An exclusive watch cannot be modified, only removed and added again.
         let changed = if paused {
-            epoll::delete(&self.epoll, listener)
+            self.poller.delete(listener)
         } else {
-            epoll::add(
-                &self.epoll,
-                listener,
-                data(Token::LISTENER),
-                LISTENER_EVENTS,
-            )
+            self.poller.add(listener, Token::LISTENER, LISTENER_EVENTS)
         };
         debug_assert!(
             changed.is_ok(),
@@ -163,17 +135,17 @@ impl Driver for System {
     fn stop_accepting(&mut self) {
         if let Some(listener) = self.listener.take() {
             // Others may hold the same open file, and epoll would go on reporting it.
-            let _ = epoll::delete(&self.epoll, &listener);
+            let _ = self.poller.delete(&listener);
         }
     }
 
     fn watch(&mut self, socket: &OwnedFd, token: Token) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, socket, data(token), SOCKET_EVENTS)?)
+        self.poller.add(socket, token, SOCKET_EVENTS)
     }
 
     fn watch_room(&mut self, socket: &OwnedFd, token: Token) -> io::Result<()> {
         let events = SOCKET_EVENTS | EventFlags::OUT;
-        Ok(epoll::modify(&self.epoll, socket, data(token), events)?)
+        self.poller.modify(socket, token, events)
     }
 
     fn recv(&mut self, socket: &OwnedFd, block: &mut [u8]) -> Received {

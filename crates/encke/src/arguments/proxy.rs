@@ -47,6 +47,9 @@ pub(crate) struct ProxyArguments {
     /// Say whether the configuration is right, and end
     #[arg(long)]
     pub(crate) check_config: bool,
+    /// Let all workers wait at one poller, as Erlang's schedulers once did: only to measure what it costs
+    #[arg(long, hide = true, conflicts_with = "private_fds")]
+    pub(crate) shared_poller: bool,
     #[command(flatten)]
     pub(crate) process: ProcessOptions,
     #[command(flatten)]

@@ -35,6 +35,7 @@ pub(super) fn read(arguments: &ProxyArguments) -> Result<(Settings, Option<PathB
 /// What was said at start, to be read again.
 pub(super) struct Reader {
     path: Option<PathBuf>,
+    shared_poller: bool,
     process: ProcessOptions,
     listener: ListenerOptions,
 }
@@ -53,6 +54,7 @@ impl Reader {
     pub(super) fn new(arguments: &ProxyArguments) -> Self {
         Self {
             path: arguments.config.clone(),
+            shared_poller: arguments.shared_poller,
             process: arguments.process.clone(),
             listener: arguments.listener.clone(),
         }
@@ -103,13 +105,22 @@ impl Reader {
                 listeners.push(settings);
             }
         }
+        let private_fds = process.private_fds.or(file.private_fds).unwrap_or(false);
+        if self.shared_poller && private_fds {
+            problems.push(
+                "workers with private descriptor tables cannot share a poller; leave \
+                 --shared-poller or private-fds out"
+                    .to_owned(),
+            );
+        }
         if !problems.is_empty() {
             return Err(problems);
         }
         let drain_timeout = process.drain_timeout.or(file.drain_timeout);
         let settings = Settings {
             workers,
-            private_fds: process.private_fds.or(file.private_fds).unwrap_or(false),
+            private_fds,
+            shared_poller: self.shared_poller,
             drain_timeout: drain_timeout.map_or(Duration::from_secs(10), |time| time.0),
             listeners,
         };
@@ -313,6 +324,7 @@ mod tests {
         let path = directory.join(format!("encke-proxy-config-{:?}", thread::current().id()));
         fs::write(&path, text).expect("a file");
         let reader = Reader {
+            shared_poller: false,
             path: Some(path.clone()),
             process: ProcessOptions::default(),
             listener: ListenerOptions::default(),

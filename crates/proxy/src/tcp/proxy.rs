@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use reactor::{Mailbox, Reservation, System};
+use reactor::{Mailbox, Reservation, SharedPoller, System};
 
 use crate::tcp::access::{Access, AccessLog};
 use crate::tcp::front::{Front, Plan};
@@ -44,6 +44,15 @@ struct Present {
     reservations: HashMap<SocketAddr, Reservation>,
 }
 
+/// What a worker is given to begin with.
+struct Seat {
+    number: u16,
+    /// The poller that it shares with the others, if it is to.
+    shared: Option<Arc<SharedPoller>>,
+    /// Whom it tells that it listens.
+    ready: Sender<(u16, io::Result<()>)>,
+}
+
 /// Why a proxy did not start, or did not take a new configuration.
 #[derive(Debug)]
 pub enum StartError {
@@ -72,9 +81,19 @@ impl Proxy {
             workers: Mutex::new(Vec::new()),
             present: Mutex::new(present),
         };
+        let shared = settings
+            .shared_poller
+            .then(|| SharedPoller::new(settings.workers.into()).map(Arc::new))
+            .transpose()
+            .map_err(|error| StartError::Worker(0, error))?;
         let (ready, readiness) = mpsc::channel();
         for number in 0..settings.workers {
-            let spawned = proxy.spawn(number, settings, &plan, outputs, ready.clone());
+            let seat = Seat {
+                number,
+                shared: shared.clone(),
+                ready: ready.clone(),
+            };
+            let spawned = proxy.spawn(seat, settings, &plan, outputs);
             if let Err(error) = spawned {
                 return Err(proxy.abandon(StartError::Worker(number, error)));
             }
@@ -90,12 +109,16 @@ impl Proxy {
 
     fn spawn(
         &mut self,
-        number: u16,
+        seat: Seat,
         settings: &Settings,
         plan: &Plan,
         outputs: &Outputs,
-        ready: Sender<(u16, io::Result<()>)>,
     ) -> io::Result<()> {
+        let Seat {
+            number,
+            shared,
+            ready,
+        } = seat;
         let mailbox = Arc::new(Mailbox::new(usize::MAX)?);
         let stats = Arc::new(WorkerStats::default());
         self.mailboxes.push(Arc::clone(&mailbox));
@@ -106,7 +129,10 @@ impl Proxy {
         // With a private table the worker must open its sockets itself, on its own thread.
         let run = move |table: io::Result<()>| {
             let worker = table
-                .and_then(|()| System::without_listener(mailbox.as_ref()))
+                .and_then(|()| match shared {
+                    None => System::without_listener(mailbox.as_ref()),
+                    Some(poller) => System::sharing(poller, number.into(), mailbox.as_ref()),
+                })
                 .and_then(|driver| {
                     let mut worker = Worker::new(number, mailbox, stats, access, latency, driver);
                     plan.iter().try_for_each(|front| worker.listen(front))?;

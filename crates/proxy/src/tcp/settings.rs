@@ -10,6 +10,8 @@ pub struct Settings {
     pub workers: u16,
     /// Whether each worker gets a descriptor table of its own. A reload leaves it as it is.
     pub private_fds: bool,
+    /// Whether all workers wait at one poller, to measure what that costs; not with `private_fds`.
+    pub shared_poller: bool,
     /// How long connections may go on when the proxy is to end.
     pub drain_timeout: Duration,
     /// What is listened at.

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::event::epoll;
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
-use super::{LISTENER_EVENTS, SOCKET_EVENTS, System, accept, data};
+use super::{LISTENER_EVENTS, SOCKET_EVENTS, System, accept};
 use crate::driver::{Accepted, Received, Sent, Token};
 use crate::listener::{ListenerOptions, listen};
 use crate::relay::{ConnectOptions, Relay};
@@ -40,7 +40,7 @@ impl Relay for System {
         token: Token,
     ) -> io::Result<OwnedFd> {
         let listener = listen(address, options)?;
-        epoll::add(&self.epoll, &listener, data(token), LISTENER_EVENTS)?;
+        self.poller.add(&listener, token, LISTENER_EVENTS)?;
         Ok(listener)
     }
 
@@ -51,9 +51,9 @@ impl Relay for System {
     fn pause_listener(&mut self, listener: &OwnedFd, token: Token, paused: bool) {
         // An exclusive watch cannot be modified, only removed and added again.
         let changed = if paused {
-            epoll::delete(&self.epoll, listener)
+            self.poller.delete(listener)
         } else {
-            epoll::add(&self.epoll, listener, data(token), LISTENER_EVENTS)
+            self.poller.add(listener, token, LISTENER_EVENTS)
         };
         debug_assert!(
             changed.is_ok(),
@@ -78,8 +78,8 @@ impl Relay for System {
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let events = SOCKET_EVENTS | epoll::EventFlags::OUT;
-        epoll::add(&self.epoll, &socket, data(token), events)?;
+        self.poller
+            .add(&socket, token, SOCKET_EVENTS | EventFlags::OUT)?;
         Ok(socket)
     }
 
