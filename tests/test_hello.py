@@ -1,6 +1,7 @@
 """`encke hello`: one answer for everybody, and its end."""
 
 import http.client
+import pathlib
 import re
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 
 from harness.program import Program
 from harness.server import encke
+from harness.wait import until
 
 
 @pytest.fixture
@@ -75,6 +77,26 @@ def test_short_connections_leave_nothing_behind(hello):
             answer = b"".join(iter(lambda: client.recv(65536), b""))
             assert answer.endswith(b"hello")
     assert server.descriptors() == before
+
+
+def test_with_defer_accept_only_those_who_ask_are_accepted(hello):
+    for flags, silent_ones in [(["--defer-accept"], 0), ([], 1)]:
+        server = hello("--workers", "1", *flags)
+        before = server.descriptors()
+        with socket.create_connection(server.listen):
+            # Who comes later is served, so the silent one was passed over.
+            assert curl(server.url) == b"hello"
+            until(lambda: server.descriptors() == before + silent_ones, "those who asked are gone")
+
+
+def test_fast_open_is_had_or_refused_with_a_remedy(hello):
+    granted = int(pathlib.Path("/proc/sys/net/ipv4/tcp_fastopen").read_text())
+    if granted & 2:
+        assert curl("--tcp-fastopen", hello("--fastopen").url) == b"hello"
+        return
+    done = encke("hello", "--listen", "127.0.0.1:0", "--fastopen")
+    assert done.returncode == 1
+    assert f"sysctl -w net.ipv4.tcp_fastopen={granted | 2}" in done.stderr
 
 
 def test_without_descriptors_the_next_client_waits(hello):

@@ -31,6 +31,8 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
         workers: arguments.workers.unwrap_or(cores.min(1023) as u16),
         private_fds: arguments.private_fds,
         idle_timeout: arguments.idle_timeout,
+        defer_accept: arguments.defer_accept,
+        fast_open: arguments.fastopen,
     })
     .map_err(Failure::failed)?;
     let end = hello.ender();
@@ -58,19 +60,18 @@ struct Ports {
     pid: u32,
 }
 
-/// The bits of `net.ipv4.tcp_fastopen` that let every listener take data with the first packet: servers
-/// may, and need not ask (tcp(7), ip-sysctl).
-const FAST_OPEN_BITS: u32 = 0x2 | 0x400;
+/// The bit of `net.ipv4.tcp_fastopen` that lets servers take data with the first packet (ip-sysctl).
+const FAST_OPEN_BIT: u32 = 0x2;
 
 fn check_fast_open() -> Result<(), Failure> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_fastopen").unwrap_or_default();
     let found: u32 = text.trim().parse().unwrap_or(0);
-    if found & FAST_OPEN_BITS == FAST_OPEN_BITS {
+    if found & FAST_OPEN_BIT != 0 {
         return Ok(());
     }
     Err(Failure::failed(format_args!(
-        "net.ipv4.tcp_fastopen is {found}, which does not grant fast open to all listeners; set it \
-         with `sysctl -w net.ipv4.tcp_fastopen={}`, or leave --fastopen out",
-        found | FAST_OPEN_BITS
+        "net.ipv4.tcp_fastopen is {found}, which does not grant fast open to servers; set it with \
+         `sysctl -w net.ipv4.tcp_fastopen={}`, or leave --fastopen out",
+        found | FAST_OPEN_BIT
     )))
 }

@@ -70,6 +70,8 @@ pub fn start(settings: Settings, handle: &Handle, guest: Guest) -> io::Result<Ru
         backlog: LISTEN_BACKLOG,
         user_timeout: USER_TIMEOUT,
         keepalive: USER_TIMEOUT,
+        defer_accept: None,
+        fast_open: None,
     };
     let listener = reactor::listen(address, &options)?;
     drop(reservation);

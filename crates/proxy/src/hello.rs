@@ -5,6 +5,8 @@
 mod answer;
 /// The worker: its connections and its turn.
 mod worker;
+/// What is likely, by what was.
+mod guess;
 /// Bytes to requests, requests to answers.
 mod exchange;
 /// Bounds, each with its reason.
@@ -23,7 +25,7 @@ use std::time::Duration;
 use reactor::{ListenerOptions, Mailbox, Reservation, System};
 
 pub use answer::{Answer, AnswerError};
-use limits::LISTEN_BACKLOG;
+use limits::{DEAD_PEER, DEFER_ACCEPT, FAST_OPENS_WAITING, LISTEN_BACKLOG};
 use worker::{Mail, Worker};
 
 /// What the operator can set.
@@ -39,6 +41,10 @@ pub struct Settings {
     pub private_fds: bool,
     /// How long a connection may be silent.
     pub idle_timeout: Duration,
+    /// Whether a connection is accepted only when its request has come (`TCP_DEFER_ACCEPT`).
+    pub defer_accept: bool,
+    /// Whether a request may come with the first packet (`TCP_FASTOPEN`, RFC 7413).
+    pub fast_open: bool,
 }
 
 /// A running server.
@@ -104,10 +110,17 @@ impl Hello {
         let address = self.address;
         let answer = settings.answer.clone();
         let idle_timeout = settings.idle_timeout;
+        let options = ListenerOptions {
+            backlog: LISTEN_BACKLOG,
+            user_timeout: DEAD_PEER,
+            keepalive: DEAD_PEER,
+            defer_accept: settings.defer_accept.then_some(DEFER_ACCEPT),
+            fast_open: settings.fast_open.then_some(FAST_OPENS_WAITING),
+        };
         // With a private table the worker must open its sockets itself, on its own thread.
         let run = move |table: io::Result<()>| {
             let driver = table
-                .and_then(|()| reactor::listen(address, &OPTIONS))
+                .and_then(|()| reactor::listen(address, &options))
                 .and_then(|listener| System::new(listener, mailbox.as_ref()));
             let (result, driver) = match driver {
                 Ok(driver) => (Ok(()), Some(driver)),
@@ -167,12 +180,6 @@ impl Hello {
             .fold(Ok(()), io::Result::and)
     }
 }
-
-const OPTIONS: ListenerOptions = ListenerOptions {
-    backlog: LISTEN_BACKLOG,
-    user_timeout: Duration::from_secs(30),
-    keepalive: Duration::from_secs(30),
-};
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,3 +8,6 @@ pub mod hello;
 
 /// A TCP proxy.
 pub mod tcp;
+
+/// Idle connections, found.
+mod sweep;

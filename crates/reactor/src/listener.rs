@@ -6,7 +6,18 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use nix::sys::socket::setsockopt;
+use nix::{libc, setsockopt_impl, sockopt_impl};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+
+sockopt_impl!(
+    /// Seconds for which a connection is not reported before something has come on it.
+    DeferAccept, SetOnly, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, u32
+);
+sockopt_impl!(
+    /// Connections that may wait to be accepted whose first packet brought data (RFC 7413).
+    FastOpen, SetOnly, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, u32
+);
 
 /// Options of a listener and of what it accepts.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +28,11 @@ pub struct ListenerOptions {
     pub user_timeout: Duration,
     /// Silence after which a peer is probed.
     pub keepalive: Duration,
+    /// For how long a connection is not reported before something has come on it
+    /// (`TCP_DEFER_ACCEPT`): for protocols in which the client speaks first.
+    pub defer_accept: Option<Duration>,
+    /// Connections that may wait to be accepted whose first packet brought data (`TCP_FASTOPEN`).
+    pub fast_open: Option<u32>,
 }
 
 /// A port held for the workers' listeners, which share it with `SO_REUSEPORT`.
@@ -67,6 +83,12 @@ pub fn listen(address: SocketAddr, options: &ListenerOptions) -> io::Result<Owne
     socket.bind(&address.into())?;
     socket.set_nonblocking(true)?;
     prepare(&socket, options)?;
+    if let Some(time) = options.defer_accept {
+        setsockopt(&socket, DeferAccept, &(time.as_secs() as u32))?;
+    }
+    if let Some(waiting) = options.fast_open {
+        setsockopt(&socket, FastOpen, &waiting)?;
+    }
     socket.listen(options.backlog)?;
     Ok(socket.into())
 }

@@ -124,6 +124,8 @@ const OPTIONS: ListenerOptions = ListenerOptions {
     backlog: 16,
     user_timeout: Duration::from_secs(30),
     keepalive: Duration::from_secs(30),
+    defer_accept: None,
+    fast_open: None,
 };
 
 fn driver(mailbox: &Mailbox<u32>) -> (System, SocketAddr) {

@@ -220,6 +220,8 @@ impl Parts {
             backlog: LISTEN_BACKLOG,
             user_timeout: settings.user_timeout,
             keepalive: settings.user_timeout.max(Duration::from_secs(2)),
+            defer_accept: None,
+            fast_open: None,
         };
         let listener = match source {
             WorkerSource::Own(address) => reactor::listen(address, &options)?,

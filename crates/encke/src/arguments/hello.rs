@@ -12,8 +12,9 @@ pub(crate) const HELP: &str = "\
 Heads are judged as `encke serve` judges them: what two readers could read differently is refused.
 Bodies of requests are passed over. Under --private-fds the limit on open files counts for each worker.
 
---fastopen needs the kernel to grant it to all listeners (sysctl net.ipv4.tcp_fastopen=1027) and says
-so if it does not.
+--defer-accept spares a system call and a wake-up for each short connection; who connects and says
+nothing is not seen for ten seconds. --fastopen needs the kernel to grant it to servers
+(sysctl net.ipv4.tcp_fastopen=3) and says so if it does not.
 
 Examples:
   encke hello
@@ -40,7 +41,10 @@ pub(crate) struct HelloArguments {
     /// Give each worker a descriptor table of its own
     #[arg(long)]
     pub(crate) private_fds: bool,
-    /// Insist that requests may come with the first packet (TCP Fast Open)
+    /// Accept connections only when their requests have come (TCP_DEFER_ACCEPT)
+    #[arg(long)]
+    pub(crate) defer_accept: bool,
+    /// Let requests come with the first packet (TCP Fast Open)
     #[arg(long)]
     pub(crate) fastopen: bool,
     /// How long a connection may be silent

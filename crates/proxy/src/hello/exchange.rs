@@ -20,46 +20,66 @@ enum Ending {
     LastWithRest,
 }
 
+/// What one attempt to read came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Read {
+    /// Something, and there may be more that no signal will announce.
+    More,
+    /// Something: a signal will tell of more.
+    Last,
+    /// Nothing.
+    Nothing,
+}
+
 impl<D: Driver> Worker<D> {
     /// Reads and answers. `ended` says that the peer's end may be among it, so that a short read is
-    /// not the last.
-    pub(super) fn read(&mut self, name: Name, ended: bool) {
+    /// not the last. Returns whether there was anything.
+    pub(super) fn read(&mut self, name: Name, ended: bool) -> bool {
         let mut block = mem::take(&mut self.block);
-        let mut more = true;
-        for _ in 0..READS_PER_TURN {
-            more = more && self.read_block(name, &mut block, ended);
+        let first = self.read_block(name, &mut block, ended);
+        let mut last = first;
+        for _ in 1..READS_PER_TURN {
+            if last != Read::More {
+                break;
+            }
+            last = self.read_block(name, &mut block, ended);
         }
         self.block = block;
-        if more {
+        if last == Read::More {
             self.unread.push(name);
         }
+        first != Read::Nothing
     }
 
-    /// Reads one block. Returns whether there may be more that no signal will announce.
-    fn read_block(&mut self, name: Name, block: &mut [u8], ended: bool) -> bool {
+    /// Reads one block.
+    fn read_block(&mut self, name: Name, block: &mut [u8], ended: bool) -> Read {
         let Some(connection) = self.connections.get(name.slot, name.generation) else {
-            return false;
+            return Read::Nothing;
         };
         let ending = match connection.phase {
-            Phase::Closed => return false,
+            Phase::Closed => return Read::Nothing,
             Phase::Ending => true,
             Phase::Asking { .. } => false,
         };
         // Who does not take its answers is not asked for more questions.
         if !ending && self.owed.contains_key(&name.slot) {
-            return false;
+            return Read::Nothing;
         }
         match self.driver.recv(&connection.socket, block) {
-            Received::Bytes(count) if ending => return count == block.len() || ended,
             Received::Bytes(count) => {
-                connection.moved = self.now;
-                self.take_in(name, &block[..count]);
-                return count == block.len() || ended;
+                let more = count == block.len() || ended;
+                if !ending {
+                    connection.moved = self.now;
+                    self.take_in(name, &block[..count]);
+                }
+                if more { Read::More } else { Read::Last }
             }
-            Received::Blocked => {}
-            Received::Ended | Received::Failed(_) => self.close(name),
+            Received::Blocked => Read::Nothing,
+            Received::Ended | Received::Failed(_) => {
+                self.close(name);
+                Read::Last
+            }
         }
-        false
     }
 
     fn take_in(&mut self, name: Name, bytes: &[u8]) {

@@ -5,6 +5,17 @@ use std::time::Duration;
 /// Connections that may wait to be accepted. The kernel caps it at `net.core.somaxconn`.
 pub(super) const LISTEN_BACKLOG: i32 = 65_535;
 
+/// How long the kernel keeps a connection to itself whose request has not come, where it is asked to. Who
+/// says nothing for so long is accepted all the same.
+pub(super) const DEFER_ACCEPT: Duration = Duration::from_secs(10);
+
+/// Connections that may wait to be accepted whose requests came with the first packet. What comes beyond is
+/// asked to connect in the usual way.
+pub(super) const FAST_OPENS_WAITING: u32 = 4096;
+
+/// A peer that acknowledges nothing for so long is gone; one that is silent for so long is probed.
+pub(super) const DEAD_PEER: Duration = Duration::from_secs(30);
+
 /// Connections accepted in one turn, so that a storm of them does not keep others waiting.
 pub(super) const ACCEPTS_PER_TURN: usize = 64;
 

@@ -13,6 +13,8 @@ fn start(body: &[u8], idle_timeout: Duration) -> Hello {
         workers: 1,
         private_fds: false,
         idle_timeout,
+        defer_accept: false,
+        fast_open: false,
     };
     Hello::start(settings).expect("a server")
 }

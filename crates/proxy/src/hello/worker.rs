@@ -1,7 +1,7 @@
 //! The worker: its connections and its turn.
 //!
 //! A connection that comes with its request, and goes with its answer, costs four system calls:
-//! accept, receive, send, close. Only one that stays is watched.
+//! accept, receive, send, close. Only one that stays, or whose request is not there yet, is watched.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,7 +12,9 @@ use std::time::Duration;
 use reactor::{Accepted, Driver, Mailbox, Signal, Slab, Tick, Token, Wheel};
 
 use super::answer::Answer;
+use super::guess::Guess;
 use super::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, BLOCK_BYTES, LINGER};
+use crate::sweep::Sweep;
 
 /// What other threads tell a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +73,13 @@ pub(super) struct Worker<D: Driver> {
     pub(super) ending: bool,
     idle_timeout: Duration,
     paused_until: Option<Tick>,
+    /// Whether somebody waits behind one who was accepted.
+    others_wait: Guess,
+    /// Whether requests come with their connections.
+    asks_at_once: Guess,
+    /// Finds who is silent.
+    sweep: Sweep,
+    /// Ends of those whose last answer is sent.
     deadlines: Wheel<Name>,
     due: Vec<Name>,
     closing: Vec<u32>,
@@ -98,6 +107,9 @@ impl<D: Driver> Worker<D> {
             ending: false,
             idle_timeout,
             paused_until: None,
+            others_wait: Guess::default(),
+            asks_at_once: Guess::default(),
+            sweep: Sweep::default(),
             deadlines: Wheel::default(),
             due: Vec::new(),
             closing: Vec::new(),
@@ -150,7 +162,9 @@ impl<D: Driver> Worker<D> {
         }
         let now = self.driver.now();
         let paused = self.paused_until.map(|until| until.since(now));
-        self.deadlines.sleep(now).into_iter().chain(paused).min()
+        let sweep = (!self.connections.is_empty()).then(|| self.sweep.next_in(now));
+        let lingering = self.deadlines.sleep(now);
+        [lingering, paused, sweep].into_iter().flatten().min()
     }
 
     fn on_signal(&mut self, name: Name, signal: Signal) {
@@ -162,9 +176,20 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// Accepts the one who was announced, and others where there are likely some. Who is left waiting is
+    /// announced again.
     fn accept(&mut self) {
-        for _ in 0..ACCEPTS_PER_TURN {
-            match self.driver.accept() {
+        for number in 0..ACCEPTS_PER_TURN {
+            let announced = number == 0;
+            if !announced && !self.others_wait.is_worth_it() {
+                return;
+            }
+            let accepted = self.driver.accept();
+            if !announced {
+                let nobody = matches!(accepted, Accepted::Nobody);
+                self.others_wait.note(!nobody);
+            }
+            match accepted {
                 Accepted::Connection(socket, _) => self.admit(socket),
                 Accepted::Nobody => return,
                 Accepted::Gone => {}
@@ -173,7 +198,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Reads before it watches: the request has usually come with the connection.
+    /// Reads before it watches, if the request has likely come with the connection.
     fn admit(&mut self, socket: D::Socket) {
         let (slot, generation) = self.connections.insert(Connection {
             socket,
@@ -184,12 +209,14 @@ impl<D: Driver> Worker<D> {
             last: false,
         });
         let name = Name { slot, generation };
-        self.read(name, false);
+        if self.asks_at_once.is_worth_it() {
+            let asked = self.read(name, false);
+            self.asks_at_once.note(asked);
+        }
         let Some(connection) = self.connection(name) else {
             return;
         };
         connection.watched = true;
-        let ending = connection.phase == Phase::Ending;
         let token = Token(u64::from(generation) << 32 | u64::from(slot));
         let socket = &self
             .connections
@@ -204,8 +231,6 @@ impl<D: Driver> Worker<D> {
         if self.owed.contains_key(&slot) {
             self.watch_room(name);
         }
-        let timeout = if ending { LINGER } else { self.idle_timeout };
-        self.deadlines.add(self.now.after(timeout), name);
     }
 
     pub(super) fn watch_room(&mut self, name: Name) {
@@ -235,15 +260,11 @@ impl<D: Driver> Worker<D> {
         let mut due = mem::take(&mut self.due);
         self.deadlines.expire(self.now, &mut due);
         for name in due.drain(..) {
-            let (now, idle) = (self.now, self.idle_timeout);
+            let now = self.now;
             let Some(connection) = self.connection(name) else {
                 continue;
             };
-            let limit = match connection.phase {
-                Phase::Ending => LINGER,
-                _ => idle,
-            };
-            let until = connection.moved.after(limit);
+            let until = connection.moved.after(LINGER);
             if until <= now {
                 self.close(name);
             } else {
@@ -251,6 +272,18 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.due = due;
+        self.let_the_silent_go();
+    }
+
+    fn let_the_silent_go(&mut self) {
+        let (now, slots) = (self.now, self.connections.slots());
+        for slot in self.sweep.due(now, slots, self.idle_timeout) {
+            if let Some((generation, connection)) = self.connections.at(slot)
+                && connection.moved.after(self.idle_timeout) <= now
+            {
+                self.close(Name { slot, generation });
+            }
+        }
     }
 
     /// Looks at a connection again when it has had time to end its side.

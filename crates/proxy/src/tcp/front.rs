@@ -111,6 +111,8 @@ impl Front {
             backlog: LISTEN_BACKLOG,
             user_timeout: self.settings.user_timeout,
             keepalive: self.settings.keepalive,
+            defer_accept: None,
+            fast_open: None,
         }
     }
 
