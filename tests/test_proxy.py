@@ -129,6 +129,36 @@ def test_bytes_come_back_as_they_went_small_and_bulk(proxy, backend):
     assert program.pipes() <= 2, "signals have theirs"
 
 
+def test_workers_that_share_a_poller_carry_the_same(proxy, backend):
+    program = proxy("--shared-poller", "--workers", "3", to=[backend()])
+    data = random.Random(8).randbytes(3_000_000)
+
+    def talk(troubles):
+        try:
+            for _ in range(5):
+                with connect(program) as client:
+                    for _ in range(50):
+                        client.sendall(b"hello")
+                        assert client.recv(5, socket.MSG_WAITALL) == b"hello"
+            with connect(program) as client:
+                sender = threading.Thread(
+                    target=lambda: (client.sendall(data), client.shutdown(socket.SHUT_WR))
+                )
+                sender.start()
+                assert read_all(client) == data
+                sender.join()
+        except Exception as trouble:
+            troubles.append(repr(trouble))
+
+    troubles = []
+    threads = [threading.Thread(target=talk, args=(troubles,)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not troubles
+
+
 def test_each_side_may_end_first(proxy, backend):
     def after_the_end(client):
         client.sendall(b"seen: " + read_all(client))
@@ -180,6 +210,37 @@ def test_a_reset_is_passed_on(proxy, backend):
         client.sendall(b"x")
         with pytest.raises(ConnectionResetError):
             client.recv(1)
+
+
+@pytest.mark.parametrize("leaves", ["resets", "closes", "ends and resets"])
+def test_a_client_that_vanishes_takes_its_pouring_backend_with_it(proxy, backend, leaves):
+    poured, broke = [0], threading.Event()
+
+    def pour(client):
+        try:
+            assert client.recv(5, socket.MSG_WAITALL) == b"begin"
+            while True:
+                poured[0] += client.send(bytes(1_000_000))
+        except ConnectionError:
+            broke.set()
+
+    program = proxy(to=[backend(pour)])
+    with connect(program) as client:
+        client.sendall(b"begin")
+        taken = 0
+        while taken < 20_000_000:
+            taken += len(client.recv(1_000_000))
+        if leaves == "ends and resets":
+            client.shutdown(socket.SHUT_WR)
+            taken += len(client.recv(1_000_000))
+        if leaves != "closes":
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        before = poured[0]
+    began = time.monotonic()
+    assert broke.wait(PATIENCE), "the backend is told"
+    assert time.monotonic() - began < 1.5, "and not after two seconds"
+    # Buffers of two sockets and of a pipe; in a second there would be a gigabyte.
+    assert poured[0] - before < 30_000_000
 
 
 def test_a_dead_backend_is_passed_over_and_said(proxy, backend):

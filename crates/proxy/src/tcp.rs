@@ -32,6 +32,8 @@ mod connect;
 mod relay;
 /// Bulk through pipes.
 mod splice;
+/// Sides that end, and sides that break.
+mod ending;
 /// Time limits.
 mod deadlines;
 /// Backends looked after.

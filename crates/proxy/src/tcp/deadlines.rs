@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use reactor::{Relay, Tick, Wheel};
 
+use crate::sweep::Sweep;
 use crate::tcp::closing::CloseReason;
-use crate::tcp::limits::{LINGER, SWEEP_INTERVAL, SWEEP_PARTS};
+use crate::tcp::limits::LINGER;
 use crate::tcp::names::Name;
 use crate::tcp::pair::Phase;
 use crate::tcp::worker::Worker;
@@ -19,34 +20,19 @@ use crate::tcp::worker::Worker;
 pub(crate) struct Deadlines {
     wheel: Wheel<Name>,
     due: Vec<Name>,
-    swept: Tick,
-    /// The slot to visit next.
-    slot: u32,
-    /// Slots due but for a fraction: in slots times milliseconds.
-    remainder: u64,
+    sweep: Sweep,
 }
 
 impl Deadlines {
     pub(crate) fn add(&mut self, deadline: Tick, name: Name) {
         self.wheel.add(deadline, name);
     }
-
-    /// Slots to visit so that a walk over `slots` of them takes `period`.
-    fn slots_due(&mut self, now: Tick, slots: u32, period: Duration) -> u32 {
-        let passed = now.since(self.swept).as_millis() as u64;
-        self.swept = now;
-        let period = (period.as_millis() as u64).max(1);
-        let owed = self.remainder + passed * u64::from(slots);
-        self.remainder = owed % period;
-        (owed / period).min(u64::from(slots)) as u32
-    }
 }
 
 impl<D: Relay> Worker<D> {
     /// Time until something must be done that nothing else announces.
     pub(crate) fn next_deadline(&self, now: Tick) -> Option<Duration> {
-        let sweep = (!self.pairs.is_empty())
-            .then(|| SWEEP_INTERVAL.saturating_sub(now.since(self.deadlines.swept)));
+        let sweep = (!self.pairs.is_empty()).then(|| self.deadlines.sweep.next_in(now));
         self.deadlines
             .wheel
             .sleep(now)
@@ -64,9 +50,7 @@ impl<D: Relay> Worker<D> {
             self.on_deadline(name);
         }
         self.deadlines.due = due;
-        if self.now.since(self.deadlines.swept) >= SWEEP_INTERVAL {
-            self.sweep();
-        }
+        self.sweep();
     }
 
     fn on_deadline(&mut self, name: Name) {
@@ -83,9 +67,10 @@ impl<D: Relay> Worker<D> {
             Phase::Connecting if is_over(settings.connect_timeout) => {
                 self.on_connect_timeout(name);
             }
-            Phase::Open if pair.is_lingering() && is_over(LINGER) => {
+            Phase::Open if pair.is_broken() && is_over(LINGER) => {
                 self.close(name, CloseReason::Reset);
             }
+            Phase::Open if pair.is_broken() => self.look_for_end(name),
             // A phase that has passed; the present one has a deadline of its own.
             _ => {}
         }
@@ -93,17 +78,14 @@ impl<D: Relay> Worker<D> {
 
     /// Visits the slots whose turn it is and closes pairs that carry nothing.
     fn sweep(&mut self) {
-        let slots = self.pairs.slots();
         let shortest = self
             .accepting
             .open
             .iter()
             .map(|open| open.front.settings.idle_timeout);
-        let period = shortest.min().unwrap_or(SWEEP_INTERVAL) / SWEEP_PARTS;
-        let now = self.now;
-        for _ in 0..self.deadlines.slots_due(now, slots, period) {
-            let slot = self.deadlines.slot % slots;
-            self.deadlines.slot = slot + 1;
+        let shortest = shortest.min().unwrap_or_default();
+        let (now, slots) = (self.now, self.pairs.slots());
+        for slot in self.deadlines.sweep.due(now, slots, shortest) {
             if let Some((generation, pair)) = self.pairs.at(slot)
                 && pair.phase == Phase::Open
                 && pair.moved.tick().after(pair.front.settings.idle_timeout) <= now

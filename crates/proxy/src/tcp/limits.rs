@@ -35,15 +35,11 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often the same complaint may stand in the log.
 pub(crate) const COMPLAINT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a walk over all connections looks after idle ones, at most.
-pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Parts into which the idle time-out is cut: a connection is closed this part late at most.
-pub(crate) const SWEEP_PARTS: u32 = 8;
-
-/// How long a side whose other side broke may go on talking to nobody. Closing at once would reset the
-/// connection and destroy what is on its way to it.
+/// How long a side whose other side is gone may take nothing of what was said to it, before it is reset.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
+
+/// How often such a side is asked whether it has all by now.
+pub(crate) const LAST_WORDS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Batches of lines that may wait for the access log; what comes beyond is lost, and counted.
 pub(crate) const ACCESS_BATCHES_WAITING: usize = 1024;

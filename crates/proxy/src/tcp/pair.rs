@@ -71,6 +71,13 @@ impl Direction {
         }
     }
 
+    pub(crate) const fn opposite(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
+
     /// The side that takes the bytes.
     pub(crate) const fn taker(self) -> Side {
         match self {
@@ -89,12 +96,10 @@ pub(crate) enum FlowState {
     Ended,
     /// The giver broke; what is held is still to be taken.
     Reset,
-    /// All is taken and the taker knows that it was all.
+    /// All is taken; the taker knows that it was all, or a reset will tell it.
     Done,
-    /// The taker broke. What the giver has left to say nobody hears.
+    /// A side is gone. What the giver has left to say nobody hears.
     Broken,
-    /// The taker broke, and the giver has nothing left to say.
-    Dead,
 }
 
 /// What a full taker must wait for, or a pipe that bulk flows through.

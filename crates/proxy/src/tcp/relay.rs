@@ -9,7 +9,7 @@ use std::mem;
 use reactor::{Received, Relay, Sent, Signal, Tick};
 
 use crate::tcp::closing::CloseReason;
-use crate::tcp::limits::{BULK_STREAK, LINGER, MOVES_PER_TURN};
+use crate::tcp::limits::{BULK_STREAK, MOVES_PER_TURN};
 use crate::tcp::names::{Name, Side, Watched};
 use crate::tcp::pair::{Direction, Flow, FlowState, Held, Pair, Phase, Tenths};
 use crate::tcp::splice::Pipes;
@@ -55,7 +55,7 @@ impl<D: Relay> Worker<D> {
                 }
             }
             (Phase::Open, _) => {
-                let over = pair.flow(from).state == FlowState::Done;
+                let over = matches!(pair.flow(from).state, FlowState::Done | FlowState::Broken);
                 if signal.writable && pair.flow(to).held.is_some() {
                     self.pump(name, to);
                 }
@@ -66,18 +66,6 @@ impl<D: Relay> Worker<D> {
         }
         if signal.readable {
             self.pump(name, from);
-        }
-    }
-
-    /// A side that had ended well may be broken by now, which no receiving would tell.
-    fn look_for_reset(&mut self, name: Name, side: Side) {
-        let Some(pair) = self.pairs.get(name.slot, name.generation) else {
-            return;
-        };
-        if let Some(socket) = pair.socket(side)
-            && self.driver.connected(socket).is_err()
-        {
-            self.close(name, CloseReason::Reset);
         }
     }
 
@@ -126,12 +114,8 @@ impl<D: Relay> Worker<D> {
             Move::Last(_) | Move::Nothing => {}
             Move::Full(_) => self.watch_room(name, direction.taker()),
             Move::Over => self.look_for_end(name),
-            Move::TakerBroke => {
-                self.look_for_end(name);
-                // What the giver goes on to say is let come and thrown away.
-                return true;
-            }
-            Move::GiverBroke => self.close(name, CloseReason::Reset),
+            Move::TakerBroke => self.on_taker_broke(name, direction),
+            Move::GiverBroke => self.on_giver_broke(name, direction),
         }
         false
     }
@@ -147,40 +131,6 @@ impl<D: Relay> Worker<D> {
                 self.close(name, CloseReason::Reset);
             }
         }
-    }
-
-    /// Closes a pair both of whose directions are over. Where one taker broke and all else is said, the
-    /// giver gets a moment to notice: closing at once would destroy what is on its way to it.
-    fn look_for_end(&mut self, name: Name) {
-        let now = self.now;
-        let Some(pair) = self.pair(name) else {
-            return;
-        };
-        let states = [pair.up.state, pair.down.state];
-        let is_over = |state| matches!(state, FlowState::Done | FlowState::Dead);
-        if states.into_iter().all(is_over) {
-            let broken = states.contains(&FlowState::Dead);
-            let reason = if broken {
-                CloseReason::Reset
-            } else {
-                CloseReason::Done
-            };
-            self.close(name, reason);
-        } else if pair.is_lingering() {
-            pair.moved = Tenths::of(now);
-            self.deadlines.add(now.after(LINGER), name);
-        }
-    }
-}
-
-impl<S, P> Pair<S, P> {
-    /// Whether one taker broke and nothing is left to be said to its giver.
-    pub(crate) const fn is_lingering(&self) -> bool {
-        use FlowState::{Broken, Dead, Done};
-        matches!(
-            (self.up.state, self.down.state),
-            (Broken, Done | Dead | Broken) | (Done | Dead, Broken)
-        )
     }
 }
 
@@ -198,9 +148,7 @@ impl<D: Relay> Hands<'_, D> {
         let Some((giver, taker, flow)) = pair.ends(direction) else {
             return Move::Nothing;
         };
-        if flow.state != FlowState::Broken
-            && let Some(moved) = self.pour(taker, flow)
-        {
+        if let Some(moved) = self.pour(taker, flow) {
             return moved;
         }
         match flow.state {
@@ -216,8 +164,7 @@ impl<D: Relay> Hands<'_, D> {
                 self.release(flow);
                 Move::GiverBroke
             }
-            FlowState::Broken => self.discard(giver, flow),
-            FlowState::Done | FlowState::Dead => Move::Nothing,
+            FlowState::Done | FlowState::Broken => Move::Nothing,
         }
     }
 
@@ -237,7 +184,7 @@ impl<D: Relay> Hands<'_, D> {
         let sent = match self.driver.send(taker, &[bytes]) {
             Sent::Bytes(sent) => sent,
             Sent::Blocked => 0,
-            Sent::Failed(_) => return self.taker_broke(flow),
+            Sent::Failed(_) => return Move::TakerBroke,
         };
         if sent < count {
             flow.held = Some(Box::new(Held::Bytes(bytes[sent..].to_vec(), 0)));
@@ -307,7 +254,7 @@ impl<D: Relay> Hands<'_, D> {
         let count = match sent {
             Sent::Bytes(count) => count,
             Sent::Blocked => return Some(Move::Full(0)),
-            Sent::Failed(_) => return Some(self.taker_broke(flow)),
+            Sent::Failed(_) => return Some(Move::TakerBroke),
         };
         let is_bytes = matches!(flow.held.as_deref(), Some(Held::Bytes(..)));
         if left == 0 && (is_bytes || flow.streak < BULK_STREAK) {
@@ -316,36 +263,13 @@ impl<D: Relay> Hands<'_, D> {
         Some(Move::On(count))
     }
 
-    /// Receives what nobody will take.
-    fn discard(&mut self, giver: &D::Socket, flow: &mut Flow<D::Pipe>) -> Move {
-        self.stats.add(Figure::Receives, 1);
-        match self.driver.recv(giver, self.block) {
-            Received::Bytes(count) if count == self.block.len() || flow.ended => Move::On(0),
-            Received::Bytes(_) | Received::Blocked => Move::Nothing,
-            Received::Ended | Received::Failed(_) => {
-                flow.state = FlowState::Dead;
-                Move::Over
-            }
-        }
-    }
-
     fn ended(flow: &mut Flow<D::Pipe>, state: FlowState) -> Move {
         flow.state = state;
         Move::On(0)
     }
 
-    fn taker_broke(&mut self, flow: &mut Flow<D::Pipe>) -> Move {
-        self.release(flow);
-        flow.state = FlowState::Broken;
-        Move::TakerBroke
-    }
-
-    /// Lets go of what is held. A pipe with something in it is of no use to others.
+    /// Lets go of what is held.
     fn release(&mut self, flow: &mut Flow<D::Pipe>) {
-        match flow.held.take().map(|held| *held) {
-            Some(Held::Pipe(pipe, 0)) => self.pipes.give_back(pipe, self.now, self.stats),
-            Some(Held::Pipe(..)) => self.stats.take(Figure::Pipes, 1),
-            Some(Held::Bytes(..)) | None => {}
-        }
+        self.pipes.take_back(flow.held.take(), self.now, self.stats);
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use reactor::{Relay, Tick};
 
 use crate::tcp::limits::{PIPE_REST, SPARE_PIPES};
+use crate::tcp::pair::Held;
 use crate::tcp::stats::{Figure, WorkerStats};
 
 /// Empty pipes that wait for bulk.
@@ -41,13 +42,15 @@ impl<P> Pipes<P> {
         Some(pipe)
     }
 
-    /// Takes an empty pipe back.
-    pub(crate) fn give_back(&mut self, pipe: P, now: Tick, stats: &WorkerStats) {
-        self.rested = now;
-        if self.spare.len() < SPARE_PIPES {
-            self.spare.push(pipe);
-        } else {
-            stats.take(Figure::Pipes, 1);
+    /// Takes back what a direction held. A pipe with something in it is of no use to others.
+    pub(crate) fn take_back(&mut self, held: Option<Box<Held<P>>>, now: Tick, stats: &WorkerStats) {
+        match held.map(|held| *held) {
+            Some(Held::Pipe(pipe, 0)) if self.spare.len() < SPARE_PIPES => {
+                self.rested = now;
+                self.spare.push(pipe);
+            }
+            Some(Held::Pipe(..)) => stats.take(Figure::Pipes, 1),
+            Some(Held::Bytes(..)) | None => {}
         }
     }
 

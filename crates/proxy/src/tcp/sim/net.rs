@@ -37,9 +37,13 @@ pub(super) struct Peer {
     pub(super) closed: bool,
     /// ... so that the peer is told of a reset.
     pub(super) reset: bool,
+    /// Bytes that the worker's kernel has and this one has not acknowledged.
+    pub(super) unacknowledged: u64,
     /// The worker still waits for the connection.
     pub(super) connecting: bool,
     refused: bool,
+    /// The worker knows that the connection is broken: Linux says so once, then that it has ended.
+    told: bool,
     token: Option<Token>,
     readable: bool,
     writable: bool,
@@ -88,6 +92,18 @@ impl Peer {
             room,
             bite,
             ..Self::default()
+        }
+    }
+
+    /// What receiving `count` bytes comes to. Linux gives what came before a reset, then the reset.
+    fn received(&mut self, count: usize) -> Received {
+        match count {
+            0 if self.broken && !mem::replace(&mut self.told, true) => {
+                Received::Failed(Errno::CONNRESET)
+            }
+            0 if self.broken || self.ended => Received::Ended,
+            0 => Received::Blocked,
+            _ => Received::Bytes(count),
         }
     }
 }
@@ -281,13 +297,7 @@ impl Driver for SimDriver {
         for byte in &mut block[..count] {
             *byte = peer.inbound.pop_front().expect("counted above");
         }
-        match count {
-            // Linux gives what came before a reset, then the reset.
-            0 if peer.broken => Received::Failed(Errno::CONNRESET),
-            0 if peer.ended => Received::Ended,
-            0 => Received::Blocked,
-            _ => Received::Bytes(count),
-        }
+        peer.received(count)
     }
 
     fn send(&mut self, socket: &Socket, slices: &[&[u8]]) -> Sent {
@@ -298,6 +308,7 @@ impl Driver for SimDriver {
             "nothing is sent before there is a connection"
         );
         if peer.broken {
+            peer.told = true;
             return Sent::Failed(Errno::PIPE);
         }
         let offered: usize = slices.iter().map(|slice| slice.len()).sum();
@@ -320,8 +331,13 @@ impl Driver for SimDriver {
         None
     }
 
-    fn figures(&mut self, _: &Socket) -> Option<TcpFigures> {
-        None
+    fn figures(&mut self, socket: &Socket) -> Option<TcpFigures> {
+        let peer = &self.0.borrow().peers[socket.number];
+        // The kernel knows nothing of a connection that is gone.
+        (!peer.broken).then_some(TcpFigures {
+            acknowledged: peer.heard.len() as u64,
+            unacknowledged: peer.unacknowledged,
+        })
     }
 }
 
@@ -386,7 +402,7 @@ impl Relay for SimDriver {
         if peer.refused {
             return Err(Errno::CONNREFUSED);
         }
-        if peer.broken {
+        if peer.broken && !mem::replace(&mut peer.told, true) {
             return Err(Errno::CONNRESET);
         }
         Ok(())
@@ -421,12 +437,7 @@ impl Relay for SimDriver {
         let peer = &mut network.peers[from.number];
         let count = room.min(peer.inbound.len());
         bytes.extend(peer.inbound.drain(..count));
-        match count {
-            0 if peer.broken => Received::Failed(Errno::CONNRESET),
-            0 if peer.ended => Received::Ended,
-            0 => Received::Blocked,
-            _ => Received::Bytes(count),
-        }
+        peer.received(count)
     }
 
     fn pour(&mut self, pipe: &Pipe, to: &Socket, count: usize) -> Sent {
@@ -435,6 +446,7 @@ impl Relay for SimDriver {
         let mut bytes = pipe.bytes.borrow_mut();
         assert_eq!(count, bytes.len(), "the worker knows what is in a pipe");
         if peer.broken {
+            peer.told = true;
             return Sent::Failed(Errno::PIPE);
         }
         let taken = Self::take(peer, count);

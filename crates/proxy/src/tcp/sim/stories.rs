@@ -102,6 +102,119 @@ fn a_client_that_talks_on_to_a_backend_that_has_gone_hears_the_end_before_the_re
     world.assert_empty();
 }
 
+/// A pair whose backend pours without end, and which is in the midst of it.
+fn pouring() -> (World, usize, usize) {
+    let mut world = World::new(settings(1));
+    let client = world.come(b"pour");
+    world.settle();
+    let (_, server) = world.calls()[0];
+    world.net.borrow_mut().say(server, &[7; 1_000_000]);
+    world.turn();
+    world.turn();
+    assert!(
+        world.heard(client).len() > 1_000,
+        "through a pipe by this time"
+    );
+    (world, client, server)
+}
+
+/// What a peer has said and the proxy has not received.
+fn unheard(world: &World, peer: usize) -> usize {
+    world.net.borrow().peers[peer].inbound.len()
+}
+
+fn is_reset(world: &World, peer: usize) -> bool {
+    let net = world.net.borrow();
+    net.peers[peer].closed && net.peers[peer].reset
+}
+
+#[test]
+fn a_client_that_vanishes_takes_its_pouring_backend_with_it_at_once() {
+    for ends_first in [false, true] {
+        let (mut world, client, server) = pouring();
+        if ends_first {
+            world.net.borrow_mut().end(client);
+            world.turn();
+        }
+        let before = unheard(&world, server);
+        world.net.borrow_mut().break_off(client);
+        world.settle();
+        assert!(is_reset(&world, server), "ends first: {ends_first}");
+        // One pipe full was under way.
+        assert!(
+            before - unheard(&world, server) <= 1_000,
+            "nothing is received that nobody takes: ends first: {ends_first}"
+        );
+        world.assert_empty();
+    }
+}
+
+#[test]
+fn what_a_client_said_before_it_vanished_reaches_its_backend_before_the_reset() {
+    for arrives in [true, false] {
+        let (mut world, client, server) = pouring();
+        world.net.borrow_mut().peers[server].unacknowledged = 1;
+        world.net.borrow_mut().say(client, b"last words");
+        world.net.borrow_mut().break_off(client);
+        world.settle();
+        let before = unheard(&world, server);
+        assert_eq!(world.heard(server), b"pourlast words");
+        world.pass(Duration::from_millis(1_500));
+        assert!(!is_reset(&world, server), "it is still on its way");
+        if arrives {
+            world.net.borrow_mut().peers[server].unacknowledged = 0;
+            world.pass(Duration::from_millis(300));
+        } else {
+            world.pass(Duration::from_millis(1_000));
+        }
+        assert!(is_reset(&world, server), "arrives: {arrives}");
+        assert_eq!(unheard(&world, server), before, "and nothing is received");
+        world.assert_empty();
+    }
+}
+
+#[test]
+fn a_backend_that_takes_nothing_is_not_waited_for_when_its_client_is_gone() {
+    let (mut world, client, server) = pouring();
+    world.net.borrow_mut().say(client, &[7; 500]);
+    world.net.borrow_mut().break_off(client);
+    world.settle();
+    assert_eq!(world.heard(server).len(), 100, "it is full");
+    let before = unheard(&world, server);
+    world.pass(Duration::from_millis(1_500));
+    world.net.borrow_mut().make_room(server, 100);
+    world.pass(Duration::from_millis(1_500));
+    assert!(!is_reset(&world, server), "it took something");
+    world.pass(Duration::from_millis(1_000));
+    assert!(is_reset(&world, server));
+    assert_eq!(unheard(&world, server), before);
+    world.assert_empty();
+}
+
+#[test]
+fn a_client_that_pours_into_a_backend_that_has_gone_is_stopped_and_hears_what_it_said() {
+    let mut world = World::new(settings(1));
+    let client = world.come(&[7; 1_000_000]);
+    world.turn();
+    let (_, server) = world.calls()[0];
+    world.net.borrow_mut().make_room(server, usize::MAX);
+    world.turn();
+    world.net.borrow_mut().peers[client].unacknowledged = 1;
+    world.net.borrow_mut().say(server, b"too much");
+    world.net.borrow_mut().break_off(server);
+    world.settle();
+    let before = unheard(&world, client);
+    assert!(before > 900_000, "it is stopped");
+    assert_eq!(world.heard(client), b"too much");
+    world.pass(Duration::from_millis(500));
+    assert!(!is_reset(&world, client), "it is still on its way");
+    world.net.borrow_mut().peers[client].unacknowledged = 0;
+    world.pass(Duration::from_millis(300));
+    assert!(is_reset(&world, client));
+    assert_eq!(unheard(&world, client), before);
+    world.assert_empty();
+}
+
 #[test]
 fn idle_pairs_are_closed_and_busy_ones_are_not() {
     let mut settings = settings(1);

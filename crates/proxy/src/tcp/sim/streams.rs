@@ -132,6 +132,9 @@ fn live(seed: u64) -> bool {
     for script in &scripts[PAIRS..] {
         world.net.borrow_mut().peers[script.peer].bite = 1 + dice.size();
     }
+    for script in &scripts {
+        world.net.borrow_mut().peers[script.peer].unacknowledged = dice.below(2) as u64;
+    }
     let mut turns = 0;
     // A side whose other side broke is not told before it is heard: everybody else gets to the end.
     while scripts.iter().any(|script| {

@@ -111,7 +111,7 @@ impl World {
 
     /// Nothing is left of any connection.
     pub(super) fn assert_empty(&mut self) {
-        self.pass(Duration::from_secs(2));
+        self.pass(Duration::from_secs(3));
         assert_eq!(self.worker.pairs.len(), 0, "records");
         assert_eq!(self.figure(Figure::Connections), 0, "connections");
         assert_eq!(self.figure(Figure::Pipes), 0, "pipes counted");

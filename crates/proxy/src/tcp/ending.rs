@@ -1,0 +1,93 @@
+//! How a pair comes to its end, in order or not.
+//!
+//! A side that broke is dead both ways. The other one first gets what was said before, and is then told
+//! by a reset, as it would have been without a proxy. What it says itself nobody hears: that is not even
+//! received, so that a side that pours is stopped by its full window and costs nothing.
+
+use reactor::Relay;
+
+use crate::tcp::closing::CloseReason;
+use crate::tcp::limits::LAST_WORDS_INTERVAL;
+use crate::tcp::names::{Name, Side};
+use crate::tcp::pair::{Direction, FlowState, Pair, Tenths};
+use crate::tcp::worker::Worker;
+
+impl<D: Relay> Worker<D> {
+    /// A side that had ended well may be broken by now, which no receiving would tell.
+    pub(crate) fn look_for_reset(&mut self, name: Name, side: Side) {
+        let Some(pair) = self.pairs.get(name.slot, name.generation) else {
+            return;
+        };
+        if let Some(socket) = pair.socket(side)
+            && self.driver.connected(socket).is_err()
+        {
+            self.close(name, CloseReason::Reset);
+        }
+    }
+
+    /// The taker of `direction` is gone. What it said before still goes the other way.
+    pub(crate) fn on_taker_broke(&mut self, name: Name, direction: Direction) {
+        self.break_flow(name, direction);
+        self.look_for_end(name);
+    }
+
+    /// The giver of `direction` is gone, and its taker has been sent all that it said.
+    pub(crate) fn on_giver_broke(&mut self, name: Name, direction: Direction) {
+        if let Some(pair) = self.pair(name) {
+            pair.flow(direction).state = FlowState::Done;
+        }
+        self.break_flow(name, direction.opposite());
+        self.look_for_end(name);
+    }
+
+    fn break_flow(&mut self, name: Name, direction: Direction) {
+        let now = self.now;
+        if let Some(pair) = self.pair(name) {
+            pair.flow(direction).state = FlowState::Broken;
+            pair.moved = Tenths::of(now);
+            let held = pair.flow(direction).held.take();
+            self.pipes.take_back(held, now, &self.stats);
+        }
+    }
+
+    /// Closes a pair if nothing is left to be carried.
+    pub(crate) fn look_for_end(&mut self, name: Name) {
+        use FlowState::{Broken, Done};
+        let Some(pair) = self.pair(name) else {
+            return;
+        };
+        let left = match (pair.up.state, pair.down.state) {
+            (Done, Done) => return self.close(name, CloseReason::Done),
+            (Broken, Broken) => return self.close(name, CloseReason::Reset),
+            (Broken, Done) => Some(Side::Client),
+            (Done, Broken) => Some(Side::Backend),
+            // One is broken, and what it said is still on its way through here.
+            (Broken, _) | (_, Broken) => None,
+            _ => return,
+        };
+        if left.is_some_and(|side| self.has_all(name, side)) {
+            return self.close(name, CloseReason::Reset);
+        }
+        self.deadlines
+            .add(self.now.after(LAST_WORDS_INTERVAL), name);
+    }
+
+    /// Whether a side's kernel has all that was sent to it: a reset sooner would destroy what is on its
+    /// way. Where nobody can tell, it has not.
+    fn has_all(&mut self, name: Name, side: Side) -> bool {
+        let Some(pair) = self.pairs.get(name.slot, name.generation) else {
+            return false;
+        };
+        let figures = pair
+            .socket(side)
+            .and_then(|socket| self.driver.figures(socket));
+        figures.is_some_and(|figures| figures.unacknowledged == 0)
+    }
+}
+
+impl<S, P> Pair<S, P> {
+    /// Whether one side is gone and the other is yet to be told.
+    pub(crate) const fn is_broken(&self) -> bool {
+        matches!(self.up.state, FlowState::Broken) || matches!(self.down.state, FlowState::Broken)
+    }
+}
