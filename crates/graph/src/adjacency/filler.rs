@@ -29,8 +29,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Adds an edge, which lies above the last.
-    pub(crate) fn push(&mut self, owner: Key, other: Key) {
+    /// Adds edges of `owner`, which lie above the last: another owner's, or further ones of the same.
+    pub(crate) fn push(&mut self, owner: Key, others: &[Key]) {
         if self.owner != Some(owner) {
             self.end_list();
             if self
@@ -41,7 +41,7 @@ impl<'a> Filler<'a> {
             }
             self.owner = Some(owner);
         }
-        self.others.push(other);
+        self.others.extend_from_slice(others);
     }
 
     /// Puts in what is gathered. Nothing is missing after that.

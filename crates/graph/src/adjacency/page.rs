@@ -45,6 +45,10 @@ pub(super) struct PageFill {
 impl PageFill {
     /// Adds the list of `key`, which lies above the last.
     pub(super) fn push(&mut self, key: Key, list: List) {
+        if self.present == 0 {
+            // Keys are mostly dense.
+            self.lists.reserve_exact(PAGE_KEYS as usize);
+        }
         self.present |= bit(key);
         self.lists.push(list);
     }

@@ -7,6 +7,8 @@
 //! is a difference from -1, so that no difference is zero. All numbers are varints: seven bits a
 //! byte, low ones first, the highest bit set in all bytes but the last.
 
+use crate::key::Key;
+
 /// Owner and other end of one edge, seen in one direction.
 pub(crate) type Pair = u64;
 
@@ -94,33 +96,43 @@ fn push_varint(bytes: &mut Vec<u8>, mut number: u64) {
 
 /// Calls `each` with the pairs of the block under `key`, ascending.
 pub(super) fn unpack(key: Pair, bytes: &[u8], mut each: impl FnMut(Pair)) -> Result<(), Malformed> {
+    unpack_runs(key, bytes, &mut Vec::new(), |owner, others| {
+        for other in others {
+            each(pair(owner.number(), other.number()));
+        }
+    })
+}
+
+/// Calls `each` with the owners in the block under `key`, ascending, and the others that it has of
+/// each, ascending and not none. `run` is working memory, of any content.
+pub(super) fn unpack_runs(
+    key: Pair,
+    bytes: &[u8],
+    run: &mut Vec<Key>,
+    mut each: impl FnMut(Key, &[Key]),
+) -> Result<(), Malformed> {
     let mut reader = Reader { bytes };
     let mut at = owner(key);
+    let mut least = other(key);
     let mut first = true;
     loop {
         let step = reader.varint()?;
         if !first && step == 0 {
             return Err(Malformed);
         }
-        first = false;
         at = u32::try_from(u64::from(at) + step).map_err(|_| Malformed)?;
-        let mut last = NO_OTHER;
-        loop {
-            if reader.bytes.is_empty() && last != NO_OTHER {
-                return Ok(());
-            }
-            let step = reader.varint()?;
-            if step == 0 && last != NO_OTHER {
-                break;
-            }
-            let other = last.wrapping_add(step);
-            let other = u32::try_from(other).map_err(|_| Malformed)?;
-            if step == 0 || pair(at, other) < key {
-                return Err(Malformed);
-            }
-            last = u64::from(other);
-            each(pair(at, other));
+        if step > 0 {
+            least = 0;
         }
+        let ended = reader.run(run)?;
+        if run.first().is_none_or(|other| other.number() < least) {
+            return Err(Malformed);
+        }
+        each(Key::from_number(at), run);
+        if ended {
+            return Ok(());
+        }
+        first = false;
     }
 }
 
@@ -129,8 +141,45 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// At most 33 bits: what is longer is no difference of two keys.
+    /// Reads one owner's others up to the zero behind them, or to the end; whether it was the end.
+    fn run(&mut self, run: &mut Vec<Key>) -> Result<bool, Malformed> {
+        run.clear();
+        let mut last = NO_OTHER;
+        while !self.bytes.is_empty() {
+            let step = self.varint()?;
+            if step == 0 {
+                return Ok(false);
+            }
+            last = last.wrapping_add(step);
+            run.push(Key::from_number(
+                u32::try_from(last).map_err(|_| Malformed)?,
+            ));
+        }
+        Ok(true)
+    }
+
+    /// At most five bytes, 35 bits: what is longer is no difference of two keys.
     fn varint(&mut self) -> Result<u64, Malformed> {
+        // Away from the end without a branch for each byte: lengths of differences are too irregular
+        // for the processor to foresee, and all of a graph is read before a server serves.
+        let Some(word) = self.bytes.first_chunk() else {
+            return self.last_varint();
+        };
+        let word = u64::from_le_bytes(*word);
+        let end = !word & 0x80_8080_8080;
+        if end == 0 {
+            return Err(Malformed);
+        }
+        // All bits up to the one that ends it, then without the highest of each byte.
+        let word = word & (end ^ (end - 1)) & 0x7f_7f7f_7f7f;
+        let word = (word & 0x7f_007f_007f) | ((word & 0x7f00_7f00) >> 1);
+        let word = (word & 0x3fff_0000_3fff) | ((word & 0x3fff_0000) >> 2);
+        let number = (word & 0x0fff_ffff) | ((word & 0x7f_0000_0000) >> 4);
+        self.bytes = &self.bytes[end.trailing_zeros() as usize / 8 + 1..];
+        Ok(number)
+    }
+
+    fn last_varint(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for (index, &byte) in self.bytes.iter().take(5).enumerate() {
             number |= u64::from(byte & 0x7f) << (7 * index);

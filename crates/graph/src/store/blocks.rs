@@ -8,9 +8,10 @@ use std::ops::Bound;
 
 use redb::{ReadableTable, Table};
 
-use super::block::{BLOCK_BYTES_MAX, Packer, Pair, unpack};
+use super::block::{BLOCK_BYTES_MAX, Packer, Pair, unpack, unpack_runs};
 use super::error::malformed;
 use super::tables::BlockTable;
+use crate::key::Key;
 
 /// A block that is smaller than this joins its neighbour: a quarter, so that the two together stay
 /// well below the maximum for a while.
@@ -142,14 +143,16 @@ impl Block {
     }
 }
 
-/// Calls `each` with every pair of a direction, ascending.
+/// Calls `each` with the owners of a direction, ascending, and their others, ascending: with an owner
+/// again where one block ends among its others and the next begins.
 pub(super) fn scan(
     table: &impl ReadableTable<u64, &'static [u8]>,
-    mut each: impl FnMut(Pair),
+    mut each: impl FnMut(Key, &[Key]),
 ) -> Result<(), redb::Error> {
+    let mut run = Vec::new();
     for row in table.iter()? {
         let (key, bytes) = row?;
-        unpack(key.value(), bytes.value(), &mut each).map_err(malformed)?;
+        unpack_runs(key.value(), bytes.value(), &mut run, &mut each).map_err(malformed)?;
     }
     Ok(())
 }

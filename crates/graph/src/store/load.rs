@@ -49,9 +49,7 @@ fn fill(
 ) -> Result<(), redb::Error> {
     let table = transaction.open_table(tables::table(direction))?;
     let mut filler = Filler::new(adjacency, direction);
-    blocks::scan(&table, |pair| {
-        filler.push(Key::from_number(owner(pair)), Key::from_number(other(pair)));
-    })?;
+    blocks::scan(&table, |owner, others| filler.push(owner, others))?;
     filler.end();
     Ok(())
 }
