@@ -311,6 +311,17 @@ def test_a_cookie_that_others_may_read_is_refused(tmp_path):
     assert "secret" not in said.stderr
 
 
+def test_the_log_as_json_names_the_node(start):
+    with cluster(start, "--log-format", "json") as one:
+        one.server.signal()
+        assert one.server.wait() == 0
+        lines = [json.loads(line) for line in one.server.log.splitlines()]
+        (ready,) = [line for line in lines if "erlang_name" in json.dumps(line)]
+        fields = ready.get("fields", ready)
+        assert fields["erlang_name"] == one.name
+        assert fields["erlang"] == one.server.said["erlang"]
+
+
 @pytest.mark.parametrize("name", ["encke", "@host", "encke@", "en cke@host", "a@b@c"])
 def test_a_name_that_is_none_is_refused(name):
     said = encke("serve", "--check-config", "--erlang-name", name)

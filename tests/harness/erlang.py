@@ -15,7 +15,7 @@ COOKIE = "a-cookie-of-tests"
 CLIENTS = ROOT / "clients" / "erlang"
 
 # What a node of OTP 25 says it can do, without a cache of atoms.
-FLAGS = 0x1c03df4fbc
+FLAGS = 0xd07df5fbc
 
 
 def free_port():

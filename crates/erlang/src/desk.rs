@@ -16,6 +16,7 @@ use crate::calls::Calls;
 use crate::control::{self, Control};
 use crate::handshake::Me;
 use crate::ids::Spellings;
+use crate::limits::CALLER_BYTES_MAX;
 use crate::lines::{LineId, Lines};
 use crate::sessions::Sessions;
 use crate::term::{Atom, Pid, Raw, Term, write};
@@ -113,6 +114,12 @@ impl<M: Mailboxes> Desk<M> {
         SessionRef::new(self.worker, target.slot, target.generation)
     }
 
+    /// Where events come from and go to.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) const fn router(&self) -> &Arc<Router<M>> {
+        &self.router
+    }
+
     /// Acts on what a node has sent.
     pub(crate) fn on_message(
         &mut self,
@@ -165,6 +172,7 @@ impl<M: Mailboxes> Desk<M> {
         };
         if let Some([kind, from, request]) = payload.tuple()
             && kind.is_atom("$gen_call")
+            && from.bytes().len() <= CALLER_BYTES_MAX
         {
             self.on_request(lines, line, place, Some(from), request);
         } else if let Some([kind, request]) = payload.tuple()

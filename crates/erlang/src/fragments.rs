@@ -22,6 +22,11 @@ struct Open {
 }
 
 impl Fragments {
+    #[cfg(any(test, fuzzing))]
+    pub(crate) const fn held_bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes the first piece; the whole message if it is the only one.
     ///
     /// # Errors

@@ -46,6 +46,12 @@ mod sessions;
 /// Calls that wait for a receipt.
 mod calls;
 
+/// A node among peers made of bytes, in virtual time.
+#[cfg(any(test, fuzzing))]
+mod bed;
+
+#[cfg(fuzzing)]
+pub use bed::play::play;
 pub use cookie::Cookie;
 pub use driver::{Running, Settings, start};
 pub use limits::MESSAGE_BYTES_MAX;

@@ -37,6 +37,10 @@ pub(crate) const STALL_TIME: Duration = Duration::from_secs(60);
 /// Calls that may wait for receipts. Each is a publish under way; beyond it a call is refused.
 pub(crate) const CALLS_MAX: usize = 64 * 1024;
 
+/// Bytes of who calls: a pid, and a tag that is an alias. They are kept until the call is answered, and go
+/// into the answer. Who is longer is no caller.
+pub(crate) const CALLER_BYTES_MAX: usize = 4096;
+
 /// Subscriptions of one call: as changes they take a few times the bytes of the message.
 pub(crate) const SUBSCRIPTIONS_MAX: usize = 100_000;
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use reactor::Tick;
 
-use crate::limits::{OWED_BYTES_MAX, WAITING_BYTES_MAX, WAITING_MAX};
+use crate::limits::{ANSWERS_BYTES_MAX, OWED_BYTES_MAX, WAITING_BYTES_MAX, WAITING_MAX};
 use crate::link::Link;
 use crate::outbox::Outbox;
 
@@ -132,6 +132,13 @@ impl Lines {
         let line = self.lines.remove(&id)?;
         self.names.retain(|_, named| *named != id);
         Some(line)
+    }
+
+    /// Whether a node has so much to take already that it must not be given long answers.
+    pub(crate) fn is_behind(&self, id: LineId) -> bool {
+        self.lines
+            .get(&id)
+            .is_none_or(|line| line.out.len() >= ANSWERS_BYTES_MAX)
     }
 
     /// Sends a control message.

@@ -74,6 +74,12 @@ impl Link {
         }
     }
 
+    /// Bytes of messages of which not all has come.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.packets.held_bytes() + self.fragments.held_bytes() + self.assembled.len()
+    }
+
     /// The other node, as far as it has presented itself.
     pub(crate) fn peer(&self) -> &Peer {
         match &self.stage {
@@ -111,6 +117,8 @@ impl Link {
         input: &mut &'input [u8],
         out: &mut Vec<u8>,
     ) -> Result<Option<Event<'a>>, Refusal> {
+        // What was assembled was looked at; a large message is not kept until the next comes.
+        self.assembled = Vec::new();
         let (width, bytes_max) = match self.stage {
             Stage::Handshake(_) => (Width::Two, HANDSHAKE_BYTES_MAX),
             Stage::Up(_) => (Width::Four, MESSAGE_BYTES_MAX),

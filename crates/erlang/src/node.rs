@@ -14,9 +14,7 @@ use server::SessionReport;
 
 use crate::desk::{Delivered, Desk};
 use crate::handshake::{Admission, Me};
-use crate::limits::{
-    ANSWERS_BYTES_MAX, HANDSHAKE_TIME, LINKS_MAX, LOOK_AGAIN, STALL_TIME, SWEPT_PER_TURN,
-};
+use crate::limits::{HANDSHAKE_TIME, LINKS_MAX, LOOK_AGAIN, STALL_TIME, SWEPT_PER_TURN};
 use crate::lines::{LineId, Lines, Remote};
 use crate::link::{Event, Link};
 use crate::name::NodeName;
@@ -393,9 +391,14 @@ impl<M: Mailboxes> Node<M> {
 
     /// Whether a connection should be read on: its answers must have room.
     pub(crate) fn is_wanted(&self, id: LineId) -> bool {
-        self.lines
-            .get(id)
-            .is_some_and(|line| line.out.len() < ANSWERS_BYTES_MAX)
+        !self.lines.is_behind(id)
+    }
+
+    /// Bytes of messages of which not all has come.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn held_bytes(&self) -> usize {
+        let links = self.lines.iter().filter_map(|(_, line)| line.link.as_ref());
+        links.map(Link::held_bytes).sum()
     }
 
     /// Takes events for processes that are logged in here.
@@ -431,3 +434,6 @@ impl<M: Mailboxes> Node<M> {
         self.desk.close(&mut self.lines, targets);
     }
 }
+
+#[cfg(test)]
+mod tests;

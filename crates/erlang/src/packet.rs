@@ -93,6 +93,11 @@ impl Packets {
         Some(Packet::Whole(&self.held[prefix..]))
     }
 
+    #[cfg(any(test, fuzzing))]
+    pub(crate) const fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
     /// Moves input to what is held until that is so many bytes.
     fn hold(&mut self, input: &mut &[u8], bytes: usize) {
         let count = bytes.saturating_sub(self.held.len()).min(input.len());

@@ -51,12 +51,12 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
         };
         write_ports(path, &ports)?;
     }
+    let node = config.erlang.as_ref().map(|node| &node.name).zip(*erlang);
     match config.log_format {
         LogFormat::Text => {
-            let node = match (erlang, &config.erlang) {
-                (Some(address), Some(node)) => format!("erlang   {}, at {address}\n", node.name),
-                _ => String::new(),
-            };
+            let node = node.map_or_else(String::new, |(name, address)| {
+                format!("erlang   {name}, at {address}\n")
+            });
             let plural = if workers == 1 { "" } else { "s" };
             let _ = output::line(format_args!(
                 "Encke {version}, run {epoch}, {workers} worker{plural}\n\
@@ -71,6 +71,8 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
             workers,
             public = %public,
             control = %control,
+            erlang = node.map(|(_, address)| tracing::field::display(address)),
+            erlang_name = node.map(|(name, _)| tracing::field::display(name)),
             room = room.connections(),
             "ready"
         ),

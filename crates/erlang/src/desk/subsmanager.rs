@@ -40,6 +40,12 @@ impl<M: Mailboxes> Desk<M> {
                     }
                 });
             }
+            // A short question may have a long answer, and many questions come at once.
+            Some([verb, _]) if verb.is_atom("get_subscribers") && lines.is_behind(line) => {
+                let sentence =
+                    "this node has not taken what it was answered before; ask again when it has";
+                refuse(lines, line, from, sentence);
+            }
             Some([verb, user]) if verb.is_atom("get_subscribers") => match self.subscribers(user) {
                 Ok(list) => answer(lines, line, from, |out| out.extend(list)),
                 Err(sentence) => refuse(lines, line, from, &sentence),

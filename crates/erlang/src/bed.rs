@@ -1,0 +1,188 @@
+//! A node among peers made of bytes, in virtual time: for tests and for fuzzing.
+//!
+//! Owns what the driver owns elsewhere: the clock, which stands until it is moved, the sockets, which take all
+//! or nothing, and the mailbox. Must never decide what a node decides.
+
+pub(crate) mod peer;
+pub(crate) mod play;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use graph::Graph;
+use parking_lot::Mutex;
+use reactor::Tick;
+use router::{Mailboxes, Parcel, Router, WorkerId};
+
+use crate::cookie::Cookie;
+use crate::handshake::Me;
+use crate::lines::LineId;
+use crate::name::NodeName;
+use crate::node::{Effect, Node};
+
+/// The name of the node.
+pub(crate) const NAME: &str = "encke@h";
+/// The node's cookie.
+pub(crate) const COOKIE: &str = "secret";
+/// Which life of the node.
+pub(crate) const CREATION: u32 = 1 << 31 | 5;
+/// What the node gives to others to prove that they know the cookie.
+pub(crate) const CHALLENGE: u32 = 0x0102_0304;
+/// Silence after which a peer is gone.
+pub(crate) const TICK_TIME: Duration = Duration::from_secs(60);
+/// Bytes of the largest event.
+pub(crate) const EVENT_BYTES_MAX: usize = 64 * 1024;
+
+/// Where peers call from.
+const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 5000);
+
+/// A node with its surroundings.
+pub(crate) struct Bed {
+    pub(crate) node: Node<Mail>,
+    mail: Mail,
+    now: Tick,
+    /// All that was sent over each connection.
+    sent: BTreeMap<LineId, Vec<u8>>,
+    closed: BTreeSet<LineId>,
+    /// Nodes that are to be called.
+    pub(crate) calls: Vec<(LineId, NodeName)>,
+    /// Connections whose sockets take nothing.
+    pub(crate) deaf: BTreeSet<LineId>,
+}
+
+/// The mailbox of the only worker there is.
+#[derive(Clone, Default)]
+pub(crate) struct Mail(Arc<Mutex<Vec<Parcel>>>);
+
+impl Mailboxes for Mail {
+    fn post(&self, _: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
+        self.0.lock().push(parcel);
+        Ok(())
+    }
+
+    fn ring(&self, _: WorkerId) {}
+}
+
+impl Bed {
+    /// A node of this name that wants to be connected with others.
+    pub(crate) fn new(name: &str, connect: &[&str]) -> Self {
+        let mail = Mail::default();
+        let graph = Arc::new(Graph::memory());
+        let router = Router::new("e", graph, mail.clone());
+        let me = Me {
+            name: name.parse().expect("a name"),
+            cookie: Cookie::parse(COOKIE).expect("a cookie"),
+            creation: CREATION,
+        };
+        let connect = connect.iter().map(|name| name.parse().expect("a name"));
+        let mut node = Node::new(
+            me,
+            Arc::new(router),
+            WorkerId(0),
+            EVENT_BYTES_MAX,
+            TICK_TIME,
+            connect.collect(),
+            Box::new(|| {}),
+        );
+        // Long after the machine was started.
+        let now = Tick(1_000_000);
+        node.set_time(now);
+        Self {
+            node,
+            mail,
+            now,
+            sent: BTreeMap::new(),
+            closed: BTreeSet::new(),
+            calls: Vec::new(),
+            deaf: BTreeSet::new(),
+        }
+    }
+
+    /// A peer calls.
+    pub(crate) fn called(&mut self) -> Option<LineId> {
+        self.node.accepted(ADDRESS.into(), CHALLENGE)
+    }
+
+    /// A call of the node is answered. Whether it is still wanted.
+    pub(crate) fn answered(&mut self, line: LineId, version: u16) -> bool {
+        self.node.dialed(line, ADDRESS.into(), version, CHALLENGE)
+    }
+
+    /// Bytes come.
+    pub(crate) fn receive(&mut self, line: LineId, bytes: &[u8]) {
+        self.node.receive(line, bytes);
+    }
+
+    /// Moves the clock.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now = self.now.after(time);
+        self.node.set_time(self.now);
+        self.settle();
+    }
+
+    /// Takes turns until nothing is left to do.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            self.turn();
+            let is_posted = !self.mail.0.lock().is_empty();
+            if !is_posted && !self.node.is_busy() && self.node.lines.touched.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// What the driver does when it has read what came.
+    fn turn(&mut self) {
+        let parcels = std::mem::take(&mut *self.mail.0.lock());
+        for parcel in parcels {
+            self.node.deliver(parcel);
+        }
+        self.node.answer_settled();
+        self.node.meet_deadlines();
+        for line in std::mem::take(&mut self.node.lines.touched) {
+            self.flush(line);
+        }
+        for (parcel, counts) in self.node.take_delivered() {
+            parcel.tally.add(counts);
+            parcel.tally.settle();
+        }
+        for effect in std::mem::take(&mut self.node.effects) {
+            match effect {
+                Effect::Dial(line, name) => self.calls.push((line, name)),
+                Effect::Close(line, last) => {
+                    self.sent.entry(line).or_default().extend(last);
+                    self.closed.insert(line);
+                }
+            }
+        }
+    }
+
+    fn flush(&mut self, id: LineId) {
+        while let Some(line) = self.node.lines.get_mut(id) {
+            line.pump();
+            if line.out.is_empty() {
+                line.stalled = None;
+                return;
+            }
+            if self.deaf.contains(&id) {
+                line.stalled.get_or_insert(self.now);
+                return;
+            }
+            self.sent.entry(id).or_default().extend(line.out.unsent());
+            line.out.advance(line.out.len());
+            line.said = self.now;
+            line.stalled = None;
+        }
+    }
+
+    /// Takes all that was sent over a connection.
+    pub(crate) fn take_sent(&mut self, line: LineId) -> Vec<u8> {
+        self.sent.remove(&line).unwrap_or_default()
+    }
+
+    /// Whether the node has ended a connection.
+    pub(crate) fn is_closed(&self, line: LineId) -> bool {
+        self.closed.contains(&line)
+    }
+}

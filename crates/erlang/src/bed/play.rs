@@ -1,0 +1,274 @@
+//! Peers that do anything at all: bytes choose what, and the laws of the node are looked after.
+
+use std::time::Duration;
+
+use graph::Id;
+use router::{Event, Payload, Tally};
+
+use super::peer::{Peer, atom, hear, integer, list, message, nil, packet, pieces, tuple};
+use super::{Bed, CREATION, NAME};
+use crate::limits::LINKS_MAX;
+use crate::lines::LineId;
+
+/// Names that sort before and behind that of the node, for calls that cross.
+const PEERS: [Peer; 4] = [
+    Peer::new("a@h"),
+    Peer::new("peer@h"),
+    Peer {
+        // No fragments, no aliases.
+        flags: 0x5_075f_7fbd,
+        ..Peer::new("plain@h")
+    },
+    Peer {
+        cookie: "another",
+        ..Peer::new("stranger@h")
+    },
+];
+
+const PLACES: [&str; 5] = ["router", "subsmanager", "any", "net_kernel", "nobody"];
+const IDS: [&str; 4] = ["alice", "bob", "7", "rj"];
+
+/// Operations of control messages, and some that are none.
+const OPERATIONS: std::ops::Range<u8> = 0..40;
+
+/// What is left of the bytes that choose.
+struct Choices<'a>(&'a [u8]);
+
+impl<'a> Choices<'a> {
+    fn byte(&mut self) -> u8 {
+        let (&first, rest) = self.0.split_first().unwrap_or((&0, &[]));
+        self.0 = rest;
+        first
+    }
+
+    fn of<T: Copy>(&mut self, several: &[T]) -> T {
+        several[usize::from(self.byte()) % several.len()]
+    }
+
+    /// Some bytes, at most 255.
+    fn bytes(&mut self) -> &'a [u8] {
+        let count = usize::from(self.byte()).min(self.0.len());
+        let (bytes, rest) = self.0.split_at(count);
+        self.0 = rest;
+        bytes
+    }
+}
+
+/// One run.
+struct Play {
+    bed: Bed,
+    /// All connections there were, with whom.
+    lines: Vec<(LineId, Peer)>,
+    /// Bytes that were given to the node.
+    given: usize,
+}
+
+/// Lets peers do what `data` says.
+///
+/// # Panics
+///
+/// When the node breaks a law.
+#[allow(unreachable_pub, reason = "fuzz targets reach it")]
+pub fn play(data: &[u8]) {
+    let mut choices = Choices(data);
+    let mut play = Play {
+        bed: Bed::new(NAME, &["peer@h"]),
+        lines: Vec::new(),
+        given: 0,
+    };
+    while !choices.0.is_empty() {
+        play.act(&mut choices);
+        play.bed.settle();
+        play.assert_laws();
+    }
+    play.end();
+}
+
+impl Play {
+    fn act(&mut self, choices: &mut Choices<'_>) {
+        match choices.byte() % 11 {
+            0 => self.call(choices),
+            1 => self.give(choices, <[u8]>::to_vec),
+            2 => self.give(choices, packet),
+            3 => {
+                let (to, operation) = (choices.of(&PLACES), choices.byte() % OPERATIONS.end);
+                self.give_from(choices, |peer, payload| {
+                    control(peer, operation, to, payload)
+                });
+            }
+            4 => {
+                let (sequence, count) = (choices.byte().into(), choices.byte().max(1).into());
+                let leave_out = usize::from(choices.byte());
+                self.give_from(choices, |peer, payload| {
+                    let to = tuple(&[integer(6), peer.pid(5), atom(""), atom("any")]);
+                    let mut pieces = pieces(sequence, count, &to, payload);
+                    if leave_out < pieces.len() {
+                        pieces.remove(leave_out);
+                    }
+                    pieces.concat()
+                });
+            }
+            5 | 6 => {
+                let request = request(choices);
+                let to = choices.of(&PLACES);
+                self.give_from(choices, |peer, _| peer.call_to(to, &request(peer)));
+            }
+            7 => self
+                .bed
+                .pass(Duration::from_millis(250) * choices.byte().into()),
+            8 => {
+                if let Some((line, _)) = self.line(choices) {
+                    match choices.byte() % 3 {
+                        0 => self.bed.node.ended(line),
+                        1 => drop(self.bed.deaf.insert(line)),
+                        _ => {
+                            self.bed.deaf.remove(&line);
+                            self.bed.node.lines.touch(line);
+                        }
+                    }
+                }
+            }
+            9 => self.publish(choices),
+            _ => {
+                // A size, and more of the same than bytes can say.
+                let size = u32::from(choices.byte()) << (choices.byte() % 25);
+                let (count, filler) = (usize::from(choices.byte()) << 12, choices.byte());
+                self.give(choices, |_| {
+                    [&size.to_be_bytes()[..], &vec![filler; count]].concat()
+                });
+            }
+        }
+    }
+
+    /// A peer calls, or takes the node's call, and says as much of the handshake as chosen.
+    fn call(&mut self, choices: &mut Choices<'_>) {
+        let peer = choices.of(&PEERS);
+        let (line, said) = match choices.byte() % 6 {
+            0 | 1 => (self.bed.called(), peer.call()),
+            2 => (self.bed.called(), peer.call_5(true)),
+            3 => (self.bed.called(), peer.call_5(false)),
+            version => {
+                let Some((line, name)) = self.bed.calls.pop() else {
+                    return;
+                };
+                let Some(peer) = PEERS.into_iter().find(|peer| peer.name == name.as_str()) else {
+                    return self.bed.node.ended(line);
+                };
+                let is_wanted = self.bed.answered(line, u16::from(version) + 1);
+                self.lines.push((line, peer));
+                (is_wanted.then_some(line), peer.answer(true))
+            }
+        };
+        let Some(line) = line else { return };
+        if self.lines.iter().all(|(known, _)| *known != line) {
+            self.lines.push((line, peer));
+        }
+        let left_out = usize::from(choices.byte()).saturating_sub(128);
+        let said = &said[..said.len().saturating_sub(left_out)];
+        self.receive(line, said, choices.byte());
+    }
+
+    fn line(&self, choices: &mut Choices<'_>) -> Option<(LineId, Peer)> {
+        let at = usize::from(choices.byte()).checked_rem(self.lines.len())?;
+        Some(self.lines[at])
+    }
+
+    fn give(&mut self, choices: &mut Choices<'_>, make: impl FnOnce(&[u8]) -> Vec<u8>) {
+        self.give_from(choices, |_, bytes| make(bytes));
+    }
+
+    fn give_from(&mut self, choices: &mut Choices<'_>, make: impl FnOnce(&Peer, &[u8]) -> Vec<u8>) {
+        if let Some((line, peer)) = self.line(choices) {
+            let cut = choices.byte();
+            let bytes = make(&peer, choices.bytes());
+            self.receive(line, &bytes, cut);
+        }
+    }
+
+    /// In two pieces.
+    fn receive(&mut self, line: LineId, bytes: &[u8], cut: u8) {
+        let (left, right) = bytes.split_at(usize::from(cut).min(bytes.len()));
+        self.bed.receive(line, left);
+        self.bed.receive(line, right);
+        self.given += bytes.len();
+    }
+
+    /// Somebody publishes over HTTP.
+    fn publish(&mut self, choices: &mut Choices<'_>) {
+        let subject = Id::parse(choices.of(&IDS)).expect("an id");
+        let payload = Payload::Binary(bytes::Bytes::copy_from_slice(choices.bytes()));
+        let event = Event {
+            subject,
+            kind: None,
+            payload,
+        };
+        let router = self.bed.node.desk.router();
+        router.publish(event, &Tally::new());
+    }
+
+    fn assert_laws(&self) {
+        let lines = &self.bed.node.lines;
+        let up = lines.iter().filter(|(_, line)| line.is_up).count();
+        assert_eq!(self.bed.node.figures.nodes, up as u64);
+        assert!(lines.len() <= LINKS_MAX);
+        // A size that lies takes nothing.
+        assert!(self.bed.node.held_bytes() <= self.given);
+    }
+
+    /// All goes, and nothing stays.
+    fn end(mut self) {
+        let open: Vec<_> = self.bed.node.lines.iter().map(|(line, _)| line).collect();
+        open.into_iter().for_each(|line| self.bed.node.ended(line));
+        self.bed.settle();
+        self.assert_laws();
+        assert_eq!(self.bed.node.figures.nodes, 0);
+        assert_eq!(
+            self.bed.node.desk.sessions.len(),
+            0,
+            "sessions of nodes that are gone"
+        );
+        assert_eq!(self.bed.node.held_bytes(), 0);
+        // What it said is of the protocol.
+        for (line, _) in std::mem::take(&mut self.lines) {
+            hear(&self.bed.take_sent(line));
+        }
+    }
+}
+
+/// A control message of any operation, from and to whom it may concern.
+fn control(peer: &Peer, operation: u8, to: &str, payload: &[u8]) -> Vec<u8> {
+    let own = super::peer::pid(NAME, 2, CREATION);
+    let monitor = super::peer::reference(NAME, CREATION, &[0, 0, 0]);
+    let head = integer(operation.into());
+    let parts = match operation {
+        2 | 12 => vec![head, atom(""), own],
+        22 | 23 => vec![head, peer.pid(5), own],
+        6 | 16 => vec![head, peer.pid(5), atom(""), atom(to)],
+        19 | 20 => vec![head, peer.pid(5), atom(to), peer.reference(3)],
+        21 | 28 => vec![head, peer.pid(5), own, monitor, atom("normal")],
+        35 | 36 => vec![head, integer(1), peer.pid(5), own],
+        _ => vec![head, peer.pid(5), own],
+    };
+    message(
+        &tuple(&parts),
+        Some(payload).filter(|payload| !payload.is_empty()),
+    )
+}
+
+/// A request that some place understands.
+fn request(choices: &mut Choices<'_>) -> impl FnOnce(&Peer) -> Vec<u8> + use<> {
+    let (kind, id, number) = (choices.byte() % 7, choices.of(&IDS), choices.byte() % 8);
+    let other = choices.of(&IDS);
+    move |peer| {
+        let pair = || list(&[tuple(&[atom(id), atom(other)])], &nil());
+        match kind {
+            0 => tuple(&[atom("send"), atom(id), atom("msg")]),
+            1 => tuple(&[atom("login"), atom(id), peer.pid(number.into())]),
+            2 => tuple(&[atom("login"), atom(id), PEERS[0].pid(number.into())]),
+            3 => tuple(&[atom("logout"), peer.pid(number.into())]),
+            4 => tuple(&[atom("add_subscriptions"), pair()]),
+            5 => tuple(&[atom("get_subscribers"), atom(id)]),
+            _ => atom("pid"),
+        }
+    }
+}

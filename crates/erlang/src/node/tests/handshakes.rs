@@ -1,0 +1,325 @@
+//! Handshakes: both directions, both versions, and all that may go wrong.
+
+use super::*;
+use crate::bed::peer::{atom, status, tuple};
+use crate::bed::{CHALLENGE, COOKIE, CREATION};
+use crate::cookie::Cookie;
+use crate::flags::Flags;
+use crate::flags::tests::{OF_A_LATER_OTP, OF_OTP_22, OF_OTP_24, OF_OTP_25, OF_OTP_28};
+
+/// A question that the node answers to whom it is connected with.
+fn ping() -> Vec<u8> {
+    PEER.call_to("net_kernel", &tuple(&[atom("is_auth"), atom(PEER.name)]))
+}
+
+fn assert_connected(outcome: &Outcome) {
+    assert!(outcome.is_up && !outcome.is_closed, "{outcome:?}");
+    assert_eq!(outcome.figures.nodes, 1);
+    assert_eq!(outcome.figures.refused, [0; Refusal::KINDS]);
+    let [answer] = &*outcome.heard.messages else {
+        panic!("{outcome:?}");
+    };
+    assert!(
+        answer.starts_with("{2,'',<peer@h.5.0>} ! {#Ref<peer@h."),
+        "{answer}"
+    );
+    assert!(answer.ends_with(",yes}"), "{answer}");
+}
+
+fn proof_of_the_node() -> [u8; 16] {
+    Cookie::parse(COOKIE)
+        .unwrap()
+        .digest(crate::bed::peer::PEERS_CHALLENGE)
+}
+
+fn name_in_6() -> Vec<u8> {
+    let name = [&(NAME.len() as u16).to_be_bytes(), NAME.as_bytes()].concat();
+    [&CREATION.to_be_bytes()[..], &name].concat()
+}
+
+#[test]
+fn a_caller_is_connected_alike_at_every_split() {
+    let outcome = alike_at_every_split(Opener::Peer, &[PEER.call(), ping()].concat());
+    assert_connected(&outcome);
+    let flags = Flags::OWN.0.to_be_bytes();
+    let challenge = [b"N", &flags[..], &CHALLENGE.to_be_bytes(), &name_in_6()].concat();
+    let proof = [b"a", &proof_of_the_node()[..]].concat();
+    assert_eq!(outcome.heard.handshake, [b"sok".to_vec(), challenge, proof]);
+}
+
+#[test]
+fn a_caller_that_opens_in_version_5_is_connected_in_6_if_it_knows_it() {
+    let outcome = alike_at_every_split(Opener::Peer, &[PEER.call_5(true), ping()].concat());
+    assert_connected(&outcome);
+    assert_eq!(outcome.heard.handshake[1][0], b'N');
+    let old = Peer {
+        flags: OF_OTP_22,
+        ..PEER
+    };
+    let outcome = alike_at_every_split(Opener::Peer, &[old.call_5(false), ping()].concat());
+    assert_connected(&outcome);
+    let flags = (Flags::OWN.0 as u32).to_be_bytes();
+    let challenge = [
+        b"n\0\x05",
+        &flags[..],
+        &CHALLENGE.to_be_bytes(),
+        NAME.as_bytes(),
+    ]
+    .concat();
+    assert_eq!(outcome.heard.handshake[1], challenge);
+}
+
+#[test]
+fn a_node_that_is_called_is_connected_alike_at_every_split() {
+    let outcome = alike_at_every_split(Opener::Node(6), &[PEER.answer(true), ping()].concat());
+    assert_connected(&outcome);
+    let flags = Flags::OWN.0.to_be_bytes();
+    let name = [b"N", &flags[..], &name_in_6()].concat();
+    let reply = [b"r", &CHALLENGE.to_be_bytes()[..], &proof_of_the_node()].concat();
+    assert_eq!(outcome.heard.handshake, [name, reply]);
+}
+
+#[test]
+fn a_node_that_is_called_in_version_5_may_know_6() {
+    let low = (Flags::OWN.0 as u32).to_be_bytes();
+    let name = [b"n\0\x05", &low[..], NAME.as_bytes()].concat();
+    let outcome = alike_at_every_split(Opener::Node(5), &[PEER.answer(true), ping()].concat());
+    assert_connected(&outcome);
+    let high = ((Flags::OWN.0 >> 32) as u32).to_be_bytes();
+    let complement = [b"c", &high[..], &CREATION.to_be_bytes()].concat();
+    assert_eq!(outcome.heard.handshake[..2], [name.clone(), complement]);
+    let old = Peer {
+        flags: OF_OTP_22,
+        ..PEER
+    };
+    let outcome = alike_at_every_split(Opener::Node(5), &[old.answer(false), ping()].concat());
+    assert_connected(&outcome);
+    assert_eq!(outcome.heard.handshake.len(), 2);
+    assert_eq!(outcome.heard.handshake[0], name);
+}
+
+#[test]
+fn nodes_of_all_releases_are_connected_with_in_both_directions() {
+    for flags in [OF_OTP_24, OF_OTP_25, OF_OTP_28, OF_A_LATER_OTP] {
+        for flags in [flags, flags & !1] {
+            let peer = Peer { flags, ..PEER };
+            assert_connected(&outcome(Opener::Peer, &[&peer.call(), &ping()]));
+            assert_connected(&outcome(Opener::Peer, &[&peer.call_5(true), &ping()]));
+            for version in [5, 6] {
+                assert_connected(&outcome(
+                    Opener::Node(version),
+                    &[&peer.answer(true), &ping()],
+                ));
+            }
+        }
+    }
+}
+
+#[test]
+fn another_cookie_is_refused_in_both_directions() {
+    let stranger = Peer {
+        cookie: "another",
+        ..PEER
+    };
+    for (opener, stream, spoken) in [
+        (Opener::Peer, stranger.call(), 2),
+        (Opener::Peer, stranger.call_5(true), 2),
+        (Opener::Node(6), stranger.answer(true), 2),
+    ] {
+        let outcome = alike_at_every_split(opener, &[stream, ping()].concat());
+        assert!(outcome.is_closed && !outcome.is_up, "{outcome:?}");
+        assert_eq!(outcome.figures.refused, refused(Refusal::Cookie));
+        assert_eq!((outcome.figures.nodes, outcome.figures.messages), (0, 0));
+        assert_eq!(outcome.heard.handshake.len(), spoken);
+        // No proof of its own is given to who has none.
+        assert_eq!(
+            outcome
+                .heard
+                .handshake
+                .iter()
+                .filter(|said| said[0] == b'a')
+                .count(),
+            0
+        );
+    }
+}
+
+#[test]
+fn versions_and_names_that_do_not_do_are_refused() {
+    let before_23 = Peer {
+        flags: OF_OTP_22 & !0x4_0000,
+        ..PEER
+    };
+    let ours = Peer { name: NAME, ..PEER };
+    let nameless = Peer {
+        name: "peer",
+        ..PEER
+    };
+    let mut version_4 = PEER.call_5(true);
+    version_4[4] = 4;
+    for (opener, stream, refusal) in [
+        (Opener::Peer, before_23.call(), Refusal::Version),
+        (Opener::Peer, before_23.call_5(false), Refusal::Version),
+        (Opener::Peer, version_4, Refusal::Version),
+        (Opener::Node(6), before_23.answer(true), Refusal::Version),
+        (Opener::Peer, ours.call(), Refusal::Name),
+        (Opener::Peer, nameless.call(), Refusal::Name),
+        (
+            Opener::Node(6),
+            Peer {
+                name: "other@h",
+                ..PEER
+            }
+            .answer(true),
+            Refusal::Name,
+        ),
+        (
+            Opener::Peer,
+            b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+            Refusal::Handshake,
+        ),
+        (Opener::Peer, PEER.reply(), Refusal::Handshake),
+        (Opener::Node(6), PEER.challenge_6(), Refusal::Handshake),
+        (Opener::Node(6), status("nok"), Refusal::Declined),
+        (Opener::Node(6), status("not_allowed"), Refusal::Declined),
+    ] {
+        let outcome = alike_at_every_split(opener, &stream);
+        assert!(
+            outcome.is_closed && !outcome.is_up,
+            "{refusal:?}: {outcome:?}"
+        );
+        assert_eq!(outcome.figures.refused, refused(refusal));
+    }
+}
+
+#[test]
+fn half_a_handshake_ends_when_its_time_is_over_and_not_before() {
+    for (opener, stream) in [
+        (Opener::Peer, PEER.call()),
+        (Opener::Peer, PEER.call_5(true)),
+        (Opener::Node(6), PEER.answer(true)),
+    ] {
+        for end in 0..stream.len() {
+            let (mut bed, line) = open(opener);
+            bed.receive(line, &stream[..end]);
+            bed.pass(HANDSHAKE_TIME - Duration::from_millis(1));
+            assert!(!bed.is_closed(line), "{end} bytes");
+            // Bytes that lead nowhere buy no time.
+            bed.receive(line, &stream[end..end]);
+            bed.pass(Duration::from_millis(1));
+            assert!(bed.is_closed(line), "{end} bytes");
+            assert_eq!(bed.node.figures.refused, refused(Refusal::HandshakeSlow));
+        }
+    }
+}
+
+#[test]
+fn a_caller_whose_node_is_connected_says_whether_it_has_restarted() {
+    for (said, stays) in [("false", true), ("true", false)] {
+        let answer = [PEER.name_6(), status(said), PEER.reply(), ping()].concat();
+        for at in 1..answer.len() {
+            let (mut bed, first) = connected();
+            let second = bed.called().unwrap();
+            bed.receive(second, &answer[..at]);
+            bed.receive(second, &answer[at..]);
+            bed.settle();
+            let heard = hear(&bed.take_sent(second));
+            assert_eq!(heard.handshake[0], b"salive");
+            assert_eq!(
+                (bed.is_closed(first), bed.is_closed(second)),
+                (!stays, stays)
+            );
+            assert_eq!(heard.messages.len(), usize::from(!stays));
+            assert_eq!(bed.node.figures.nodes, 1);
+            assert_eq!(
+                bed.node.lines.find(PEER.name),
+                Some(if stays { first } else { second })
+            );
+        }
+    }
+}
+
+#[test]
+fn of_two_calls_that_cross_the_one_of_the_greater_name_goes_on() {
+    for (name, status, ours_goes_on) in [("a@h", "sok_simultaneous", false), ("z@h", "snok", true)]
+    {
+        let mut bed = Bed::new(name, &[PEER.name]);
+        bed.settle();
+        let (ours, _) = bed.calls.pop().unwrap();
+        assert!(bed.answered(ours, 6));
+        let theirs = bed.called().unwrap();
+        bed.receive(theirs, &PEER.call());
+        bed.settle();
+        assert_eq!(hear(&bed.take_sent(theirs)).handshake[0], status.as_bytes());
+        assert_eq!(
+            (bed.is_closed(ours), bed.is_closed(theirs)),
+            (!ours_goes_on, ours_goes_on)
+        );
+        bed.receive(ours, &PEER.answer(true));
+        bed.settle();
+        assert_eq!(bed.node.figures.nodes, 1);
+        assert_eq!(bed.node.figures.refused, [0; Refusal::KINDS]);
+    }
+}
+
+#[test]
+fn two_nodes_that_call_each_other_at_once_are_left_with_one_connection() {
+    for size in 1..=64 {
+        let mut beds =
+            [("a@h", "b@h"), ("b@h", "a@h")].map(|(name, other)| Bed::new(name, &[other]));
+        // Each connection by its two ends.
+        let mut connections = Vec::new();
+        for caller in [0, 1] {
+            beds[caller].settle();
+            let (near, _) = beds[caller].calls.pop().unwrap();
+            assert!(beds[caller].answered(near, 6));
+            let far = beds[1 - caller].called().unwrap();
+            connections.push(if caller == 0 {
+                [near, far]
+            } else {
+                [far, near]
+            });
+        }
+        exchange(&mut beds, &connections, size);
+        for (end, bed) in beds.iter().enumerate() {
+            assert_eq!(
+                bed.node.figures.nodes, 1,
+                "{size} bytes at a time, end {end}"
+            );
+            let up = connections
+                .iter()
+                .map(|ends| bed.node.lines.get(ends[end]).is_some());
+            assert_eq!(
+                up.collect::<Vec<_>>(),
+                [false, true],
+                "the call of b goes on"
+            );
+        }
+    }
+}
+
+/// Carries bytes between two nodes, so many at a time, until both are silent.
+fn exchange(beds: &mut [Bed; 2], connections: &[[LineId; 2]], size: usize) {
+    let mut under_way = vec![[Vec::new(), Vec::new()]; connections.len()];
+    loop {
+        let mut is_silent = true;
+        for (ends, under_way) in connections.iter().zip(&mut under_way) {
+            for from in [0, 1] {
+                beds[from].settle();
+                under_way[from].extend(beds[from].take_sent(ends[from]));
+                let count = size.min(under_way[from].len());
+                let piece: Vec<_> = under_way[from].drain(..count).collect();
+                is_silent &= piece.is_empty();
+                beds[1 - from].receive(ends[1 - from], &piece);
+                beds[1 - from].settle();
+                if beds[from].is_closed(ends[from]) && under_way[from].is_empty() {
+                    beds[1 - from].node.ended(ends[1 - from]);
+                    beds[1 - from].settle();
+                }
+            }
+        }
+        if is_silent {
+            return;
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Messages: whole, in pieces, of any form, and who answers them.
+
+use super::*;
+use crate::bed::peer::{atom, binary, integer, list, message, nil, passed_through, pieces, tuple};
+
+fn control_to(name: &str) -> Vec<u8> {
+    tuple(&[integer(6), PEER.pid(5), atom(""), atom(name)])
+}
+
+fn call(request: &[u8]) -> Vec<u8> {
+    let from = tuple(&[PEER.pid(5), PEER.reference(1)]);
+    tuple(&[atom("$gen_call"), from, request.to_vec()])
+}
+
+/// A call that subscribes 1 and 2 to `subject`. It is answered in a later turn than a question.
+fn subscribe(subject: &str) -> Vec<u8> {
+    let pair = |subscriber| tuple(&[integer(subscriber), atom(subject)]);
+    let list = list(&[pair(1), pair(2)], &nil());
+    call(&tuple(&[atom("add_subscriptions"), list]))
+}
+
+fn subscribers(subject: &str) -> Vec<u8> {
+    PEER.call_to(
+        "subsmanager",
+        &tuple(&[atom("get_subscribers"), atom(subject)]),
+    )
+}
+
+fn answer(reply: &str) -> String {
+    format!("{{2,'',<peer@h.5.0>}} ! {{#Ref<peer@h.0.0.1>,{reply}}}")
+}
+
+#[test]
+fn a_message_in_any_number_of_pieces_is_one_message() {
+    let control = control_to("subsmanager");
+    for count in [1, 2, 3, 7, 1000] {
+        let mut packets = pieces(count as u64, count, &control, &subscribe("s"));
+        packets.push(subscribers("s"));
+        assert_eq!(
+            heard(&packets),
+            [answer("[1,2]"), answer("ok")],
+            "{count} pieces"
+        );
+    }
+}
+
+#[test]
+fn between_the_pieces_of_a_message_come_those_of_others() {
+    let control = control_to("subsmanager");
+    let first = pieces(1, 4, &control, &subscribe("s"));
+    let second = pieces(u64::MAX, 3, &control, &subscribe("t"));
+    let packets = [
+        &first[0],
+        &second[0],
+        &subscribers("s"),
+        &first[1],
+        &first[2],
+        &second[1],
+        &second[2],
+        &subscribers("t"),
+        &first[3],
+        &subscribers("s"),
+    ];
+    let expected = ["[]", "[1,2]", "[1,2]", "ok", "ok"].map(answer);
+    assert_eq!(heard(&packets.map(Clone::clone)), expected);
+}
+
+#[test]
+fn messages_with_and_without_header_are_alike() {
+    let control = control_to("subsmanager");
+    let packets = [
+        passed_through(&control, Some(&subscribe("s"))),
+        message(&control, Some(&subscribe("s"))),
+        subscribers("s"),
+    ];
+    assert_eq!(heard(&packets), ["[1,2]", "ok", "ok"].map(answer));
+}
+
+#[test]
+fn a_peer_that_takes_no_fragments_is_answered_without_header() {
+    let plain = Peer {
+        flags: PEER.flags & !0x80_0000,
+        ..PEER
+    };
+    let stream = [
+        plain.call(),
+        passed_through(&control_to("router"), Some(&call(&atom("pid")))),
+    ];
+    let (mut bed, line) = open(Opener::Peer);
+    bed.receive(line, &stream.concat());
+    bed.settle();
+    let sent = bed.take_sent(line);
+    assert_eq!(hear(&sent).messages, [answer("<encke@h.2.0>")]);
+    let handshake: usize = hear(&sent)
+        .handshake
+        .iter()
+        .map(|said| said.len() + 2)
+        .sum();
+    assert_eq!(sent[handshake + 4], 112);
+}
+
+#[test]
+fn messages_to_a_pid_reach_who_has_it() {
+    let to_router = |operation, first: Vec<u8>| {
+        let to = crate::bed::peer::pid(NAME, 2, crate::bed::CREATION);
+        message(
+            &tuple(&[integer(operation), first, to]),
+            Some(&call(&atom("pid"))),
+        )
+    };
+    // SEND and SEND_SENDER.
+    let packets = [to_router(2, atom("")), to_router(22, PEER.pid(5))];
+    assert_eq!(
+        heard(&packets),
+        ["<encke@h.2.0>", "<encke@h.2.0>"].map(answer)
+    );
+    // Of another life of the node, or of nobody.
+    let lost = [(2, crate::bed::CREATION - 1), (77, crate::bed::CREATION)].map(|(id, creation)| {
+        let to = crate::bed::peer::pid(NAME, id, creation);
+        message(
+            &tuple(&[integer(2), atom(""), to]),
+            Some(&call(&atom("pid"))),
+        )
+    });
+    assert_eq!(heard(&lost), Vec::<String>::new());
+}
+
+#[test]
+fn what_nobody_understands_is_dropped_and_a_call_is_told() {
+    let (mut bed, line) = connected();
+    for packet in [
+        PEER.send_to("nobody", &atom("hello")),
+        PEER.send_to("router", &atom("hello")),
+        PEER.send_to("any", &tuple(&[atom("id"), integer(5)])),
+    ] {
+        bed.receive(line, &packet);
+    }
+    bed.settle();
+    assert_eq!(bed.node.desk.not_understood, 3);
+    assert!(bed.take_sent(line).is_empty());
+    let told = heard(&[PEER.call_to("router", &atom("what"))]);
+    assert!(
+        told[0].contains(",{error,<<\"router takes {send, Id, Msg}"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_call_with_an_alias_is_answered_to_it_if_the_peer_has_any() {
+    let tag = list(&[atom("alias")], &PEER.reference(4));
+    let request = tuple(&[atom("$gen_call"), tuple(&[PEER.pid(5), tag]), atom("pid")]);
+    let call = message(&control_to("router"), Some(&request));
+    let reply = "{[alias|#Ref<peer@h.0.0.4>],<encke@h.2.0>}";
+    let aliased = format!("{{33,<peer@h.5.0>,#Ref<peer@h.0.0.4>}} ! {reply}");
+    assert_eq!(heard(std::slice::from_ref(&call)), [aliased]);
+    let without = Peer {
+        flags: PEER.flags & !(1 << 35),
+        ..PEER
+    };
+    let outcome = alike_at_every_split(Opener::Peer, &[without.call(), call].concat());
+    assert_eq!(
+        outcome.heard.messages,
+        [format!("{{2,'',<peer@h.5.0>}} ! {reply}")]
+    );
+}
+
+#[test]
+fn bodies_of_messages_to_any_are_taken_as_iolists() {
+    let login = tuple(&[atom("login"), integer(123), PEER.pid(5)]);
+    let body = list(&[binary(b"He"), integer(108)], &binary(b"lo"));
+    let packets = [
+        PEER.call_to("router", &login),
+        PEER.send_to("any", &tuple(&[binary(b"123"), body])),
+    ];
+    let heard = heard(&packets);
+    assert_eq!(heard[1], answer("ok"));
+    assert_eq!(
+        heard[2..],
+        ["{2,'',<peer@h.5.0>} ! {router_msg,<<\"Hello\">>}"]
+    );
+}

@@ -1,0 +1,272 @@
+//! Processes: links, monitors, logins, and what becomes of them when theirs or their node's life ends.
+
+use super::*;
+use crate::bed::peer::{
+    PEERS_CREATION, atom, hear_messages, integer, message, pid, reference, tuple,
+};
+use crate::bed::{CREATION, TICK_TIME};
+
+/// A process of the node, by number: 2 is the router.
+fn own(id: u32) -> Vec<u8> {
+    pid(NAME, id, CREATION)
+}
+
+fn control(parts: &[Vec<u8>]) -> Vec<u8> {
+    message(&tuple(parts), None)
+}
+
+fn login(id: &str, process: &[u8]) -> Vec<u8> {
+    PEER.call_to(
+        "router",
+        &tuple(&[atom("login"), atom(id), process.to_vec()]),
+    )
+}
+
+fn publish(id: &str) -> Vec<u8> {
+    PEER.call_to("router", &tuple(&[atom("send"), atom(id), atom("msg")]))
+}
+
+/// The name of the monitor of the first process that logs in.
+fn monitor() -> Vec<u8> {
+    reference(NAME, CREATION, &[0, 0, 0])
+}
+
+fn reply(reply: &str) -> String {
+    format!("{{2,'',<peer@h.5.0>}} ! {{#Ref<peer@h.0.0.1>,{reply}}}")
+}
+
+const MONITORED: &str = "{19,<encke@h.2.0>,<peer@h.5.0>,#Ref<encke@h.0.0.0>}";
+const DELIVERED: &str = "{2,'',<peer@h.5.0>} ! {router_msg,msg}";
+
+#[test]
+fn a_link_to_nobody_ends_at_once_and_others_hold() {
+    assert_eq!(
+        heard(&[control(&[integer(1), PEER.pid(5), own(99)])]),
+        ["{3,<encke@h.99.0>,<peer@h.5.0>,noproc}"]
+    );
+    assert_eq!(
+        heard(&[control(&[integer(1), PEER.pid(5), own(2)])]),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn the_end_of_a_link_is_acknowledged_with_its_number() {
+    let unlink = control(&[integer(35), integer(1 << 40), PEER.pid(5), own(2)]);
+    assert_eq!(
+        heard(&[unlink]),
+        [format!("{{36,{},<encke@h.2.0>,<peer@h.5.0>}}", 1_u64 << 40)]
+    );
+    // As nodes of before OTP 23 said it; they await nothing.
+    let unlink = control(&[integer(4), PEER.pid(5), own(2)]);
+    assert_eq!(heard(&[unlink]), Vec::<String>::new());
+}
+
+#[test]
+fn a_monitor_of_nobody_is_told_so_and_others_hear_nothing() {
+    let monitor = |of: Vec<u8>| control(&[integer(19), PEER.pid(5), of, PEER.reference(3)]);
+    let told = |of: &str| format!("{{21,{of},<peer@h.5.0>,#Ref<peer@h.0.0.3>,noproc}}");
+    assert_eq!(heard(&[monitor(atom("nobody"))]), [told("nobody")]);
+    assert_eq!(heard(&[monitor(own(99))]), [told("<encke@h.99.0>")]);
+    assert_eq!(heard(&[monitor(pid(NAME, 2, 3))]), [told("<encke@h.2.0>")]);
+    for of in [atom("router"), own(2), atom("any"), own(3)] {
+        assert_eq!(heard(&[monitor(of)]), Vec::<String>::new());
+    }
+    let demonitor = control(&[integer(20), PEER.pid(5), atom("nobody"), PEER.reference(3)]);
+    assert_eq!(heard(&[demonitor]), Vec::<String>::new());
+}
+
+#[test]
+fn exits_and_group_leaders_of_others_are_of_no_consequence() {
+    let packets = [
+        control(&[integer(3), PEER.pid(5), own(2), atom("killed")]),
+        control(&[integer(8), PEER.pid(5), own(2), atom("kill")]),
+        control(&[integer(7), PEER.pid(5), own(2)]),
+        control(&[integer(36), integer(1), PEER.pid(5), own(2)]),
+        message(
+            &tuple(&[integer(24), PEER.pid(5), own(2)]),
+            Some(&atom("killed")),
+        ),
+        message(
+            &tuple(&[integer(26), PEER.pid(5), own(2)]),
+            Some(&atom("kill")),
+        ),
+        message(
+            &tuple(&[integer(33), PEER.pid(5), PEER.reference(1)]),
+            Some(&atom("late")),
+        ),
+        PEER.call_to("router", &atom("pid")),
+    ];
+    assert_eq!(heard(&packets), [reply("<encke@h.2.0>")]);
+}
+
+#[test]
+fn a_process_that_logs_in_is_monitored_once_and_gets_events_until_it_logs_out() {
+    let logout = PEER.call_to("router", &tuple(&[atom("logout"), PEER.pid(5)]));
+    let (mut bed, line) = connected();
+    let mut ask = |packet: &[u8]| {
+        bed.receive(line, packet);
+        bed.settle();
+        hear_messages(&bed.take_sent(line))
+    };
+    assert_eq!(ask(&publish("alice")), [reply("{ok,0}")]);
+    assert_eq!(
+        ask(&login("alice", &PEER.pid(5))),
+        [MONITORED.to_owned(), reply("ok")]
+    );
+    assert_eq!(ask(&login("bob", &PEER.pid(5))), [reply("ok")]);
+    assert_eq!(ask(&login("bob", &PEER.pid(5))), [reply("ok")]);
+    for id in ["alice", "bob"] {
+        assert_eq!(ask(&publish(id)), [DELIVERED.to_owned(), reply("{ok,1}")]);
+    }
+    let demonitored = "{20,<encke@h.2.0>,<peer@h.5.0>,#Ref<encke@h.0.0.0>}".to_owned();
+    assert_eq!(ask(&logout), [demonitored, reply("ok")]);
+    assert_eq!(ask(&logout), [reply("ok")]);
+    assert_eq!(ask(&publish("alice")), [reply("{ok,0}")]);
+}
+
+#[test]
+fn a_process_that_ends_is_logged_out_at_every_split() {
+    let plain = [integer(21), PEER.pid(5), own(2), monitor(), atom("normal")];
+    let with_payload = [integer(28), PEER.pid(5), own(2), monitor()];
+    for down in [
+        control(&plain),
+        message(
+            &tuple(&with_payload),
+            Some(&tuple(&[atom("badarg"), atom("x")])),
+        ),
+    ] {
+        let stream = [PEER.call(), login("alice", &PEER.pid(5)), down].concat();
+        let outcome = alike_at_every_split(Opener::Peer, &stream);
+        assert_eq!(outcome.sessions, 0);
+        assert_eq!(outcome.figures.refused, [0; Refusal::KINDS]);
+    }
+}
+
+#[test]
+fn only_the_node_of_a_process_can_tell_of_its_end() {
+    let (mut bed, line) = connected();
+    bed.receive(line, &login("alice", &PEER.pid(5)));
+    let other = Peer::new("other@h");
+    let stranger = bed.called().unwrap();
+    bed.receive(stranger, &other.call());
+    let down = |from: Vec<u8>, monitor: Vec<u8>| {
+        control(&[integer(21), from, own(2), monitor, atom("normal")])
+    };
+    bed.receive(stranger, &down(other.pid(5), monitor()));
+    for words in [[1, 0, 0], [0, 1, 0], [0, 0, 1]] {
+        bed.receive(line, &down(PEER.pid(5), reference(NAME, CREATION, &words)));
+    }
+    bed.receive(
+        line,
+        &down(PEER.pid(5), reference(NAME, CREATION - 1, &[0, 0, 0])),
+    );
+    bed.receive(
+        line,
+        &down(PEER.pid(5), reference(PEER.name, CREATION, &[0, 0, 0])),
+    );
+    bed.settle();
+    assert_eq!(bed.node.desk.sessions.len(), 1);
+    bed.receive(line, &down(PEER.pid(5), monitor()));
+    bed.settle();
+    assert_eq!(bed.node.desk.sessions.len(), 0);
+}
+
+#[test]
+fn processes_are_logged_out_when_their_node_goes() {
+    let (mut bed, line) = connected();
+    for number in 0..20_000 {
+        bed.receive(
+            line,
+            &login(&format!("user{}", number % 7), &PEER.pid(number)),
+        );
+    }
+    bed.settle();
+    assert_eq!(bed.node.desk.sessions.len(), 20_000);
+    bed.pass(TICK_TIME);
+    assert!(bed.is_closed(line));
+    assert_eq!(bed.node.desk.sessions.len(), 0);
+}
+
+#[test]
+fn a_process_of_an_earlier_life_of_its_node_cannot_log_in() {
+    let told = heard(&[login("alice", &pid(PEER.name, 5, PEERS_CREATION - 1))]);
+    assert!(told[0].contains("of an earlier life of peer@h"), "{told:?}");
+    let told = heard(&[login("alice", &own(2))]);
+    assert!(
+        told[0].contains("a process of this node cannot log in"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn the_node_of_a_process_that_is_logged_in_by_another_is_called() {
+    let far = Peer::new("far@h");
+    let logged_in = || {
+        let (mut bed, line) = connected();
+        bed.receive(line, &login("alice", &far.pid(8)));
+        bed.settle();
+        assert_eq!(hear_messages(&bed.take_sent(line)), [reply("ok")]);
+        let (call, name) = bed.calls.pop().unwrap();
+        assert_eq!(name.as_str(), far.name);
+        (bed, call)
+    };
+    let (mut bed, call) = logged_in();
+    assert!(bed.answered(call, 6));
+    bed.receive(call, &far.answer(true));
+    bed.settle();
+    let heard = hear(&bed.take_sent(call)).messages;
+    assert_eq!(
+        heard,
+        ["{19,<encke@h.2.0>,<far@h.8.0>,#Ref<encke@h.0.0.0>}"]
+    );
+    assert_eq!(bed.node.desk.sessions.len(), 1);
+    // It cannot be reached.
+    let (mut bed, call) = logged_in();
+    bed.node.ended(call);
+    bed.settle();
+    assert_eq!(bed.node.desk.sessions.len(), 0);
+    // Another life of it answers.
+    let (mut bed, line) = connected();
+    bed.receive(line, &login("alice", &pid(far.name, 8, PEERS_CREATION + 1)));
+    bed.settle();
+    let (call, _) = bed.calls.pop().unwrap();
+    assert!(bed.answered(call, 6));
+    bed.receive(call, &far.answer(true));
+    bed.settle();
+    assert_eq!(bed.node.desk.sessions.len(), 0);
+}
+
+#[test]
+fn a_node_that_calls_while_it_is_called_keeps_its_processes() {
+    let far = Peer::new("zzz@h");
+    let (mut bed, line) = connected();
+    bed.receive(line, &login("alice", &far.pid(8)));
+    bed.settle();
+    let (ours, _) = bed.calls.pop().unwrap();
+    assert!(bed.answered(ours, 6));
+    let theirs = bed.called().unwrap();
+    bed.receive(theirs, &far.call());
+    bed.settle();
+    assert!(bed.is_closed(ours));
+    let heard = hear(&bed.take_sent(theirs)).messages;
+    assert_eq!(
+        heard,
+        ["{19,<encke@h.2.0>,<zzz@h.8.0>,#Ref<encke@h.0.0.0>}"]
+    );
+    assert_eq!(bed.node.desk.sessions.len(), 1);
+}
+
+#[test]
+fn a_node_that_restarts_finds_none_of_its_processes_logged_in() {
+    let (mut bed, line) = connected();
+    bed.receive(line, &login("alice", &PEER.pid(5)));
+    bed.node.ended(line);
+    let again = bed.called().unwrap();
+    bed.receive(again, &PEER.call());
+    bed.settle();
+    assert_eq!(bed.node.desk.sessions.len(), 0);
+    bed.receive(again, &publish("alice"));
+    bed.settle();
+    assert_eq!(hear(&bed.take_sent(again)).messages, [reply("{ok,0}")]);
+}
