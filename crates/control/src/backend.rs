@@ -20,6 +20,7 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
         sessions: &[SessionRef],
         report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static,
     );
+    fn slowest(&self, limit: usize, report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static);
 }
 
 impl Backend for Handle {
@@ -47,5 +48,9 @@ impl Backend for Handle {
         report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static,
     ) {
         Self::inspect(self, sessions, report);
+    }
+
+    fn slowest(&self, limit: usize, report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static) {
+        Self::slowest(self, limit, report);
     }
 }

@@ -49,6 +49,12 @@ pub(crate) const STOP_WAIT: Duration = Duration::from_secs(2);
 /// stuck, and the publisher is told so instead of waiting for ever.
 pub(crate) const RECEIPT_WAIT: Duration = Duration::from_secs(30);
 
+/// Sessions that the list of the slowest has, unless `limit` says otherwise.
+pub(crate) const SLOWEST_DEFAULT: usize = 10;
+
+/// Sessions that the list of the slowest has at most: each costs its worker three system calls.
+pub(crate) const SLOWEST_MAX: usize = 100;
+
 /// How long workers may take to report on sessions.
 pub(crate) const INSPECT_WAIT: Duration = Duration::from_secs(2);
 

@@ -9,6 +9,7 @@ mod published;
 mod listening;
 
 use std::fmt;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -29,7 +30,15 @@ use published::BOUNDS;
 pub(crate) use published::{Counting, FanOut, Published, Verb};
 
 /// Figures that only mean something worker by worker: how busy each is.
-const BY_WORKER: &[Figure] = &[Figure::Connections, Figure::Turns, Figure::Signals];
+const BY_WORKER: &[Figure] = &[
+    Figure::Connections,
+    Figure::MailboxMessages,
+    Figure::MailboxBytes,
+    Figure::Turns,
+    Figure::Signals,
+    Figure::Busy,
+    Figure::Waiting,
+];
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -205,43 +214,73 @@ impl Scrape {
     ) -> fmt::Result {
         let described = figures[0].describe();
         let kind = match described.kind {
-            Kind::Counter => MetricType::Counter,
+            Kind::Counter | Kind::Time => MetricType::Counter,
             Kind::Gauge => MetricType::Gauge,
+            Kind::Bucket => MetricType::Histogram,
         };
         let mut metric = encoder.encode_descriptor(described.name, described.help, None, kind)?;
+        if described.kind == Kind::Bucket {
+            return self.encode_polls(&mut metric, figures);
+        }
         for &figure in figures {
-            if BY_WORKER.contains(&figure) {
-                for (worker, values) in self.snapshot.workers.iter().enumerate() {
-                    let worker = worker.to_string();
-                    let value = values[figure as usize];
-                    encode_value(
-                        &mut metric,
-                        Some(("worker", &*worker)),
-                        described.kind,
-                        value,
-                    )?;
-                }
+            let label = figure.describe().label;
+            if !BY_WORKER.contains(&figure) {
+                let labels = Vec::from_iter(label);
+                encode_value(
+                    &mut metric,
+                    labels,
+                    described.kind,
+                    self.snapshot.total(figure),
+                )?;
                 continue;
             }
-            let value = self.snapshot.total(figure);
-            encode_value(&mut metric, figure.describe().label, described.kind, value)?;
+            for (worker, values) in self.snapshot.workers.iter().enumerate() {
+                let worker = worker.to_string();
+                let labels = label.into_iter().chain([("worker", &*worker)]).collect();
+                encode_value(&mut metric, labels, described.kind, values[figure as usize])?;
+            }
         }
         Ok(())
+    }
+
+    /// Writes how many events polls returned: each label is a range, `2-3`, the last without an end.
+    fn encode_polls(&self, metric: &mut MetricEncoder<'_>, figures: &[Figure]) -> fmt::Result {
+        let last_of = |figure: &Figure| {
+            let (_, range) = figure.describe().label?;
+            range.rsplit('-').next()?.parse().ok()
+        };
+        let mut buckets: Vec<(f64, u64)> = figures
+            .iter()
+            .map(|figure| {
+                let bound = last_of(figure).unwrap_or(f64::INFINITY);
+                (bound, self.snapshot.total(*figure))
+            })
+            .collect();
+        if let Some((bound, _)) = buckets.last_mut() {
+            *bound = f64::INFINITY;
+        }
+        let polls = buckets.iter().map(|(_, count)| count).sum();
+        let events = self.snapshot.total(Figure::Signals);
+        metric.encode_histogram::<NoLabelSet>(events as f64, polls, &buckets, None)
     }
 }
 
 fn encode_value(
     metric: &mut MetricEncoder<'_>,
-    label: Option<(&'static str, &str)>,
+    labels: Vec<(&str, &str)>,
     kind: Kind,
     value: u64,
 ) -> fmt::Result {
-    if let Some(label) = label {
-        return encode_value(&mut metric.encode_family(&[label])?, None, kind, value);
+    if !labels.is_empty() {
+        return encode_value(&mut metric.encode_family(&labels)?, Vec::new(), kind, value);
     }
     match kind {
-        Kind::Counter => metric.encode_counter::<NoLabelSet, _, u64>(&value, None),
+        Kind::Counter | Kind::Bucket => metric.encode_counter::<NoLabelSet, _, u64>(&value, None),
         Kind::Gauge => metric.encode_gauge(&(value as f64)),
+        Kind::Time => {
+            let seconds = Duration::from_nanos(value).as_secs_f64();
+            metric.encode_counter::<NoLabelSet, _, f64>(&seconds, None)
+        }
     }
 }
 

@@ -84,4 +84,18 @@ impl<'a> Query<'a> {
             }
         }
     }
+
+    /// A parameter that has to be a number from 1 to `max`.
+    pub(crate) fn count(&self, name: &str, default: usize, max: usize) -> Result<usize, Problem> {
+        let Some(text) = self.get(name) else {
+            return Ok(default);
+        };
+        match text.parse() {
+            Ok(count) if (1..=max).contains(&count) => Ok(count),
+            _ => Err(Problem::bad(
+                &format!("query parameter {name:?}"),
+                format!("found {text:?}; it is a number from 1 to {max}"),
+            )),
+        }
+    }
 }

@@ -61,6 +61,7 @@ pub(crate) fn table<B: Backend>() -> Vec<Route<B>> {
         ("/v1/graph/backup", "get", get(backup::backup::<B>)),
         ("/v1/sessions/{id}", "get", get(sessions::inspect::<B>)),
         ("/v1/sessions/{id}", "delete", delete(sessions::close::<B>)),
+        ("/v1/slowest", "get", get(sessions::slowest::<B>)),
         ("/v1/stats", "get", get(stats::stats::<B>)),
         ("/metrics", "get", get(metrics::metrics::<B>)),
         ("/healthz", "get", get(health::healthz)),

@@ -2,7 +2,8 @@
 //!
 //! Must never touch a connection: the workers report and close.
 
-use std::sync::Arc;
+use std::cmp::Reverse;
+use std::fmt;
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -16,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::api::Shared;
 use crate::backend::Backend;
-use crate::limits::INSPECT_WAIT;
+use crate::limits::{INSPECT_WAIT, SLOWEST_DEFAULT, SLOWEST_MAX};
 use crate::problem::Problem;
 use crate::query::{Query, id_at};
 
@@ -70,32 +71,14 @@ pub(crate) async fn inspect<B: Backend>(
     let id = id_at(request.uri(), 2)?;
     Query::parse(request.uri(), &[])?;
     let asked = api.router().sessions(&id);
-    let (sender, mut reports) = unbounded_channel();
-    let sender = Arc::new(sender);
-    // The sender goes with the closure, when the last worker has answered.
-    api.backend.inspect(&asked, move |sessions| {
-        let _ = sender.send(sessions);
-    });
-    let deadline = Instant::now() + INSPECT_WAIT;
-    let mut sessions: Vec<Session> = Vec::new();
-    loop {
-        match timeout_at(deadline, reports.recv()).await {
-            Ok(Some(reported)) => sessions.extend(reported.into_iter().map(Session::from)),
-            Ok(None) => break,
-            Err(_) => {
-                return Err(Problem::new(
-                    StatusCode::GATEWAY_TIMEOUT,
-                    format!(
-                        "{} of {} sessions are reported after {} s; a worker is stuck or \
-                         overloaded, see /v1/stats",
-                        sessions.len(),
-                        asked.len(),
-                        INSPECT_WAIT.as_secs()
-                    ),
-                ));
-            }
-        }
-    }
+    let gathered = gather(|report| api.backend.inspect(&asked, report)).await;
+    let mut sessions = gathered.map_err(|sessions| {
+        late(format_args!(
+            "{} of {} sessions are reported",
+            sessions.len(),
+            asked.len()
+        ))
+    })?;
     // Workers answer in any order; the oldest first reads best.
     sessions.sort_by(|a, b| b.age_seconds.total_cmp(&a.age_seconds));
     Ok(Json(Sessions {
@@ -105,6 +88,56 @@ pub(crate) async fn inspect<B: Backend>(
         sessions,
     })
     .into_response())
+}
+
+#[derive(Serialize)]
+struct Slowest {
+    sessions: Vec<Session>,
+}
+
+/// `GET /v1/slowest`
+pub(crate) async fn slowest<B: Backend>(
+    State(api): State<Shared<B>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let query = Query::parse(request.uri(), &["limit"])?;
+    let limit = query.count("limit", SLOWEST_DEFAULT, SLOWEST_MAX)?;
+    let gathered = gather(|report| api.backend.slowest(limit, report)).await;
+    let mut sessions =
+        gathered.map_err(|_| late(format_args!("the workers have not reported all")))?;
+    sessions.sort_by_key(|session| Reverse(session.backlog_bytes));
+    sessions.truncate(limit);
+    Ok(Json(Slowest { sessions }).into_response())
+}
+
+/// What the workers report, or as much as came in time.
+async fn gather(
+    ask: impl FnOnce(Box<dyn Fn(Vec<SessionReport>) + Send + Sync>),
+) -> Result<Vec<Session>, Vec<Session>> {
+    let (sender, mut reports) = unbounded_channel();
+    // The sender goes with the closure, when the last worker has answered.
+    ask(Box::new(move |sessions| {
+        let _ = sender.send(sessions);
+    }));
+    let deadline = Instant::now() + INSPECT_WAIT;
+    let mut sessions: Vec<Session> = Vec::new();
+    loop {
+        match timeout_at(deadline, reports.recv()).await {
+            Ok(Some(reported)) => sessions.extend(reported.into_iter().map(Session::from)),
+            Ok(None) => return Ok(sessions),
+            Err(_) => return Err(sessions),
+        }
+    }
+}
+
+fn late(found: fmt::Arguments<'_>) -> Problem {
+    Problem::new(
+        StatusCode::GATEWAY_TIMEOUT,
+        format!(
+            "{found} after {} s; a worker is stuck or overloaded, see /v1/stats",
+            INSPECT_WAIT.as_secs()
+        ),
+    )
 }
 
 #[derive(Serialize)]

@@ -2,13 +2,15 @@
 //!
 //! Must never sum what is not a sum: gauges and counters of the workers are.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use graph::Id;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use server::Figure;
+use server::{Figure, Kind};
 
 use crate::api::Shared;
 use crate::backend::Backend;
@@ -98,17 +100,24 @@ fn figures(value: impl Fn(Figure) -> u64) -> Map<String, Value> {
         let described = figure.describe();
         match described.label {
             None => {
-                figures.insert(described.name.into(), value(figure).into());
+                figures.insert(described.name.into(), told(described.kind, value(figure)));
             }
             Some((_, label)) => {
                 let nested = figures
                     .entry(described.name)
                     .or_insert_with(|| Map::new().into());
                 if let Value::Object(nested) = nested {
-                    nested.insert(label.into(), value(figure).into());
+                    nested.insert(label.into(), told(described.kind, value(figure)));
                 }
             }
         }
     }
     figures
+}
+
+fn told(kind: Kind, value: u64) -> Value {
+    match kind {
+        Kind::Counter | Kind::Gauge | Kind::Bucket => value.into(),
+        Kind::Time => Duration::from_nanos(value).as_secs_f64().into(),
+    }
 }

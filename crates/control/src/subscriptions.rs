@@ -142,7 +142,7 @@ fn page<M: Mailboxes>(router: &Router<M>, uri: &Uri, way: Way) -> Result<Page, P
     let graph = router.graph();
     let id = id_at(uri, 2)?;
     let query = Query::parse(uri, &["limit", "after"])?;
-    let limit = limit(&query)?;
+    let limit = query.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
     let after = query
         .get("after")
         .map(|cursor| after(router.epoch(), cursor))
@@ -164,19 +164,6 @@ fn page<M: Mailboxes>(router: &Router<M>, uri: &Uri, way: Way) -> Result<Page, P
     let ids = keys.into_iter().filter_map(|key| graph.name(key)).collect();
     let total = (way.count)(graph, key);
     Ok(Page { ids, total, next })
-}
-
-fn limit(query: &Query<'_>) -> Result<usize, Problem> {
-    let Some(limit) = query.get("limit") else {
-        return Ok(PAGE_DEFAULT);
-    };
-    match limit.parse() {
-        Ok(limit @ 1..=PAGE_MAX) => Ok(limit),
-        _ => Err(Problem::bad(
-            "query parameter \"limit\"",
-            format!("found {limit:?}; it is a number from 1 to {PAGE_MAX}"),
-        )),
-    }
 }
 
 /// A cursor is the run of the server and the last key of the page before it. A key and not an id: the

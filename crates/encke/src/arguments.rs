@@ -1,5 +1,6 @@
 //! What can be said on the command line, and the help that says so.
 
+mod top;
 mod friends;
 mod store;
 mod flood;
@@ -30,6 +31,7 @@ pub(crate) use record::RecordArguments;
 pub(crate) use store::{
     BackupArguments, DataArguments, ExportArguments, ReadArguments, StoreArguments, StoreVerb,
 };
+pub(crate) use top::TopArguments;
 
 /// A push server: publish an event about a subject, and everyone who subscribes to it and is
 /// connected gets it at once.
@@ -71,6 +73,9 @@ pub(crate) enum Verb {
     /// Show the sessions of an id, or close them
     #[command(after_help = SESSIONS_HELP)]
     Sessions(SessionsArguments),
+    /// Show what a running server is at, again and again
+    #[command(after_help = top::HELP)]
+    Top(TopArguments),
     /// Make graphs of friends, and load them
     #[command(after_help = friends::HELP)]
     Friends(FriendsArguments),

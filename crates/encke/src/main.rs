@@ -8,6 +8,7 @@ mod publish;
 mod listen;
 mod subscribe;
 mod sessions;
+mod top;
 mod friends;
 mod store;
 mod flood;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Verb::Subscribe(arguments) => subscribe::subscribe(&arguments),
         Verb::Unsubscribe(arguments) => subscribe::unsubscribe(&arguments),
         Verb::Sessions(arguments) => sessions::run(&arguments),
+        Verb::Top(arguments) => top::run(&arguments),
         Verb::Friends(arguments) => friends::run(&arguments),
         Verb::Graph(arguments) => store::run(&arguments),
         Verb::Flood(arguments) => flood::run(&arguments),

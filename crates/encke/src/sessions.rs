@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::arguments::SessionsArguments;
 use crate::failure::Failure;
 use crate::output;
-use crate::units::spoken_count;
+use crate::units::{age, spoken_count};
 
 /// Column titles, and the member of the answer that each column shows.
 const COLUMNS: [(&str, &str); 8] = [
@@ -100,19 +100,6 @@ fn cell(name: &str, value: &Value) -> String {
     }
 }
 
-/// The two largest units of an age: `3d4h`, `5m10s`, `7s`.
-fn age(seconds: f64) -> String {
-    let seconds = seconds as u64;
-    let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
-    let (minutes, seconds) = (seconds / 60 % 60, seconds % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds}s"),
-        (0, 0, _) => format!("{minutes}m{seconds}s"),
-        (0, _, _) => format!("{hours}h{minutes}m"),
-        _ => format!("{days}d{hours}h"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,12 +126,5 @@ mod tests {
             note.starts_with("2,048 of 5,000 sessions are shown"),
             "{note}"
         );
-    }
-
-    #[test]
-    fn an_age_has_its_two_largest_units() {
-        assert_eq!(age(7.9), "7s");
-        assert_eq!(age(310.0), "5m10s");
-        assert_eq!(age(90_000.0 + 3_600.0 * 50.0), "3d3h");
     }
 }

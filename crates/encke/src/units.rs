@@ -59,6 +59,19 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit.trim_start()))
 }
 
+/// The two largest units of an age: `3d4h`, `5m10s`, `7s`.
+pub(crate) fn age(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
+    let (minutes, seconds) = (seconds / 60 % 60, seconds % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m{seconds}s"),
+        (0, _, _) => format!("{hours}h{minutes}m"),
+        _ => format!("{days}d{hours}h"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +111,12 @@ mod tests {
         ] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn an_age_has_its_two_largest_units() {
+        assert_eq!(age(7.9), "7s");
+        assert_eq!(age(310.0), "5m10s");
+        assert_eq!(age(90_000.0 + 3_600.0 * 50.0), "3d3h");
     }
 }

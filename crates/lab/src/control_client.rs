@@ -8,6 +8,7 @@ mod refusal;
 mod tests;
 
 use std::io::{Read, Write};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -53,6 +54,7 @@ pub struct Control {
     url: Url,
     shown: String,
     bearer: Option<String>,
+    patience: Option<Duration>,
     connection: Option<Connection>,
 }
 
@@ -63,8 +65,14 @@ impl Control {
             url: Url::parse(url)?,
             shown: url.trim_end_matches('/').to_owned(),
             bearer: token.map(|token| format!("Bearer {token}")),
+            patience: None,
             connection: None,
         })
+    }
+
+    /// Limits how long the server may be silent within an answer. Without this it may for ever.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = Some(patience);
     }
 
     /// Publishes `payload` about `subject`.
@@ -114,6 +122,12 @@ impl Control {
     pub fn close_sessions(&mut self, id: &str) -> Outcome<Value> {
         let path = format!("/v1/sessions/{}", segment(id));
         self.call("DELETE", &path, &[], Payload::None)
+    }
+
+    /// The sessions that are owed most, `limit` of them at most.
+    pub fn slowest(&mut self, limit: usize) -> Outcome<Value> {
+        let path = format!("/v1/slowest?limit={limit}");
+        self.call("GET", &path, &[], Payload::None)
     }
 
     /// The server's statistics.

@@ -34,6 +34,7 @@ pub mod bare;
 
 // What it cost, and how it is said.
 pub mod measure;
+pub mod top;
 pub mod record;
 pub mod plot;
 pub mod doctor;

@@ -89,8 +89,13 @@ pub trait Driver {
     /// A connection's socket. Dropping it is the only way it is closed.
     type Socket;
 
+    /// Time since the driver began, as fine as the clock is.
+    fn elapsed(&self) -> Duration;
+
     /// The time now.
-    fn now(&self) -> Tick;
+    fn now(&self) -> Tick {
+        Tick::default().after(self.elapsed())
+    }
 
     /// Seconds since 1970, for dates on the wire.
     fn unix_seconds(&self) -> u64;

@@ -74,6 +74,11 @@ impl<T> Mailbox<T> {
         }
     }
 
+    /// Items that the worker has not taken.
+    pub fn waiting(&self) -> usize {
+        self.queue.lock().as_ref().map_or(0, Vec::len)
+    }
+
     /// Weight posted and not settled yet.
     pub fn outstanding(&self) -> usize {
         self.outstanding.load(Ordering::Relaxed)

@@ -14,7 +14,7 @@ use rustix::net::{
 };
 
 use crate::diagnosis::{Diagnosis, TcpFigures};
-use crate::driver::{Accepted, Driver, Received, Sent, Signal, Tick, Token};
+use crate::driver::{Accepted, Driver, Received, Sent, Signal, Token};
 
 /// Where a worker waits.
 mod poller;
@@ -95,8 +95,8 @@ const SOCKET_EVENTS: EventFlags = EventFlags::IN
 impl Driver for System {
     type Socket = OwnedFd;
 
-    fn now(&self) -> Tick {
-        Tick(self.started.elapsed().as_millis() as u64)
+    fn elapsed(&self) -> Duration {
+        self.started.elapsed()
     }
 
     fn unix_seconds(&self) -> u64 {

@@ -165,6 +165,7 @@ impl<D: Driver> Worker<D> {
         if connection.phase == Phase::Closed {
             return;
         }
+        self.stats.add(Figure::Watches, 1);
         match self.driver.watch(&connection.socket, Self::token(target)) {
             Ok(()) => {
                 connection.watched = Watched::Input;

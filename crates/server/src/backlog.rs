@@ -1,5 +1,6 @@
 //! Stage 5: frames that a full socket must wait for. A session that keeps up has none.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
@@ -62,6 +63,18 @@ impl Backlogs {
             is_event,
         });
         true
+    }
+
+    /// The slots of the `count` backlogs with the most bytes, the largest first.
+    pub(crate) fn largest(&self, count: usize) -> Vec<u32> {
+        let sizes = self.0.iter().map(|(&slot, backlog)| (backlog.bytes, slot));
+        let mut sizes: Vec<(usize, u32)> = sizes.collect();
+        if count < sizes.len() {
+            sizes.select_nth_unstable_by_key(count, |&size| Reverse(size));
+            sizes.truncate(count);
+        }
+        sizes.sort_unstable_by_key(|&size| Reverse(size));
+        sizes.into_iter().map(|(_, slot)| slot).collect()
     }
 
     /// Takes a connection's backlog away.

@@ -1,5 +1,7 @@
 //! The time, read once for each turn.
 
+use std::time::Duration;
+
 use reactor::{Driver, Tick};
 use wire::response::{DATE_BYTES, http_date};
 
@@ -7,6 +9,8 @@ use wire::response::{DATE_BYTES, http_date};
 #[derive(Debug)]
 pub(crate) struct Clock {
     pub(crate) now: Tick,
+    /// What `now` is rounded from.
+    pub(crate) elapsed: Duration,
     unix_seconds: u64,
     date: [u8; DATE_BYTES],
 }
@@ -16,13 +20,15 @@ impl Clock {
         let unix_seconds = driver.unix_seconds();
         Self {
             now: driver.now(),
+            elapsed: driver.elapsed(),
             unix_seconds,
             date: http_date(unix_seconds),
         }
     }
 
     pub(crate) fn read(&mut self, driver: &impl Driver) {
-        self.now = driver.now();
+        self.elapsed = driver.elapsed();
+        self.now = Tick::default().after(self.elapsed);
         let unix_seconds = driver.unix_seconds();
         if unix_seconds != self.unix_seconds {
             self.unix_seconds = unix_seconds;

@@ -44,6 +44,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         connection.since = since;
+        self.stats.add(Figure::Shutdowns, 1);
         self.driver.end(&connection.socket);
         self.time(target);
     }
@@ -77,6 +78,7 @@ impl<D: Driver> Worker<D> {
                 self.stats
                     .add(Figure::DeliveriesLost, backlog.events() as u64);
             }
+            self.stats.add(Figure::Closes, 1);
             // Dropping the record closes its socket.
             let removed = self.connections.remove(target.slot);
             self.leave(

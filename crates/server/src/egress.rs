@@ -286,12 +286,14 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.get(target.slot, target.generation) else {
             return;
         };
-        if connection.watched == Watched::Input
-            && self
-                .driver
-                .watch_room(&connection.socket, Self::token(target))
-                .is_ok()
-        {
+        if connection.watched != Watched::Input {
+            return;
+        }
+        self.stats.add(Figure::Watches, 1);
+        let watching = self
+            .driver
+            .watch_room(&connection.socket, Self::token(target));
+        if watching.is_ok() {
             connection.watched = Watched::Room;
         }
     }

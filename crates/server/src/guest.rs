@@ -53,8 +53,8 @@ impl Guest {
                 Mail::Inspect { targets, report } => Some(Errand::Inspect(targets, report)),
                 Mail::Close(targets) => Some(Errand::Close(targets)),
                 Mail::Drain => Some(Errand::Drain),
-                // Only workers relay.
-                Mail::Answer { .. } => None,
+                // Only workers relay, and have backlogs.
+                Mail::Answer { .. } | Mail::Slowest { .. } => None,
             })
     }
 

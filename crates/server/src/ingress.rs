@@ -106,6 +106,7 @@ impl<D: Driver> Worker<D> {
         self.stats.add(Figure::Receives, 1);
         match self.driver.recv(&connection.socket, block) {
             Received::Bytes(count) => {
+                self.stats.add(Figure::BytesRead, count as u64);
                 self.ingest(target, &block[..count]);
                 return count == block.len() || ended;
             }

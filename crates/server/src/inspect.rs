@@ -23,6 +23,23 @@ impl<D: Driver> Worker<D> {
         report(reports);
     }
 
+    /// Reports on the sessions with the most bytes in their backlogs. Looks at all backlogs; only full
+    /// sockets have one.
+    pub(crate) fn report_slowest(
+        &mut self,
+        limit: usize,
+        report: Box<dyn FnOnce(Vec<SessionReport>) + Send>,
+    ) {
+        let mut reports = Vec::new();
+        for slot in self.backlogs.largest(limit.min(INSPECTED_MAX)) {
+            let Some((generation, _)) = self.connections.at(slot) else {
+                continue;
+            };
+            reports.extend(self.session_report(Target { slot, generation }));
+        }
+        report(reports);
+    }
+
     fn session_report(&mut self, target: Target) -> Option<SessionReport> {
         let name = self.name(target);
         let connection = self.connections.get(target.slot, target.generation)?;

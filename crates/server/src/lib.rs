@@ -17,6 +17,8 @@ mod stats;
 mod worker;
 /// The time, read once for each turn.
 mod clock;
+/// Where a worker's time goes.
+mod timing;
 /// The record of a connection.
 mod connection;
 /// Stage 1: new connections, limits, running out of descriptors.

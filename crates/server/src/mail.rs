@@ -9,7 +9,7 @@ use graph::{Graph, Id};
 use reactor::Mailbox;
 use router::{Mailboxes, Parcel, Router, SessionRef, Target, WorkerId};
 
-use crate::stats::{Snapshot, WorkerStats};
+use crate::stats::{Figure, Snapshot, WorkerStats};
 
 /// Bytes of payloads, targets and what holds them that may wait for one worker. A publish beyond it is
 /// shed and says so in its receipt; publishers that await their receipts never get there.
@@ -23,6 +23,10 @@ pub(crate) enum Mail {
     Deliver(Parcel),
     Inspect {
         targets: Vec<Target>,
+        report: Box<dyn FnOnce(Vec<SessionReport>) + Send>,
+    },
+    Slowest {
+        limit: usize,
         report: Box<dyn FnOnce(Vec<SessionReport>) + Send>,
     },
     Close(Vec<Target>),
@@ -134,7 +138,12 @@ impl Handle {
 
     /// All workers' figures.
     pub fn stats(&self) -> Snapshot {
-        Snapshot::of(self.stats.iter().map(AsRef::as_ref))
+        let mut snapshot = Snapshot::of(self.stats.iter().map(AsRef::as_ref));
+        for (figures, mailbox) in snapshot.workers.iter_mut().zip(&self.router.mailboxes().0) {
+            figures[Figure::MailboxMessages as usize] = mailbox.waiting() as u64;
+            figures[Figure::MailboxBytes as usize] = mailbox.outstanding() as u64;
+        }
+        snapshot
     }
 
     /// Whether the server has begun to end.
@@ -157,6 +166,23 @@ impl Handle {
                 report: Box::new(move |sessions| report(sessions)),
             }
         });
+    }
+
+    /// Reports on the sessions that are owed most, `limit` of them on each worker, as [`inspect`](Self::inspect)
+    /// does.
+    pub fn slowest(
+        &self,
+        limit: usize,
+        report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static,
+    ) {
+        let report = Arc::new(report);
+        for mailbox in &self.router.mailboxes().0 {
+            let report = Arc::clone(&report);
+            mailbox.insert(Mail::Slowest {
+                limit,
+                report: Box::new(move |sessions| report(sessions)),
+            });
+        }
     }
 
     /// Logs sessions out and closes their connections in their workers' next turns.

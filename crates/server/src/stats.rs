@@ -1,6 +1,7 @@
 //! What a worker counts. Each worker writes its own block with plain stores; readers sum the blocks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use graph::Id;
 use parking_lot::Mutex;
@@ -15,6 +16,10 @@ pub enum Kind {
     Counter,
     /// Goes up and down.
     Gauge,
+    /// Time that only grows, in nanoseconds. Told in seconds.
+    Time,
+    /// Polls that returned as many events as the label says; only grows. Told as a histogram.
+    Bucket,
 }
 
 /// A figure's name and meaning.
@@ -87,12 +92,36 @@ figures! {
     DeliveriesShed = Counter "deliveries" ["outcome" = "shed"] "Events by what became of them at a session.";
     DeliveriesLost = Counter "deliveries" ["outcome" = "lost"] "Events by what became of them at a session.";
     Heartbeats = Counter "heartbeats" "Heartbeats written.";
+    BytesRead = Counter "bytes_read" "Bytes that clients sent.";
     BytesWritten = Counter "bytes_written" "Bytes that sockets took.";
-    Turns = Counter "turns" "Passes of the worker's loop.";
+    MailboxMessages = Gauge "mailbox_messages" "Messages that wait for the worker's next turn.";
+    MailboxBytes = Gauge "mailbox_bytes" "Bytes of events that the worker has been given and is not through with.";
+    Turns = Counter "turns" "Passes of the worker's loop, each with one epoll_wait.";
     Signals = Counter "poll_events" "Events that the poller reported.";
-    Sends = Counter "system_calls" ["call" = "send"] "System calls on the data path.";
-    Receives = Counter "system_calls" ["call" = "recv"] "System calls on the data path.";
-    Accepts = Counter "system_calls" ["call" = "accept"] "System calls on the data path.";
+    Polls0 = Bucket "events_per_poll" ["events" = "0"] "Polls by how many events they returned.";
+    Polls1 = Bucket "events_per_poll" ["events" = "1"] "Polls by how many events they returned.";
+    Polls2 = Bucket "events_per_poll" ["events" = "2-3"] "Polls by how many events they returned.";
+    Polls4 = Bucket "events_per_poll" ["events" = "4-7"] "Polls by how many events they returned.";
+    Polls8 = Bucket "events_per_poll" ["events" = "8-15"] "Polls by how many events they returned.";
+    Polls16 = Bucket "events_per_poll" ["events" = "16-31"] "Polls by how many events they returned.";
+    Polls32 = Bucket "events_per_poll" ["events" = "32-63"] "Polls by how many events they returned.";
+    Polls64 = Bucket "events_per_poll" ["events" = "64-127"] "Polls by how many events they returned.";
+    Polls128 = Bucket "events_per_poll" ["events" = "128-255"] "Polls by how many events they returned.";
+    Polls256 = Bucket "events_per_poll" ["events" = "256"] "Polls by how many events they returned.";
+    Busy = Time "worker_seconds" ["state" = "busy"] "Time of the workers. What passes while one waits counts when it wakes.";
+    Waiting = Time "worker_seconds" ["state" = "waiting"] "Time of the workers. What passes while one waits counts when it wakes.";
+    StageAccept = Time "stage_seconds" ["stage" = "accept"] "Busy time by what it went into, projected from the turns that were timed.";
+    StageSignals = Time "stage_seconds" ["stage" = "signals"] "Busy time by what it went into, projected from the turns that were timed.";
+    StageMail = Time "stage_seconds" ["stage" = "mail"] "Busy time by what it went into, projected from the turns that were timed.";
+    StageFanOut = Time "stage_seconds" ["stage" = "fan_out"] "Busy time by what it went into, projected from the turns that were timed.";
+    StageDeadlines = Time "stage_seconds" ["stage" = "deadlines"] "Busy time by what it went into, projected from the turns that were timed.";
+    StageClosing = Time "stage_seconds" ["stage" = "closing"] "Busy time by what it went into, projected from the turns that were timed.";
+    Sends = Counter "system_calls" ["call" = "send"] "System calls on the data path beside those that wait.";
+    Receives = Counter "system_calls" ["call" = "recv"] "System calls on the data path beside those that wait.";
+    Accepts = Counter "system_calls" ["call" = "accept"] "System calls on the data path beside those that wait.";
+    Watches = Counter "system_calls" ["call" = "epoll_ctl"] "System calls on the data path beside those that wait.";
+    Shutdowns = Counter "system_calls" ["call" = "shutdown"] "System calls on the data path beside those that wait.";
+    Closes = Counter "system_calls" ["call" = "close"] "System calls on the data path beside those that wait.";
     ErlangNodes = Gauge "erlang_nodes" "Erlang nodes connected.";
     ErlangMessages = Counter "erlang_messages" "Messages that came from Erlang nodes.";
     ErlangRefusedCookie = Counter "erlang_refused" ["reason" = "cookie"] "What was not taken from Erlang nodes, connections and messages.";
@@ -106,6 +135,22 @@ figures! {
     ErlangRefusedTerm = Counter "erlang_refused" ["reason" = "term"] "What was not taken from Erlang nodes, connections and messages.";
     ErlangRefusedSlow = Counter "erlang_refused" ["reason" = "slow"] "What was not taken from Erlang nodes, connections and messages.";
     ErlangRefusedDeclined = Counter "erlang_refused" ["reason" = "declined"] "What was not taken from Erlang nodes, connections and messages.";
+}
+
+impl Figure {
+    /// Polls by the bit length of how many events they returned.
+    const POLLS: [Self; 10] = [
+        Self::Polls0,
+        Self::Polls1,
+        Self::Polls2,
+        Self::Polls4,
+        Self::Polls8,
+        Self::Polls16,
+        Self::Polls32,
+        Self::Polls64,
+        Self::Polls128,
+        Self::Polls256,
+    ];
 }
 
 /// One worker's figures. Written by the worker, read by anybody.
@@ -132,6 +177,19 @@ impl WorkerStats {
             cell.load(Ordering::Relaxed).wrapping_add(count),
             Ordering::Relaxed,
         );
+    }
+
+    /// Counts a poll that returned so many events.
+    pub(crate) fn polled(&self, events: usize) {
+        self.add(Figure::Turns, 1);
+        self.add(Figure::Signals, events as u64);
+        let length = (usize::BITS - events.leading_zeros()) as usize;
+        self.add(Figure::POLLS[length.min(Figure::POLLS.len() - 1)], 1);
+    }
+
+    /// Adds time to a figure.
+    pub(crate) fn add_time(&self, figure: Figure, time: Duration) {
+        self.add(figure, time.as_nanos() as u64);
     }
 
     /// Subtracts from a gauge.

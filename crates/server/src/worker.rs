@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use reactor::{Driver, Mailbox, Signal, Slab, Token};
+use reactor::{Driver, Mailbox, Signal, Slab, Tick, Token};
 use router::{Router, SessionRef, Target, WorkerId};
 
 use crate::accept::{Accepting, Addresses};
@@ -28,6 +28,7 @@ use crate::palette::Palette;
 use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::stats::{Figure, WorkerStats};
+use crate::timing::Timing;
 
 /// What all workers of a server share. Nothing in it is written on the path of an event.
 pub(crate) struct Shared {
@@ -47,6 +48,7 @@ pub(crate) struct Worker<D: Driver> {
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) driver: D,
     pub(crate) clock: Clock,
+    timing: Timing,
     pub(crate) connections: Slab<Connection<D::Socket>>,
     pub(crate) accepting: Accepting,
     pub(crate) ingress: Ingress,
@@ -74,6 +76,7 @@ impl<D: Driver> Worker<D> {
         Self {
             id,
             clock: Clock::new(&driver),
+            timing: Timing::default(),
             connections: Slab::default(),
             accepting: Accepting::default(),
             ingress: Ingress::default(),
@@ -123,8 +126,8 @@ impl<D: Driver> Worker<D> {
         self.driver.wait(timeout, &mut self.signals)?;
         self.mailbox.wake_up();
         self.clock.read(&self.driver);
-        self.stats.add(Figure::Turns, 1);
-        self.stats.add(Figure::Signals, self.signals.len() as u64);
+        self.stats.polled(self.signals.len());
+        self.timing.begin(self.clock.elapsed, &self.stats);
 
         // Before the signals: what was kept of a connection must be read before what has come since.
         let unread = self.ingress.take_unread();
@@ -132,19 +135,34 @@ impl<D: Driver> Worker<D> {
         let signals = std::mem::take(&mut self.signals);
         for signal in &signals {
             match signal.token {
-                Token::LISTENER => self.accept(),
+                Token::LISTENER => {
+                    self.passed(Figure::StageSignals);
+                    self.accept();
+                    self.passed(Figure::StageAccept);
+                }
                 Token::MAILBOX => {}
                 token => self.on_signal(Self::target(token), *signal),
             }
         }
         self.signals = signals;
+        self.passed(Figure::StageSignals);
         self.take_mail();
         self.kick();
+        self.passed(Figure::StageMail);
         self.fan_out();
+        self.passed(Figure::StageFanOut);
         self.meet_deadlines();
+        self.passed(Figure::StageDeadlines);
         self.drain_on();
         self.close_all();
+        self.passed(Figure::StageClosing);
         Ok(())
+    }
+
+    /// A stage of the turn is through.
+    fn passed(&mut self, stage: Figure) {
+        let clock = || self.driver.elapsed();
+        self.timing.passed(stage, clock, &self.stats);
     }
 
     /// How long the turn may wait for something to happen.
@@ -158,7 +176,9 @@ impl<D: Driver> Worker<D> {
         }
         self.fanout.trim();
         self.palette.trim();
-        let now = self.driver.now();
+        let elapsed = self.driver.elapsed();
+        self.timing.rest(elapsed, &self.stats);
+        let now = Tick::default().after(elapsed);
         [
             self.next_deadline(now),
             self.accepting.resume_in(now),
@@ -183,6 +203,7 @@ impl<D: Driver> Worker<D> {
             match mail {
                 Mail::Deliver(parcel) => self.fanout.add(parcel),
                 Mail::Inspect { targets, report } => self.inspect(&targets, report),
+                Mail::Slowest { limit, report } => self.report_slowest(limit, report),
                 Mail::Close(targets) => self.kicked.extend(targets),
                 Mail::Answer { target, response } => self.answer_relayed(target, response),
                 Mail::Drain => self.begin_drain(),

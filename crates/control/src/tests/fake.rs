@@ -228,6 +228,20 @@ impl Backend for Fake {
             .collect();
         tokio::spawn(async move { reports.into_iter().for_each(|one| report(vec![one])) });
     }
+
+    /// One session of each of two workers, the second owed more.
+    fn slowest(&self, limit: usize, report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static) {
+        if self.deaf.load(Ordering::Relaxed) {
+            std::mem::forget(report);
+            return;
+        }
+        assert_eq!(limit, 1);
+        for worker in 0..2 {
+            let mut slow = session_report(SessionRef::new(WorkerId(worker), 5, 0));
+            slow.backlog_bytes = 100 + usize::from(worker);
+            report(vec![slow]);
+        }
+    }
 }
 
 fn session_report(session: SessionRef) -> SessionReport {

@@ -67,6 +67,29 @@ fn a_worker_that_does_not_report_is_waited_for_two_seconds() {
 }
 
 #[test]
+fn the_slowest_are_those_of_all_workers_that_are_owed_most() {
+    run(async {
+        let fake = Fake::new();
+        let http = fake.http();
+        let answer = ask(&http, "GET", "/v1/slowest?limit=1", &[], "").await;
+        let answer = answer.json();
+        let sessions = answer["sessions"].as_array().unwrap();
+        assert_eq!(sessions.len(), 1);
+        assert_eq!(sessions[0]["session"], "1/5#0");
+        assert_eq!(sessions[0]["backlog_bytes"], 101);
+        for limit in ["0", "101", "x"] {
+            let path = format!("/v1/slowest?limit={limit}");
+            let refused = ask(&http, "GET", &path, &[], "").await;
+            assert_eq!(refused.status, 400);
+            assert!(refused.text.contains("from 1 to 100"), "{}", refused.text);
+        }
+        fake.deaf.store(true, Ordering::Relaxed);
+        let late = ask(&http, "GET", "/v1/slowest?limit=1", &[], "").await;
+        assert_eq!(late.status, 504);
+    });
+}
+
+#[test]
 fn stats_name_every_figure() {
     run(async {
         let fake = Fake::new();
@@ -89,22 +112,17 @@ fn stats_name_every_figure() {
         for &figure in Figure::ALL {
             let described = figure.describe();
             let value = |figures: &serde_json::Value| match described.label {
-                None => figures[described.name].as_u64(),
-                Some((_, label)) => figures[described.name][label].as_u64(),
+                None => figures[described.name].clone(),
+                Some((_, label)) => figures[described.name][label].clone(),
+            };
+            let told = |number: u64| match described.kind {
+                Kind::Time => json!(number as f64 / 1e9),
+                _ => json!(number),
             };
             let number = figure as u64 + 1;
-            assert_eq!(
-                value(&stats["totals"]),
-                Some(number * 101),
-                "{}",
-                described.name
-            );
-            assert_eq!(
-                value(&stats["workers"][1]),
-                Some(number * 100),
-                "{}",
-                described.name
-            );
+            let name = described.name;
+            assert_eq!(value(&stats["totals"]), told(number * 101), "{name}");
+            assert_eq!(value(&stats["workers"][1]), told(number * 100), "{name}");
         }
     });
 }
@@ -148,13 +166,21 @@ fn metrics_name_every_figure_once_and_end_as_open_metrics_do() {
         }
         for &figure in Figure::ALL {
             let described = figure.describe();
-            let suffix = if described.kind == Kind::Counter {
-                "_total"
-            } else {
-                ""
+            let suffix = match described.kind {
+                Kind::Counter | Kind::Time => "_total",
+                Kind::Gauge => "",
+                Kind::Bucket => "_bucket",
             };
             let name = format!("encke_{}{suffix}", described.name);
             let expected = match described.label {
+                Some((_, "256")) => format!("{name}{{le=\"+Inf\"}} "),
+                Some(("events", range)) => {
+                    let (_, last) = range.rsplit_once('-').unwrap_or(("", range));
+                    format!("{name}{{le=\"{last}.0\"}} ")
+                }
+                Some((label, value)) if text.contains(&format!("\"{value}\",worker=")) => {
+                    format!("{name}{{{label}=\"{value}\",worker=\"0\"}} ")
+                }
                 Some((label, value)) => format!("{name}{{{label}=\"{value}\"}} "),
                 None if text.contains(&format!("{name}{{worker=")) => {
                     format!("{name}{{worker=\"0\"}} ")
@@ -172,6 +198,24 @@ fn metrics_name_every_figure_once_and_end_as_open_metrics_do() {
             assert_eq!(helps, 1, "{name}");
         }
         assert!(text.ends_with("# EOF\n"));
+    });
+}
+
+#[test]
+fn polls_are_a_histogram_of_events() {
+    run(async {
+        let answer = ask(&Fake::new().http(), "GET", "/metrics", &[], "").await;
+        let value = |name: &str| {
+            let line = answer.text.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|value| value.trim().parse::<f64>().ok())
+                .unwrap_or_else(|| panic!("{name} is not in\n{}", answer.text))
+        };
+        let of = |figure: Figure| 101.0 * (figure as usize + 1) as f64;
+        let two = of(Figure::Polls0) + of(Figure::Polls1) + of(Figure::Polls2);
+        assert_eq!(value("encke_events_per_poll_bucket{le=\"3.0\"}"), two);
+        let all = value("encke_events_per_poll_bucket{le=\"+Inf\"}");
+        assert_eq!(value("encke_events_per_poll_count"), all);
+        assert_eq!(value("encke_events_per_poll_sum"), of(Figure::Signals));
     });
 }
 

@@ -193,6 +193,7 @@ fn answers_have_the_shapes_that_are_promised() {
             ("DELETE", "/v1/ids/a", "/v1/ids/{id}", ""),
             ("GET", "/v1/sessions/rj", "/v1/sessions/{id}", ""),
             ("DELETE", "/v1/sessions/rj", "/v1/sessions/{id}", ""),
+            ("GET", "/v1/slowest?limit=1", "/v1/slowest", ""),
             ("GET", "/v1/stats", "/v1/stats", ""),
             ("GET", "/healthz", "/healthz", ""),
             ("GET", "/readyz", "/readyz", ""),

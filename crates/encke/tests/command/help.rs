@@ -10,6 +10,7 @@ const COMMANDS: &[&str] = &[
     "subscribe",
     "unsubscribe",
     "sessions",
+    "top",
     "friends",
     "graph",
     "flood",

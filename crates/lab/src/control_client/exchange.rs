@@ -104,7 +104,12 @@ impl Control {
     pub(super) fn connect(&mut self) -> Outcome<Connection> {
         match self.connection.take() {
             Some(connection) if !connection.is_stale() => Ok(connection),
-            _ => Connection::open(&self.url).map_err(|error| self.explain(&error)),
+            _ => Connection::open(&self.url)
+                .and_then(|connection| {
+                    connection.set_read_timeout(self.patience)?;
+                    Ok(connection)
+                })
+                .map_err(|error| self.explain(&error)),
         }
     }
 

@@ -215,8 +215,8 @@ impl SimDriver {
 impl Driver for SimDriver {
     type Socket = Socket;
 
-    fn now(&self) -> Tick {
-        self.0.borrow().now
+    fn elapsed(&self) -> Duration {
+        self.0.borrow().now.since(Tick::default())
     }
 
     fn unix_seconds(&self) -> u64 {

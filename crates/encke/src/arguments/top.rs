@@ -1,0 +1,46 @@
+//! `encke top`.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{ControlArguments, Report};
+use crate::units;
+
+pub(super) const HELP: &str = "\
+For each worker of a running server: how busy it is and with what, polls and how many events each
+returned, system calls, connections, bytes, what waits in its mailbox and in full sockets; and the
+slowest readers. Rates are over the time between two readings of /v1/stats; a server that goes away
+is waited for. Only `encke serve` can be looked at: `encke proxy` and `encke hello` have no control
+listener.
+
+On a terminal the picture is drawn anew each time, elsewhere the tables follow one another. Ctrl-C
+ends it.
+
+Examples:
+  encke top
+  encke top --every 5s --control http://10.0.0.7:8001 --control-token-file token
+  encke top --once --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArguments {
+    /// Time from reading to reading
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = pause)]
+    pub(crate) every: Duration,
+    /// Take two readings, tell what happened in between, and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) control: ControlArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+/// A pause between readings: the server's clock is told in milliseconds.
+fn pause(text: &str) -> Result<Duration, String> {
+    let pause = units::duration(text)?;
+    if pause < Duration::from_millis(100) {
+        return Err("readings cannot be closer than 100ms".to_owned());
+    }
+    Ok(pause)
+}

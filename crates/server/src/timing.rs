@@ -1,0 +1,175 @@
+//! Where a worker's time goes: into waiting or into work, and into which stage of it.
+//!
+//! Must never read the clock where a turn does so anyhow: waiting and work are told apart without a
+//! reading of their own. Stages would cost one each, so only some turns are timed stage by stage, and
+//! stand for those that are not.
+
+use std::time::Duration;
+
+use crate::stats::{Figure, WorkerStats};
+
+/// Of turns that follow each other without a rest, one in so many is timed by stage, so that its
+/// readings of the clock cost each of them a fraction of one.
+const TURNS_PER_TIMED: u32 = 32;
+const _: () = assert!(TURNS_PER_TIMED.is_power_of_two());
+
+/// A turn after a wait this long is timed in any case. There cannot be a thousand of them a second.
+const REST: Duration = Duration::from_millis(1);
+
+/// A worker's account of its time. Lives as long as the worker.
+#[derive(Debug, Default)]
+pub(crate) struct Timing {
+    /// All time before is counted.
+    counted: Duration,
+    /// What has passed since then was waited.
+    resting: bool,
+    /// How many turns this one stands for; none when its stages are not timed.
+    weight: u32,
+    /// When the stage under way began.
+    begun: Duration,
+    /// The generator's state.
+    state: u32,
+}
+
+impl Timing {
+    /// The worker is about to wait for as long as it takes.
+    pub(crate) fn rest(&mut self, now: Duration, stats: &WorkerStats) {
+        self.count(now, stats);
+        self.resting = true;
+    }
+
+    /// A turn begins. Without a [`rest`](Self::rest) before it, the poll was work like any other.
+    pub(crate) fn begin(&mut self, now: Duration, stats: &WorkerStats) {
+        let rested = self.resting && now.saturating_sub(self.counted) >= REST;
+        self.count(now, stats);
+        self.begun = now;
+        // Whether a turn is timed depends on what came before it alone, and each stands for as many
+        // as it was drawn from: so the sum over timed turns is right on average.
+        self.weight = match rested {
+            true => 1,
+            false if self.draw() => TURNS_PER_TIMED,
+            false => 0,
+        };
+    }
+
+    /// A stage is through.
+    pub(crate) fn passed(
+        &mut self,
+        stage: Figure,
+        clock: impl FnOnce() -> Duration,
+        stats: &WorkerStats,
+    ) {
+        if self.weight == 0 {
+            return;
+        }
+        let now = clock();
+        stats.add_time(stage, now.saturating_sub(self.begun) * self.weight);
+        self.begun = now;
+    }
+
+    fn count(&mut self, now: Duration, stats: &WorkerStats) {
+        let figure = if self.resting {
+            Figure::Waiting
+        } else {
+            Figure::Busy
+        };
+        stats.add_time(figure, now.saturating_sub(self.counted));
+        self.counted = now;
+        self.resting = false;
+    }
+
+    /// True once in [`TURNS_PER_TIMED`] times, without a rhythm that turns could fall in with (linear
+    /// congruential; its upper bits are its best).
+    const fn draw(&mut self) -> bool {
+        self.state = self
+            .state
+            .wrapping_mul(1_664_525)
+            .wrapping_add(1_013_904_223);
+        self.state >> (u32::BITS - TURNS_PER_TIMED.trailing_zeros()) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn micros(count: u64) -> Duration {
+        Duration::from_micros(count)
+    }
+
+    fn told(stats: &WorkerStats, figure: Figure) -> Duration {
+        Duration::from_nanos(stats.get(figure))
+    }
+
+    #[test]
+    fn all_time_is_either_waited_or_worked() {
+        let (mut timing, stats) = (Timing::default(), WorkerStats::default());
+        timing.rest(micros(10), &stats);
+        timing.begin(micros(30), &stats);
+        // Busy turns have no rest between them.
+        timing.begin(micros(45), &stats);
+        timing.begin(micros(50), &stats);
+        timing.rest(micros(57), &stats);
+        timing.begin(micros(157), &stats);
+        assert_eq!(told(&stats, Figure::Waiting), micros(20 + 100));
+        assert_eq!(told(&stats, Figure::Busy), micros(10 + 15 + 5 + 7));
+    }
+
+    #[test]
+    fn a_turn_after_a_rest_is_timed_exactly() {
+        let (mut timing, stats) = (Timing::default(), WorkerStats::default());
+        let mut now = Duration::ZERO;
+        let mut pass = |time| {
+            now += time;
+            now
+        };
+        for _ in 0..100 {
+            timing.rest(pass(micros(1)), &stats);
+            timing.begin(pass(REST), &stats);
+            timing.passed(Figure::StageSignals, || pass(micros(1)), &stats);
+            timing.passed(Figure::StageFanOut, || pass(micros(7)), &stats);
+        }
+        assert_eq!(told(&stats, Figure::StageSignals), micros(100));
+        assert_eq!(told(&stats, Figure::StageFanOut), micros(700));
+        assert_eq!(told(&stats, Figure::StageMail), micros(0));
+    }
+
+    #[test]
+    fn timed_turns_stand_for_those_that_are_not() {
+        let (mut timing, stats) = (Timing::default(), WorkerStats::default());
+        let mut now = Duration::ZERO;
+        let mut spent = [Duration::ZERO; 2];
+        let mut readings = 0;
+        for turn in 0..320_000 {
+            timing.begin(now, &stats);
+            // One turn in 64 is long: a stride of 32 would meet all of them twice as often, or none.
+            let long = micros(if turn % 64 == 63 { 5_000 } else { 10 });
+            for (at, (stage, time)) in [
+                (Figure::StageSignals, micros(3)),
+                (Figure::StageFanOut, long),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                now += time;
+                spent[at] += time;
+                let clock = || {
+                    readings += 1;
+                    now
+                };
+                timing.passed(stage, clock, &stats);
+            }
+        }
+        for (stage, spent) in [Figure::StageSignals, Figure::StageFanOut]
+            .into_iter()
+            .zip(spent)
+        {
+            let share = told(&stats, stage).as_secs_f64() / spent.as_secs_f64();
+            assert!(
+                (0.9..1.1).contains(&share),
+                "{stage:?}: {share} of {spent:?}"
+            );
+        }
+        assert!((18_000..22_000).contains(&readings), "{readings}");
+    }
+}

@@ -1,0 +1,326 @@
+"""`encke top`: what it tells is what happened."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import threading
+import time
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from harness.http import Ndjson, Sse
+from harness.server import BINARY, ENVIRONMENT, encke
+from harness.wait import PATIENCE, until
+
+LARGE = "x" * 60_000
+
+
+class Top:
+    """A running `encke top`, whose lines are collected."""
+
+    def __init__(self, server, *arguments):
+        command = [BINARY, "top", "--control", server.control_url, *map(str, arguments)]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            text=True,
+        )
+        self.lines, self.said = [], []
+        self.readers = [
+            threading.Thread(target=lambda to=to, of=of: to.extend(of), daemon=True)
+            for to, of in [
+                (self.lines, self.process.stdout),
+                (self.said, self.process.stderr),
+            ]
+        ]
+        for reader in self.readers:
+            reader.start()
+
+    @property
+    def views(self):
+        return [json.loads(line) for line in list(self.lines)]
+
+    def next(self):
+        """A view that begins after now."""
+        seen = len(self.lines)
+        until(lambda: len(self.lines) > seen + 1, "two more views")
+        return self.views[seen + 1]
+
+    def interrupt(self):
+        """Ends it as a person would, and returns its exit code."""
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(PATIENCE)
+        for reader in self.readers:
+            reader.join()
+        return self.process.returncode
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        for reader in self.readers:
+            reader.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+def once(server, *arguments, every="200ms"):
+    done = encke("top", "--control", server.control_url, "--once", "--every", every, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def summed(views, rate):
+    """How often something happened over all views."""
+    return sum(rate(view["totals"]) * view["seconds"] for view in views)
+
+
+def test_views_sum_to_what_happened(start):
+    server = start()
+    with Top(server, "--json", "--every", "100ms") as top:
+        until(lambda: top.lines, "a view")
+        streams = [Sse(server, f"user-{n}") for n in range(5)]
+        streams += [Ndjson(server, f"user-{n}") for n in range(3)]
+        for n in range(1, 5):
+            server.subscribe(f"user-{n}", "rj")
+        for _ in range(10):
+            assert server.publish("rj", "hello")["written"] == 6
+        for stream in streams[:2]:
+            stream.close()
+        until(lambda: server.totals()["connections"] == 6, "two are gone")
+        # Two heartbeats are 25 s apart: what is counted now stays.
+        totals = server.totals()
+        last = top.next()
+        assert top.interrupt() == 0, top.said
+    views = top.views
+    for name, rate, count in [
+        ("accepts", lambda row: row["accepts_per_second"], 8),
+        ("closes", lambda row: row["closes_per_second"], 2),
+        ("written", lambda row: row["deliveries_per_second"]["written"], 60),
+        ("in", lambda row: row["bytes_in_per_second"], totals["bytes_read"]),
+        ("out", lambda row: row["bytes_out_per_second"], totals["bytes_written"]),
+        *(
+            (call, lambda row, call=call: row["system_calls_per_second"][call], count)
+            for call, count in totals["system_calls"].items()
+        ),
+    ]:
+        assert summed(views, rate) == pytest.approx(count), name
+    assert totals["bytes_read"] > 8 * 30 and totals["bytes_written"] > 60 * 5
+    calls = totals["system_calls"]
+    # Each is welcomed with one, and gets each event with one at most.
+    assert 8 < calls["send"] <= 8 + 60
+    assert calls["accept"] >= 8 and calls["epoll_ctl"] == 8 and calls["close"] == 2
+    assert sum(view["publishes_per_second"]["publish"] * view["seconds"] for view in views) == (
+        pytest.approx(10)
+    )
+    assert (last["online"], last["totals"]["sessions"], last["totals"]["connections"]) == (5, 6, 6)
+    assert (last["totals"]["backlog_bytes"], last["totals"]["mailbox_bytes"]) == (0, 0)
+    for view in views:
+        for rate in ("accepts_per_second", "bytes_out_per_second", "polls_per_second"):
+            parts = [worker[rate] for worker in view["workers"]]
+            assert sum(parts) == pytest.approx(view["totals"][rate])
+        assert sum(worker["connections"] for worker in view["workers"]) == (
+            view["totals"]["connections"]
+        )
+    for stream in streams:
+        stream.close()
+
+
+def polls_agree(figures):
+    """A worker may be between two of its counters: then they agree a moment later."""
+    return sum(figures["events_per_poll"].values()) == figures["turns"]
+
+
+def test_polls_by_events_are_all_polls(start):
+    server = start()
+    with Top(server, "--json", "--every", "100ms") as top:
+        streams = [Sse(server, "rj") for _ in range(20)]
+        for _ in range(50):
+            server.publish("rj", "x")
+        top.next()
+        assert top.interrupt() == 0
+    stats = until(
+        lambda: all(map(polls_agree, (stats := server.stats())["workers"])) and stats, "agreement"
+    )
+    assert all(worker["poll_events"] >= 10 for worker in stats["workers"])
+    for worker in stats["workers"]:
+        polls = worker["events_per_poll"]
+        assert list(polls)[0] == "0" and "2-3" in polls and len(polls) == 10
+        least = sum(int(label.split("-")[0]) * count for label, count in polls.items())
+        assert least <= worker["poll_events"] <= 2 * least
+    by_events = summed(top.views, lambda row: sum(row["polls_by_events_per_second"].values()))
+    polls = summed(top.views, lambda row: row["polls_per_second"])
+    assert by_events == pytest.approx(polls, abs=4)
+    families = text_string_to_metric_families(server.api.get("/metrics").text)
+    family = next(one for one in families if one.name == "encke_events_per_poll")
+    values = {sample.name.removeprefix(family.name): sample.value for sample in family.samples}
+    buckets = [sample.value for sample in family.samples if "le" in sample.labels]
+    assert len(buckets) == 10 and buckets == sorted(buckets)
+    assert values["_count"] == buckets[-1] >= stats["totals"]["turns"]
+    assert values["_sum"] >= stats["totals"]["poll_events"]
+    for stream in streams:
+        stream.close()
+
+
+def test_time_is_worked_or_waited(start):
+    server = start(workers=1)
+    with Sse(server, "rj") as stream:
+        for _ in range(20):
+            server.publish("rj", "x")
+            stream.data()
+        before = time.monotonic()
+        spent = server.totals()["worker_seconds"]
+        view = json.loads(once(server, "--json", every="2s"))
+        passed = time.monotonic() - before
+        now = server.totals()
+    (worker,) = view["workers"]
+    # With somebody connected a worker wakes ten times a second, and waiting counts when it wakes.
+    assert 0.8 < worker["busy"] + worker["waiting"] < 1.2
+    assert 0 < worker["busy"] < worker["waiting"]
+    grown = sum(now["worker_seconds"].values()) - sum(spent.values())
+    assert 0.8 * passed - 0.2 < grown < passed + 0.2
+    stages = now["stage_seconds"]
+    assert set(stages) == {"accept", "signals", "mail", "fan_out", "deadlines", "closing"}
+    assert all(stages[stage] > 0 for stage in ("accept", "mail", "fan_out", "deadlines"))
+    assert sum(stages.values()) < 5 * now["worker_seconds"]["busy"]
+
+
+def test_the_slowest_readers_are_named(start):
+    server = start("--stall-timeout", "60s", "--backlog-bytes", "4MiB")
+    with (
+        Sse(server, "slow", receive_buffer=4096),
+        Sse(server, "slower", receive_buffer=4096),
+        Sse(server, "quick"),
+    ):
+        for reader in ("slow", "slower"):
+            until(lambda: server.publish(reader, LARGE)["queued"], "a full socket")
+        for _ in range(3):
+            server.publish("slower", LARGE)
+        view = json.loads(once(server, "--json"))
+        assert [session["ids"] for session in view["slowest"]] == [["slower"], ["slow"]]
+        owed = [session["backlog_bytes"] for session in view["slowest"]]
+        assert owed[0] > 3 * 60_000 and sum(owed) == view["totals"]["backlog_bytes"]
+        assert view["totals"]["backlog_sessions"] == 2
+        table = once(server)
+        assert re.search(r"slowest readers.*OWED B.*\n.*slower\n.*slow\n", table), table
+        answer = server.api.get("/v1/slowest?limit=1").json()
+        assert [session["ids"] for session in answer["sessions"]] == [["slower"]]
+
+
+def test_tables_have_a_row_for_each_worker(start):
+    server = start(workers=3)
+    with Sse(server, "rj"):
+        text = once(server)
+    tables = text.rstrip("\n").split("\n\n")
+    assert tables[0].startswith("encke ") and "1 ids online" in tables[0]
+    assert [table.split()[0] for table in tables[1:]] == ["worker", "time", "calls/s", "polls"]
+    for table in tables[1:]:
+        rows = [line.split() for line in table.splitlines()[1:]]
+        assert [row[0] for row in rows] == ["0", "1", "2", "all"], table
+    assert max(map(len, text.splitlines())) <= 80, text
+
+
+def test_a_server_that_goes_away_is_waited_for(start):
+    server = start()
+    with Top(server, "--json", "--every", "100ms") as top:
+        until(lambda: top.lines, "a view")
+        server.stop()
+        until(lambda: top.said, "a sentence")
+        assert top.said[0].rstrip().endswith("trying again"), top.said
+        seen = len(top.lines)
+        again = server.restart()
+        try:
+            until(lambda: len(top.lines) > seen, "a view of the new server")
+            assert top.views[-1]["epoch"] == again.stats()["epoch"]
+            # Counters that begin anew are no rates below nothing.
+            assert all(
+                rate >= 0
+                for view in top.views
+                for rate in view["totals"]["system_calls_per_second"].values()
+            )
+            assert top.interrupt() == 0
+        finally:
+            again.stop()
+        assert len(top.said) == 1, top.said
+
+
+def test_a_server_that_is_not_there_is_a_failure(start):
+    server = start()
+    url = server.control_url
+    server.stop()
+    for more in ([], ["--once"], ["--json"]):
+        done = encke("top", "--control", url, *more)
+        assert done.returncode == 1 and "encke serve" in done.stderr, done
+    assert encke("top", "--every", "10ms").returncode == 2
+
+
+def test_a_token_is_needed_where_the_server_has_one(start):
+    server = start("--control-token", "secret", token="secret")
+    done = encke("top", "--once", "--control", server.control_url)
+    assert done.returncode == 1 and "--control-token" in done.stderr
+    assert json.loads(once(server, "--json", "--control-token", "secret"))
+
+
+def test_a_reader_that_goes_away_is_no_failure(server):
+    with Top(server, "--every", "100ms") as top:
+        until(lambda: top.lines, "a line")
+        assert top.lines[0].startswith("encke ")
+    command = f"{BINARY} top --every 100ms --control {server.control_url} | head -1"
+    script = f"set -o pipefail; {command}"
+    done = subprocess.run(
+        ["bash", "-c", script], env=ENVIRONMENT, capture_output=True, timeout=PATIENCE
+    )
+    assert done.returncode == 0, done
+
+
+def test_a_terminal_is_drawn_upon_and_given_back(start):
+    server = start(workers=64)
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    command = [BINARY, "top", "--every", "100ms", "--control", server.control_url]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=ENVIRONMENT
+    )
+    os.close(slave)
+    drawn = b""
+
+    def read():
+        nonlocal drawn
+        if select.select([master], [], [], 0.1)[0]:
+            try:
+                drawn += os.read(master, 65536)
+            except OSError:
+                return True  # The other side is closed.
+        return False
+
+    try:
+        until(lambda: read() or drawn.count(b"polls of") >= 3, "three pictures", pause=0)
+        process.send_signal(signal.SIGINT)
+        until(read, "its end", pause=0)
+        assert process.wait(PATIENCE) == 0, drawn
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+    text = drawn.decode()
+    assert text.startswith("\x1b[?1049h\x1b[?25l")
+    pictures, _, left = text.partition("\x1b[?25h\x1b[?1049l")
+    assert "polls of" in left and "\x1b" not in left
+    for picture in pictures.split("\x1b[H")[2:]:
+        lines = re.sub(r"\x1b\[[KJ]", "", picture).split("\r\n")
+        assert len(lines) <= 30 and max(map(len, lines)) <= 100, picture
+        # All four tables are there, of some workers and of all.
+        assert sum(line.startswith("all 64") for line in lines) == 4, picture
