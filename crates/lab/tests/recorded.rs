@@ -2,7 +2,7 @@
 //!
 //! `recorded/record.py` says from which servers and how; it was run with nginx 1.22.1, with the
 //! WebSocket server of PyPI's `websockets` 16.0, and with Encke itself. Each published three events
-//! with the stamps below.
+//! with the stamps below. What curl 7.88.1 showed of the same streams is the oracle for framing.
 
 use lab::decode::count::{Counter, Noticed};
 use lab::decode::event_id::EventId;
@@ -226,4 +226,61 @@ fn a_websocket_that_pings_splits_and_closes() {
         control: vec!["there?".to_owned(), "1001".to_owned()],
     };
     assert_eq!(alike(Transport::WebSocket, recording), expected);
+}
+
+/// The body that is left of a recording when it comes in `pieces`.
+fn unframed(pieces: &[&[u8]]) -> Vec<u8> {
+    let (mut kept, mut framing, mut body) = (Vec::new(), None, Vec::new());
+    for piece in pieces {
+        kept.extend_from_slice(piece);
+        if framing.is_none()
+            && let Some((head, used)) = Head::parse(&kept).expect("a real server sends a head")
+        {
+            framing = Some(head.framing().expect("a real server frames its body"));
+            kept.drain(..used);
+        }
+        let Some(framing) = &mut framing else {
+            continue;
+        };
+        let mut input = &kept[..];
+        while let Some(piece) = framing
+            .next(&mut input)
+            .expect("a real server sends chunks")
+        {
+            if let framing::Piece::Bytes(bytes) = piece {
+                body.extend_from_slice(bytes);
+            }
+        }
+        kept.clear();
+    }
+    body
+}
+
+#[test]
+fn what_is_in_the_frames_is_what_curl_shows() {
+    let recordings: [(&[u8], &[u8]); 4] = [
+        (
+            include_bytes!("recorded/encke-sse.bin"),
+            include_bytes!("recorded/encke-sse.curl"),
+        ),
+        (
+            include_bytes!("recorded/encke-ndjson.bin"),
+            include_bytes!("recorded/encke-ndjson.curl"),
+        ),
+        (
+            include_bytes!("recorded/encke-chunked.bin"),
+            include_bytes!("recorded/encke-chunked.curl"),
+        ),
+        (
+            include_bytes!("recorded/nginx-before-encke.bin"),
+            include_bytes!("recorded/nginx-before-encke.curl"),
+        ),
+    ];
+    for (recording, shown) in recordings {
+        assert!(shown.len() > 200);
+        for at in 0..recording.len() {
+            let (left, right) = recording.split_at(at);
+            assert_eq!(unframed(&[left, right]), shown, "split at byte {at}");
+        }
+    }
 }

@@ -1,8 +1,9 @@
 """Records what servers of today send, for the decoders' tests: `record.py ENCKE`.
 
-Needs nginx, and the package `websockets` of PyPI. Writes the bytes of each connection, head and all,
-to `*.bin` beside itself: of nginx a file of events with its length and one in chunks, of Encke each
-transport, of nginx before Encke, and of a WebSocket server that pings, splits a message and closes.
+Needs nginx, curl, and the package `websockets` of PyPI. Writes the bytes of each connection, head and
+all, to `*.bin` beside itself: of nginx a file of events with its length and one in chunks, of Encke each
+transport, of nginx before Encke, and of a WebSocket server that pings, splits a message and closes. What
+curl makes of the same streams of Encke is in `*.curl`.
 """
 
 import asyncio
@@ -44,8 +45,13 @@ def drain(connection):
     return data
 
 
+def curl(port, path):
+    command = ["curl", "--silent", "--no-buffer", "--max-time", "2", f"http://127.0.0.1:{port}{path}"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
+
+
 def keep(name, data):
-    (HERE / f"{name}.bin").write_bytes(data)
+    (HERE / name).write_bytes(data)
     print(name, len(data))
 
 
@@ -91,25 +97,33 @@ def record_http(directory):
           }}
         }}"""
     )
-    serve = ["serve", "--listen", f"127.0.0.1:{public}", "--control", f"127.0.0.1:{control}"]
+    serve = ["serve", "--memory", "--listen", f"127.0.0.1:{public}", "--control", f"127.0.0.1:{control}"]
     processes = [
         subprocess.Popen([sys.argv[1], *serve, "--drain-timeout", "0"]),
         subprocess.Popen(["nginx", "-c", directory / "nginx.conf", "-p", directory]),
     ]
     try:
         wait_for(control), wait_for(port)
-        keep("nginx-length", drain(connect(port, "/events.ndjson", "Connection: close")))
-        keep("nginx-chunked", drain(connect(port, "/chunked/events.ndjson", "Connection: close")))
+        keep("nginx-length.bin", drain(connect(port, "/events.ndjson", "Connection: close")))
+        keep("nginx-chunked.bin", drain(connect(port, "/chunked/events.ndjson", "Connection: close")))
         streams = {
             "encke-sse": connect(public, "/events/7"),
             "encke-ndjson": connect(public, "/stream/7"),
             "encke-chunked": connect(public, "/test/7"),
             "nginx-before-encke": connect(port, "/events/7"),
         }
-        time.sleep(0.3)
+        curls = {
+            "encke-sse": curl(public, "/events/7"),
+            "encke-ndjson": curl(public, "/stream/7"),
+            "encke-chunked": curl(public, "/test/7"),
+            "nginx-before-encke": curl(port, "/events/7"),
+        }
+        time.sleep(0.5)
         publish(control)
         for name, connection in streams.items():
-            keep(name, drain(connection))
+            keep(f"{name}.bin", drain(connection))
+        for name, process in curls.items():
+            keep(f"{name}.curl", process.communicate()[0])
     finally:
         for process in processes:
             process.terminate()
@@ -130,7 +144,7 @@ async def record_websocket():
     async with websockets.asyncio.server.serve(serve, "127.0.0.1", port, compression=None):
         fields = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"]
         connection = connect(port, "/", *fields, f"Sec-WebSocket-Key: {KEY}")
-        keep("websockets", await asyncio.to_thread(drain, connection))
+        keep("websockets.bin", await asyncio.to_thread(drain, connection))
         connection.close()
 
 
