@@ -5,12 +5,15 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use reactor::Mailbox;
 use router::{Counts, Parcel, SessionRef, Target, WorkerId};
 
 use crate::mail::{Mail, SessionReport, parcel_weight};
 use crate::stats::{Figure, WorkerStats};
+use crate::timing::Timing;
 
 /// A worker's place, and what comes there. Owned by the thread that lives in it; shared by those that
 /// wake it.
@@ -18,6 +21,8 @@ pub struct Guest {
     pub(crate) id: WorkerId,
     pub(crate) mailbox: Arc<Mailbox<Mail>>,
     pub(crate) stats: Arc<WorkerStats>,
+    /// Only the guest's own thread looks at it.
+    timing: Mutex<Timing>,
 }
 
 /// What a guest is asked to do.
@@ -33,6 +38,15 @@ pub enum Errand {
 }
 
 impl Guest {
+    pub(crate) fn new(id: WorkerId, mailbox: Arc<Mailbox<Mail>>, stats: Arc<WorkerStats>) -> Self {
+        Self {
+            id,
+            mailbox,
+            stats,
+            timing: Mutex::default(),
+        }
+    }
+
     /// The guest's number among the workers.
     pub const fn id(&self) -> WorkerId {
         self.id
@@ -66,6 +80,17 @@ impl Guest {
         parcel.tally.add(counts);
         parcel.tally.settle();
         self.mailbox.settle(parcel_weight(parcel));
+    }
+
+    /// The guest is about to wait for as long as it takes. `now` is the time of its driver.
+    pub fn rest(&self, now: Duration) {
+        self.timing.lock().rest(now, &self.stats);
+    }
+
+    /// A turn of the guest begins, after a poll that returned so many events.
+    pub fn begin(&self, now: Duration, events: usize) {
+        self.stats.polled(events);
+        self.timing.lock().begin(now, &self.stats);
     }
 
     /// Announces that the guest is about to sleep, and whether it may.

@@ -109,11 +109,9 @@ impl Server {
         for (number, (mailbox, stats)) in mailboxes.iter().zip(stats.iter()).enumerate() {
             let number = number as u16;
             if number >= count {
-                server.guests.push(Guest {
-                    id: WorkerId(number),
-                    mailbox: Arc::clone(mailbox),
-                    stats: Arc::clone(stats),
-                });
+                let (mailbox, stats) = (Arc::clone(mailbox), Arc::clone(stats));
+                let guest = Guest::new(WorkerId(number), mailbox, stats);
+                server.guests.push(guest);
                 continue;
             }
             let parts = Parts {

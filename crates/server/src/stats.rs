@@ -139,7 +139,7 @@ figures! {
 
 impl Figure {
     /// Polls by the bit length of how many events they returned.
-    const POLLS: [Self; 10] = [
+    pub(crate) const POLLS: [Self; 10] = [
         Self::Polls0,
         Self::Polls1,
         Self::Polls2,

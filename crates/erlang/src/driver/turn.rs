@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Accepted, Driver as _, Received, Sent, Signal, System, Token};
+use reactor::{Accepted, Driver as _, Received, Sent, Signal, System, Tick, Token};
 use router::Mailboxes;
 use server::{Errand, Figure, Guest};
 
@@ -108,7 +108,9 @@ impl<M: Mailboxes> Driver<M> {
         let timeout = self.timeout();
         self.system.wait(timeout, &mut self.signals)?;
         self.guest.wake_up();
-        self.node.set_time(self.system.now());
+        let elapsed = self.system.elapsed();
+        self.guest.begin(elapsed, self.signals.len());
+        self.node.set_time(Tick::default().after(elapsed));
         let unread = std::mem::take(&mut self.unread);
         for line in unread {
             self.read(line)?;
@@ -143,11 +145,13 @@ impl<M: Mailboxes> Driver<M> {
         if is_busy || !may_sleep {
             return Some(Duration::ZERO);
         }
+        self.guest.rest(self.system.elapsed());
         self.node.timeout()
     }
 
     fn accept(&mut self) -> io::Result<()> {
         for _ in 0..ACCEPTS_PER_TURN {
+            self.guest.add(Figure::Accepts, 1);
             match self.system.accept() {
                 Accepted::Connection(socket, address) => {
                     let Some(line) = self.node.accepted(address, random_u32()?) else {
@@ -168,6 +172,7 @@ impl<M: Mailboxes> Driver<M> {
 
     fn watch(&mut self, line: LineId, socket: OwnedFd) {
         let token = Token(line.0.into());
+        self.guest.add(Figure::Watches, 1);
         if self.system.watch(&socket, token).is_err() {
             return self.node.ended(line);
         }
@@ -199,8 +204,12 @@ impl<M: Mailboxes> Driver<M> {
                 socket.is_paused = true;
                 return Ok(());
             }
+            self.guest.add(Figure::Receives, 1);
             match self.system.recv(&socket.socket, &mut self.block) {
-                Received::Bytes(count) => self.node.receive(line, &self.block[..count]),
+                Received::Bytes(count) => {
+                    self.guest.add(Figure::BytesRead, count as u64);
+                    self.node.receive(line, &self.block[..count]);
+                }
                 Received::Blocked => return Ok(()),
                 Received::Ended | Received::Failed(_) => {
                     self.node.ended(line);
@@ -269,8 +278,10 @@ impl<M: Mailboxes> Driver<M> {
                 }
                 return;
             }
+            self.guest.add(Figure::Sends, 1);
             match self.system.send(&socket.socket, &[line.out.unsent()]) {
                 Sent::Bytes(count) => {
+                    self.guest.add(Figure::BytesWritten, count as u64);
                     line.out.advance(count);
                     line.said = now;
                     line.stalled = None;
@@ -280,6 +291,7 @@ impl<M: Mailboxes> Driver<M> {
                     if !socket.is_room_watched {
                         socket.is_room_watched = true;
                         let token = Token(id.0.into());
+                        self.guest.add(Figure::Watches, 1);
                         if self.system.watch_room(&socket.socket, token).is_err() {
                             self.node.ended(id);
                         }

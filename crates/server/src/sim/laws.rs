@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use reactor::Tick;
+
 use super::world::{World, id};
 use crate::settings::Settings;
 use crate::stats::Figure;
@@ -276,12 +278,35 @@ impl Model {
         );
     }
 
+    /// What the worker counts of its own loop adds up.
+    fn audit(&self) {
+        let figure = |figure| self.world.figure(figure);
+        let by_events = Figure::POLLS.map(figure);
+        assert_eq!(
+            by_events.iter().sum::<u64>(),
+            figure(Figure::Turns),
+            "polls"
+        );
+        let least = (0..).zip(by_events).map(|(length, polls)| match length {
+            0 => 0,
+            _ => polls << (length - 1),
+        });
+        let least: u64 = least.sum();
+        let signals = figure(Figure::Signals);
+        assert!((least..=2 * least).contains(&signals), "{signals} events");
+        let worked = figure(Figure::Busy) + figure(Figure::Waiting);
+        let passed = self.world.net.borrow().now.since(Tick::default());
+        assert_eq!(u128::from(worked), passed.as_nanos(), "time");
+        assert_eq!(figure(Figure::Closes), figure(Figure::Accepted), "closes");
+    }
+
     fn end(&mut self) {
         for client in &self.clients {
             self.world.net.borrow_mut().end(client.number);
         }
         self.world.pass(Duration::from_secs(20));
         self.world.assert_empty();
+        self.audit();
     }
 }
 
