@@ -16,7 +16,7 @@ import time
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from harness.http import Ndjson, Sse
+from harness.http import Ndjson, Sse, elapsed
 from harness.server import BINARY, ENVIRONMENT, encke
 from harness.wait import PATIENCE, until
 
@@ -257,6 +257,19 @@ def test_a_server_that_goes_away_is_waited_for(start):
         assert len(top.said) == 1, top.said
 
 
+def test_a_server_that_stands_still_keeps_nobody_from_ending(start):
+    server = start()
+    with Top(server, "--every", "100ms") as top:
+        until(lambda: top.lines, "a view")
+        server.signal(signal.SIGSTOP)
+        try:
+            time.sleep(0.5)  # A look has begun and is not answered.
+            took, code = elapsed(top.interrupt)
+        finally:
+            server.signal(signal.SIGCONT)
+        assert (code, top.said) == (0, []) and took < 3
+
+
 def test_a_server_that_is_not_there_is_a_failure(start):
     server = start()
     url = server.control_url
@@ -316,8 +329,8 @@ def test_a_terminal_is_drawn_upon_and_given_back(start):
         process.wait()
         os.close(master)
     text = drawn.decode()
-    assert text.startswith("\x1b[?1049h\x1b[?25l")
-    pictures, _, left = text.partition("\x1b[?25h\x1b[?1049l")
+    assert text.startswith("\x1b[?1049h\x1b[?25l\x1b[?7l")
+    pictures, _, left = text.partition("\x1b[?7h\x1b[?25h\x1b[?1049l")
     assert "polls of" in left and "\x1b" not in left
     for picture in pictures.split("\x1b[H")[2:]:
         lines = re.sub(r"\x1b\[[KJ]", "", picture).split("\r\n")

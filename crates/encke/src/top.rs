@@ -6,8 +6,11 @@ mod picture;
 mod screen;
 
 use std::io::{self, IsTerminal};
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use lab::failure::Outcome;
 use lab::interrupt::Interrupt;
 use lab::top::view::View;
 use lab::top::{Look, Watch};
@@ -18,13 +21,21 @@ use crate::output::{self, Reading};
 
 use screen::Screen;
 
+/// What the one that shows is told.
+enum News {
+    /// Somebody has looked at the server.
+    Looked(Outcome<Look>),
+    /// Somebody wants to end.
+    Interrupted,
+}
+
 /// Looks at the server until somebody interrupts or nobody reads, or once.
 pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
     let mut watch = Watch::new(arguments.control.client()?);
-    let interrupt = Interrupt::catch()?;
     // A server that cannot be looked at in the beginning is rather a wrong address or token than one
     // that comes back.
     watch.look()?;
+    let news = listen(watch, arguments.every)?;
     let live = !arguments.once && !arguments.report.json && io::stdout().is_terminal();
     let mut shown = if live {
         Shown::Screen(Screen::open(&arguments.control.control)?)
@@ -34,25 +45,23 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
         }
     };
     let mut gone = false;
-    let mut next = Instant::now() + arguments.every;
-    while interrupt.sleep_until(next) {
-        // Readings that were missed are left out.
-        next = (next + arguments.every).max(Instant::now());
-        match watch.look() {
-            Ok(Look::View(view)) => {
+    for news in news {
+        match news {
+            News::Interrupted => break,
+            News::Looked(Ok(Look::View(view))) => {
                 gone = false;
                 if shown.view(&view)?.is_break() || arguments.once {
                     break;
                 }
             }
-            Ok(Look::First) if arguments.once => {
+            News::Looked(Ok(Look::First)) if arguments.once => {
                 return Err(Failure::failed(
                     "the server was started anew between two readings; try again",
                 ));
             }
-            Ok(Look::First) => {}
-            Err(failure) if arguments.once => return Err(failure.into()),
-            Err(failure) => {
+            News::Looked(Ok(Look::First)) => {}
+            News::Looked(Err(failure)) if arguments.once => return Err(failure.into()),
+            News::Looked(Err(failure)) => {
                 if !std::mem::replace(&mut gone, true) {
                     shown.gone(&failure)?;
                 }
@@ -60,6 +69,42 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Looks at the server on a thread of its own: one that does not answer must not keep a person from
+/// ending.
+fn listen(watch: Watch, every: Duration) -> Result<Receiver<News>, Failure> {
+    let (sender, news) = sync_channel(1);
+    let interrupt = Interrupt::catch()?;
+    let interrupted = sender.clone();
+    let spawn = |name: &str, task: Box<dyn FnOnce() + Send>| {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(task);
+        thread.map(drop).map_err(|error| {
+            Failure::failed(format_args!("the thread {name} cannot be made: {error}"))
+        })
+    };
+    spawn("top-look", Box::new(move || look(watch, every, &sender)))?;
+    spawn(
+        "top-end",
+        Box::new(move || {
+            while interrupt.sleep(Duration::from_secs(3600)) {}
+            let _ = interrupted.send(News::Interrupted);
+        }),
+    )?;
+    Ok(news)
+}
+
+/// Looks at the server again and again, as long as somebody wants to know.
+fn look(mut watch: Watch, every: Duration, told: &SyncSender<News>) {
+    let mut next = Instant::now() + every;
+    loop {
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+        // Looks that were missed are left out.
+        next = (next + every).max(Instant::now());
+        if told.send(News::Looked(watch.look())).is_err() {
+            return;
+        }
+    }
 }
 
 /// Where views go.
@@ -76,7 +121,7 @@ enum Shown {
 impl Shown {
     fn view(&mut self, view: &View) -> Result<Reading, Failure> {
         match self {
-            Self::Screen(screen) => screen.draw(view),
+            Self::Screen(screen) => screen.draw(view).map(Reading::Continue),
             Self::Lines { json: true } => output::json(view),
             Self::Lines { json: false } => {
                 let lines = picture::lines(view, view.workers.len());

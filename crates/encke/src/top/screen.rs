@@ -3,20 +3,19 @@
 //! Owns the escape sequences. Must never leave a terminal without its cursor.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::Write;
 
 use console::Term;
 use lab::top::view::View;
 
 use super::picture;
 use crate::failure::Failure;
-use crate::output::Reading;
 
-/// Another page than the one with the shell's history, and no cursor on it.
-const OPEN: &str = "\x1b[?1049h\x1b[?25l";
+/// Another page than the one with the shell's history, no cursor on it, and lines that end at its edge.
+const OPEN: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 
 /// Back to the shell's page.
-const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
+const CLOSE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 /// To the upper left corner.
 const HOME: &str = "\x1b[H";
@@ -43,51 +42,26 @@ impl Screen {
             url: url.to_owned(),
             last: Vec::new(),
         };
-        screen.write(OPEN)?;
+        write(&mut screen.term, OPEN)?;
         screen.say(format_args!("waiting for a second reading"))?;
         Ok(screen)
     }
 
     /// Draws a view over the one before.
-    pub(super) fn draw(&mut self, view: &View) -> Result<Reading, Failure> {
+    pub(super) fn draw(&mut self, view: &View) -> Result<(), Failure> {
         let (height, _) = self.term.size();
         let rows = picture::rows_that_fit(usize::from(height).saturating_sub(1), view);
         self.last = picture::lines(view, rows);
         let address = format!("{}, looked at every {:.1} s", self.url, view.seconds);
         self.last.insert(0, address);
-        self.paint(&self.last.clone())?;
-        Ok(Reading::Continue(()))
+        paint(&mut self.term, &self.last)
     }
 
     /// Shows a sentence above what was drawn last.
     pub(super) fn say(&mut self, sentence: impl Display) -> Result<(), Failure> {
         let mut lines = vec![sentence.to_string()];
         lines.extend(self.last.iter().cloned());
-        self.paint(&lines)
-    }
-
-    fn paint(&mut self, lines: &[String]) -> Result<(), Failure> {
-        let (height, width) = self.term.size();
-        let mut text = String::from(HOME);
-        for (number, line) in lines.iter().take(usize::from(height)).enumerate() {
-            if number > 0 {
-                text.push_str("\r\n");
-            }
-            text.extend(line.chars().take(usize::from(width)));
-            text.push_str(CLEAR_LINE);
-        }
-        text.push_str(CLEAR_BELOW);
-        self.write(&text)
-    }
-
-    fn write(&mut self, text: &str) -> Result<(), Failure> {
-        let written = self
-            .term
-            .write_all(text.as_bytes())
-            .and_then(|()| self.term.flush());
-        written.map_err(|error: io::Error| {
-            Failure::failed(format_args!("the terminal cannot be written to: {error}"))
-        })
+        paint(&mut self.term, &lines)
     }
 }
 
@@ -95,6 +69,28 @@ impl Drop for Screen {
     fn drop(&mut self) {
         // Whoever interrupts may want to look at it a little longer.
         let last: String = self.last.iter().map(|line| format!("{line}\r\n")).collect();
-        let _ = self.write(&format!("{CLOSE}{last}"));
+        let _ = write(&mut self.term, &format!("{CLOSE}{last}"));
     }
+}
+
+/// Draws lines over whatever is there, as far as there is room.
+fn paint(term: &mut Term, lines: &[String]) -> Result<(), Failure> {
+    let (height, width) = term.size();
+    let mut text = String::from(HOME);
+    for (number, line) in lines.iter().take(usize::from(height)).enumerate() {
+        if number > 0 {
+            text.push_str("\r\n");
+        }
+        text.extend(line.chars().take(usize::from(width)));
+        text.push_str(CLEAR_LINE);
+    }
+    text.push_str(CLEAR_BELOW);
+    write(term, &text)
+}
+
+fn write(term: &mut Term, text: &str) -> Result<(), Failure> {
+    let written = term.write_all(text.as_bytes()).and_then(|()| term.flush());
+    written.map_err(|error| {
+        Failure::failed(format_args!("the terminal cannot be written to: {error}"))
+    })
 }
