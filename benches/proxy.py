@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""`encke proxy` and `encke hello` beside nginx, HAProxy and Go: processor time for each operation.
+"""`encke proxy` and `encke hello` beside others: processor time for each operation.
 
-    benches/proxy.py --encke target/release/encke [--rounds 7] [--seconds 1] [proxy|bulk|hello|memory ...]
+    benches/proxy.py --encke target/release/encke [--rounds 7] [--seconds 1] [proxy|pollers|bulk|hello|memory ...]
 
-All programs of a comparison run at the same time, with one worker each, and are loaded in turns, so that a
-drift of the machine meets all of them. What counts is the processor time of their processes; load and
-backends are this script's and cost every program the same. Needs nginx with its stream module, HAProxy and
-Go; what is missing is left out and said.
+The others are nginx, HAProxy, Go, hyper, may_minihttp and programs as they were written for Erlang. All
+programs of a comparison run at the same time, with one worker each, and are loaded in turns, so that a drift
+of the machine meets all of them. What counts is the processor time of their processes; load and backends are
+this script's, cost every program the same, and bound the rates. Needs nginx with its stream module, HAProxy,
+Go, cargo and escript; what is missing is left out and said.
 """
 
 import argparse
@@ -98,11 +99,14 @@ class Programs:
         while self.running:
             self.running.pop().stop()
 
-    def proxies(self, backend):
+    def encke_proxy(self, name, backend, *flags):
         port = free_port()
-        flags = ["--workers", "1", "--log-level", "warn", "--drain-timeout", "0"]
+        flags = [*flags, "--log-level", "warn", "--drain-timeout", "0"]
         listen = ["--listen", f"127.0.0.1:{port}", "--to", f"127.0.0.1:{backend}"]
-        yield self.start("encke", [self.encke, "proxy", *listen, *flags], port)
+        return self.start(name, [self.encke, "proxy", *listen, *flags], port)
+
+    def proxies(self, backend):
+        yield self.encke_proxy("encke", backend, "--workers", "1")
         if shutil.which("nginx"):
             port = free_port()
             module = "load_module /usr/lib/nginx/modules/ngx_stream_module.so;"
@@ -125,18 +129,41 @@ class Programs:
                 subprocess.run(build, check=True, env=cache)
             command = ["env", "GOMAXPROCS=1", program, f"127.0.0.1:{port}", f"127.0.0.1:{backend}"]
             yield self.start("go", command, port)
+        if shutil.which("escript"):
+            port = free_port()
+            yield self.start("erlang", [HERE / "old.escript", "proxy", port, backend], port)
 
     def hellos(self):
+        yield from self.deferring_hellos("", [])
+        for name in ("hyper", "may"):
+            if program := self.peer(f"{name}_hello"):
+                port = free_port()
+                yield self.start(name, [program, port], port)
+        if shutil.which("escript"):
+            port = free_port()
+            yield self.start("erlang", [HERE / "old.escript", "hello", port], port)
+
+    def deferring_hellos(self, option, flags):
         port = free_port()
         listen = ["--listen", f"127.0.0.1:{port}", "--workers", "1"]
-        yield self.start("encke", [self.encke, "hello", *listen], port)
+        yield self.start("encke", [self.encke, "hello", *listen, *flags], port)
         if shutil.which("nginx"):
             port = free_port()
             server = (
                 "http { access_log off; keepalive_requests 1000000000; "
-                f"server {{ listen 127.0.0.1:{port}; location / {{ return 200 hello; }} }} }}"
+                f"server {{ listen 127.0.0.1:{port} {option}; location / {{ return 200 hello; }} }} }}"
             )
             yield self.nginx(port, "", server)
+
+    def peer(self, name):
+        """A Rust server of `peers`, built the first time that it is asked for."""
+        target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or HERE / "peers/target")
+        manifest = ["--manifest-path", HERE / "peers/Cargo.toml", "--target-dir", target]
+        command = ["cargo", "build", "--quiet", "--release", "--locked", *manifest]
+        if not shutil.which("cargo") or subprocess.run(command, check=False).returncode:
+            print(f"{name} cannot be built and is left out", file=sys.stderr)
+            return None
+        return target / "release" / name
 
     def nginx(self, port, head, server):
         directory = self.scratch / f"nginx-{port}"
@@ -268,43 +295,71 @@ def answer_bytes(port):
     return len(answer)
 
 
-def compare(title, unit, contenders, load, asked, arguments, rest=0):
-    """Loads contenders in turns, with a rest after each, and prints what an operation costs each."""
+def compare(title, unit, contenders, load, asked, arguments, p99_asked=()):
+    """Loads contenders in turns and prints what an operation costs each."""
     costs = {contender.name: [] for contender in contenders}
     tails = {contender.name: [] for contender in contenders}
+    rates = {contender.name: [] for contender in contenders}
     for number in range(arguments.rounds):
         shift = number % len(contenders)
         # Nobody is always first after the others have warmed the caches.
         for contender in contenders[shift:] + contenders[:shift]:
-            if not rest:
-                load(contender.port, 0.3)
+            load(contender.port, 0.3)
             before = contender.processor()
             operations, tail = load(contender.port, arguments.seconds)
             if not operations:
                 raise SystemExit(f"{title}: {contender.name} did nothing; raise --seconds")
             costs[contender.name].append((contender.processor() - before) * 1e6 / operations)
             tails[contender.name].append(tail)
-            time.sleep(rest)
+            rates[contender.name].append(operations / arguments.seconds)
     for name, values in costs.items():
-        tail = tails[name][0] is not None and f"p99 {statistics.median(tails[name]):,.0f} us"
-        cost = statistics.median(values)
-        print(f"| {title}: {name} | {cost:,.2f} {unit} | {tail or ''} |", flush=True)
+        cost, rate = statistics.median(values), statistics.median(rates[name])
+        beside = f"{rate:,.0f} /s" if rate > 100 else f"{rate:,.1f} /s"
+        if tails[name][0] is not None:
+            beside += f", p99 {statistics.median(tails[name]):,.0f} us"
+        print(f"| {title}: {name} | {cost:,.2f} {unit} | {beside} |", flush=True)
     for name, values in costs.items():
         if name == "encke":
             continue
         ratio = statistics.median(a / b for a, b in zip(costs["encke"], values))
         bound = asked.get(name)
-        said = f"at most {bound}{'' if ratio <= bound else ' (**missed**)'}" if bound else ""
-        print(f"| {title}: encke, of {name} | {ratio:.2f} x | {said} |", flush=True)
+        print(f"| {title}: encke, of {name} | {ratio:.2f} x | {verdict(ratio, bound)} |", flush=True)
+    for name in p99_asked:
+        if name in tails:
+            ratio = statistics.median(a / b for a, b in zip(tails["encke"], tails[name]))
+            print(f"| {title}: p99 of encke, of {name}'s | {ratio:.2f} x | {verdict(ratio, 1.0)} |", flush=True)
+
+
+def verdict(ratio, bound):
+    if bound is None:
+        return ""
+    return f"at most {bound}{'' if ratio <= bound else ' (**missed**)'}"
 
 
 def measure_proxies(programs, arguments):
     echo_port, _ = serve(echo, select.EPOLLIN)
     contenders = list(programs.proxies(echo_port))
-    load = lambda port, seconds: ask(port, 100, seconds, MESSAGE, len(MESSAGE))
     asked = {"haproxy": 0.85, "nginx": 0.95}
-    compare("64 bytes and back, 100 connections", "us", contenders, load, asked, arguments)
+    title = "64 bytes and back, 100 connections"
+    compare(title, "us", contenders, ask_small, asked, arguments, p99_asked=asked)
     programs.stop()
+
+
+def ask_small(port, seconds):
+    return ask(port, 100, seconds, MESSAGE, len(MESSAGE))
+
+
+def measure_pollers(programs, arguments):
+    """What Erlang gained in 2012: a poller for each worker instead of one for all."""
+    echo_port, _ = serve(echo, select.EPOLLIN)
+    for workers in (2, 8):
+        flags = ["--workers", str(workers)]
+        contenders = [
+            programs.encke_proxy("encke", echo_port, *flags),
+            programs.encke_proxy("one poller for all", echo_port, *flags, "--shared-poller"),
+        ]
+        compare(f"64 bytes and back, {workers} workers", "us", contenders, ask_small, {}, arguments)
+        programs.stop()
 
 
 def measure_bulk(programs, arguments):
@@ -314,8 +369,7 @@ def measure_bulk(programs, arguments):
         load = lambda port, seconds: take(port, count, seconds)
         asked = {"go": 1.0, "haproxy": 0.35}
         title = f"bulk, {count} connection{'s' if count > 1 else ''}"
-        # A proxy may go on for a while with what nobody takes any more.
-        compare(title, "us/GB", contenders, load, asked, arguments, rest=2.5)
+        compare(title, "us/GB", contenders, load, asked, arguments)
     programs.stop()
 
 
@@ -323,8 +377,14 @@ def measure_hellos(programs, arguments):
     contenders = list(programs.hellos())
     sizes = {contender.port: answer_bytes(contender.port) for contender in contenders}
     load = lambda port, seconds: ask(port, 64, seconds, GET, sizes[port])
-    compare("hello, keep-alive, 64 connections", "us", contenders, load, {"nginx": 0.85}, arguments)
-    compare("hello, short connections", "us", contenders, get_once, {"nginx": 0.85}, arguments)
+    asked = {"nginx": 0.85, "hyper": 0.95, "may": 0.95}
+    compare("hello, keep-alive, 64 connections", "us", contenders, load, asked, arguments)
+    # may_minihttp does not close where it is asked to.
+    closing = [contender for contender in contenders if contender.name != "may"]
+    compare("hello, short connections", "us", closing, get_once, {"nginx": 0.85}, arguments)
+    programs.stop()
+    contenders = list(programs.deferring_hellos("deferred", ["--defer-accept"]))
+    compare("hello, short and deferred", "us", contenders, get_once, {}, arguments)
     programs.stop()
 
 
@@ -352,18 +412,24 @@ def measure_memory(programs, arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", default=["proxy", "bulk", "hello", "memory"])
+    parser.add_argument("what", nargs="*", default=["proxy", "pollers", "bulk", "hello", "memory"])
     parser.add_argument("--encke", type=pathlib.Path, default="target/release/encke")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--pairs", type=int, default=9000)
     arguments = parser.parse_args()
-    for program in ("nginx", "haproxy", "go"):
+    for program in ("nginx", "haproxy", "go", "escript"):
         if not shutil.which(program):
             print(f"{program} is not installed and left out", file=sys.stderr)
     print(f"Linux {platform.release()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
     print("| figure | measured | asked, or p99 |\n|---|---:|---|")
-    measures = {"proxy": measure_proxies, "bulk": measure_bulk, "hello": measure_hellos, "memory": measure_memory}
+    measures = {
+        "proxy": measure_proxies,
+        "pollers": measure_pollers,
+        "bulk": measure_bulk,
+        "hello": measure_hellos,
+        "memory": measure_memory,
+    }
     with tempfile.TemporaryDirectory(prefix="encke-bench-proxy-") as scratch:
         programs = Programs(arguments.encke, scratch)
         try:

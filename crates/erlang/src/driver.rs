@@ -69,7 +69,7 @@ pub fn start(settings: Settings, handle: &Handle, guest: Guest) -> io::Result<Ru
     let options = ListenerOptions {
         backlog: LISTEN_BACKLOG,
         user_timeout: USER_TIMEOUT,
-        keepalive: USER_TIMEOUT,
+        keepalive: Some(USER_TIMEOUT),
         defer_accept: None,
         fast_open: None,
     };

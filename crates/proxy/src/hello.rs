@@ -113,7 +113,7 @@ impl Hello {
         let options = ListenerOptions {
             backlog: LISTEN_BACKLOG,
             user_timeout: DEAD_PEER,
-            keepalive: DEAD_PEER,
+            keepalive: None,
             defer_accept: settings.defer_accept.then_some(DEFER_ACCEPT),
             fast_open: settings.fast_open.then_some(FAST_OPENS_WAITING),
         };

@@ -138,6 +138,16 @@ pub trait Driver {
     /// Sends the slices in order, in one system call.
     fn send(&mut self, socket: &Self::Socket, slices: &[&[u8]]) -> Sent;
 
+    /// Sends the slices, which are the last, and ends this side if it took them all: in one packet where
+    /// they fit, which spares both ends half of the work.
+    fn send_and_end(&mut self, socket: &Self::Socket, slices: &[&[u8]]) -> Sent {
+        let sent = self.send(socket, slices);
+        if sent == Sent::Bytes(slices.iter().map(|slice| slice.len()).sum()) {
+            self.end(socket);
+        }
+        sent
+    }
+
     /// Ends this side of the connection; what was sent still arrives.
     fn end(&mut self, socket: &Self::Socket);
 

@@ -26,8 +26,9 @@ pub struct ListenerOptions {
     pub backlog: i32,
     /// A peer that acknowledges nothing for so long is gone (`TCP_USER_TIMEOUT`, RFC 5482).
     pub user_timeout: Duration,
-    /// Silence after which a peer is probed.
-    pub keepalive: Duration,
+    /// Silence after which a peer is probed; `None` where a time-out ends silent connections, which
+    /// spares the kernel a timer for each.
+    pub keepalive: Option<Duration>,
     /// For how long a connection is not reported before something has come on it
     /// (`TCP_DEFER_ACCEPT`): for protocols in which the client speaks first.
     pub defer_accept: Option<Duration>,
@@ -97,9 +98,12 @@ pub fn listen(address: SocketAddr, options: &ListenerOptions) -> io::Result<Owne
 fn prepare(socket: &Socket, options: &ListenerOptions) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_user_timeout(Some(options.user_timeout))?;
+    let Some(silence) = options.keepalive else {
+        return Ok(());
+    };
     let probes = TcpKeepalive::new()
-        .with_time(options.keepalive)
-        .with_interval(options.keepalive / 2)
+        .with_time(silence)
+        .with_interval(silence / 2)
         .with_retries(3);
     socket.set_tcp_keepalive(&probes)
 }

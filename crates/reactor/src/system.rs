@@ -161,27 +161,16 @@ impl Driver for System {
     }
 
     fn send(&mut self, socket: &OwnedFd, slices: &[&[u8]]) -> Sent {
-        const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
-        loop {
-            let sent = match *slices {
-                [one] => send(socket, one, FLAGS),
-                _ => {
-                    let mut gathered = [io::IoSlice::new(&[]); SLICES_PER_SEND];
-                    let count = slices.len().min(SLICES_PER_SEND);
-                    for (to, from) in gathered.iter_mut().zip(slices) {
-                        *to = io::IoSlice::new(from);
-                    }
-                    let mut ancillary = SendAncillaryBuffer::default();
-                    sendmsg(socket, &gathered[..count], &mut ancillary, FLAGS)
-                }
-            };
-            return match sent {
-                Ok(count) => Sent::Bytes(count),
-                Err(Errno::AGAIN) => Sent::Blocked,
-                Err(Errno::INTR) => continue,
-                Err(errno) => Sent::Failed(errno),
-            };
+        transmit(socket, slices, SendFlags::empty())
+    }
+
+    fn send_and_end(&mut self, socket: &OwnedFd, slices: &[&[u8]]) -> Sent {
+        // What has more behind it is not sent off before that comes: here, the end.
+        let sent = transmit(socket, slices, SendFlags::MORE);
+        if sent == Sent::Bytes(slices.iter().map(|slice| slice.len()).sum()) {
+            self.end(socket);
         }
+        sent
     }
 
     fn end(&mut self, socket: &OwnedFd) {
@@ -200,6 +189,30 @@ impl Driver for System {
             self.diagnosis = Some(Diagnosis::open().ok()?);
         }
         self.diagnosis.as_mut()?.tcp(local, peer)
+    }
+}
+
+fn transmit(socket: &OwnedFd, slices: &[&[u8]], flags: SendFlags) -> Sent {
+    let flags = flags | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    loop {
+        let sent = match *slices {
+            [one] => send(socket, one, flags),
+            _ => {
+                let mut gathered = [io::IoSlice::new(&[]); SLICES_PER_SEND];
+                let count = slices.len().min(SLICES_PER_SEND);
+                for (to, from) in gathered.iter_mut().zip(slices) {
+                    *to = io::IoSlice::new(from);
+                }
+                let mut ancillary = SendAncillaryBuffer::default();
+                sendmsg(socket, &gathered[..count], &mut ancillary, flags)
+            }
+        };
+        return match sent {
+            Ok(count) => Sent::Bytes(count),
+            Err(Errno::AGAIN) => Sent::Blocked,
+            Err(Errno::INTR) => continue,
+            Err(errno) => Sent::Failed(errno),
+        };
     }
 }
 

@@ -123,7 +123,7 @@ fn no_item_is_left_behind_by_a_worker_that_went_to_sleep() {
 const OPTIONS: ListenerOptions = ListenerOptions {
     backlog: 16,
     user_timeout: Duration::from_secs(30),
-    keepalive: Duration::from_secs(30),
+    keepalive: Some(Duration::from_secs(30)),
     defer_accept: None,
     fast_open: None,
 };

@@ -217,7 +217,7 @@ impl Parts {
         let options = ListenerOptions {
             backlog: LISTEN_BACKLOG,
             user_timeout: settings.user_timeout,
-            keepalive: settings.user_timeout.max(Duration::from_secs(2)),
+            keepalive: Some(settings.user_timeout.max(Duration::from_secs(2))),
             defer_accept: None,
             fast_open: None,
         };

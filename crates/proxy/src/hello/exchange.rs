@@ -202,7 +202,11 @@ impl<D: Driver> Worker<D> {
             .get(name.slot, name.generation)
             .expect("found above")
             .socket;
-        let sent = match self.driver.send(socket, &[out]) {
+        let sent = match ending {
+            Ending::Open => self.driver.send(socket, &[out]),
+            Ending::Last | Ending::LastWithRest => self.driver.send_and_end(socket, &[out]),
+        };
+        let sent = match sent {
             Sent::Bytes(count) => count,
             Sent::Blocked => 0,
             Sent::Failed(_) => return self.close(name),
@@ -214,7 +218,7 @@ impl<D: Driver> Worker<D> {
         match ending {
             Ending::Open => {}
             Ending::Last => self.close(name),
-            Ending::LastWithRest => self.end_sending(name),
+            Ending::LastWithRest => self.await_end(name),
         }
     }
 
@@ -252,16 +256,18 @@ impl<D: Driver> Worker<D> {
     }
 
     fn end_sending(&mut self, name: Name) {
+        if let Some(connection) = self.connections.get(name.slot, name.generation) {
+            self.driver.end(&connection.socket);
+            self.await_end(name);
+        }
+    }
+
+    /// All is sent, and this side has ended.
+    fn await_end(&mut self, name: Name) {
         let now = self.now;
         if let Some(connection) = self.connection(name) {
             connection.phase = Phase::Ending;
             connection.moved = now;
-            let socket = &self
-                .connections
-                .get(name.slot, name.generation)
-                .expect("found above")
-                .socket;
-            self.driver.end(socket);
             self.linger(name);
         }
     }

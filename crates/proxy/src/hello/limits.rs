@@ -13,7 +13,7 @@ pub(super) const DEFER_ACCEPT: Duration = Duration::from_secs(10);
 /// asked to connect in the usual way.
 pub(super) const FAST_OPENS_WAITING: u32 = 4096;
 
-/// A peer that acknowledges nothing for so long is gone; one that is silent for so long is probed.
+/// A peer that acknowledges nothing for so long is gone.
 pub(super) const DEAD_PEER: Duration = Duration::from_secs(30);
 
 /// Connections accepted in one turn, so that a storm of them does not keep others waiting.

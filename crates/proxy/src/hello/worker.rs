@@ -1,7 +1,8 @@
 //! The worker: its connections and its turn.
 //!
-//! A connection that comes with its request, and goes with its answer, costs four system calls:
-//! accept, receive, send, close. Only one that stays, or whose request is not there yet, is watched.
+//! A connection that comes with its request, and goes with its answer, costs five system calls: accept,
+//! receive, send, end, close; the answer and the end are one packet. Only one that stays, or whose
+//! request is not there yet, is watched.
 
 use std::collections::HashMap;
 use std::io;

@@ -110,7 +110,7 @@ impl Front {
         ListenerOptions {
             backlog: LISTEN_BACKLOG,
             user_timeout: self.settings.user_timeout,
-            keepalive: self.settings.keepalive,
+            keepalive: Some(self.settings.keepalive),
             defer_accept: None,
             fast_open: None,
         }
