@@ -47,8 +47,9 @@ deny:
 	    cargo deny --offline --log-level error check bans licenses sources; \
 	fi
 
+# Three files at a time: they mostly wait, for a timeout, a browser or a disk.
 black-box: setup build
-	ENCKE=$(abspath $(target)/$(profile_dir)/encke) tests/.venv/bin/python -m pytest tests
+	ENCKE=$(abspath $(target)/$(profile_dir)/encke) tests/.venv/bin/python -m pytest tests -n 3 --dist loadfile
 
 # Needs root (for sysctls, which are given back) and 12 GiB of memory. Takes about ten minutes; the report is
 # written to target/bench.md.
