@@ -1,16 +1,19 @@
 """Encke as a node of an Erlang cluster: real BEAMs beside it, on an epmd of their own."""
 
+import contextlib
 import json
 import shutil
+import socket
 import struct
 import subprocess
+import threading
 import time
 
 import pytest
 
 from harness.erlang import CLIENTS, COOKIE, FLAGS, Cluster, Peer, atom, binary, cluster, pair
 from harness.http import Ndjson, Sse
-from harness.server import Server, encke
+from harness.server import Server, address, encke
 from harness.wait import until
 
 pytestmark = pytest.mark.skipif(not shutil.which("escript"), reason="tests/setup installs Erlang")
@@ -220,6 +223,37 @@ def test_ids_come_back_as_they_were_put_in(shared):
     }  # fmt: skip
 
 
+def test_ids_come_back_as_they_were_put_in_after_encke_was_killed(start, tmp_path):
+    ids = """[alice, <<"bob">>, "carol", 7, -7, {user, 123}, [x | y], 2.5, 'A b', #{k => v}]"""
+    ask = "lists:sort(call(subsmanager, {get_subscribers, kept})) =:= lists:sort(%s)"
+    data = ("--data", tmp_path / "data")
+    with cluster(start, *data) as one:
+        add = f"call(subsmanager, {{add_subscriptions, [{{Id, kept}} || Id <- {ids}]}})"
+        assert one.run(f"say({add}), say({ask % ids})") == ["ok", "true"]
+        one.server.subscribe("http", "kept")
+        all_ids = ids[:-1] + ', <<"http">>]'
+        for _ in range(2):
+            one.server.kill()
+            one.server = start(*one.flags, env={"ERL_EPMD_PORT": str(one.epmd.port)})
+            one.wait_registered()
+            assert one.run(f"say({ask % all_ids})") == ["true"]
+
+
+def test_a_file_of_spellings_that_is_none_is_refused(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "erlang-ids").write_text("something else")
+    cookie = tmp_path / "cookie"
+    cookie.write_text("secret")
+    cookie.chmod(0o400)
+    said = encke(
+        "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--data", data,
+        "--erlang-name", "encke@127.0.0.1", "--erlang-cookie-file", cookie,
+    )  # fmt: skip
+    assert said.returncode == 1
+    assert "erlang-ids" in said.stderr and "move it away" in said.stderr
+
+
 def test_the_client_module_passes_its_own_tests(shared):
     for module in ("encke", "encke_tests"):
         done = subprocess.run(
@@ -269,6 +303,35 @@ def test_the_global_names_are_found_again_after_encke_restarts(start):
         assert beam.wait(30) == 0
 
 
+def test_the_global_names_are_found_again_after_the_beams_restart(start):
+    """Each node of the cluster keeps the names; those of a node that ends are taken over."""
+    with cluster(start) as one:
+        subprocess.run(["erlc", "-o", one.path, CLIENTS / "encke.erl"], check=True)
+        script = """
+        {ok, _} = encke:start_link(N),
+        until(fun() -> is_pid(global:whereis_name(router)) end),
+        {ok, 0} = gen_server:call(global:whereis_name(router), {send, x, y}),
+        [] = gen_server:call(global:whereis_name(subsmanager), {get_subscribers, nobody}),
+        say(found),
+        receive stop -> ok end
+        """
+        first = one.beam(script, name="first")
+        assert first.stdout.readline() == "found\n"
+        second = one.beam("pong = net_adm:ping('first@127.0.0.1')," + script, name="second")
+        assert second.stdout.readline() == "found\n"
+        for _ in range(2):
+            first.kill()
+            first.wait()
+            first = one.beam(script, name="first")
+            assert first.stdout.readline() == "found\n"
+        second.kill()
+        second.wait()
+        first.kill()
+        until(lambda: one.figures()["erlang_nodes"] == 0, "both gone")
+        again = one.beam(script, name="second")
+        assert again.stdout.readline() == "found\n"
+
+
 def test_a_beam_that_restarts_is_called_again(start):
     with cluster(start, "--erlang-connect", "back@127.0.0.1") as one:
         script = "until(fun() -> nodes(hidden) =:= [N] end), say(there), receive stop -> ok end"
@@ -287,6 +350,71 @@ def test_encke_registers_again_when_epmd_restarts(start):
         one.epmd.start()
         one.wait_registered()
         assert one.run("say(net_adm:ping(N))") == ["pong"]
+
+
+class FakeEpmd:
+    """Answers each registration with some bytes, one at a time if need be, and keeps the connection."""
+
+    def __init__(self, *answers, pause=0):
+        self.answers, self.pause = answers, pause
+        self.requests, self.kept = [], []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        for answer in self.answers:
+            connection, _ = self.socket.accept()
+            self.requests.append(connection.recv(1024))
+            # Who has heard enough may close before the end.
+            with contextlib.suppress(OSError):
+                for byte in answer:
+                    connection.sendall(bytes([byte]))
+                    time.sleep(self.pause)
+            if answer == REGISTERED:
+                self.kept.append(connection)
+            else:
+                connection.close()
+
+    def stop(self):
+        self.socket.close()
+        for connection in self.kept:
+            connection.close()
+
+
+REGISTERED = b"\x76\x00\x01\x02\x03\x04"
+TAKEN = b"\x76\x01\x00\x00\x00\x00"
+
+
+def alone(start, tmp_path, epmd, *flags):
+    """An Encke that registers with this epmd."""
+    cookie = tmp_path / "cookie"
+    if not cookie.exists():
+        cookie.write_text(COOKIE)
+        cookie.chmod(0o400)
+    port = ("--erlang-epmd-port", epmd.port)
+    return start("--erlang-name", "encke@127.0.0.1", "--erlang-cookie-file", cookie, *port, *flags)
+
+
+def test_an_answer_of_epmd_may_come_byte_by_byte(start, tmp_path):
+    epmd = FakeEpmd(REGISTERED, pause=0.02)
+    server = alone(start, tmp_path, epmd)
+    until(lambda: "registered with epmd" in server.log, "registered")
+    port = address(server.said["erlang"])[1]
+    head = struct.pack(">HBHBBHHH", 18, 120, port, 72, 0, 6, 5, 5)
+    assert epmd.requests == [head + b"encke" + b"\x00\x00"]
+    epmd.stop()
+
+
+def test_a_name_that_is_taken_and_what_is_no_epmd_are_said_once_and_tried_again(start, tmp_path):
+    epmd = FakeEpmd(TAKEN, TAKEN, b"HTTP", REGISTERED)
+    server = alone(start, tmp_path, epmd)
+    until(lambda: "registered with epmd" in server.log, "registered in the end")
+    assert len(epmd.requests) == 4
+    assert server.log.count("another node called encke") == 1
+    assert server.log.count("is no epmd") == 1
+    epmd.stop()
 
 
 def test_a_connection_survives_idleness_by_ticks(start):
@@ -412,6 +540,51 @@ def test_a_bad_term_is_refused_and_the_connection_goes_on(shared, bomb):
     # Figures are told at the end of a turn, and an event leaves before.
     until(lambda: refused(shared, reason) == before + 2, "both refusals counted")
     peer.close()
+
+
+def test_bad_messages_by_the_thousand_take_no_memory_and_are_logged_once(start):
+    with cluster(start) as one:
+        peer = one.peer()
+        peer.send(pair(atom(b"warm"), binary(b"up")))
+        until(lambda: one.figures()["erlang_messages"] == 1, "the first taken")
+        before = one.server.resident_bytes()
+        for _ in range(20):
+            for body, _ in BOMBS.values():
+                peer.send(body)
+        small = [body for body, _ in BOMBS.values() if len(body) < 10_000]
+        for _ in range(2000):
+            for body in small:
+                peer.send(body)
+        total = 20 * len(BOMBS) + 2000 * len(small)
+        until(
+            lambda: refused(one, "term") + refused(one, "message") == total, "all refusals counted"
+        )
+        assert one.server.resident_bytes() - before < 16 << 20
+        assert logged(one, "refused of peer@127.0.0.1") == 2
+        peer.close()
+
+
+def test_sizes_of_packets_that_lie_take_no_memory(start):
+    """Many peers announce the largest message there may be and send little of it; others have begun one
+    in pieces. Callers that are nobody yet cannot announce more than a handshake."""
+    with cluster(start) as one:
+        before = one.server.resident_bytes()
+        peers = [one.peer(name=f"liar{number}@127.0.0.1") for number in range(100)]
+        for peer in peers[:50]:
+            peer.socket.sendall(struct.pack(">I", 8 << 20) + b"\x83\x44\x00" + b"x" * 1000)
+        for peer in peers[50:]:
+            peer.packet(b"\x83\x45" + struct.pack(">QQ", 1, 1 << 60) + b"\x00" + b"x" * 1000)
+        strangers = [one.peer(shake=False) for _ in range(100)]
+        for stranger in strangers[:50]:
+            stranger.socket.sendall(b"\xff\xff" + b"x" * 10_000)
+        for stranger in strangers[50:]:
+            stranger.socket.sendall(b"\x04\x00N" + b"x" * 1000)
+        until(lambda: refused(one, "handshake") == 50, "the handshakes refused")
+        assert one.run("say(net_adm:ping(N))") == ["pong"]
+        assert one.server.resident_bytes() - before < 16 << 20
+        for peer in peers + strangers:
+            peer.close()
+        until(lambda: one.figures()["erlang_nodes"] == 0, "all gone")
 
 
 def test_atoms_without_end_take_no_memory(shared):

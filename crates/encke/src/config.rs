@@ -141,7 +141,8 @@ impl Reader<'_> {
         self.problems
             .extend(checks.into_iter().filter_map(Result::err));
         let event_bytes = self.get("event-bytes", event_bytes);
-        let erlang = self.erlang(event_bytes);
+        let data = self.data();
+        let erlang = self.erlang(event_bytes, data.clone());
         let mut settings = self.settings();
         settings.guests = u16::from(erlang.is_some());
         Config {
@@ -149,7 +150,7 @@ impl Reader<'_> {
             control,
             allow_anonymous,
             token,
-            data: self.data(),
+            data,
             event_bytes,
             log_format: self.get("log-format", log_format),
             log_level: self.get("log-level", log_level),

@@ -82,7 +82,7 @@ fn serve(config: Config) -> Result<(), Failure> {
                 server.handle().drain();
                 let _ = server.join();
                 return Err(Failure::failed(format_args!(
-                    "the Erlang node cannot listen: {error}; give another address with --erlang-listen"
+                    "the Erlang node cannot start: {error}"
                 )));
             }
         },

@@ -12,13 +12,16 @@ use router::{Counts, Tally};
 
 use crate::limits::CALLS_MAX;
 use crate::lines::LineId;
+use crate::spellings::Spelt;
 
 /// Who called, and when to answer.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) line: LineId,
-    /// The term `{Pid, Tag}`.
-    pub(crate) from: Vec<u8>,
+    /// The term `{Pid, Tag}`; `None` for a cast, which nobody awaits.
+    pub(crate) from: Option<Box<[u8]>>,
+    /// How the ids of changes were spelt, to be remembered if they are made.
+    pub(crate) spelt: Vec<Spelt>,
 }
 
 /// What a call was waiting for.
@@ -96,7 +99,7 @@ impl Calls {
         if tally.pending() == 0 {
             return Some(tally.counts());
         }
-        let number = self.wait(line, from);
+        let number = self.wait(line, Some(from), Vec::new());
         let waker = Waker::from(Arc::new(Bell {
             number,
             tally: Arc::clone(&tally),
@@ -115,9 +118,10 @@ impl Calls {
     pub(crate) fn changes(
         &mut self,
         line: LineId,
-        from: &[u8],
+        from: Option<&[u8]>,
+        spelt: Vec<Spelt>,
     ) -> impl FnOnce(Answer) + Send + 'static {
-        let number = self.wait(line, from);
+        let number = self.wait(line, from, spelt);
         let settled = Arc::clone(&self.settled);
         move |answer| {
             let done = answer.into_iter().try_for_each(|effect| effect.map(drop));
@@ -125,10 +129,10 @@ impl Calls {
         }
     }
 
-    fn wait(&mut self, line: LineId, from: &[u8]) -> u64 {
+    fn wait(&mut self, line: LineId, from: Option<&[u8]>, spelt: Vec<Spelt>) -> u64 {
         self.last += 1;
-        let from = from.to_vec();
-        self.waiting.insert(self.last, Call { line, from });
+        let from = from.map(Box::from);
+        self.waiting.insert(self.last, Call { line, from, spelt });
         self.last
     }
 

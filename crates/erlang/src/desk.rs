@@ -15,10 +15,10 @@ use reactor::Tick;
 use crate::calls::Calls;
 use crate::control::{self, Control};
 use crate::handshake::Me;
-use crate::ids::Spellings;
 use crate::limits::CALLER_BYTES_MAX;
 use crate::lines::{LineId, Lines};
 use crate::sessions::Sessions;
+use crate::spellings::Spellings;
 use crate::term::{Atom, Pid, Raw, Term, write};
 pub(crate) use deliver::Delivered;
 
@@ -30,7 +30,7 @@ pub(crate) struct Desk<M> {
     event_bytes_max: usize,
     pub(crate) now: Tick,
     pub(crate) sessions: Sessions,
-    spellings: Spellings,
+    pub(crate) spellings: Spellings,
     pub(crate) calls: Calls,
     /// For sends that nobody awaits.
     unawaited: Arc<Tally>,

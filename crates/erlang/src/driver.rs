@@ -1,11 +1,13 @@
 //! The node's one thread: sockets, the clock and chance, for a node that knows none of them.
 
 mod dial;
+mod keeper;
 mod port_mapper;
 mod turn;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,6 +21,7 @@ use crate::handshake::Me;
 use crate::name::NodeName;
 use crate::node::Node;
 use dial::Dialed;
+use keeper::Keeper;
 use turn::Driver;
 
 /// Nodes that may wait to be accepted.
@@ -46,6 +49,8 @@ pub struct Settings {
     pub tick_time: Duration,
     /// Bytes of the largest event.
     pub event_bytes_max: usize,
+    /// The directory that keeps how ids were spelt, where the graph is kept as well.
+    pub data: Option<PathBuf>,
 }
 
 /// A node that runs until the server ends.
@@ -62,9 +67,15 @@ struct Notes(Mutex<Vec<Dialed>>);
 ///
 /// # Errors
 ///
-/// When the address cannot be had, or no thread be started.
+/// When the address cannot be had, the data directory not be used, or no thread be started.
 pub fn start(settings: Settings, handle: &Handle, guest: Guest) -> io::Result<Running> {
-    let reservation = Reservation::claim(settings.listen)?;
+    let cannot_listen = |error: io::Error| {
+        io::Error::new(
+            error.kind(),
+            format!("it cannot listen: {error}; give another address with --erlang-listen"),
+        )
+    };
+    let reservation = Reservation::claim(settings.listen).map_err(cannot_listen)?;
     let address = reservation.address();
     let options = ListenerOptions {
         backlog: LISTEN_BACKLOG,
@@ -73,7 +84,7 @@ pub fn start(settings: Settings, handle: &Handle, guest: Guest) -> io::Result<Ru
         defer_accept: None,
         fast_open: None,
     };
-    let listener = reactor::listen(address, &options)?;
+    let listener = reactor::listen(address, &options).map_err(cannot_listen)?;
     drop(reservation);
     let guest = Arc::new(guest);
     let me = Me {
@@ -87,6 +98,9 @@ pub fn start(settings: Settings, handle: &Handle, guest: Guest) -> io::Result<Ru
         Box::new(move || guest.ring())
     };
     let router = handle.router_shared();
+    let kept = settings.data.as_deref();
+    let kept = kept.map(|data| Keeper::open(data, router.graph()));
+    let (keeper, spellings) = kept.transpose()?.unzip();
     let (worker, event_bytes_max) = (guest.id(), settings.event_bytes_max);
     let connect = settings.connect.clone();
     let tick_time = settings.tick_time;
@@ -94,7 +108,7 @@ pub fn start(settings: Settings, handle: &Handle, guest: Guest) -> io::Result<Ru
     let epmd_port = settings.epmd_port;
     let run = move |table: io::Result<()>| {
         table?;
-        let node = Node::new(
+        let mut node = Node::new(
             me,
             router,
             worker,
@@ -103,7 +117,8 @@ pub fn start(settings: Settings, handle: &Handle, guest: Guest) -> io::Result<Ru
             connect,
             ring,
         );
-        Driver::new(node, guest, listener, epmd_port)?.run()
+        node.desk.spellings = spellings.unwrap_or_default();
+        Driver::new(node, guest, listener, epmd_port, keeper)?.run()
     };
     let thread = reactor::spawn("encke-erlang".to_owned(), false, run)?;
     Ok(Running { address, thread })

@@ -39,6 +39,8 @@ mod node;
 mod desk;
 /// Terms as ids.
 mod ids;
+/// How ids were spelt.
+mod spellings;
 /// Terms as events.
 mod payload;
 /// Processes that are logged in.

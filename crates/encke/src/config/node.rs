@@ -14,7 +14,11 @@ use super::{Reader, known};
 
 impl Reader<'_> {
     /// What the node is to be, if there is to be one.
-    pub(super) fn erlang(&mut self, event_bytes_max: usize) -> Option<Settings> {
+    pub(super) fn erlang(
+        &mut self,
+        event_bytes_max: usize,
+        data: Option<PathBuf>,
+    ) -> Option<Settings> {
         let listen = self.get("erlang-listen", address);
         let connect = self.nodes();
         let epmd_port = self.find("erlang-epmd-port", port);
@@ -47,6 +51,7 @@ impl Reader<'_> {
             start_epmd,
             tick_time,
             event_bytes_max,
+            data,
         })
     }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use graph::Id;
 use router::{Event, Payload, Tally};
 
-use super::peer::{Peer, atom, hear, integer, list, message, nil, packet, pieces, tuple};
+use super::peer::{
+    Peer, atom, binary, hear, integer, list, message, nil, packet, passed_through, pieces, tuple,
+};
 use super::{Bed, CREATION, NAME};
 use crate::limits::LINKS_MAX;
 use crate::lines::LineId;
@@ -92,8 +94,15 @@ impl Play {
             2 => self.give(choices, packet),
             3 => {
                 let (to, operation) = (choices.of(&PLACES), choices.byte() % OPERATIONS.end);
+                let is_plain = choices.byte().is_multiple_of(2);
                 self.give_from(choices, |peer, payload| {
-                    control(peer, operation, to, payload)
+                    let control = control(peer, operation, to);
+                    let payload = Some(payload).filter(|payload| !payload.is_empty());
+                    if is_plain {
+                        passed_through(&control, payload)
+                    } else {
+                        message(&control, payload)
+                    }
                 });
             }
             4 => {
@@ -208,6 +217,9 @@ impl Play {
 
     fn assert_laws(&self) {
         let lines = &self.bed.node.lines;
+        for &(line, _) in &self.lines {
+            assert!(lines.get(line).is_none() || !self.bed.is_closed(line));
+        }
         let up = lines.iter().filter(|(_, line)| line.is_up).count();
         assert_eq!(self.bed.node.figures.nodes, up as u64);
         assert!(lines.len() <= LINKS_MAX);
@@ -236,7 +248,7 @@ impl Play {
 }
 
 /// A control message of any operation, from and to whom it may concern.
-fn control(peer: &Peer, operation: u8, to: &str, payload: &[u8]) -> Vec<u8> {
+fn control(peer: &Peer, operation: u8, to: &str) -> Vec<u8> {
     let own = super::peer::pid(NAME, 2, CREATION);
     let monitor = super::peer::reference(NAME, CREATION, &[0, 0, 0]);
     let head = integer(operation.into());
@@ -249,15 +261,12 @@ fn control(peer: &Peer, operation: u8, to: &str, payload: &[u8]) -> Vec<u8> {
         35 | 36 => vec![head, integer(1), peer.pid(5), own],
         _ => vec![head, peer.pid(5), own],
     };
-    message(
-        &tuple(&parts),
-        Some(payload).filter(|payload| !payload.is_empty()),
-    )
+    tuple(&parts)
 }
 
 /// A request that some place understands.
 fn request(choices: &mut Choices<'_>) -> impl FnOnce(&Peer) -> Vec<u8> + use<> {
-    let (kind, id, number) = (choices.byte() % 7, choices.of(&IDS), choices.byte() % 8);
+    let (kind, id, number) = (choices.byte() % 9, choices.of(&IDS), choices.byte() % 8);
     let other = choices.of(&IDS);
     move |peer| {
         let pair = || list(&[tuple(&[atom(id), atom(other)])], &nil());
@@ -268,6 +277,8 @@ fn request(choices: &mut Choices<'_>) -> impl FnOnce(&Peer) -> Vec<u8> + use<> {
             3 => tuple(&[atom("logout"), peer.pid(number.into())]),
             4 => tuple(&[atom("add_subscriptions"), pair()]),
             5 => tuple(&[atom("get_subscribers"), atom(id)]),
+            6 => tuple(&[atom("remove_subscriptions"), pair()]),
+            7 => tuple(&[binary(id.as_bytes()), binary(other.as_bytes())]),
             _ => atom("pid"),
         }
     }

@@ -77,7 +77,13 @@ impl<M: Mailboxes> Desk<M> {
     /// Answers the calls that waited for what has happened.
     pub(crate) fn answer_settled(&mut self, lines: &mut Lines) {
         for (call, outcome) in self.calls.take_settled() {
-            let Ok((from, _)) = Raw::parse(&call.from) else {
+            if let Outcome::Changes(Ok(())) = outcome {
+                for (id, term) in &call.spelt {
+                    self.spellings.remember(self.router.graph(), id, term);
+                }
+            }
+            let from = call.from.as_deref();
+            let Some((from, _)) = from.and_then(|from| Raw::parse(from).ok()) else {
                 continue;
             };
             match outcome {
@@ -151,7 +157,6 @@ impl<M: Mailboxes> Desk<M> {
         let session = self.name(target);
         let logged_in = self.router.login(&subject, session);
         self.router.graph().release(key);
-        self.spellings.remember(self.router.graph(), &subject, id);
         logged_in.map(drop).map_err(|error| error.to_string())
     }
 

@@ -1,8 +1,6 @@
 //! `subsmanager`: `{add_subscriptions, [#subscription{}]}`, `{remove_subscriptions, [...]}`,
 //! `{get_subscribers, User}`.
 
-use std::sync::Arc;
-
 use ::router::Mailboxes;
 use graph::{Change, Id};
 
@@ -10,6 +8,7 @@ use super::{Desk, Place, Refused, answer, refuse};
 use crate::ids;
 use crate::limits::{ANSWER_BYTES_MAX, SUBSCRIPTIONS_MAX};
 use crate::lines::{LineId, Lines};
+use crate::spellings::Spelt;
 use crate::term::{Elements, Raw, Term, write};
 
 /// Subscribers read from the graph at a time.
@@ -69,22 +68,19 @@ impl<M: Mailboxes> Desk<M> {
         list: Raw<'_>,
         change: impl Fn(Id, Id) -> Change,
     ) {
-        let changes = match self.read_changes(list, change) {
-            Ok(changes) => changes,
+        let (changes, spelt) = match self.read_changes(list, change) {
+            Ok(read) => read,
             Err(sentence) => return refuse(lines, line, from, &sentence),
         };
-        let graph = Arc::clone(self.router.graph());
-        match from {
-            Some(caller) => graph.submit(changes, self.calls.changes(line, caller.bytes())),
-            None => graph.submit(changes, drop),
-        }
+        let done = self.calls.changes(line, from.map(Raw::bytes), spelt);
+        self.router.graph().submit(changes, done);
     }
 
     fn read_changes(
-        &mut self,
+        &self,
         list: Raw<'_>,
         change: impl Fn(Id, Id) -> Change,
-    ) -> Result<Vec<Change>, Refused> {
+    ) -> Result<(Vec<Change>, Vec<Spelt>), Refused> {
         let subscriptions = elements(list)?;
         if subscriptions.len() > SUBSCRIPTIONS_MAX {
             return Err(format!(
@@ -94,6 +90,7 @@ impl<M: Mailboxes> Desk<M> {
             ));
         }
         let mut changes = Vec::with_capacity(subscriptions.len());
+        let mut spelt = Vec::new();
         for (at, term) in subscriptions.enumerate() {
             let read = read(term).map_err(|why| format!("subscription {}: {why}", at + 1))?;
             let [(subscriber, who), (subject, whom)] = read;
@@ -103,13 +100,12 @@ impl<M: Mailboxes> Desk<M> {
                 subject,
             } = &change
             {
-                let graph = self.router.graph();
-                self.spellings.remember(graph, subscriber, who);
-                self.spellings.remember(graph, subject, whom);
+                spelt.extend(self.spellings.spelt(subscriber, who));
+                spelt.extend(self.spellings.spelt(subject, whom));
             }
             changes.push(change);
         }
-        Ok(changes)
+        Ok((changes, spelt))
     }
 
     /// The list of those who subscribe to `user`.

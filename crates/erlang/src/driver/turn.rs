@@ -12,6 +12,7 @@ use server::{Errand, Figure, Guest};
 
 use super::Notes;
 use super::dial::{self, Dialed};
+use super::keeper::Keeper;
 use crate::limits::{ACCEPTS_PER_TURN, BLOCK_BYTES, READS_PER_TURN};
 use crate::lines::LineId;
 use crate::node::{Effect, Figures, Node};
@@ -40,6 +41,7 @@ pub(super) struct Driver<M> {
     sockets: HashMap<LineId, Socket>,
     notes: Arc<Notes>,
     epmd_port: u16,
+    keeper: Option<Keeper>,
     /// Connections that may hold bytes and will not signal again.
     unread: Vec<LineId>,
     block: Vec<u8>,
@@ -78,6 +80,7 @@ impl<M: Mailboxes> Driver<M> {
         guest: Arc<Guest>,
         listener: OwnedFd,
         epmd_port: u16,
+        keeper: Option<Keeper>,
     ) -> io::Result<Self> {
         let system = System::new(listener, guest.as_ref())?;
         Ok(Self {
@@ -87,6 +90,7 @@ impl<M: Mailboxes> Driver<M> {
             sockets: HashMap::new(),
             notes: Arc::default(),
             epmd_port,
+            keeper,
             unread: Vec::new(),
             block: vec![0; BLOCK_BYTES],
             signals: Vec::new(),
@@ -127,6 +131,7 @@ impl<M: Mailboxes> Driver<M> {
         self.take_notes()?;
         self.run_errands();
         self.node.answer_settled();
+        self.keep_spellings();
         self.node.meet_deadlines();
         self.flush();
         self.settle();
@@ -251,6 +256,21 @@ impl<M: Mailboxes> Driver<M> {
                 Errand::Close(targets) => self.node.close_sessions(&targets),
                 Errand::Drain => self.is_draining = true,
             }
+        }
+    }
+
+    /// Puts on disk how ids were spelt, before the calls that put them in are answered.
+    fn keep_spellings(&mut self) {
+        let spellings = &mut self.node.desk.spellings;
+        if let Some(keeper) = &mut self.keeper
+            && let Err(error) = keeper.keep(spellings)
+        {
+            tracing::error!(
+                "how Erlang nodes spell ids is kept on disk no more: {error}; after a restart, ids that are \
+                 new from now on come back as binaries"
+            );
+            spellings.keep_no_more();
+            self.keeper = None;
         }
     }
 

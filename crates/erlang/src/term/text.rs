@@ -82,9 +82,9 @@ impl Printer {
             Term::Map(pairs) => self.map(pairs)?,
             Term::Export(module, function, arity) => {
                 self.out.push_str("fun ");
-                atom::push(&module.text(), &mut self.out);
+                atom::push_of_fun(&module.text(), &mut self.out);
                 self.out.push(':');
-                atom::push(&function.text(), &mut self.out);
+                atom::push_of_fun(&function.text(), &mut self.out);
                 self.display(format_args!("/{arity}"));
             }
             Term::Fun(fun) => self.fun(fun),

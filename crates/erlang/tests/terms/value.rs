@@ -266,7 +266,7 @@ fn leaf() -> impl Strategy<Value = Value> {
         1 => bytes.prop_map(|bytes| list_of(bytes.into_iter().map(u32::from))),
         1 => Just(Value::Nil),
         // OTP 25 prints bytes of UTF-8 here as if they were characters.
-        1 => ("[a-z]{1,5}", "[a-zA-Z_ ]{1,5}", any::<u8>()).prop_map(|(module, function, arity)| Value::Export(module, function, arity)),
+        1 => ("[a-z][a-z@]{0,4}|if|and", "[a-zA-Z_@ ]{1,5}|end", any::<u8>()).prop_map(|(module, function, arity)| Value::Export(module, function, arity)),
     ]
 }
 

@@ -17,11 +17,23 @@ pub(super) fn push(text: &str, out: &mut String) {
     }
 }
 
+/// The name of a module or function in `fun m:f/1`. The emulator prints it, which knows no reserved words and
+/// takes no `@` for a letter.
+pub(super) fn push_of_fun(text: &str, out: &mut String) {
+    if is_name(text) && !text.contains('@') {
+        out.push_str(text);
+    } else {
+        string::push_quoted(text, '\'', out);
+    }
+}
+
 fn is_bare(text: &str) -> bool {
+    is_name(text) && !RESERVED.contains(&text)
+}
+
+fn is_name(text: &str) -> bool {
     let mut characters = text.chars();
-    characters.next().is_some_and(is_small)
-        && characters.all(is_of_name)
-        && !RESERVED.contains(&text)
+    characters.next().is_some_and(is_small) && characters.all(is_of_name)
 }
 
 const fn is_small(character: char) -> bool {
