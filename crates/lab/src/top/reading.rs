@@ -148,3 +148,48 @@ impl<'a> Sum<&'a Self> for Figures {
         workers.fold(Self::default(), |sum, worker| sum + worker)
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A server of two workers, of which the second has counted three times as much as the first.
+    pub(crate) fn stats(uptime_seconds: f64, counted: u64) -> Value {
+        let worker = |counted: u64| {
+            json!({
+                "connections": counted + 1, "sessions": {"sse": counted, "test": 1},
+                "backlog_sessions": counted, "backlog_bytes": 10 * counted,
+                "mailbox_messages": counted, "mailbox_bytes": 100 * counted,
+                "connections_accepted": 2 * counted,
+                "connections_closed": {"peer": counted, "slow": counted},
+                "deliveries": {"written": 5 * counted, "shed": 0},
+                "bytes_read": 50 * counted, "bytes_written": 500 * counted,
+                "turns": 4 * counted, "poll_events": 6 * counted,
+                "events_per_poll": {"0": counted, "1": counted, "2-3": 2 * counted},
+                "worker_seconds": {"busy": counted as f64 / 100.0, "waiting": counted as f64 / 10.0},
+                "stage_seconds": {"fan_out": counted as f64 / 200.0},
+                "system_calls": {"send": 7 * counted},
+                "not_shown_here": {"at": "all"}
+            })
+        };
+        json!({
+            "epoch": "e", "version": "1", "uptime_seconds": uptime_seconds, "draining": false,
+            "online": 3, "published": {"publish": counted, "batch": 0}, "publishes_pending": 1,
+            "workers": [worker(counted), worker(3 * counted)],
+            "slow": [{"id": "rj", "count": 2}, {"id": 7, "count": 1}]
+        })
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let error = Reading::parse(json!({"epoch": "e"}))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("`version`") && error.contains("as new as"),
+            "{error}"
+        );
+    }
+}
