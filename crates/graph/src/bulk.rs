@@ -18,8 +18,7 @@ use crate::id::Id;
 use crate::key::Key;
 use crate::store::{Contents, Directory, OpenError, Pair, Snapshot};
 use edges::Edges;
-pub use lines::parse_edge;
-use lines::{Line, Lines};
+pub use lines::{Line, Lines, parse_edge};
 
 /// Bad lines that are listed when they are skipped; all are counted.
 const BAD_LINES_MAX: usize = 100;

@@ -22,7 +22,7 @@ mod bulk;
 mod exact;
 
 pub use adjacency::Direction;
-pub use bulk::{LoadError, LoadOptions, LoadProgress, Loaded, load, parse_edge};
+pub use bulk::{Line, Lines, LoadError, LoadOptions, LoadProgress, Loaded, load, parse_edge};
 pub use change::{Answer, Change, Effect};
 pub use error::GraphError;
 pub use graph::{Counts, Graph};

@@ -5,7 +5,6 @@ mod edges;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use graph::{LoadOptions, LoadProgress};
@@ -129,11 +128,8 @@ fn online(
 ) -> Result<(Report, Skipped), Failure> {
     let mut client = arguments.control.client()?;
     let progress = Progress::of(length.unwrap_or(0), "bytes sent");
-    let read = AtomicU64::new(0);
-    let mut edges = Edges::new(input, arguments.mutual, arguments.skip_bad, |bytes| {
-        read.fetch_add(bytes, Ordering::Relaxed);
-        progress.reach(read.load(Ordering::Relaxed));
-    });
+    let tell = |bytes| progress.reach(bytes);
+    let mut edges = Edges::new(input, arguments.mutual, arguments.skip_bad, tell);
     let answer = client.subscribe_many(&mut edges);
     progress.end();
     let answer = answer?;

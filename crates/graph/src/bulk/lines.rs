@@ -17,20 +17,22 @@ const PIECE_BYTES: usize = 1 << 20;
 /// The longest line: two ids at their longest, and white space that nobody counts.
 const LINE_BYTES_MAX: usize = 4 * ID_BYTES_MAX;
 
-/// What a line says.
+/// What a line of an edge list says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub enum Line {
     /// White space or a comment.
     Nothing,
-    /// Subscriber and subject that are their own keys: nearly all lines of most lists.
+    /// Subscriber and subject that are integers below 2^31: nearly all lines of most lists.
     Keys(u32, u32),
+    /// Subscriber and subject, where one of them is another id.
     Ids(Id, Id),
     /// No edge; why not.
     Bad(String),
 }
 
-/// Owned by the load.
-pub(super) struct Lines<R> {
+/// Reads an edge list, line by line. However long a line is, its memory is a mebibyte.
+#[derive(Debug)]
+pub struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
     /// What of the buffer is not worked off.
@@ -42,7 +44,8 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    pub(super) fn new(input: R) -> Self {
+    /// The lines of `input`.
+    pub fn new(input: R) -> Self {
         Self {
             input,
             buffer: vec![0; PIECE_BYTES],
@@ -55,16 +58,25 @@ impl<R: Read> Lines<R> {
     }
 
     /// The number of the last line, from 1.
-    pub(super) const fn number(&self) -> u64 {
+    pub const fn number(&self) -> u64 {
         self.number
     }
 
     /// Bytes read so far.
-    pub(super) const fn bytes(&self) -> u64 {
+    pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    pub(super) fn next(&mut self) -> io::Result<Option<Line>> {
+    /// The next line; none at the end.
+    ///
+    /// # Errors
+    ///
+    /// When the input cannot be read.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it fails, and is asked for numbers between lines"
+    )]
+    pub fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             let rest = &self.buffer[self.start..self.end];
             if let Some(length) = memchr(b'\n', rest) {

@@ -77,6 +77,16 @@ fn lines_are_read_alike_in_pieces_of_any_size() {
 }
 
 #[test]
+fn what_is_wrong_with_a_line_is_said() {
+    assert!(parse_edge(b"1 2 3\n").unwrap_err().contains("3 words"));
+    assert!(parse_edge(b"a \xff\n").unwrap_err().contains("byte 2"));
+    let control = parse_edge(b"a \x01\n").unwrap_err();
+    assert!(control.starts_with("subject: "), "{control}");
+    assert_eq!(parse_edge(b" \n"), Ok(None));
+    assert_eq!(parse_edge(b"#1 2"), Ok(None));
+}
+
+#[test]
 fn a_bad_line_is_named_and_stops_the_load_or_is_skipped() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

@@ -1,9 +1,10 @@
 //! An edge list on its way to a server: judged line by line before it is sent, each friendship as
 //! two edges.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::fmt::Display;
+use std::io::{self, Read, Write};
 
-use graph::{Id, parse_edge};
+use graph::{Line, Lines};
 
 /// Bad lines that are listed; more are counted.
 const BAD_LINES_MAX: usize = 100;
@@ -11,12 +12,10 @@ const BAD_LINES_MAX: usize = 100;
 /// What is read of it is an edge list for the server, with a line for each line of the input, or
 /// two if friendships are mutual, so that the server's numbers of lines can be told from ours.
 pub(super) struct Edges<R, F> {
-    input: BufReader<R>,
+    lines: Lines<R>,
     mutual: bool,
     skip_bad: bool,
     tell: F,
-    line: Vec<u8>,
-    number: u64,
     ready: Vec<u8>,
     taken: usize,
     bad_count: u64,
@@ -25,15 +24,13 @@ pub(super) struct Edges<R, F> {
 }
 
 impl<R: Read, F: FnMut(u64)> Edges<R, F> {
-    /// The edges of `input`; `tell` is called with the bytes of each line.
+    /// The edges of `input`; `tell` is told how many bytes of it are read.
     pub(super) fn new(input: R, mutual: bool, skip_bad: bool, tell: F) -> Self {
         Self {
-            input: BufReader::with_capacity(1 << 16, input),
+            lines: Lines::new(input),
             mutual,
             skip_bad,
             tell,
-            line: Vec::new(),
-            number: 0,
             ready: Vec::new(),
             taken: 0,
             bad_count: 0,
@@ -59,34 +56,40 @@ impl<R: Read, F: FnMut(u64)> Edges<R, F> {
 
     /// Makes the next line ready; whether there was one.
     fn next(&mut self) -> io::Result<bool> {
-        self.line.clear();
-        let bytes = self.input.read_until(b'\n', &mut self.line)?;
-        if bytes == 0 || self.stopped.is_some() {
+        if self.stopped.is_some() {
             return Ok(false);
         }
-        self.number += 1;
-        (self.tell)(bytes as u64);
-        match parse_edge(&self.line) {
-            Ok(Some((subscriber, subject))) => {
-                push(&mut self.ready, &subscriber, &subject);
-                if self.mutual {
-                    push(&mut self.ready, &subject, &subscriber);
-                }
-            }
-            Ok(None) => self.leave_out(),
-            Err(why) if self.skip_bad => {
+        let Some(line) = self.lines.next()? else {
+            return Ok(false);
+        };
+        (self.tell)(self.lines.bytes());
+        match line {
+            Line::Keys(subscriber, subject) => self.push(subscriber, subject),
+            Line::Ids(subscriber, subject) => self.push(subscriber, subject),
+            Line::Nothing => self.leave_out(),
+            Line::Bad(why) if self.skip_bad => {
                 self.bad_count += 1;
                 if self.bad.len() < BAD_LINES_MAX {
-                    self.bad.push((self.number, why));
+                    self.bad.push((self.lines.number(), why));
                 }
                 self.leave_out();
             }
-            Err(why) => {
-                self.stopped = Some((self.number, why));
+            Line::Bad(why) => {
+                self.stopped = Some((self.lines.number(), why));
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    fn push(&mut self, subscriber: impl Display, subject: impl Display) {
+        let mut write = |from: &dyn Display, to: &dyn Display| {
+            writeln!(self.ready, "{from} {to}").expect("memory takes any bytes");
+        };
+        write(&subscriber, &subject);
+        if self.mutual {
+            write(&subject, &subscriber);
+        }
     }
 
     fn leave_out(&mut self) {
@@ -107,10 +110,6 @@ impl<R: Read, F: FnMut(u64)> Read for Edges<R, F> {
         self.taken += count;
         Ok(count)
     }
-}
-
-fn push(out: &mut Vec<u8>, subscriber: &Id, subject: &Id) {
-    writeln!(out, "{subscriber} {subject}").expect("memory takes any bytes");
 }
 
 #[cfg(test)]
@@ -147,22 +146,18 @@ mod tests {
     }
 
     #[test]
+    fn a_line_without_end_is_a_bad_line() {
+        let endless = io::repeat(b'x').take(50 << 20);
+        let mut edges = Edges::new(endless.chain(&b"\n1 2\n"[..]), false, true, |_| ());
+        let mut text = String::new();
+        edges.read_to_string(&mut text).unwrap();
+        assert_eq!((text.as_str(), edges.bad_count()), ("\n1 2\n", 1));
+    }
+
+    #[test]
     fn a_bad_line_ends_the_list_unless_it_is_skipped() {
         let (text, bad, stopped) = sent(false, false, 7);
         assert_eq!(text, "\n1 2\n\na b\n");
         assert_eq!((bad, stopped), (vec![], Some(5)));
-    }
-
-    #[test]
-    fn what_is_wrong_with_a_line_is_said() {
-        assert!(parse_edge(b"1 2 3\n").unwrap_err().contains("3 words"));
-        assert!(parse_edge(b"a \xff\n").unwrap_err().contains("byte 2"));
-        assert!(
-            parse_edge(b"a \x01\n")
-                .unwrap_err()
-                .starts_with("subject: ")
-        );
-        assert_eq!(parse_edge(b" \n"), Ok(None));
-        assert_eq!(parse_edge(b"#1 2"), Ok(None));
     }
 }
