@@ -66,6 +66,11 @@ bench:
 	$(call bench_with,publish)
 	benches/proxy.py --encke $(target)/release/encke | tee -a $(target)/bench.md
 	$(call bench_with,flood)
+	@if [ -x tests/.venv/bin/python ]; then \
+	    ENCKE=$(abspath $(target)/release/encke) tests/.venv/bin/python tests/bench_erlang.py | tee -a $(target)/bench.md; \
+	else \
+	    echo "the Erlang node is not measured: it needs what \`make setup\` installs"; \
+	fi
 	cargo build --release -p graph --example store
 	crates/graph/bench/run $(abspath $(target)/release/encke) $(abspath $(target)/release/examples/store) \
 	    | tee -a $(target)/bench.md

@@ -8,12 +8,24 @@ import struct
 import subprocess
 import threading
 import time
+import types
 
 import pytest
 
-from harness.erlang import CLIENTS, COOKIE, FLAGS, Cluster, Peer, atom, binary, cluster, pair
+from harness.erlang import (
+    CLIENTS,
+    COOKIE,
+    FLAGS,
+    Cluster,
+    Peer,
+    atom,
+    binary,
+    cluster,
+    free_port,
+    pair,
+)
 from harness.http import Ndjson, Sse
-from harness.server import Server, address, encke
+from harness.server import ENVIRONMENT, Server, address, encke
 from harness.wait import until
 
 pytestmark = pytest.mark.skipif(not shutil.which("escript"), reason="tests/setup installs Erlang")
@@ -387,14 +399,34 @@ REGISTERED = b"\x76\x00\x01\x02\x03\x04"
 TAKEN = b"\x76\x01\x00\x00\x00\x00"
 
 
-def alone(start, tmp_path, epmd, *flags):
+def alone(start, tmp_path, epmd, *flags, **options):
     """An Encke that registers with this epmd."""
     cookie = tmp_path / "cookie"
     if not cookie.exists():
         cookie.write_text(COOKIE)
         cookie.chmod(0o400)
     port = ("--erlang-epmd-port", epmd.port)
-    return start("--erlang-name", "encke@127.0.0.1", "--erlang-cookie-file", cookie, *port, *flags)
+    name = ("--erlang-name", "encke@127.0.0.1", "--erlang-cookie-file", cookie)
+    return start(*name, *port, *flags, **options)
+
+
+def test_epmd_is_started_where_none_answers(start, tmp_path):
+    port = free_port()
+    environment = {**ENVIRONMENT, "ERL_EPMD_PORT": str(port), "ERL_EPMD_ADDRESS": "127.0.0.1"}
+    epmd = types.SimpleNamespace(port=port)
+    try:
+        server = alone(start, tmp_path, epmd, "--erlang-start-epmd", env=environment)
+        until(lambda: "registered with epmd" in server.log, "epmd started, and registered with it")
+        names = subprocess.run(["epmd", "-names"], env=environment, capture_output=True, text=True)
+        assert "name encke at port" in names.stdout
+        server.stop()
+    finally:
+        until(
+            lambda: "Killed" in subprocess.run(
+                ["epmd", "-kill"], env=environment, capture_output=True, text=True
+            ).stdout,
+            "epmd ended",
+        )  # fmt: skip
 
 
 def test_an_answer_of_epmd_may_come_byte_by_byte(start, tmp_path):
@@ -540,6 +572,23 @@ def test_a_bad_term_is_refused_and_the_connection_goes_on(shared, bomb):
     # Figures are told at the end of a turn, and an event leaves before.
     until(lambda: refused(shared, reason) == before + 2, "both refusals counted")
     peer.close()
+
+
+def test_messages_that_nobody_understands_are_counted(start):
+    with cluster(start) as one:
+        said = one.run(
+            """
+            {nobody, N} ! hello,
+            {any, N} ! {id, not_an_iolist},
+            {router, N} ! hello,
+            {'EXIT', _} = (catch gen_server:call({nobody, N}, hello)),
+            say(net_adm:ping(N))
+            """
+        )
+        assert said == ["pong"]
+        # The call has monitored nobody, was told so, and its request was sent nevertheless.
+        until(lambda: refused(one, "not_understood") == 4, "all counted")
+        assert logged(one, "none that are understood") == 1
 
 
 def test_bad_messages_by_the_thousand_take_no_memory_and_are_logged_once(start):

@@ -161,8 +161,12 @@ impl<M: Mailboxes> Node<M> {
                 Ok(Some(Event::Nothing)) => {}
                 Ok(Some(Event::Message(control, payload))) => {
                     self.figures.messages += 1;
+                    let before = self.desk.not_understood;
                     self.desk.on_message(&mut self.lines, id, control, payload);
                     self.take_wishes();
+                    if self.desk.not_understood != before {
+                        self.refuse(id, &link, Refusal::NotUnderstood);
+                    }
                 }
                 Ok(Some(Event::Named)) => self.admit(id, &mut link),
                 Ok(Some(Event::Up)) => self.on_up(id, &link),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::term::TermError;
 
-/// Why something of a peer was refused. Counted by kind; each kind is logged once for a link.
+/// Why something of a peer was refused. Counted by kind; each kind is logged once a minute at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The peer does not know the cookie.
@@ -25,6 +25,8 @@ pub enum Refusal {
     Message,
     /// A term is not taken.
     Term(TermError),
+    /// A message is for nobody who is here, or nobody here understands it.
+    NotUnderstood,
     /// The peer takes nothing of what it is sent.
     Slow,
     /// The peer said that it does not want the connection.
@@ -33,7 +35,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// How many kinds there are.
-    pub const KINDS: usize = 11;
+    pub const KINDS: usize = 12;
 
     /// The kind's number, below [`Self::KINDS`].
     pub const fn kind(self) -> usize {
@@ -49,6 +51,7 @@ impl Refusal {
             Self::Term(_) => 8,
             Self::Slow => 9,
             Self::Declined => 10,
+            Self::NotUnderstood => 11,
         }
     }
 }
@@ -67,6 +70,9 @@ impl fmt::Display for Refusal {
             }
             Self::Message => "it sends what is not a message of the distribution protocol",
             Self::Term(error) => return fmt::Display::fmt(error, f),
+            Self::NotUnderstood => {
+                "it sends messages for nobody who is here, or none that are understood"
+            }
             Self::Slow => "it does not take what is sent to it",
             Self::Declined => "it does not want the connection",
         })

@@ -133,6 +133,7 @@ figures! {
     ErlangRefusedTooLarge = Counter "erlang_refused" ["reason" = "too_large"] "What was not taken from Erlang nodes, connections and messages.";
     ErlangRefusedMessage = Counter "erlang_refused" ["reason" = "message"] "What was not taken from Erlang nodes, connections and messages.";
     ErlangRefusedTerm = Counter "erlang_refused" ["reason" = "term"] "What was not taken from Erlang nodes, connections and messages.";
+    ErlangRefusedNotUnderstood = Counter "erlang_refused" ["reason" = "not_understood"] "What was not taken from Erlang nodes, connections and messages.";
     ErlangRefusedSlow = Counter "erlang_refused" ["reason" = "slow"] "What was not taken from Erlang nodes, connections and messages.";
     ErlangRefusedDeclined = Counter "erlang_refused" ["reason" = "declined"] "What was not taken from Erlang nodes, connections and messages.";
 }

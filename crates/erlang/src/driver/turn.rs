@@ -31,6 +31,7 @@ const REFUSED: [Figure; Refusal::KINDS] = [
     Figure::ErlangRefusedTerm,
     Figure::ErlangRefusedSlow,
     Figure::ErlangRefusedDeclined,
+    Figure::ErlangRefusedNotUnderstood,
 ];
 
 /// The node with its sockets.

@@ -122,7 +122,9 @@ fn messages_to_a_pid_reach_who_has_it() {
             Some(&call(&atom("pid"))),
         )
     });
-    assert_eq!(heard(&lost), Vec::<String>::new());
+    let outcome = alike_at_every_split(Opener::Peer, &[PEER.call(), lost.concat()].concat());
+    assert!(outcome.heard.messages.is_empty());
+    assert_eq!(outcome.figures.refused[Refusal::NotUnderstood.kind()], 2);
 }
 
 #[test]
@@ -136,7 +138,7 @@ fn what_nobody_understands_is_dropped_and_a_call_is_told() {
         bed.receive(line, &packet);
     }
     bed.settle();
-    assert_eq!(bed.node.desk.not_understood, 3);
+    assert_eq!(bed.node.figures.refused[Refusal::NotUnderstood.kind()], 3);
     assert!(bed.take_sent(line).is_empty());
     let told = heard(&[PEER.call_to("router", &atom("what"))]);
     assert!(

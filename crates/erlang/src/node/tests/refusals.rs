@@ -140,7 +140,7 @@ fn a_caller_that_is_longer_than_any_is_not_answered() {
         bed.settle();
         assert_eq!(hear_messages(&bed.take_sent(line)).len(), answers);
     }
-    assert_eq!(bed.node.desk.not_understood, 1);
+    assert_eq!(bed.node.figures.refused, refused(Refusal::NotUnderstood));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::bed::TICK_TIME;
-use crate::bed::peer::{atom, hear_messages, packet, tuple};
+use crate::bed::peer::{atom, binary, hear_messages, packet, tuple};
 use crate::limits::STALL_TIME;
 
 const MOMENT: Duration = Duration::from_millis(1);
@@ -46,7 +46,7 @@ fn a_peer_that_is_silent_for_the_tick_time_is_gone_and_not_before() {
 #[test]
 fn any_byte_of_a_peer_is_a_sign_of_life() {
     let (mut bed, line) = connected();
-    let message = PEER.send_to("any", &tuple(&[atom("nobody"), atom("x")]));
+    let message = PEER.send_to("any", &tuple(&[atom("nobody"), binary(b"x")]));
     for byte in tick().iter().chain(&message) {
         bed.pass(TICK_TIME - MOMENT);
         assert!(!bed.is_closed(line));
