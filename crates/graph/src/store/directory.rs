@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redb::Builder;
+use rustix::fs::{Advice, fadvise};
 
 use super::block::Pair;
 use super::disk::Tracked;
@@ -169,7 +170,11 @@ impl Directory {
             self.replace(Nothing)?;
         }
         let file = OpenOptions::new().read(true).write(true).open(self.file());
-        Ok(Arc::new(file.map_err(|error| self.failed(error))?))
+        let file = file.map_err(|error| self.failed(error))?;
+        // All of it is about to be read, page by page in the order of its trees: a disk is quicker in
+        // the order of the file. Only a hint, so no matter if it is not taken.
+        let _ = fadvise(&file, 0, None, Advice::WillNeed);
+        Ok(Arc::new(file))
     }
 
     /// Puts a new graph in the place of the old one, whole or not at all.
