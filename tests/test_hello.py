@@ -5,6 +5,7 @@ import pathlib
 import re
 import socket
 import subprocess
+import sys
 
 import pytest
 
@@ -77,6 +78,21 @@ def test_short_connections_leave_nothing_behind(hello):
             answer = b"".join(iter(lambda: client.recv(65536), b""))
             assert answer.endswith(b"hello")
     assert server.descriptors() == before
+
+
+def test_the_last_answer_and_the_end_are_one_packet(hello):
+    server = hello("--workers", "1")
+
+    def segments():
+        with socket.create_connection(server.listen) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            while client.recv(65536):
+                pass
+            info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 144)
+        return int.from_bytes(info[140:144], sys.byteorder)  # tcpi_segs_in of linux/tcp.h
+
+    # The connection, the request's acknowledgement, the answer.
+    assert min(segments() for _ in range(20)) == 3
 
 
 def test_with_defer_accept_only_those_who_ask_are_accepted(hello):
