@@ -295,7 +295,7 @@ def answer_bytes(port):
     return len(answer)
 
 
-def compare(title, unit, contenders, load, asked, arguments, p99_asked=()):
+def compare(title, unit, contenders, load, asked, arguments, p99_asked=(), rates_too=False):
     """Loads contenders in turns and prints what an operation costs each."""
     costs = {contender.name: [] for contender in contenders}
     tails = {contender.name: [] for contender in contenders}
@@ -324,6 +324,9 @@ def compare(title, unit, contenders, load, asked, arguments, p99_asked=()):
         ratio = statistics.median(a / b for a, b in zip(costs["encke"], values))
         bound = asked.get(name)
         print(f"| {title}: encke, of {name} | {ratio:.2f} x | {verdict(ratio, bound)} |", flush=True)
+        if rates_too:
+            ratio = statistics.median(a / b for a, b in zip(rates["encke"], rates[name]))
+            print(f"| {title}: rate of encke, of {name} | {ratio:.2f} x | |", flush=True)
     for name in p99_asked:
         if name in tails:
             ratio = statistics.median(a / b for a, b in zip(tails["encke"], tails[name]))
@@ -358,7 +361,8 @@ def measure_pollers(programs, arguments):
             programs.encke_proxy("encke", echo_port, *flags),
             programs.encke_proxy("one poller for all", echo_port, *flags, "--shared-poller"),
         ]
-        compare(f"64 bytes and back, {workers} workers", "us", contenders, ask_small, {}, arguments)
+        title = f"64 bytes and back, {workers} workers"
+        compare(title, "us", contenders, ask_small, {}, arguments, rates_too=True)
         programs.stop()
 
 
