@@ -248,12 +248,21 @@ fn thread_names() -> Vec<String> {
         .collect()
 }
 
-/// Asks on a connection that is open and returns the status line and what follows it.
+/// Asks on a connection that is open and returns the whole answer.
 fn ask(stream: &mut TcpStream, path: &str) -> String {
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
-    let mut answer = [0; 4096];
-    let count = stream.read(&mut answer).unwrap();
-    String::from_utf8(answer[..count].to_vec()).unwrap()
+    let mut reader = BufReader::new(stream);
+    let (mut head, mut length) = (String::new(), 0);
+    while !head.ends_with("\r\n\r\n") {
+        let start = head.len();
+        assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
+        if let Some(value) = head[start..].strip_prefix("content-length: ") {
+            length = value.trim_end().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    head + &String::from_utf8(body).unwrap()
 }
 
 #[test]
