@@ -226,7 +226,7 @@ def test_tables_have_a_row_for_each_worker(start):
     with Sse(server, "rj"):
         text = once(server)
     tables = text.rstrip("\n").split("\n\n")
-    assert tables[0].startswith("encke ") and "1 ids online" in tables[0]
+    assert tables[0].startswith("encke ") and "ids online: 1, sessions: 1," in tables[0]
     assert [table.split()[0] for table in tables[1:]] == ["worker", "time", "calls/s", "polls"]
     for table in tables[1:]:
         rows = [line.split() for line in table.splitlines()[1:]]

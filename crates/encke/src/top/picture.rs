@@ -98,7 +98,7 @@ fn head(view: &View) -> Vec<String> {
     let draining = if view.draining { ", ending" } else { "" };
     vec![
         format!(
-            "encke {}, up {}{draining}; {} ids online, {} sessions, {} with full sockets",
+            "encke {}, up {}{draining}; ids online: {}, sessions: {}, full sockets: {}",
             view.version,
             age(view.uptime_seconds),
             spoken_count(view.online),
@@ -106,7 +106,7 @@ fn head(view: &View) -> Vec<String> {
             spoken_count(all.backlog_sessions),
         ),
         format!(
-            "events/s: {} published ({} requests wait), {} written, {} queued, {} shed, {} lost",
+            "events/s: {} published (requests waiting: {}), {} written, {} queued, {} shed, {} lost",
             short(publishes),
             view.publishes_pending,
             outcome("written"),
