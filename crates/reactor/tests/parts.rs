@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use reactor::{
-    Accepted, Driver, ListenerOptions, Mailbox, Received, Reservation, Sent, Signal, Slab, System,
-    Tick, Token, Wheel,
+    Accepted, Driver, ListenerOptions, Mailbox, Received, Reservation, Sent, SharedPoller, Signal,
+    Slab, System, Tick, Token, Wheel,
 };
 
 proptest! {
@@ -118,6 +119,46 @@ fn no_item_is_left_behind_by_a_worker_that_went_to_sleep() {
         }
     }
     thread.join().expect("the sender ends");
+}
+
+#[test]
+fn a_worker_that_shares_a_poller_is_woken_by_its_own_mail_whoever_waits_in_the_kernel() {
+    const ROUNDS: u32 = 3_000;
+    const END: u32 = u32::MAX;
+    let poller = Arc::new(SharedPoller::new(3).expect("a poller"));
+    let mailbox = || Arc::new(Mailbox::new(usize::MAX).expect("an eventfd"));
+    let mailboxes = [mailbox(), mailbox(), mailbox()];
+    let (sender, receiver) = mpsc::channel();
+    let work = |seat: usize| {
+        let (poller, mailbox) = (Arc::clone(&poller), Arc::clone(&mailboxes[seat]));
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            let mut driver = System::sharing(poller, seat, mailbox.as_ref()).expect("a seat");
+            let mut signals = Vec::new();
+            loop {
+                let timeout = (!mailbox.may_sleep()).then_some(Duration::ZERO);
+                driver.wait(timeout, &mut signals).expect("a poller");
+                mailbox.wake_up();
+                for item in mailbox.take() {
+                    if item == END {
+                        return;
+                    }
+                    sender.send((seat, item)).expect("somebody listens");
+                }
+            }
+        })
+    };
+    let threads = [work(0), work(1), work(2)];
+    for round in 0..ROUNDS {
+        let seat = round as usize % 3;
+        mailboxes[seat].insert(round);
+        let answer = receiver.recv_timeout(Duration::from_secs(20));
+        assert_eq!(answer, Ok((seat, round)), "nobody sleeps through its mail");
+    }
+    for (mailbox, thread) in mailboxes.iter().zip(threads) {
+        mailbox.insert(END);
+        thread.join().expect("it ends");
+    }
 }
 
 const OPTIONS: ListenerOptions = ListenerOptions {

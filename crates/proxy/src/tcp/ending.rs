@@ -21,7 +21,7 @@ impl<D: Relay> Worker<D> {
         if let Some(socket) = pair.socket(side)
             && self.driver.connected(socket).is_err()
         {
-            self.close(name, CloseReason::Reset);
+            self.on_taker_broke(name, Direction::to(side));
         }
     }
 

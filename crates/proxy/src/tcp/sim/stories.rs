@@ -174,6 +174,25 @@ fn what_a_client_said_before_it_vanished_reaches_its_backend_before_the_reset() 
 }
 
 #[test]
+fn the_same_goes_for_a_client_that_ended_well_before_it_broke_and_a_backend_that_is_silent() {
+    let mut world = World::new(settings(1));
+    let client = world.come(b"last words");
+    world.settle();
+    let (_, server) = world.calls()[0];
+    world.net.borrow_mut().peers[server].unacknowledged = 1;
+    world.net.borrow_mut().end(client);
+    world.settle();
+    world.net.borrow_mut().break_off(client);
+    world.settle();
+    assert!(!is_reset(&world, server), "it is still on its way");
+    world.net.borrow_mut().peers[server].unacknowledged = 0;
+    world.pass(Duration::from_millis(300));
+    assert!(is_reset(&world, server));
+    assert_eq!(world.heard(server), b"last words");
+    world.assert_empty();
+}
+
+#[test]
 fn a_backend_that_takes_nothing_is_not_waited_for_when_its_client_is_gone() {
     let (mut world, client, server) = pouring();
     world.net.borrow_mut().say(client, &[7; 500]);
