@@ -1,7 +1,9 @@
 //! Messages: whole, in pieces, of any form, and who answers them.
 
 use super::*;
-use crate::bed::peer::{atom, binary, integer, list, message, nil, passed_through, pieces, tuple};
+use crate::bed::peer::{
+    atom, binary, hear_messages, integer, list, message, nil, passed_through, pieces, tuple,
+};
 
 fn control_to(name: &str) -> Vec<u8> {
     tuple(&[integer(6), PEER.pid(5), atom(""), atom(name)])
@@ -180,4 +182,32 @@ fn bodies_of_messages_to_any_are_taken_as_iolists() {
         heard[2..],
         ["{2,'',<peer@h.5.0>} ! {router_msg,<<\"Hello\">>}"]
     );
+}
+
+#[test]
+fn all_ids_of_a_large_call_come_back_as_they_were_and_a_refused_one_leaves_nothing() {
+    let mut pairs: Vec<_> = (0..30_000)
+        .map(|number| tuple(&[atom(&format!("user_{number:0>60}")), atom("rj")]))
+        .collect();
+    let add = |pairs: &[Vec<u8>]| {
+        let list = list(pairs, &nil());
+        PEER.call_to("subsmanager", &tuple(&[atom("add_subscriptions"), list]))
+    };
+    let (mut bed, line) = connected();
+    pairs.push(atom("no_pair"));
+    bed.receive(line, &add(&pairs));
+    bed.settle();
+    let refused = hear_messages(&bed.take_sent(line));
+    assert!(refused[0].contains("subscription 30001: "), "{refused:?}");
+    assert!(bed.node.desk.spellings.records().is_empty());
+    pairs.pop();
+    bed.receive(line, &add(&pairs));
+    bed.settle();
+    let question = tuple(&[atom("get_subscribers"), atom("rj")]);
+    bed.take_sent(line);
+    bed.receive(line, &PEER.call_to("subsmanager", &question));
+    bed.settle();
+    let answer = hear_messages(&bed.take_sent(line)).remove(0);
+    assert_eq!(answer.matches("user_").count(), pairs.len());
+    assert!(!answer.contains("<<"), "an atom came back as a binary");
 }
