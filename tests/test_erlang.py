@@ -636,6 +636,21 @@ def test_sizes_of_packets_that_lie_take_no_memory(start):
         until(lambda: one.figures()["erlang_nodes"] == 0, "all gone")
 
 
+def test_messages_without_end_take_no_more_than_their_bound(start):
+    """All that may be begun is begun, in pieces and whole, and nothing of it comes to an end."""
+    with cluster(start) as one:
+        before = one.server.resident_bytes()
+        peer = one.peer()
+        piece = b"x" * 60_000
+        for sequence in range(300):
+            peer.packet(b"\x83\x45" + struct.pack(">QQ", sequence, 1000) + b"\x00" + piece)
+        until(lambda: refused(one, "too_large") >= 150, "what is beyond the bound refused")
+        peer.socket.sendall(struct.pack(">I", 8 << 20) + bytes((8 << 20) - 1))
+        assert one.run("say(net_adm:ping(N))") == ["pong"]
+        assert one.server.resident_bytes() - before < 16 << 20
+        peer.close()
+
+
 def test_atoms_without_end_take_no_memory(shared):
     peer = shared.peer(name="atoms@127.0.0.1")
     before = shared.server.resident_bytes()

@@ -22,7 +22,7 @@ struct Open {
 }
 
 impl Fragments {
-    #[cfg(any(test, fuzzing))]
+    /// Bytes of messages of which not all pieces have come, at most [`MESSAGE_BYTES_MAX`].
     pub(crate) const fn held_bytes(&self) -> usize {
         self.bytes
     }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-/// Bytes of the largest message, and of all pieces of messages that one link may have under way: a hundred
+/// Bytes of the largest message, and of all that one link may have under way, in pieces or not: a hundred
 /// thousand subscriptions in one call. A larger message passes by without being kept, and is counted.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of a packet that is taken however much of messages in pieces is under way: a piece has 64 KiB.
+pub(crate) const PACKET_BYTES_ALWAYS: usize = 1 << 20;
 
 /// Bytes of a message of the handshake: a name and what goes with it.
 pub(crate) const HANDSHAKE_BYTES_MAX: usize = 1024;

@@ -5,7 +5,7 @@
 use crate::control::Control;
 use crate::fragments::Fragments;
 use crate::handshake::{Admission, Handshake, Me, Peer, Step};
-use crate::limits::{HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX};
+use crate::limits::{HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, PACKET_BYTES_ALWAYS};
 use crate::packet::{Packet, Packets, Width};
 use crate::refusal::Refusal;
 use crate::term::Raw;
@@ -121,7 +121,10 @@ impl Link {
         self.assembled = Vec::new();
         let (width, bytes_max) = match self.stage {
             Stage::Handshake(_) => (Width::Two, HANDSHAKE_BYTES_MAX),
-            Stage::Up(_) => (Width::Four, MESSAGE_BYTES_MAX),
+            Stage::Up(_) => {
+                let room = MESSAGE_BYTES_MAX - self.fragments.held_bytes();
+                (Width::Four, room.max(PACKET_BYTES_ALWAYS))
+            }
         };
         let packet = match self.packets.next(input, width, bytes_max) {
             None => return Ok(None),

@@ -107,6 +107,8 @@ fn ids_that_are_gone_are_forgotten_and_those_of_one_large_call_are_not() {
             .unsubscribe(&id(term), &Id::parse("rj").unwrap())
             .unwrap();
     }
+    let records = spellings.records();
+    assert!(Spellings::kept(&graph, &records).terms.is_empty());
     spellings.forget_the_gone(&graph);
     assert_eq!((spellings.terms.len(), spellings.bytes), (0, 0));
 }

@@ -4,7 +4,9 @@ use super::*;
 use crate::bed::peer::{
     atom, binary, hear_messages, integer, list, message, nil, packet, pieces, tuple,
 };
-use crate::limits::{ANSWERS_BYTES_MAX, CALLER_BYTES_MAX, MESSAGE_BYTES_MAX, SEQUENCES_MAX};
+use crate::limits::{
+    ANSWERS_BYTES_MAX, CALLER_BYTES_MAX, MESSAGE_BYTES_MAX, PACKET_BYTES_ALWAYS, SEQUENCES_MAX,
+};
 use crate::term::TermError;
 
 fn ask() -> Vec<u8> {
@@ -110,6 +112,36 @@ fn messages_begun_without_end_take_no_more_than_their_bound() {
         assert!(bed.node.held_bytes() <= MESSAGE_BYTES_MAX);
     }
     assert_ne!(bed.node.figures.refused[Refusal::TooLarge.kind()], 0);
+}
+
+#[test]
+fn messages_in_pieces_and_whole_ones_share_one_bound() {
+    let control = tuple(&[integer(6), PEER.pid(5), atom(""), atom("any")]);
+    let body = |bytes: usize| tuple(&[atom("nobody"), binary(&vec![b'x'; bytes])]);
+    let (mut bed, line) = connected();
+    let most = body(MESSAGE_BYTES_MAX - 100_000);
+    let pieces = pieces(1, 200, &control, &most);
+    let (last, first) = pieces.split_last().unwrap();
+    first.iter().for_each(|piece| bed.receive(line, piece));
+    // What is as large as a piece and more is taken between pieces; what is much larger is not.
+    for (bytes, taken) in [
+        (PACKET_BYTES_ALWAYS - 1000, 1),
+        (2 * PACKET_BYTES_ALWAYS, 1),
+    ] {
+        for piece in message(&control, Some(&body(bytes))).chunks(100_000) {
+            bed.receive(line, piece);
+            let bound = MESSAGE_BYTES_MAX + PACKET_BYTES_ALWAYS;
+            assert!(
+                bed.node.held_bytes() <= bound,
+                "{} bytes",
+                bed.node.held_bytes()
+            );
+        }
+        assert_eq!(bed.node.figures.messages, taken, "{bytes} bytes");
+    }
+    assert_eq!(bed.node.figures.refused[Refusal::TooLarge.kind()], 1);
+    bed.receive(line, last);
+    assert_eq!((bed.node.figures.messages, bed.node.held_bytes()), (2, 0));
 }
 
 #[test]
