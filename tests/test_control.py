@@ -336,6 +336,25 @@ class TestListener:
             connection.send(self.REQUEST)
             assert connection.response().status == 200
 
+    @pytest.mark.parametrize("body", [b"", b"x"], ids=["under way", "there"])
+    def test_a_refusal_before_the_body_says_that_the_connection_ends(self, server, body):
+        head = b"POST /v1/publish/%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n"
+        with self.connect(server) as connection:
+            connection.send(head % b"%zz" + body)
+            answer = connection.response()
+            assert answer.status == 400 and answer.fields["connection"] == "close"
+            assert connection.rest() == b""
+
+    def test_a_refusal_after_the_body_leaves_the_connection(self, server):
+        head = b"POST /v1/publish/nobody HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
+        with self.connect(server) as connection:
+            for _ in range(2):
+                connection.send(head + b"Content-Type: application/json\r\n\r\nx")
+                answer = connection.response()
+                assert answer.status == 400 and "connection" not in answer.fields
+            connection.send(head + b"Content-Type: application/json\r\n\r\n1")
+            assert connection.response().status == 200
+
     def test_beyond_the_limit_it_says_so_and_recovers(self, start):
         server = start("--head-timeout", "60s")
         # One place is the harness's own.

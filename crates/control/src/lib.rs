@@ -20,6 +20,8 @@ mod api;
 mod routes;
 /// Who may come in: the token, and no foreign web page.
 mod guard;
+/// The end of a connection whose request was not read whole.
+mod unread;
 /// Errors as RFC 9457 problem details.
 mod problem;
 /// Percent-decoding that refuses what is broken.

@@ -6,7 +6,7 @@
 use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, delete, get, post, put};
 
 use crate::api::Shared;
@@ -14,6 +14,7 @@ use crate::backend::Backend;
 use crate::guard::{OPEN, guard};
 use crate::limits::CONNECTIONS_MAX;
 use crate::problem::Problem;
+use crate::unread::announce_end;
 use crate::{backup, batch, bulk, health, metrics, publish, sessions, stats, subscriptions, whole};
 
 /// Path, method in lower case, handler.
@@ -81,6 +82,7 @@ pub(crate) fn router<B: Backend>(api: Shared<B>) -> Router {
         .fallback(lost)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(api.clone(), guard::<B>))
+        .layer(from_fn(announce_end))
         .with_state(api)
 }
 

@@ -1,0 +1,70 @@
+//! Requests that are refused before their body is read.
+//!
+//! The connection ends behind such an answer, as what is left of the body would be taken for the next
+//! request. The answer has to say so: a client that keeps connections would send its next request
+//! into the closing one. Must never read a body itself: a client that asks whether it may send one
+//! (RFC 9110, section 10.1.1) shall hear the refusal instead.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
+use axum::middleware::Next;
+use axum::response::Response;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+/// Marks refusals behind which the connection ends. What is answered otherwise reads its request
+/// while the answer is under way already.
+pub(crate) async fn announce_end(request: Request, next: Next) -> Response {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let read = Arc::new(AtomicBool::new(false));
+    let request = request.map(|body| {
+        let read = Arc::clone(&read);
+        Body::new(Watched { body, read })
+    });
+    let mut response = next.run(request).await;
+    let refused = response.status().is_client_error() || response.status().is_server_error();
+    if refused && !read.load(Ordering::Relaxed) {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    response
+}
+
+/// A request's body that notes when all of it was read.
+struct Watched {
+    body: Body,
+    read: Arc<AtomicBool>,
+}
+
+impl HttpBody for Watched {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.read.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
