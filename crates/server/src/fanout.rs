@@ -397,11 +397,12 @@ impl<D: Driver> Worker<D> {
 
     /// Tells the publishers what became of their events.
     fn settle(&mut self) {
-        let settled = self.palette.settle();
-        self.mailbox.settle(settled.weight);
-        self.stats.add(Figure::Deliveries, settled.counts.written);
-        self.stats
-            .add(Figure::DeliveriesQueued, settled.counts.queued);
-        self.stats.add(Figure::DeliveriesShed, settled.counts.shed);
+        // Before they hear of it: who has a receipt finds it in the statistics.
+        let counts = self.palette.counts();
+        self.stats.add(Figure::Deliveries, counts.written);
+        self.stats.add(Figure::DeliveriesQueued, counts.queued);
+        self.stats.add(Figure::DeliveriesShed, counts.shed);
+        let weight = self.palette.settle();
+        self.mailbox.settle(weight);
     }
 }

@@ -42,13 +42,6 @@ struct Entry {
     frames: [Option<NonZeroU32>; Transport::ALL.len()],
 }
 
-/// What a turn has done with its deliveries.
-#[derive(Debug, Default)]
-pub(crate) struct Settled {
-    pub(crate) weight: usize,
-    pub(crate) counts: Counts,
-}
-
 impl Palette {
     /// Adds the event of a delivery; `is_last` when nothing of the delivery will be left.
     pub(crate) fn add(&mut self, load: &Rc<Load>, delivery: u32, is_last: bool) -> FrameId {
@@ -131,9 +124,21 @@ impl Palette {
         self.events[id.0 as usize].counts.shed += 1;
     }
 
-    /// Ends the turn: counts go to the publishers, and the palette is empty.
-    pub(crate) fn settle(&mut self) -> Settled {
-        let mut settled = Settled::default();
+    /// What became of the turn's events so far.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        for Entry { counts, .. } in &self.events {
+            sum.written += counts.written;
+            sum.queued += counts.queued;
+            sum.shed += counts.shed;
+        }
+        sum
+    }
+
+    /// Ends the turn: counts go to the publishers, and the palette is empty. Returns the weight of the
+    /// parcels that are through.
+    pub(crate) fn settle(&mut self) -> usize {
+        let mut weight = 0;
         for Entry {
             load,
             is_last,
@@ -141,16 +146,13 @@ impl Palette {
             ..
         } in self.events.drain(..)
         {
-            settled.counts.written += counts.written;
-            settled.counts.queued += counts.queued;
-            settled.counts.shed += counts.shed;
-            settled.weight += self.loads[load as usize].settle(counts, is_last);
+            weight += self.loads[load as usize].settle(counts, is_last);
         }
         self.loads.clear();
         self.frames.clear();
         self.bytes.clear();
         self.kept.clear();
-        settled
+        weight
     }
 
     /// Gives working memory that a burst has left behind back to the allocator.

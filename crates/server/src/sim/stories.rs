@@ -1,8 +1,14 @@
 //! Single stories, each a promise that a client or an operator relies on.
 
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Wake};
 use std::time::Duration;
 
 use super::world::World;
+use crate::mail::Handle;
 use crate::settings::Settings;
 use crate::stats::Figure;
 
@@ -504,4 +510,38 @@ fn a_worker_that_ends_settles_what_it_owes() {
     // What is posted now meets a closed mailbox.
     let late = publish();
     assert_eq!((late.pending(), late.counts().shed), (0, 1));
+}
+
+/// Notes how many deliveries the statistics have when a publisher is woken.
+struct Woken {
+    handle: Handle,
+    written: AtomicU64,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        let written = self.handle.stats().total(Figure::Deliveries);
+        self.written.store(written, Ordering::Relaxed);
+    }
+}
+
+// The counters were once behind the receipt.
+#[test]
+fn who_has_a_receipt_finds_it_in_the_statistics() {
+    let mut world = world();
+    for _ in 0..3 {
+        world.connect("/events/news");
+    }
+    world.settle();
+    let (_, tally) = world.publish("news", "hello");
+    let woken = Arc::new(Woken {
+        handle: world.handle.clone(),
+        written: 0.into(),
+    });
+    let waker = Arc::clone(&woken).into();
+    let mut done = pin!(tally.done());
+    let mut context = Context::from_waker(&waker);
+    assert!(done.as_mut().poll(&mut context).is_pending());
+    world.settle();
+    assert_eq!(woken.written.load(Ordering::Relaxed), 3);
 }
