@@ -321,7 +321,9 @@ def test_the_global_names_are_found_again_after_the_beams_restart(start):
         subprocess.run(["erlc", "-o", one.path, CLIENTS / "encke.erl"], check=True)
         script = """
         {ok, _} = encke:start_link(N),
-        until(fun() -> is_pid(global:whereis_name(router)) end),
+        Found = fun(Name) -> is_pid(global:whereis_name(Name)) end,
+        % One name is registered after the other.
+        until(fun() -> Found(router) andalso Found(subsmanager) end),
         {ok, 0} = gen_server:call(global:whereis_name(router), {send, x, y}),
         [] = gen_server:call(global:whereis_name(subsmanager), {get_subscribers, nobody}),
         say(found),
