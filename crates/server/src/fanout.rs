@@ -23,7 +23,6 @@ use crate::limits::{
 };
 use crate::load::Load;
 use crate::palette::FrameId;
-use crate::stats::Figure;
 use crate::worker::Worker;
 
 /// Deliveries on their way through a worker, and what they owe in the current turn.
@@ -397,11 +396,7 @@ impl<D: Driver> Worker<D> {
 
     /// Tells the publishers what became of their events.
     fn settle(&mut self) {
-        // Before they hear of it: who has a receipt finds it in the statistics.
-        let counts = self.palette.counts();
-        self.stats.add(Figure::Deliveries, counts.written);
-        self.stats.add(Figure::DeliveriesQueued, counts.queued);
-        self.stats.add(Figure::DeliveriesShed, counts.shed);
+        self.stats.delivered(self.palette.counts());
         let weight = self.palette.settle();
         self.mailbox.settle(weight);
     }

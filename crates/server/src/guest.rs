@@ -74,9 +74,7 @@ impl Guest {
 
     /// Tells the publisher what became of a parcel.
     pub fn settle(&self, parcel: &Parcel, counts: Counts) {
-        self.stats.add(Figure::Deliveries, counts.written);
-        self.stats.add(Figure::DeliveriesQueued, counts.queued);
-        self.stats.add(Figure::DeliveriesShed, counts.shed);
+        self.stats.delivered(counts);
         parcel.tally.add(counts);
         parcel.tally.settle();
         self.mailbox.settle(parcel_weight(parcel));

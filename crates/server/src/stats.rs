@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use graph::Id;
 use parking_lot::Mutex;
+use router::Counts;
 
 /// Ids remembered as closed for being slow, per worker. The rarest makes room for a new one.
 const SLOW_IDS_MAX: usize = 32;
@@ -186,6 +187,13 @@ impl WorkerStats {
         self.add(Figure::Signals, events as u64);
         let length = (usize::BITS - events.leading_zeros()) as usize;
         self.add(Figure::POLLS[length.min(Figure::POLLS.len() - 1)], 1);
+    }
+
+    /// Counts what became of events. Before their publishers are told: who has a receipt finds it here.
+    pub(crate) fn delivered(&self, counts: Counts) {
+        self.add(Figure::Deliveries, counts.written);
+        self.add(Figure::DeliveriesQueued, counts.queued);
+        self.add(Figure::DeliveriesShed, counts.shed);
     }
 
     /// Adds time to a figure.
