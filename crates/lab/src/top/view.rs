@@ -51,10 +51,9 @@ pub struct Row {
     pub events_per_poll: Option<f64>,
     /// Polls by how many events they returned, in a second.
     pub polls_by_events_per_second: Rates,
-    /// Share of the time that was worked. A turn counts when it is over: more than 1 for a moment after a
-    /// long one.
+    /// Share of the time that was worked. A turn counts when it is over, at most as all of the time.
     pub busy: f64,
-    /// Share of the time that was waited.
+    /// Share of the time that was waited. A wait counts when it is over, at most as what was not worked.
     pub waiting: f64,
     /// Shares of the time by stage.
     pub stages: Rates,
@@ -116,12 +115,16 @@ impl View {
 
 impl Row {
     fn between(before: &Figures, now: &Figures, seconds: f64, workers: usize) -> Self {
-        let time = seconds * workers as f64;
         let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
-        let state = |state: &str| {
+        let spent = |state: &str| {
             let at = |figures: &Figures| figures.worker_seconds.get(state).copied().unwrap_or(0.0);
-            (at(now) - at(before)) / time
+            at(now) - at(before)
         };
+        // What ended in this stretch may have begun before it. Of a long turn shares are told, and a wait
+        // is as long as there was room for it: work that follows on a long sleep is not made small.
+        let busy = spent("busy");
+        let time = busy.max(seconds * workers as f64);
+        let waiting = spent("waiting").min(time - busy);
         let polls_per_second = rate(before.turns, now.turns);
         let events_per_second = rate(before.poll_events, now.poll_events);
         let mut calls = rates(&before.system_calls, &now.system_calls, seconds);
@@ -134,8 +137,8 @@ impl Row {
                 &now.events_per_poll,
                 seconds,
             ),
-            busy: state("busy"),
-            waiting: state("waiting"),
+            busy: busy / time,
+            waiting: waiting / time,
             stages: shares(&before.stage_seconds, &now.stage_seconds, time),
             system_calls_per_second: calls,
             connections: now.connections,
@@ -237,8 +240,32 @@ mod tests {
         near(view.workers[0].busy, 0.1);
         near(view.workers[1].busy, 0.3);
         near(view.totals.busy, 0.2);
-        near(view.workers[0].waiting, 1.0);
+        near(view.workers[0].waiting, 0.9);
         near(view.totals.stages["fan_out"], 0.1);
+    }
+
+    #[test]
+    fn no_more_time_is_told_of_than_has_passed() {
+        // In a second: work, what was waited, and the shares that are told.
+        for (busy, waiting, told) in [
+            (0.25, 0.5, (0.25, 0.5)),
+            (0.25, 0.8, (0.25, 0.75)),
+            (0.25, 60.0, (0.25, 0.75)),
+            (3.0, 1.0, (1.0, 0.0)),
+        ] {
+            let (before, mut now) = (reading(1.0, 0), reading(2.0, 0));
+            for worker in &mut now.workers {
+                worker.worker_seconds = [("busy", busy), ("waiting", waiting)]
+                    .map(|(state, seconds)| (state.to_owned(), seconds))
+                    .into();
+                worker.stage_seconds = [("fan_out".to_owned(), busy)].into();
+            }
+            let view = View::between(&before, &now).unwrap();
+            for row in view.workers.iter().chain([&view.totals]) {
+                assert_eq!((row.busy, row.waiting), told);
+                assert_eq!(row.stages["fan_out"], row.busy);
+            }
+        }
     }
 
     #[test]
