@@ -9,14 +9,16 @@ use router::Router;
 use tokio::sync::Semaphore;
 
 use crate::backend::Backend;
+use crate::guard::Token;
 use crate::limits::RELAYED_MAX;
 use crate::metrics::{Listening, Published};
+use crate::run::Run;
 
 /// The state of the control API.
 pub(crate) struct Api<B> {
     pub(crate) backend: B,
     /// The bearer token that requests must carry, if any.
-    pub(crate) token: Option<String>,
+    pub(crate) token: Token,
     pub(crate) event_bytes_max: usize,
     pub(crate) started: Instant,
     pub(crate) published: Arc<Published>,
@@ -29,7 +31,7 @@ pub(crate) struct Api<B> {
 pub(crate) type Shared<B> = Arc<Api<B>>;
 
 impl<B: Backend> Api<B> {
-    pub(crate) fn new(backend: B, token: Option<String>, event_bytes_max: usize) -> Self {
+    pub(crate) fn new(backend: B, token: Token, event_bytes_max: usize) -> Self {
         Self {
             backend,
             token,
@@ -39,6 +41,12 @@ impl<B: Backend> Api<B> {
             listening: Arc::default(),
             relayed: Arc::new(Semaphore::new(RELAYED_MAX)),
         }
+    }
+
+    /// What the server says of its run.
+    pub(crate) fn run(&self) -> Run {
+        let draining = self.backend.is_draining();
+        Run::new("serve", self.router().epoch(), self.started, draining)
     }
 
     pub(crate) fn router(&self) -> &Router<B::Mailboxes> {

@@ -18,9 +18,10 @@ use tokio::time::timeout;
 
 use crate::api::Api;
 use crate::backend::Backend;
+use crate::guard::Token;
 use crate::limits::{STOP_WAIT, THREADS};
-use crate::listener::Listener;
-use crate::relay;
+use crate::listener::{Entrance, Listener};
+use crate::{relay, routes};
 
 /// Where the control API listens.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ struct Running {
 /// descriptors that existed when it began, and settles a receipt by writing to the one that wakes
 /// these threads.
 #[derive(Debug)]
-pub struct Threads(Runtime);
+pub struct Threads(pub(crate) Runtime);
 
 impl Threads {
     /// Starts the threads; they have nothing to do yet.
@@ -98,48 +99,85 @@ pub(crate) fn begin<B: Backend>(
     backend: B,
     relay_through: impl FnOnce(Box<Relay>),
 ) -> Result<Control, StartError> {
-    let listener = match config.listen {
-        Listen::Address(address) => {
-            TcpListener::bind(address).map_err(|error| StartError::Bind { address, error })?
-        }
-        Listen::Inherited(listener) => listener,
-    };
-    listener
-        .set_nonblocking(true)
-        .map_err(StartError::Listener)?;
-    let address = listener.local_addr().map_err(StartError::Listener)?;
-    match &config.token {
-        Some(token) if token.is_empty() => return Err(StartError::TokenEmpty),
-        Some(token) if !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            return Err(StartError::TokenNotPlain);
-        }
-        None if !address.ip().is_loopback() => return Err(StartError::TokenMissing { address }),
-        _ => {}
-    }
-    if config.relay && (config.token.is_some() || !address.ip().is_loopback()) {
+    let socket = Socket::open(config.listen, config.token)?;
+    if config.relay && (socket.token.is_some() || !socket.address.ip().is_loopback()) {
         return Err(StartError::RelayNotPrivate);
     }
-
-    let api = Arc::new(Api::new(backend, config.token, config.event_bytes_max));
+    let token = socket.token.clone();
+    let api = Arc::new(Api::new(backend, token, config.event_bytes_max));
     if config.relay {
         relay_through(relay::relay(runtime.handle().clone(), Arc::downgrade(&api)));
     }
-    let listener = {
-        let _inside = runtime.enter();
-        tokio::net::TcpListener::from_std(listener).map_err(StartError::Listener)?
+    let entrance = Entrance {
+        within: routes::router(api.clone()),
+        counts: api.listening.clone(),
+        beyond: routes::crowded(api),
     };
-    let (stop, stopped) = oneshot::channel();
-    let listener = Listener::new(listener, api, config.head_timeout);
-    let serving = runtime.spawn(listener.serve(stopped));
-    tracing::debug!(%address, "control API listens");
-    Ok(Control {
-        address,
-        running: Some(Running {
-            runtime,
-            stop,
-            serving,
-        }),
-    })
+    socket.serve(runtime, entrance, config.head_timeout)
+}
+
+/// Where a control listener is, and what opens it to requests. Bound, and not served yet.
+pub(crate) struct Socket {
+    listener: TcpListener,
+    address: SocketAddr,
+    pub(crate) token: Token,
+}
+
+impl Socket {
+    /// Binds, unless strangers could reach it without a token.
+    pub(crate) fn open(listen: Listen, token: Option<String>) -> Result<Self, StartError> {
+        let listener = match listen {
+            Listen::Address(address) => {
+                TcpListener::bind(address).map_err(|error| StartError::Bind { address, error })?
+            }
+            Listen::Inherited(listener) => listener,
+        };
+        listener
+            .set_nonblocking(true)
+            .map_err(StartError::Listener)?;
+        let address = listener.local_addr().map_err(StartError::Listener)?;
+        match &token {
+            Some(token) if token.is_empty() => return Err(StartError::TokenEmpty),
+            Some(token) if !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                return Err(StartError::TokenNotPlain);
+            }
+            None if !address.ip().is_loopback() => {
+                return Err(StartError::TokenMissing { address });
+            }
+            _ => {}
+        }
+        Ok(Self {
+            listener,
+            address,
+            token: token.map(Into::into),
+        })
+    }
+
+    /// Lets connections in.
+    pub(crate) fn serve(
+        self,
+        runtime: Runtime,
+        entrance: Entrance,
+        head_timeout: Duration,
+    ) -> Result<Control, StartError> {
+        let address = self.address;
+        let listener = {
+            let _inside = runtime.enter();
+            tokio::net::TcpListener::from_std(self.listener).map_err(StartError::Listener)?
+        };
+        let (stop, stopped) = oneshot::channel();
+        let listener = Listener::new(listener, entrance, head_timeout);
+        let serving = runtime.spawn(listener.serve(stopped));
+        tracing::debug!(%address, "control API listens");
+        Ok(Control {
+            address,
+            running: Some(Running {
+                runtime,
+                stop,
+                serving,
+            }),
+        })
+    }
 }
 
 fn runtime() -> io::Result<Runtime> {

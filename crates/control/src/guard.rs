@@ -8,11 +8,13 @@ use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::IpAddr;
+use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-use crate::api::Shared;
-use crate::backend::Backend;
 use crate::problem::Problem;
+
+/// What requests must carry, if anything.
+pub(crate) type Token = Option<Arc<str>>;
 
 /// Paths without secrets, asked by machines that have no token.
 pub(crate) const OPEN: &[&str] = &["/healthz", "/livez", "/readyz"];
@@ -20,13 +22,9 @@ pub(crate) const OPEN: &[&str] = &["/healthz", "/livez", "/readyz"];
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Lets a request pass or answers it.
-pub(crate) async fn guard<B: Backend>(
-    State(api): State<Shared<B>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(crate) async fn guard(State(token): State<Token>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let allowed = match &api.token {
+    let allowed = match &token {
         _ if OPEN.contains(&request.uri().path()) => Ok(()),
         Some(token) => with_token(headers, token),
         None => not_from_a_page(headers),

@@ -22,7 +22,12 @@ pub(crate) async fn healthz() -> Response {
 
 /// `GET /readyz`: new clients and publishers are welcome.
 pub(crate) async fn readyz<B: Backend>(State(api): State<Shared<B>>) -> Result<Response, Problem> {
-    match api.backend.is_draining() {
+    ready(api.backend.is_draining())
+}
+
+/// Whether new clients are welcome.
+pub(crate) fn ready(draining: bool) -> Result<Response, Problem> {
+    match draining {
         false => Ok((JSON, r#"{"status":"ready"}"#).into_response()),
         true => Err(Problem::unavailable(
             "the server is draining; connect to another",

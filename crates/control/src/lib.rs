@@ -54,6 +54,8 @@ mod bulk;
 mod backup;
 /// Inspecting and closing sessions.
 mod sessions;
+/// What every program says of its run.
+mod run;
 /// Figures as JSON.
 mod stats;
 /// Figures for Prometheus, and those that the control API counts itself.
@@ -62,8 +64,11 @@ mod metrics;
 mod health;
 /// Requests that the page makes through the public listener.
 mod relay;
+/// Programs that are looked at and take no orders.
+mod observe;
 
 pub use control::{Config, Control, Listen, StartError, Threads, start};
+pub use observe::{Observed, ObserverConfig, observe};
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,10 @@ use std::time::Duration;
 /// more would take cores from the workers.
 pub(crate) const THREADS: usize = 2;
 
+/// How long the first head may take where a program is only looked at, and no operator says. That of
+/// `encke serve` by default.
+pub(crate) const OBSERVER_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Connections to the control listener at a time. Publishers keep a few each; more than this would
 /// only wait for each other, and each costs a descriptor that a client could have. Beyond it a
 /// connection takes one of [`REFUSED_MAX`] places, where all but the health checks is answered with

@@ -28,14 +28,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep};
 use tower::ServiceExt;
 
-use crate::api::Shared;
-use crate::backend::Backend;
 use crate::limits::{
     ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_BYTES_MAX, IDLE_WAIT, KEEPALIVE_INTERVAL, KEEPALIVE_TIME,
     PAUSE_WARNING_INTERVAL, REFUSED_MAX, REFUSED_WAIT,
 };
 use crate::metrics::Listening;
-use crate::routes;
 use patience::Patience;
 
 /// The control listener. Lives in a task of its own until the control API stops.
@@ -58,20 +55,20 @@ struct Door {
 
 impl Door {
     /// For connections within the limit.
-    fn within<B: Backend>(api: Shared<B>, head_timeout: Duration) -> Self {
+    fn within(http: Router, head_timeout: Duration) -> Self {
         Self {
             places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-            http: routes::router(api),
+            http,
             patience: Patience::new(head_timeout, IDLE_WAIT),
             lasting: true,
         }
     }
 
     /// For those beyond it.
-    fn beyond<B: Backend>(api: Shared<B>, head_timeout: Duration) -> Self {
+    fn beyond(http: Router, head_timeout: Duration) -> Self {
         Self {
             places: Arc::new(Semaphore::new(REFUSED_MAX)),
-            http: routes::crowded(api),
+            http,
             patience: Patience::new(REFUSED_WAIT.min(head_timeout), Duration::ZERO),
             lasting: false,
         }
@@ -100,17 +97,23 @@ impl Door {
     }
 }
 
+/// What connections meet, and where they are counted.
+pub(crate) struct Entrance {
+    /// What those within the limit meet.
+    pub(crate) within: Router,
+    /// What those beyond it meet.
+    pub(crate) beyond: Router,
+    /// Where all are counted.
+    pub(crate) counts: Arc<Listening>,
+}
+
 impl Listener {
-    pub(crate) fn new<B: Backend>(
-        socket: TcpListener,
-        api: Shared<B>,
-        head_timeout: Duration,
-    ) -> Self {
+    pub(crate) fn new(socket: TcpListener, entrance: Entrance, head_timeout: Duration) -> Self {
         Self {
             socket,
-            counts: api.listening.clone(),
-            within: Door::within(api.clone(), head_timeout),
-            beyond: Door::beyond(api, head_timeout),
+            counts: entrance.counts,
+            within: Door::within(entrance.within, head_timeout),
+            beyond: Door::beyond(entrance.beyond, head_timeout),
             warned: None,
         }
     }

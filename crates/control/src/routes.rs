@@ -11,7 +11,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 
 use crate::api::Shared;
 use crate::backend::Backend;
-use crate::guard::{OPEN, guard};
+use crate::guard::{OPEN, Token, guard};
 use crate::limits::CONNECTIONS_MAX;
 use crate::problem::Problem;
 use crate::unread::announce_end;
@@ -74,16 +74,23 @@ pub(crate) fn table<B: Backend>() -> Vec<Route<B>> {
 
 /// The whole control API.
 pub(crate) fn router<B: Backend>(api: Shared<B>) -> Router {
-    table()
+    let token = api.token.clone();
+    let routes = table()
         .into_iter()
         .fold(Router::new(), |router, (path, _, handler)| {
             router.route(path, handler)
         })
         .fallback(lost)
         .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(api.clone(), guard::<B>))
+        .with_state(api);
+    guarded(routes, token)
+}
+
+/// Routes as those meet them who may come in.
+pub(crate) fn guarded(routes: Router, token: Token) -> Router {
+    routes
+        .layer(from_fn_with_state(token, guard))
         .layer(from_fn(announce_end))
-        .with_state(api)
 }
 
 /// What a connection beyond the limit of connections meets: health checks, and a refusal of all else.
@@ -99,7 +106,8 @@ pub(crate) fn crowded<B: Backend>(api: Shared<B>) -> Router {
         .with_state(api)
 }
 
-async fn no_place() -> Problem {
+/// Answers who comes beyond the limit.
+pub(crate) async fn no_place() -> Problem {
     Problem::unavailable(format!(
         "the control listener has {CONNECTIONS_MAX} connections, as many as it takes; close some \
          that are not needed, or send many events on one with POST /v1/publish"

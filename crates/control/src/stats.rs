@@ -8,30 +8,36 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use graph::Id;
+use reactor::{Kind, Sheet};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use server::{Figure, Kind};
 
 use crate::api::Shared;
 use crate::backend::Backend;
 use crate::metrics::{Verb, Visits};
 use crate::problem::Problem;
 use crate::query::Query;
+use crate::run::Run;
 
 #[derive(Serialize)]
-struct Stats<'a> {
-    epoch: &'a str,
-    version: &'static str,
-    uptime_seconds: f64,
-    draining: bool,
+struct Stats {
+    #[serde(flatten)]
+    run: Run,
     online: usize,
     graph: GraphCounts,
     published: Map<String, Value>,
     publishes_pending: u64,
     control: Visits,
+    #[serde(flatten)]
+    figures: Figures,
+    slow: Vec<Slow>,
+}
+
+/// What the workers have counted, by name.
+#[derive(Serialize)]
+pub(crate) struct Figures {
     totals: Map<String, Value>,
     workers: Vec<Map<String, Value>>,
-    slow: Vec<Slow>,
 }
 
 #[derive(Serialize)]
@@ -64,10 +70,7 @@ pub(crate) async fn stats<B: Backend>(
         .iter()
         .map(|&verb| (verb.name().into(), api.published.verb(verb).into()));
     let stats = Stats {
-        epoch: router.epoch(),
-        version: env!("CARGO_PKG_VERSION"),
-        uptime_seconds: (api.started.elapsed().as_secs_f64() * 1e3).round() / 1e3,
-        draining: api.backend.is_draining(),
+        run: api.run(),
         online: router.online(),
         graph: GraphCounts {
             ids,
@@ -77,12 +80,7 @@ pub(crate) async fn stats<B: Backend>(
         published: verbs.collect(),
         publishes_pending: api.published.requests_pending(),
         control: api.listening.visits(),
-        totals: figures(|figure| snapshot.total(figure)),
-        workers: snapshot
-            .workers
-            .iter()
-            .map(|worker| figures(|figure| worker[figure as usize]))
-            .collect(),
+        figures: Figures::of(&snapshot.sheet),
         slow: snapshot
             .slow
             .iter()
@@ -93,21 +91,31 @@ pub(crate) async fn stats<B: Backend>(
     Ok(Json(stats).into_response())
 }
 
+impl Figures {
+    pub(crate) fn of(sheet: &Sheet) -> Self {
+        let worker = |values: &Vec<u64>| named(sheet, |index| values[index]);
+        Self {
+            totals: named(sheet, |index| sheet.total(index)),
+            workers: sheet.workers.iter().map(worker).collect(),
+        }
+    }
+}
+
 /// Figures by name; those that share a name, by the value of their label.
-fn figures(value: impl Fn(Figure) -> u64) -> Map<String, Value> {
+fn named(sheet: &Sheet, value: impl Fn(usize) -> u64) -> Map<String, Value> {
     let mut figures = Map::new();
-    for &figure in Figure::ALL {
-        let described = figure.describe();
+    for (index, described) in sheet.figures.iter().enumerate() {
+        let value = told(described.kind, value(index));
         match described.label {
             None => {
-                figures.insert(described.name.into(), told(described.kind, value(figure)));
+                figures.insert(described.name.into(), value);
             }
             Some((_, label)) => {
                 let nested = figures
                     .entry(described.name)
                     .or_insert_with(|| Map::new().into());
                 if let Value::Object(nested) = nested {
-                    nested.insert(label.into(), told(described.kind, value(figure)));
+                    nested.insert(label.into(), value);
                 }
             }
         }

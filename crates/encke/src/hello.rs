@@ -35,10 +35,10 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
         fast_open: arguments.fastopen,
     })
     .map_err(Failure::failed)?;
-    let end = hello.ender();
+    let handle = hello.handle();
     signals.obey(move |wish| {
         if wish == Wish::End {
-            end();
+            handle.end();
         }
     })?;
     let ports = Ports {

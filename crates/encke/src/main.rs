@@ -24,6 +24,7 @@ mod hello;
 mod arguments;
 mod config;
 mod ending;
+mod epoch;
 mod failure;
 mod output;
 mod progress;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use ::proxy::tcp::{AccessLog, Figure, Outputs, Proxy, Settings};
+use ::proxy::tcp::{AccessLog, Outputs, Proxy, Settings};
 use serde::Serialize;
 
 use crate::arguments::proxy::ProxyArguments;
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
         // One that panicked has said so.
         let _ = writer.join();
     }
-    tracing::info!("ended; {}", summary(&proxy));
+    tracing::info!("ended; {}", proxy.figures());
     ended.map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
 }
 
@@ -134,14 +134,4 @@ fn announce(arguments: &ProxyArguments, settings: &Settings, proxy: &Proxy) -> R
 struct Ports {
     listen: Vec<SocketAddr>,
     pid: u32,
-}
-
-/// All workers' figures that are not zero.
-fn summary(proxy: &Proxy) -> String {
-    let total = |&figure: &Figure| {
-        let sum: u64 = proxy.stats().iter().map(|stats| stats.get(figure)).sum();
-        (sum != 0).then(|| format!("{}={sum}", figure.name()))
-    };
-    let totals: Vec<String> = Figure::ALL.iter().filter_map(total).collect();
-    totals.join(" ")
 }

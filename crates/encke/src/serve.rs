@@ -1,7 +1,6 @@
 //! `encke serve`: from configuration to a running server, and to its end.
 
 mod announce;
-mod epoch;
 mod inherited;
 pub(crate) mod logs;
 pub(crate) mod room;
@@ -18,6 +17,7 @@ use server::{Listener, Server};
 
 use crate::arguments::ServeArguments;
 use crate::config::{self, Config};
+use crate::epoch;
 use crate::failure::Failure;
 use crate::output;
 use announce::Running;

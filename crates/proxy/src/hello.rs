@@ -3,6 +3,8 @@
 
 /// The answer's bytes, made once.
 mod answer;
+/// What a worker counts.
+mod stats;
 /// The worker: its connections and its turn.
 mod worker;
 /// What is likely, by what was.
@@ -18,14 +20,16 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use reactor::{ListenerOptions, Mailbox, Reservation, System};
+use reactor::{ListenerOptions, Mailbox, Reservation, Sheet, System};
 
 pub use answer::{Answer, AnswerError};
 use limits::{DEAD_PEER, DEFER_ACCEPT, FAST_OPENS_WAITING, LISTEN_BACKLOG};
+pub use stats::{Figure, WorkerStats};
 use worker::{Mail, Worker};
 
 /// What the operator can set.
@@ -50,8 +54,23 @@ pub struct Settings {
 /// A running server.
 pub struct Hello {
     address: SocketAddr,
-    mailboxes: Vec<Arc<Mailbox<Mail>>>,
+    seats: Vec<Seat>,
+    ending: Arc<AtomicBool>,
     workers: Vec<JoinHandle<io::Result<()>>>,
+}
+
+/// What other threads may ask of a running server. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    seats: Arc<[Seat]>,
+    ending: Arc<AtomicBool>,
+}
+
+/// What a worker shares with other threads.
+#[derive(Debug, Clone)]
+struct Seat {
+    mailbox: Arc<Mailbox<Mail>>,
+    stats: Arc<WorkerStats>,
 }
 
 /// Why a server did not start.
@@ -81,7 +100,8 @@ impl Hello {
         })?;
         let mut hello = Self {
             address: reservation.address(),
-            mailboxes: Vec::new(),
+            seats: Vec::new(),
+            ending: Arc::default(),
             workers: Vec::new(),
         };
         let (ready, readiness) = mpsc::channel();
@@ -105,8 +125,12 @@ impl Hello {
         settings: &Settings,
         ready: mpsc::Sender<(u16, io::Result<()>)>,
     ) -> io::Result<()> {
-        let mailbox = Arc::new(Mailbox::new(usize::MAX)?);
-        self.mailboxes.push(Arc::clone(&mailbox));
+        let seat = Seat {
+            mailbox: Arc::new(Mailbox::new(usize::MAX)?),
+            stats: Arc::default(),
+        };
+        self.seats.push(seat.clone());
+        let Seat { mailbox, stats } = seat;
         let address = self.address;
         let answer = settings.answer.clone();
         let idle_timeout = settings.idle_timeout;
@@ -129,7 +153,7 @@ impl Hello {
             let _ = ready.send((number, result));
             drop(ready);
             driver.map_or(Ok(()), |driver| {
-                Worker::new(driver, mailbox, answer, idle_timeout).run()
+                Worker::new(driver, mailbox, stats, answer, idle_timeout).run()
             })
         };
         let thread = reactor::spawn(format!("hello-{number}"), settings.private_fds, run)?;
@@ -138,7 +162,7 @@ impl Hello {
     }
 
     fn abandon(self, error: StartError) -> StartError {
-        self.end();
+        self.handle().end();
         let _ = self.join();
         error
     }
@@ -148,24 +172,15 @@ impl Hello {
         self.address
     }
 
-    /// Lets the workers end: who is connected gets the answers under way, and nobody is accepted.
-    pub fn end(&self) {
-        for mailbox in &self.mailboxes {
-            mailbox.insert(Mail::End);
+    /// What other threads may ask.
+    pub fn handle(&self) -> Handle {
+        Handle {
+            seats: self.seats.clone().into(),
+            ending: Arc::clone(&self.ending),
         }
     }
 
-    /// What ends the workers from another thread.
-    pub fn ender(&self) -> impl Fn() + Send + 'static {
-        let mailboxes = self.mailboxes.clone();
-        move || {
-            for mailbox in &mailboxes {
-                mailbox.insert(Mail::End);
-            }
-        }
-    }
-
-    /// Waits until all workers have ended.
+    /// Waits until all workers have ended, which they do after [`Handle::end`].
     ///
     /// # Errors
     ///
@@ -178,6 +193,30 @@ impl Hello {
                 worker.join().unwrap_or_else(panicked)
             })
             .fold(Ok(()), io::Result::and)
+    }
+}
+
+impl Handle {
+    /// Lets the workers end: who is connected gets the answers under way, and nobody is accepted.
+    pub fn end(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+        for seat in self.seats.iter() {
+            seat.mailbox.insert(Mail::End);
+        }
+    }
+
+    /// Whether the server has begun to end.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
+    /// All workers' figures.
+    pub fn figures(&self) -> Sheet {
+        let mut sheet = Sheet::of(self.seats.iter().map(|seat| &*seat.stats));
+        for (values, seat) in sheet.workers.iter_mut().zip(self.seats.iter()) {
+            values[Figure::MailboxMessages as usize] = seat.mailbox.waiting() as u64;
+        }
+        sheet
     }
 }
 

@@ -54,6 +54,7 @@ mod closing;
 mod sim;
 
 pub use access::AccessLog;
+pub use backend::{BackendReport, BackendState};
 pub use latency::LatencyReport;
 pub use limits::BACKENDS_MAX;
 pub use proxy::{Outputs, Proxy, StartError};

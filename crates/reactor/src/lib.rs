@@ -12,6 +12,10 @@ mod driver;
 mod relay;
 /// The kernel's answers: one epoll instance and its sockets.
 mod system;
+/// What workers count.
+mod figures;
+/// Where a worker's time goes.
+mod timing;
 /// Messages from other threads, with a wake-up.
 mod mailbox;
 /// Records in chunks, named by slot and generation.
@@ -23,10 +27,12 @@ mod diagnosis;
 
 pub use diagnosis::{Diagnosis, TcpFigures};
 pub use driver::{Accepted, Driver, Received, Sent, Signal, Tick, Token};
+pub use figures::{Counters, Description, FigureSet, Kind, Sheet};
 pub use listener::{ListenerOptions, Reservation, adopt, listen};
 pub use mailbox::Mailbox;
 pub use relay::{ConnectOptions, Relay};
 pub use slab::{Slab, Slot};
 pub use system::{Pipe, SharedPoller, System};
 pub use thread::spawn;
+pub use timing::Timing;
 pub use wheel::Wheel;

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use reactor::Mailbox;
+use reactor::{Mailbox, Timing};
 use router::{Counts, Parcel, SessionRef, Target, WorkerId};
 
 use crate::mail::{Mail, SessionReport, parcel_weight};
 use crate::stats::{Figure, WorkerStats};
-use crate::timing::Timing;
 
 /// A worker's place, and what comes there. Owned by the thread that lives in it; shared by those that
 /// wake it.
@@ -82,13 +81,13 @@ impl Guest {
 
     /// The guest is about to wait for as long as it takes. `now` is the time of its driver.
     pub fn rest(&self, now: Duration) {
-        self.timing.lock().rest(now, &self.stats);
+        self.timing.lock().rest(now, &self.stats.counters);
     }
 
     /// A turn of the guest begins, after a poll that returned so many events.
     pub fn begin(&self, now: Duration, events: usize) {
-        self.stats.polled(events);
-        self.timing.lock().begin(now, &self.stats);
+        let counters = &self.stats.counters;
+        self.timing.lock().begin(now, events, counters);
     }
 
     /// Announces that the guest is about to sleep, and whether it may.

@@ -17,8 +17,6 @@ mod stats;
 mod worker;
 /// The time, read once for each turn.
 mod clock;
-/// Where a worker's time goes.
-mod timing;
 /// The record of a connection.
 mod connection;
 /// Stage 1: new connections, limits, running out of descriptors.
@@ -58,4 +56,4 @@ pub use guest::{Errand, Guest};
 pub use mail::{Handle, Post, Relay, RelayRequest, RelayResponse, SessionReport};
 pub use server::{Listener, Server, StartError};
 pub use settings::Settings;
-pub use stats::{Description, Figure, Kind, Snapshot, WorkerStats};
+pub use stats::{Figure, Snapshot, WorkerStats};

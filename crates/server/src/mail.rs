@@ -139,7 +139,12 @@ impl Handle {
     /// All workers' figures.
     pub fn stats(&self) -> Snapshot {
         let mut snapshot = Snapshot::of(self.stats.iter().map(AsRef::as_ref));
-        for (figures, mailbox) in snapshot.workers.iter_mut().zip(&self.router.mailboxes().0) {
+        for (figures, mailbox) in snapshot
+            .sheet
+            .workers
+            .iter_mut()
+            .zip(&self.router.mailboxes().0)
+        {
             figures[Figure::MailboxMessages as usize] = mailbox.waiting() as u64;
             figures[Figure::MailboxBytes as usize] = mailbox.outstanding() as u64;
         }

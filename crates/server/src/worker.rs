@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use reactor::{Driver, Mailbox, Signal, Slab, Tick, Token};
+use reactor::{Driver, Mailbox, Signal, Slab, Tick, Timing, Token};
 use router::{Router, SessionRef, Target, WorkerId};
 
 use crate::accept::{Accepting, Addresses};
@@ -28,7 +28,6 @@ use crate::palette::Palette;
 use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::stats::{Figure, WorkerStats};
-use crate::timing::Timing;
 
 /// What all workers of a server share. Nothing in it is written on the path of an event.
 pub(crate) struct Shared {
@@ -126,8 +125,9 @@ impl<D: Driver> Worker<D> {
         self.driver.wait(timeout, &mut self.signals)?;
         self.mailbox.wake_up();
         self.clock.read(&self.driver);
-        self.stats.polled(self.signals.len());
-        self.timing.begin(self.clock.elapsed, &self.stats);
+        let events = self.signals.len();
+        self.timing
+            .begin(self.clock.elapsed, events, &self.stats.counters);
 
         // Before the signals: what was kept of a connection must be read before what has come since.
         let unread = self.ingress.take_unread();
@@ -162,7 +162,7 @@ impl<D: Driver> Worker<D> {
     /// A stage of the turn is through.
     fn passed(&mut self, stage: Figure) {
         let clock = || self.driver.elapsed();
-        self.timing.passed(stage, clock, &self.stats);
+        self.timing.passed(stage, clock, &self.stats.counters);
     }
 
     /// How long the turn may wait for something to happen.
@@ -177,7 +177,7 @@ impl<D: Driver> Worker<D> {
         self.fanout.trim();
         self.palette.trim();
         let elapsed = self.driver.elapsed();
-        self.timing.rest(elapsed, &self.stats);
+        self.timing.rest(elapsed, &self.stats.counters);
         let now = Tick::default().after(elapsed);
         [
             self.next_deadline(now),

@@ -7,17 +7,18 @@ use tokio::time::{Instant, sleep};
 
 use super::Door;
 use crate::limits::{HEAD_BYTES_MAX, IDLE_WAIT, REFUSED_WAIT};
+use crate::routes;
 use crate::tests::fake::{Fake, run};
 
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 fn within(fake: &Fake) -> Door {
-    Door::within(fake.api().into(), HEAD_TIMEOUT)
+    Door::within(routes::router(fake.api().into()), HEAD_TIMEOUT)
 }
 
 fn beyond(fake: &Fake) -> Door {
-    Door::beyond(fake.api().into(), HEAD_TIMEOUT)
+    Door::beyond(routes::crowded(fake.api().into()), HEAD_TIMEOUT)
 }
 
 /// A client of a connection behind a door.

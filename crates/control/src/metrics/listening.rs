@@ -1,9 +1,14 @@
 //! What the control listener counts of its connections.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use serde::Serialize;
+
+use super::gauge;
 
 /// The counts. For the life of the control API.
 #[derive(Debug, Default)]
@@ -50,6 +55,37 @@ impl Listening {
             timeouts: self.timeouts.load(Relaxed),
             pauses: self.pauses.load(Relaxed),
         }
+    }
+}
+
+impl Visits {
+    /// Writes them for Prometheus.
+    pub(crate) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Connections to the control listener.";
+        let connections = self.connections as f64;
+        gauge(encoder, "control_connections", help, connections)?;
+        for (name, help, count) in [
+            (
+                "control_refused",
+                "Connections to the control listener beyond its limit.",
+                self.refused,
+            ),
+            (
+                "control_timeouts",
+                "Connections to the control listener closed for want of a request.",
+                self.timeouts,
+            ),
+            (
+                "control_accept_pauses",
+                "Times the control listener paused for want of descriptors.",
+                self.pauses,
+            ),
+        ] {
+            encoder
+                .encode_descriptor(name, help, None, MetricType::Counter)?
+                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        Ok(())
     }
 }
 

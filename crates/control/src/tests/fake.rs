@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, Request};
 use bytes::Bytes;
 use graph::{Graph, Id};
 use parking_lot::Mutex;
+use reactor::Sheet;
 use router::{Counts, Mailboxes, Parcel, Payload, Router, SessionRef, WorkerId};
 use serde_json::Value;
 use server::{Figure, SessionReport, Snapshot};
@@ -199,7 +200,10 @@ impl Backend for Fake {
     fn stats(&self) -> Snapshot {
         let worker = |factor: u64| (1..=Figure::ALL.len() as u64).map(|n| n * factor).collect();
         Snapshot {
-            workers: vec![worker(1), worker(100)],
+            sheet: Sheet {
+                figures: Figure::ALL.iter().map(|figure| figure.describe()).collect(),
+                workers: vec![worker(1), worker(100)],
+            },
             slow: vec![("rj".parse().unwrap(), 3)],
         }
     }

@@ -1,8 +1,9 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
+use reactor::Kind;
 use serde_json::json;
-use server::{Figure, Kind};
+use server::Figure;
 
 use super::fake::{Fake, ask, run};
 
@@ -98,6 +99,7 @@ fn stats_name_every_figure() {
         fake.subscribe("1", "2");
         ask(&http, "POST", "/v1/publish/rj", &[], "x").await;
         let stats = ask(&http, "GET", "/v1/stats", &[], "").await.json();
+        assert_eq!(stats["program"], "serve");
         assert_eq!(stats["epoch"], "e");
         assert_eq!(stats["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(stats["draining"], false);
@@ -157,7 +159,7 @@ fn metrics_name_every_figure_once_and_end_as_open_metrics_do() {
             "encke_publishes_pending 0.0",
             "encke_connections{worker=\"0\"} 1.0",
             "encke_connections{worker=\"1\"} 100.0",
-            "encke_build_info{version=\"0.1.0\",epoch=\"e\"} 1",
+            "encke_build_info{program=\"serve\",version=\"0.1.0\",epoch=\"e\"} 1",
         ] {
             assert!(
                 text.lines().any(|found| found == line),

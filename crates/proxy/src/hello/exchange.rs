@@ -7,6 +7,7 @@ use wire::head::{self, Body, HeadError, Request, Version};
 use wire::response::{self, Cors};
 
 use super::limits::{OWED_BYTES_MAX, READS_PER_TURN};
+use super::stats::Figure;
 use super::worker::{Name, Phase, Worker};
 
 /// How the answers so far go on.
@@ -65,8 +66,10 @@ impl<D: Driver> Worker<D> {
         if !ending && self.owed.contains_key(&name.slot) {
             return Read::Nothing;
         }
+        self.stats.add(Figure::Receives, 1);
         match self.driver.recv(&connection.socket, block) {
             Received::Bytes(count) => {
+                self.stats.add(Figure::BytesRead, count as u64);
                 let more = count == block.len() || ended;
                 if !ending {
                     connection.moved = self.now;
@@ -159,6 +162,7 @@ impl<D: Driver> Worker<D> {
     /// Appends the answer to a request that `rest` follows. Says how to go on, and how many bytes of
     /// body are still to come.
     fn answer_one(&self, request: &Request<'_>, rest: &[u8], out: &mut Vec<u8>) -> (Ending, u64) {
+        self.stats.add(Figure::RequestsAnswered, 1);
         let chunked = request.body == Body::Chunked;
         let keep_alive = request.keep_alive && !chunked && !self.ending;
         out.extend_from_slice(
@@ -174,6 +178,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn refuse(&self, error: HeadError, out: &mut Vec<u8>) {
+        self.stats.add(Figure::RequestsRejected, 1);
         let date = response::http_date(self.driver.unix_seconds());
         response::full(
             error.status(),
@@ -202,6 +207,7 @@ impl<D: Driver> Worker<D> {
             .get(name.slot, name.generation)
             .expect("found above")
             .socket;
+        self.stats.add(Figure::Sends, 1);
         let sent = match ending {
             Ending::Open => self.driver.send(socket, &[out]),
             Ending::Last | Ending::LastWithRest => self.driver.send_and_end(socket, &[out]),
@@ -211,9 +217,13 @@ impl<D: Driver> Worker<D> {
             Sent::Blocked => 0,
             Sent::Failed(_) => return self.close(name),
         };
+        self.stats.add(Figure::BytesWritten, sent as u64);
         if sent < out.len() {
             self.owed.insert(name.slot, out[sent..].to_vec());
             return self.watch_room(name);
+        }
+        if ending != Ending::Open {
+            self.stats.add(Figure::Shutdowns, 1);
         }
         match ending {
             Ending::Open => {}
@@ -231,11 +241,15 @@ impl<D: Driver> Worker<D> {
             return;
         };
         loop {
+            self.stats.add(Figure::Sends, 1);
             match self.driver.send(&connection.socket, &[&owed]) {
-                Sent::Bytes(count) if count == owed.len() => break,
                 Sent::Bytes(count) => {
+                    self.stats.add(Figure::BytesWritten, count as u64);
                     connection.moved = self.now;
                     owed.drain(..count);
+                    if owed.is_empty() {
+                        break;
+                    }
                 }
                 Sent::Blocked => {
                     self.owed.insert(name.slot, owed);
@@ -244,7 +258,6 @@ impl<D: Driver> Worker<D> {
                 Sent::Failed(_) => return self.close(name),
             }
         }
-        connection.moved = self.now;
         if connection.last {
             return self.end_sending(name);
         }
@@ -257,6 +270,7 @@ impl<D: Driver> Worker<D> {
 
     fn end_sending(&mut self, name: Name) {
         if let Some(connection) = self.connections.get(name.slot, name.generation) {
+            self.stats.add(Figure::Shutdowns, 1);
             self.driver.end(&connection.socket);
             self.await_end(name);
         }

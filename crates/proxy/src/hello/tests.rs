@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use reactor::FigureSet;
+
 use super::*;
 
 fn start(body: &[u8], idle_timeout: Duration) -> Hello {
@@ -41,7 +43,7 @@ fn exchange(hello: &Hello, pieces: &[&[u8]]) -> String {
 }
 
 fn stop(hello: Hello) {
-    hello.end();
+    hello.handle().end();
     hello.join().expect("workers end");
 }
 
@@ -130,4 +132,42 @@ fn who_is_silent_is_let_go_and_who_ends_is_not_waited_for() {
     client.read_to_end(&mut answer).expect("the server ends it");
     assert!(answer.ends_with(b"hello"));
     stop(hello);
+}
+
+#[test]
+fn what_is_counted_is_what_happened() {
+    let hello = start(b"hello", IDLE);
+    let handle = hello.handle();
+    let (mut said, mut heard) = (0, 0);
+    let mut talk = |request: &[u8]| {
+        let mut client = TcpStream::connect(hello.address()).expect("a connection");
+        client.write_all(request).expect("a connection");
+        let mut answer = Vec::new();
+        client
+            .read_to_end(&mut answer)
+            .expect("an answer and an end");
+        said += request.len();
+        heard += answer.len();
+    };
+    let (rounds, requests) = (20, 3);
+    for _ in 0..rounds {
+        talk(&[GET.repeat(requests - 1), LAST.to_vec()].concat());
+    }
+    talk(b"nonsense\r\n\r\n");
+    stop(hello);
+    let sheet = handle.figures();
+    let told = |figure: Figure| sheet.total(figure as usize) as usize;
+    let polls: usize = Figure::POLLS.into_iter().map(told).sum();
+    assert_eq!(polls, told(Figure::Turns));
+    assert_eq!(told(Figure::Accepted), rounds + 1);
+    assert_eq!(told(Figure::Closes), told(Figure::Accepted));
+    assert_eq!(told(Figure::Shutdowns), told(Figure::Accepted));
+    assert_eq!(told(Figure::Connections), 0);
+    assert_eq!(told(Figure::RequestsAnswered), rounds * requests);
+    assert_eq!(told(Figure::RequestsRejected), 1);
+    assert_eq!(told(Figure::BytesRead), said);
+    assert_eq!(told(Figure::BytesWritten), heard);
+    // What comes together is answered together.
+    assert!((rounds + 1..=rounds * requests + 1).contains(&told(Figure::Sends)));
+    assert!(told(Figure::Receives) > rounds && told(Figure::Accepts) > rounds);
 }

@@ -10,11 +10,12 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Accepted, Driver, Mailbox, Signal, Slab, Tick, Token, Wheel};
+use reactor::{Accepted, Driver, Mailbox, Signal, Slab, Tick, Timing, Token, Wheel};
 
 use super::answer::Answer;
 use super::guess::Guess;
 use super::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, BLOCK_BYTES, LINGER};
+use super::stats::{Figure, WorkerStats};
 use crate::sweep::Sweep;
 
 /// What other threads tell a worker.
@@ -59,8 +60,10 @@ pub(super) struct Connection<S> {
 pub(super) struct Worker<D: Driver> {
     pub(super) driver: D,
     pub(super) mailbox: Arc<Mailbox<Mail>>,
+    pub(super) stats: Arc<WorkerStats>,
     pub(super) answer: Answer,
     pub(super) now: Tick,
+    timing: Timing,
     pub(super) connections: Slab<Connection<D::Socket>>,
     pub(super) block: Box<[u8]>,
     /// Answers gathered for one send.
@@ -91,6 +94,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn new(
         driver: D,
         mailbox: Arc<Mailbox<Mail>>,
+        stats: Arc<WorkerStats>,
         answer: Answer,
         idle_timeout: Duration,
     ) -> Self {
@@ -98,7 +102,9 @@ impl<D: Driver> Worker<D> {
             now: driver.now(),
             driver,
             mailbox,
+            stats,
             answer,
+            timing: Timing::default(),
             connections: Slab::default(),
             block: vec![0; BLOCK_BYTES].into_boxed_slice(),
             out: Vec::new(),
@@ -131,7 +137,9 @@ impl<D: Driver> Worker<D> {
         let timeout = self.timeout();
         self.driver.wait(timeout, &mut self.signals)?;
         self.mailbox.wake_up();
-        self.now = self.driver.now();
+        let elapsed = self.driver.elapsed();
+        self.now = Tick::default().after(elapsed);
+        self.timing.begin(elapsed, self.signals.len(), &self.stats);
         self.answer.date(self.driver.unix_seconds());
         for name in mem::take(&mut self.unread) {
             self.read(name, true);
@@ -139,29 +147,43 @@ impl<D: Driver> Worker<D> {
         let signals = mem::take(&mut self.signals);
         for signal in &signals {
             match signal.token {
-                Token::LISTENER => self.accept(),
+                Token::LISTENER => {
+                    self.passed(Figure::StageSignals);
+                    self.accept();
+                    self.passed(Figure::StageAccept);
+                }
                 Token::MAILBOX => {}
                 token => self.on_signal(name(token), *signal),
             }
         }
         self.signals = signals;
+        self.passed(Figure::StageSignals);
         if self.mailbox.take().contains(&Mail::End) {
             self.end_all();
         }
+        self.passed(Figure::StageMail);
         self.meet_deadlines();
+        self.passed(Figure::StageDeadlines);
         for slot in mem::take(&mut self.closing) {
-            self.partial.remove(&slot);
-            self.owed.remove(&slot);
-            self.connections.remove(slot);
+            self.remove(slot);
         }
+        self.passed(Figure::StageClosing);
         Ok(())
+    }
+
+    /// A stage of the turn is through.
+    fn passed(&mut self, stage: Figure) {
+        let clock = || self.driver.elapsed();
+        self.timing.passed(stage, clock, &self.stats);
     }
 
     fn timeout(&mut self) -> Option<Duration> {
         if !self.unread.is_empty() || !self.mailbox.may_sleep() {
             return Some(Duration::ZERO);
         }
-        let now = self.driver.now();
+        let elapsed = self.driver.elapsed();
+        self.timing.rest(elapsed, &self.stats);
+        let now = Tick::default().after(elapsed);
         let paused = self.paused_until.map(|until| until.since(now));
         let sweep = (!self.connections.is_empty()).then(|| self.sweep.next_in(now));
         let lingering = self.deadlines.sleep(now);
@@ -185,6 +207,7 @@ impl<D: Driver> Worker<D> {
             if !announced && !self.others_wait.is_worth_it() {
                 return;
             }
+            self.stats.add(Figure::Accepts, 1);
             let accepted = self.driver.accept();
             if !announced {
                 let nobody = matches!(accepted, Accepted::Nobody);
@@ -201,6 +224,8 @@ impl<D: Driver> Worker<D> {
 
     /// Reads before it watches, if the request has likely come with the connection.
     fn admit(&mut self, socket: D::Socket) {
+        self.stats.add(Figure::Accepted, 1);
+        self.stats.add(Figure::Connections, 1);
         let (slot, generation) = self.connections.insert(Connection {
             socket,
             phase: Phase::Asking { skip: 0 },
@@ -224,6 +249,7 @@ impl<D: Driver> Worker<D> {
             .get(slot, generation)
             .expect("found above")
             .socket;
+        self.stats.add(Figure::Watches, 1);
         let watched = self.driver.watch(socket, token);
         if watched.is_err() {
             self.close(name);
@@ -240,6 +266,7 @@ impl<D: Driver> Worker<D> {
             && !mem::replace(&mut connection.room_watched, true)
         {
             let token = Token(u64::from(name.generation) << 32 | u64::from(name.slot));
+            self.stats.add(Figure::Watches, 1);
             if self.driver.watch_room(&connection.socket, token).is_err() {
                 self.close(name);
             }
@@ -248,6 +275,7 @@ impl<D: Driver> Worker<D> {
 
     fn pause(&mut self) {
         if self.paused_until.is_none() && !self.ending {
+            self.stats.add(Figure::AcceptPauses, 1);
             self.driver.pause_accepting(true);
         }
         self.paused_until = Some(self.now.after(ACCEPT_PAUSE));
@@ -330,10 +358,16 @@ impl<D: Driver> Worker<D> {
         if connection.watched {
             self.closing.push(name.slot);
         } else {
-            self.partial.remove(&name.slot);
-            self.owed.remove(&name.slot);
-            self.connections.remove(name.slot);
+            self.remove(name.slot);
         }
+    }
+
+    fn remove(&mut self, slot: u32) {
+        self.partial.remove(&slot);
+        self.owed.remove(&slot);
+        self.connections.remove(slot);
+        self.stats.take(Figure::Connections, 1);
+        self.stats.add(Figure::Closes, 1);
     }
 }
 

@@ -119,7 +119,8 @@ impl<D: Relay> Worker<D> {
         let settings = &front.settings;
         if front.counts.enter(settings.max_connections).is_err() {
             // Dropping the socket closes it.
-            return self.stats.add(Figure::Refused, 1);
+            self.stats.add(Figure::Closes, 1);
+            return self.stats.add(Figure::RefusedListener, 1);
         }
         self.stats.add(Figure::Connections, 1);
         let is_asked_for = settings.access_log
@@ -155,6 +156,7 @@ impl<D: Relay> Worker<D> {
         let name = Name { slot, generation };
         let client = &self.pairs.get(slot, generation).expect("just added").client;
         let token = Watched::Pair(name, Side::Client).token();
+        self.stats.add(Figure::Watches, 1);
         if let Err(error) = self.driver.watch(client, token) {
             // The kernel's memory for watches has run out: as good as no descriptor.
             self.close(name, CloseReason::NoBackend);
@@ -181,7 +183,7 @@ impl<D: Relay> Worker<D> {
                 .enter_source(origin.source.ip(), limit)
                 .is_ok();
             if !origin.counted {
-                self.stats.add(Figure::Refused, 1);
+                self.stats.add(Figure::RefusedSource, 1);
                 return self.close(name, CloseReason::Refused);
             }
         }
@@ -190,6 +192,7 @@ impl<D: Relay> Worker<D> {
 
     pub(crate) fn pause_accepting(&mut self, error: io::Error) {
         if self.accepting.paused_until.is_none() {
+            self.stats.add(Figure::AcceptPauses, 1);
             self.pause_listeners(true);
         }
         self.accepting.paused_until = Some(self.now.after(ACCEPT_PAUSE));

@@ -20,6 +20,9 @@ pub(crate) struct Backend {
     pub(crate) address: SocketAddr,
     /// Connections now, attempts included.
     pub(crate) connections: AtomicU32,
+    /// Attempts to connect since it is known, and those of them that failed.
+    connects: AtomicU64,
+    connects_failed: AtomicU64,
     /// What the active checks say.
     well: AtomicBool,
     /// Failures in a row of connections.
@@ -29,12 +32,58 @@ pub(crate) struct Backend {
     ejected_until: AtomicU64,
 }
 
+/// What a backend is at, as one listener's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendReport {
+    /// Where the proxy listens.
+    pub listener: SocketAddr,
+    /// As the operator wrote it.
+    pub backend: String,
+    /// What that means.
+    pub address: SocketAddr,
+    /// Whether it gets connections.
+    pub state: BackendState,
+    /// Connections now, attempts included.
+    pub connections: u32,
+    /// Attempts to connect since it is known.
+    pub connects: u64,
+    /// Those of them that failed.
+    pub connects_failed: u64,
+}
+
+/// Whether a backend gets connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackendState {
+    /// It does.
+    Well,
+    /// Not for a while, as connections to it have failed; unless all are.
+    Ejected,
+    /// Not until checks pass.
+    Unwell,
+}
+
+impl BackendState {
+    /// All states.
+    pub const ALL: [Self; 3] = [Self::Well, Self::Ejected, Self::Unwell];
+
+    /// The state in a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Well => "well",
+            Self::Ejected => "ejected",
+            Self::Unwell => "unwell",
+        }
+    }
+}
+
 impl Backend {
     pub(crate) fn new(named: &BackendAddress) -> Self {
         Self {
             name: named.name.clone(),
             address: named.address,
             connections: AtomicU32::new(0),
+            connects: AtomicU64::new(0),
+            connects_failed: AtomicU64::new(0),
             well: AtomicBool::new(true),
             failures: AtomicU32::new(0),
             ejections: AtomicU32::new(0),
@@ -58,6 +107,29 @@ impl Backend {
         self.ejected_until.load(Ordering::Relaxed) > now.0
     }
 
+    /// What it is at `now`, as `listener`'s backend.
+    pub(crate) fn report(&self, listener: SocketAddr, now: Tick) -> BackendReport {
+        let state = match (self.is_well(), self.is_ejected(now)) {
+            (false, _) => BackendState::Unwell,
+            (true, true) => BackendState::Ejected,
+            (true, false) => BackendState::Well,
+        };
+        BackendReport {
+            listener,
+            backend: self.name.clone(),
+            address: self.address,
+            state,
+            connections: self.connections.load(Ordering::Relaxed),
+            connects: self.connects.load(Ordering::Relaxed),
+            connects_failed: self.connects_failed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A connection is attempted.
+    pub(crate) fn begun(&self) {
+        self.connects.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// A connection was made.
     pub(crate) fn succeeded(&self) {
         // Most of the time nothing is to be forgotten, and a store would take the line from others.
@@ -70,6 +142,7 @@ impl Backend {
     /// A connection failed. Returns for how long the backend is left alone from now on, if that is
     /// news.
     pub(crate) fn failed(&self, settings: &ListenerSettings, now: Tick) -> Option<Duration> {
+        self.connects_failed.fetch_add(1, Ordering::Relaxed);
         let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
         if settings.eject_after == 0 || failures < settings.eject_after || self.is_ejected(now) {
             return None;

@@ -83,6 +83,8 @@ impl<D: Relay> Worker<D> {
                 self.stats.add(figure, 1);
             }
             self.stats.take(Figure::Connections, 1);
+            let sockets = 1 + u64::from(pair.backend.is_some());
+            self.stats.add(Figure::Closes, sockets);
             if matches!(reason, CloseReason::Reset | CloseReason::NoBackend) {
                 self.driver.reset_on_close(&pair.client);
                 if let Some(backend) = &pair.backend {

@@ -35,7 +35,9 @@ impl<D: Relay> Worker<D> {
             let Some(index) = chosen else {
                 return self.give_up(name, &front);
             };
+            let is_another = pair.tried.count() > 0;
             pair.tried.add(index);
+            self.stats.add(Figure::Retries, u64::from(is_another));
             let backend = &front.backends[index];
             match self.try_backend(name, &front, backend) {
                 Ok(()) => return,
@@ -57,7 +59,10 @@ impl<D: Relay> Worker<D> {
         self.stats.add(Figure::Connects, 1);
         let options = front.connect_options();
         let token = Watched::Pair(name, Side::Backend).token();
+        self.stats.add(Figure::Dials, 1);
+        backend.begun();
         let socket = self.driver.connect(backend.address, &options, token)?;
+        self.stats.add(Figure::Watches, 1);
         let until = self.now.after(front.settings.connect_timeout);
         let moved = Tenths::of(self.now);
         if let Some(pair) = self.pair(name) {
@@ -108,9 +113,11 @@ impl<D: Relay> Worker<D> {
         let Some(pair) = self.pair(name) else {
             return;
         };
-        pair.backend = None;
+        let closed = pair.backend.take().is_some();
         let front = Arc::clone(&pair.front);
-        if let Some(server) = pair.server.take() {
+        let server = pair.server.take();
+        self.stats.add(Figure::Closes, u64::from(closed));
+        if let Some(server) = server {
             server.connections.fetch_sub(1, Ordering::Relaxed);
             self.note_failure(&front, &server, error);
         }

@@ -24,6 +24,7 @@ impl<D: Relay> Worker<D> {
             self.stats.add(Figure::Receives, 1);
             match self.driver.recv(&pair.client, &mut block) {
                 Received::Bytes(count) => {
+                    self.stats.add(Figure::BytesRead, count as u64);
                     if self.take_greeting(name, &block[..count]) {
                         break;
                     }

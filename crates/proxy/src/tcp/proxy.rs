@@ -4,19 +4,21 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, mpsc::Sender};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use reactor::{Mailbox, Reservation, SharedPoller, System};
+use reactor::{Mailbox, Reservation, SharedPoller, Sheet, System, Tick};
 
 use crate::tcp::access::{Access, AccessLog};
+use crate::tcp::backend::BackendReport;
 use crate::tcp::front::{Front, Plan};
 use crate::tcp::latency::{Latency, LatencyReport};
 use crate::tcp::settings::{ListenerSettings, Settings};
-use crate::tcp::stats::WorkerStats;
+use crate::tcp::stats::{Figure, WorkerStats};
 use crate::tcp::worker::{Mail, Worker};
 
 /// Where a proxy's words go.
@@ -34,6 +36,9 @@ pub struct Proxy {
     stats: Vec<Arc<WorkerStats>>,
     workers: Mutex<Vec<JoinHandle<io::Result<()>>>>,
     present: Mutex<Present>,
+    ending: AtomicBool,
+    /// The workers' clocks begin a moment later.
+    started: Instant,
 }
 
 /// What is listened at now.
@@ -80,6 +85,8 @@ impl Proxy {
             stats: Vec::new(),
             workers: Mutex::new(Vec::new()),
             present: Mutex::new(present),
+            ending: AtomicBool::new(false),
+            started: Instant::now(),
         };
         let shared = settings
             .shared_poller
@@ -184,14 +191,37 @@ impl Proxy {
 
     /// Accepts nobody from now on, and ends when the last connection has, or within `timeout`.
     pub fn end(&self, timeout: Duration) {
+        self.ending.store(true, Ordering::Relaxed);
         for mailbox in &self.mailboxes {
             mailbox.insert(Mail::Drain(timeout));
         }
     }
 
-    /// Each worker's figures.
-    pub fn stats(&self) -> &[Arc<WorkerStats>] {
-        &self.stats
+    /// Whether the proxy has begun to end.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
+    /// All workers' figures.
+    pub fn figures(&self) -> Sheet {
+        let mut sheet = Sheet::of(self.stats.iter().map(AsRef::as_ref));
+        for (values, mailbox) in sheet.workers.iter_mut().zip(&self.mailboxes) {
+            values[Figure::MailboxMessages as usize] = mailbox.waiting() as u64;
+            values[Figure::BytesWritten as usize] =
+                values[Figure::BytesUp as usize] + values[Figure::BytesDown as usize];
+        }
+        sheet
+    }
+
+    /// The backends of all listeners, in the order of the settings.
+    pub fn backends(&self) -> Vec<BackendReport> {
+        let now = Tick::default().after(self.started.elapsed());
+        let fronts = self.present.lock().fronts.clone();
+        let reports = fronts.iter().flat_map(|front| {
+            let backends = front.backends.iter();
+            backends.map(|backend| backend.report(front.address, now))
+        });
+        reports.collect()
     }
 
     /// Waits until all workers have ended.

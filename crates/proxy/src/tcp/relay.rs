@@ -127,6 +127,7 @@ impl<D: Relay> Worker<D> {
         };
         if side == Side::Client && !mem::replace(&mut pair.room_watched, true) {
             let token = Watched::Pair(name, side).token();
+            self.stats.add(Figure::Watches, 1);
             if self.driver.watch_room(&pair.client, token).is_err() {
                 self.close(name, CloseReason::Reset);
             }
@@ -156,6 +157,7 @@ impl<D: Relay> Hands<'_, D> {
             FlowState::Open => self.copy(giver, taker, flow),
             FlowState::Ended => {
                 self.release(flow);
+                self.stats.add(Figure::Shutdowns, 1);
                 self.driver.end(taker);
                 flow.state = FlowState::Done;
                 Move::Over
@@ -177,6 +179,7 @@ impl<D: Relay> Hands<'_, D> {
             Received::Ended => return Self::ended(flow, FlowState::Ended),
             Received::Failed(_) => return Self::ended(flow, FlowState::Reset),
         };
+        self.stats.add(Figure::BytesRead, count as u64);
         let is_full = count == self.block.len();
         flow.streak = if is_full { flow.streak + 1 } else { 0 };
         self.stats.add(Figure::Sends, 1);
@@ -214,6 +217,7 @@ impl<D: Relay> Hands<'_, D> {
         self.stats.add(Figure::Splices, 1);
         match self.driver.fill(pipe, giver) {
             Received::Bytes(count) => {
+                self.stats.add(Figure::BytesRead, count as u64);
                 *within = count;
                 if count < self.block.len() {
                     flow.streak = 0;

@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Mailbox, Relay, Signal, Slab, Tick};
+use reactor::{Mailbox, Relay, Signal, Slab, Tick, Timing};
 
 use crate::tcp::accept::Accepting;
 use crate::tcp::access::Access;
@@ -40,6 +40,7 @@ pub(crate) struct Worker<D: Relay> {
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) driver: D,
     pub(crate) now: Tick,
+    timing: Timing,
     pub(crate) pairs: Slab<Pair<D::Socket, D::Pipe>>,
     pub(crate) accepting: Accepting<D::Listener>,
     pub(crate) block: Box<[u8]>,
@@ -71,6 +72,7 @@ impl<D: Relay> Worker<D> {
             stats,
             now: driver.now(),
             driver,
+            timing: Timing::default(),
             pairs: Slab::default(),
             accepting: Accepting::default(),
             block: vec![0; BLOCK_BYTES].into_boxed_slice(),
@@ -107,9 +109,9 @@ impl<D: Relay> Worker<D> {
         let mut signals = mem::take(&mut self.signals);
         self.driver.wait(timeout, &mut signals)?;
         self.mailbox.wake_up();
-        self.now = self.driver.now();
-        self.stats.add(Figure::Turns, 1);
-        self.stats.add(Figure::Signals, signals.len() as u64);
+        let elapsed = self.driver.elapsed();
+        self.now = Tick::default().after(elapsed);
+        self.timing.begin(elapsed, signals.len(), &self.stats);
 
         for (name, direction) in mem::take(&mut self.unread) {
             self.pump(name, direction);
@@ -117,22 +119,37 @@ impl<D: Relay> Worker<D> {
         for signal in &signals {
             match Watched::of(signal.token) {
                 Watched::Pair(name, side) => self.on_signal(name, side, *signal),
-                Watched::Listener(id) => self.accept(id),
+                Watched::Listener(id) => {
+                    self.passed(Figure::StageSignals);
+                    self.accept(id);
+                    self.passed(Figure::StageAccept);
+                }
                 Watched::Check(index, attempt) => self.on_check(index, attempt),
                 Watched::Mailbox => {}
             }
         }
         self.signals = signals;
+        self.passed(Figure::StageSignals);
         for mail in self.mailbox.take() {
             self.on_mail(mail);
         }
+        self.passed(Figure::StageMail);
         self.meet_deadlines();
+        self.passed(Figure::StageDeadlines);
         self.look_after_backends();
+        self.passed(Figure::StageChecks);
         self.close_all();
         self.pipes.trim(self.now, &self.stats);
         self.latency.turn(|| self.driver.unix_seconds());
         self.access.flush(&self.stats);
+        self.passed(Figure::StageClosing);
         Ok(())
+    }
+
+    /// A stage of the turn is through.
+    fn passed(&mut self, stage: Figure) {
+        let clock = || self.driver.elapsed();
+        self.timing.passed(stage, clock, &self.stats);
     }
 
     /// How long the turn may wait for something to happen.
@@ -140,7 +157,9 @@ impl<D: Relay> Worker<D> {
         if !self.unread.is_empty() || !self.mailbox.may_sleep() {
             return Some(Duration::ZERO);
         }
-        let now = self.driver.now();
+        let elapsed = self.driver.elapsed();
+        self.timing.rest(elapsed, &self.stats);
+        let now = Tick::default().after(elapsed);
         [
             self.next_deadline(now),
             self.accepting.resume_in(now),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use reactor::Tick;
+use reactor::{FigureSet, Tick};
 
 use super::world::{World, id};
 use crate::settings::Settings;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Mailbox, Tick};
+use reactor::{FigureSet, Mailbox, Tick};
 
 use super::net::{self, Peer, Shared, SimDriver};
 use crate::tcp::access::Access;
@@ -122,6 +122,43 @@ impl World {
                 .connections
                 .load(std::sync::atomic::Ordering::Relaxed);
             assert_eq!(connections, 0, "connections of {}", backend.name);
+        }
+        drop(net);
+        self.audit();
+    }
+
+    /// What the worker has counted is what happened.
+    fn audit(&self) {
+        let figure = |figure| self.figure(figure);
+        let polls: u64 = Figure::POLLS.map(figure).iter().sum();
+        assert_eq!(polls, figure(Figure::Turns), "polls");
+        let net = self.net.borrow();
+        let worked = figure(Figure::Busy) + figure(Figure::Waiting);
+        let passed = net.now.since(Tick::default());
+        assert_eq!(u128::from(worked), passed.as_nanos(), "time");
+
+        let (accepted, connects) = (figure(Figure::Accepted), figure(Figure::Connects));
+        let (failed, retries) = (figure(Figure::ConnectsFailed), figure(Figure::Retries));
+        assert!(retries <= failed && failed <= connects, "connects");
+        // One that fails at once has no socket.
+        let closed = figure(Figure::Closes);
+        let sockets = accepted + connects - failed..=accepted + connects;
+        assert!(sockets.contains(&closed), "{closed} of {sockets:?} closed");
+
+        let settings = &self.front.settings;
+        let (read, sent) = (
+            figure(Figure::BytesRead),
+            figure(Figure::BytesUp) + figure(Figure::BytesDown),
+        );
+        if settings.check.is_none() {
+            let heard: usize = net.peers.iter().map(|peer| peer.heard.len()).sum();
+            assert_eq!(sent, heard as u64, "bytes sent");
+        }
+        if settings.proxy_in.is_none() && settings.proxy_out.is_none() {
+            assert!(sent <= read, "{sent} bytes sent of {read} received");
+            if figure(Figure::ClosedDone) == accepted {
+                assert_eq!(sent, read, "nobody broke off");
+            }
         }
     }
 }

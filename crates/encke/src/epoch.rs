@@ -1,4 +1,4 @@
-//! The name of this run in event ids.
+//! The name of this run: in event ids, and for those who look at it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const RANDOM_DIGITS: usize = 4;
 
 /// A name that no other run has: when it started, in seconds, and four random digits.
-pub(super) fn of_this_run() -> String {
+pub(crate) fn of_this_run() -> String {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::stats::{Figure, WorkerStats};
+use crate::figures::{Counters, FigureSet};
 
 /// Of turns that follow each other without a rest, one in so many is timed by stage, so that its
 /// readings of the clock cost each of them a fraction of one.
@@ -18,7 +18,7 @@ const REST: Duration = Duration::from_millis(1);
 
 /// A worker's account of its time. Lives as long as the worker.
 #[derive(Debug, Default)]
-pub(crate) struct Timing {
+pub struct Timing {
     /// All time before is counted.
     counted: Duration,
     /// What has passed since then was waited.
@@ -33,13 +33,20 @@ pub(crate) struct Timing {
 
 impl Timing {
     /// The worker is about to wait for as long as it takes.
-    pub(crate) fn rest(&mut self, now: Duration, stats: &WorkerStats) {
+    pub fn rest<F: FigureSet, const N: usize>(&mut self, now: Duration, stats: &Counters<F, N>) {
         self.count(now, stats);
         self.resting = true;
     }
 
-    /// A turn begins. Without a [`rest`](Self::rest) before it, the poll was work like any other.
-    pub(crate) fn begin(&mut self, now: Duration, stats: &WorkerStats) {
+    /// A turn begins, after a poll that returned so many events. Without a [`rest`](Self::rest) before
+    /// it, the poll was work like any other.
+    pub fn begin<F: FigureSet, const N: usize>(
+        &mut self,
+        now: Duration,
+        events: usize,
+        stats: &Counters<F, N>,
+    ) {
+        stats.polled(events);
         let rested = self.resting && now.saturating_sub(self.counted) >= REST;
         self.count(now, stats);
         self.begun = now;
@@ -53,11 +60,11 @@ impl Timing {
     }
 
     /// A stage is through.
-    pub(crate) fn passed(
+    pub fn passed<F: FigureSet, const N: usize>(
         &mut self,
-        stage: Figure,
+        stage: F,
         clock: impl FnOnce() -> Duration,
-        stats: &WorkerStats,
+        stats: &Counters<F, N>,
     ) {
         if self.weight == 0 {
             return;
@@ -67,12 +74,8 @@ impl Timing {
         self.begun = now;
     }
 
-    fn count(&mut self, now: Duration, stats: &WorkerStats) {
-        let figure = if self.resting {
-            Figure::Waiting
-        } else {
-            Figure::Busy
-        };
+    fn count<F: FigureSet, const N: usize>(&mut self, now: Duration, stats: &Counters<F, N>) {
+        let figure = if self.resting { F::WAITING } else { F::BUSY };
         stats.add_time(figure, now.saturating_sub(self.counted));
         self.counted = now;
         self.resting = false;
@@ -93,31 +96,42 @@ impl Timing {
 mod tests {
     use super::*;
 
+    crate::figures! {
+        /// What a worker of the tests counts.
+        enum Figure {
+            StageSignals = Time "stage_seconds" ["stage" = "signals"] "Busy time.";
+            StageFanOut = Time "stage_seconds" ["stage" = "fan_out"] "Busy time.";
+            StageMail = Time "stage_seconds" ["stage" = "mail"] "Busy time.";
+        }
+    }
+
+    type Stats = Counters<Figure, { Figure::ALL.len() }>;
+
     const fn micros(count: u64) -> Duration {
         Duration::from_micros(count)
     }
 
-    fn told(stats: &WorkerStats, figure: Figure) -> Duration {
+    fn told(stats: &Stats, figure: Figure) -> Duration {
         Duration::from_nanos(stats.get(figure))
     }
 
     #[test]
     fn all_time_is_either_waited_or_worked() {
-        let (mut timing, stats) = (Timing::default(), WorkerStats::default());
+        let (mut timing, stats) = (Timing::default(), Stats::default());
         timing.rest(micros(10), &stats);
-        timing.begin(micros(30), &stats);
+        timing.begin(micros(30), 1, &stats);
         // Busy turns have no rest between them.
-        timing.begin(micros(45), &stats);
-        timing.begin(micros(50), &stats);
+        timing.begin(micros(45), 1, &stats);
+        timing.begin(micros(50), 1, &stats);
         timing.rest(micros(57), &stats);
-        timing.begin(micros(157), &stats);
+        timing.begin(micros(157), 1, &stats);
         assert_eq!(told(&stats, Figure::Waiting), micros(20 + 100));
         assert_eq!(told(&stats, Figure::Busy), micros(10 + 15 + 5 + 7));
     }
 
     #[test]
     fn a_turn_after_a_rest_is_timed_exactly() {
-        let (mut timing, stats) = (Timing::default(), WorkerStats::default());
+        let (mut timing, stats) = (Timing::default(), Stats::default());
         let mut now = Duration::ZERO;
         let mut pass = |time| {
             now += time;
@@ -125,7 +139,7 @@ mod tests {
         };
         for _ in 0..100 {
             timing.rest(pass(micros(1)), &stats);
-            timing.begin(pass(REST), &stats);
+            timing.begin(pass(REST), 1, &stats);
             timing.passed(Figure::StageSignals, || pass(micros(1)), &stats);
             timing.passed(Figure::StageFanOut, || pass(micros(7)), &stats);
         }
@@ -136,12 +150,12 @@ mod tests {
 
     #[test]
     fn timed_turns_stand_for_those_that_are_not() {
-        let (mut timing, stats) = (Timing::default(), WorkerStats::default());
+        let (mut timing, stats) = (Timing::default(), Stats::default());
         let mut now = Duration::ZERO;
         let mut spent = [Duration::ZERO; 2];
         let mut readings = 0;
         for turn in 0..320_000 {
-            timing.begin(now, &stats);
+            timing.begin(now, 1, &stats);
             // One turn in 64 is long: a stride of 32 would meet all of them twice as often, or none.
             let long = micros(if turn % 64 == 63 { 5_000 } else { 10 });
             for (at, (stage, time)) in [

@@ -1,0 +1,58 @@
+//! What is looked at: the one thing that programs have to offer to it.
+
+use std::sync::Arc;
+
+use proxy::hello;
+use proxy::tcp::{BackendReport, Proxy};
+use reactor::Sheet;
+
+/// A running program.
+pub trait Observed: Send + Sync + 'static {
+    /// The command that runs it.
+    fn name(&self) -> &'static str;
+
+    /// What its workers have counted.
+    fn figures(&self) -> Sheet;
+
+    /// Whether it has begun to end.
+    fn is_ending(&self) -> bool;
+
+    /// Where it connects to, if it does.
+    fn backends(&self) -> Option<Vec<BackendReport>>;
+}
+
+impl Observed for Arc<Proxy> {
+    fn name(&self) -> &'static str {
+        "proxy"
+    }
+
+    fn figures(&self) -> Sheet {
+        Proxy::figures(self)
+    }
+
+    fn is_ending(&self) -> bool {
+        Proxy::is_ending(self)
+    }
+
+    fn backends(&self) -> Option<Vec<BackendReport>> {
+        Some(Proxy::backends(self))
+    }
+}
+
+impl Observed for hello::Handle {
+    fn name(&self) -> &'static str {
+        "hello"
+    }
+
+    fn figures(&self) -> Sheet {
+        Self::figures(self)
+    }
+
+    fn is_ending(&self) -> bool {
+        Self::is_ending(self)
+    }
+
+    fn backends(&self) -> Option<Vec<BackendReport>> {
+        None
+    }
+}
