@@ -251,6 +251,30 @@ def test_ids_come_back_as_they_were_put_in_after_encke_was_killed(start, tmp_pat
             assert one.run(f"say({ask % all_ids})") == ["true"]
 
 
+def test_ids_come_back_as_they_were_put_in_from_a_backup(start, tmp_path):
+    ids = "[alice, <<\"bob\">>, \"carol\", {user, 123}]"
+    ask = f"lists:sort(call(subsmanager, {{get_subscribers, kept}})) =:= lists:sort({ids})"
+    data, online, offline = (tmp_path / name for name in ("data", "online", "offline"))
+    online.mkdir()
+    offline.mkdir()
+    with cluster(start, "--data", data) as one:
+        add = f"call(subsmanager, {{add_subscriptions, [{{Id, kept}} || Id <- {ids}]}})"
+        assert one.run(f"say({add})") == ["ok"]
+        at = ("--online", "--control", one.server.control_url)
+        said = encke("graph", "backup", online / "b", *at, "--json")
+        assert said.returncode == 0, said.stderr
+        assert json.loads(said.stdout)["erlang_ids"] == f"{online}/b.erlang-ids"
+        one.server.stop()
+        said = encke("graph", "backup", offline / "b", "--data", data)
+        assert said.returncode == 0 and "b.erlang-ids" in said.stdout, said
+    for copy in (online, offline):
+        assert {path.name for path in copy.iterdir()} == {"b", "b.erlang-ids"}
+        (copy / "b").rename(copy / "graph.redb")
+        (copy / "b.erlang-ids").rename(copy / "erlang-ids")
+        with cluster(start, "--data", copy) as one:
+            assert one.run(f"say({ask})") == ["true"]
+
+
 def test_a_file_of_spellings_that_is_none_is_refused(tmp_path):
     data = tmp_path / "data"
     data.mkdir()

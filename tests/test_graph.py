@@ -97,6 +97,7 @@ def test_compacting_and_copying_keep_the_graph(data, tmp_path):
     assert encke("graph", "backup", copy, "--data", data).returncode == 0
     again = encke("graph", "backup", copy, "--data", data)
     assert again.returncode == 1 and "copy.redb" in again.stderr
+    assert not list(tmp_path.glob("copy.redb.*"))
     other = tmp_path / "other"
     other.mkdir()
     copy.rename(other / "graph.redb")

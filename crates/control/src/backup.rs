@@ -1,4 +1,5 @@
-//! A copy of the graph, taken while changes go on, streamed to whoever asks.
+//! A copy of the graph, taken while changes go on, and of the file that goes with it, streamed to whoever
+//! asks.
 //!
 //! Must never hold up a change for longer than a snapshot takes, nor keep more than some pieces of
 //! the copy in memory.
@@ -44,16 +45,37 @@ pub(crate) async fn backup<B: Backend>(
                  copy; the subscriptions can be listed",
             )
         })?;
-    let length = file.metadata().map_err(|error| failed(error.to_string()))?;
+    stream(file, "graph.redb").map_err(|error| failed(error.to_string()))
+}
+
+/// `GET /v1/graph/backup/erlang-ids`
+pub(crate) async fn spellings<B: Backend>(
+    State(api): State<Shared<B>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    Query::parse(request.uri(), &[])?;
+    let failed = |error: std::io::Error| {
+        let why = format!("no copy of how Erlang nodes spell ids: {error}");
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+    };
+    match api.router().graph().spellings().map_err(failed)? {
+        Some(file) => stream(file, "erlang-ids").map_err(failed),
+        None => Ok(StatusCode::NO_CONTENT.into_response()),
+    }
+}
+
+/// Answers with a file as long as it is now.
+fn stream(file: File, name: &str) -> std::io::Result<Response> {
+    let length = file.metadata()?.len();
     let (pieces, body) = mpsc::channel(COPY_PIECES_MAX);
-    spawn_blocking(move || read(file, &pieces));
+    spawn_blocking(move || read(file.take(length), &pieces));
     Ok((
         [
             (CONTENT_TYPE, "application/octet-stream".to_owned()),
-            (CONTENT_LENGTH, length.len().to_string()),
+            (CONTENT_LENGTH, length.to_string()),
             (
                 CONTENT_DISPOSITION,
-                "attachment; filename=\"graph.redb\"".to_owned(),
+                format!("attachment; filename=\"{name}\""),
             ),
         ],
         Body::new(Copy(body)),
@@ -64,7 +86,7 @@ pub(crate) async fn backup<B: Backend>(
 type Piece = Result<Bytes, std::io::Error>;
 
 /// Reads the copy, no faster than the client does.
-fn read(mut file: File, pieces: &mpsc::Sender<Piece>) {
+fn read(mut file: impl Read, pieces: &mpsc::Sender<Piece>) {
     loop {
         let mut piece = vec![0; COPY_PIECE_BYTES];
         let piece = match file.read(&mut piece) {

@@ -60,6 +60,11 @@ pub(crate) fn table<B: Backend>() -> Vec<Route<B>> {
             get(subscriptions::subscriptions::<B>),
         ),
         ("/v1/graph/backup", "get", get(backup::backup::<B>)),
+        (
+            "/v1/graph/backup/erlang-ids",
+            "get",
+            get(backup::spellings::<B>),
+        ),
         ("/v1/sessions/{id}", "get", get(sessions::inspect::<B>)),
         ("/v1/sessions/{id}", "delete", delete(sessions::close::<B>)),
         ("/v1/slowest", "get", get(sessions::slowest::<B>)),

@@ -5,6 +5,7 @@
 
 use std::error::Error;
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -130,6 +131,20 @@ impl Graph {
             return Ok(None);
         };
         Ok(Some(directory.copy(&snapshot)?))
+    }
+
+    /// How Erlang nodes have spelt ids, kept beside the graph; nothing if none has, or if the graph is in
+    /// memory only. To go with a [`copy`](Self::copy) it is taken after it, so that it lacks nothing that was
+    /// answered before.
+    ///
+    /// # Errors
+    ///
+    /// When the file is there and cannot be opened.
+    pub fn spellings(&self) -> io::Result<Option<File>> {
+        match &self.directory {
+            Some(directory) => directory.spellings(),
+            None => Ok(None),
+        }
     }
 
     /// The key of `id`: always for integers below 2^31, of others if they are held or have an edge.

@@ -155,6 +155,12 @@ impl Control {
         self.download("/v1/graph/backup", out)
     }
 
+    /// Copies to `out` how Erlang nodes have spelt the ids of the server's graph, as the file of a data
+    /// directory. Nothing is written if none has.
+    pub fn backup_spellings(&mut self, out: &mut dyn Write) -> Outcome<()> {
+        self.download("/v1/graph/backup/erlang-ids", out)
+    }
+
     /// Publishes a ready NDJSON batch and returns its one summary.
     pub fn publish_batch(&mut self, batch: &mut dyn Read) -> Outcome<Value> {
         self.stream(

@@ -211,5 +211,8 @@ fn a_graph_in_memory_has_no_file_to_copy() {
         let answer = ask(&Fake::new().http(), "GET", "/v1/graph/backup", &[], "").await;
         assert_eq!(answer.status, 409);
         assert!(answer.text.contains("--memory"), "{}", answer.text);
+        let path = "/v1/graph/backup/erlang-ids";
+        let answer = ask(&Fake::new().http(), "GET", path, &[], "").await;
+        assert_eq!((answer.status, &*answer.text), (204, ""));
     });
 }

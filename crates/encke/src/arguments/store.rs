@@ -32,8 +32,9 @@ Examples:
   encke graph export --json | gzip > edges.ndjson.gz";
 
 const BACKUP_HELP: &str = "\
-The copy is a graph as one commit left it. To go back to it, stop the server and put the file into
-its data directory as graph.redb.
+The copy is a graph as one commit left it. Where Erlang nodes have put ids in, how they spelt them is
+copied to a second file, with .erlang-ids behind its name. To go back to it, stop the server and put
+the files into its data directory as graph.redb and erlang-ids.
 
 Examples:
   encke graph backup monday.redb --online

@@ -1,7 +1,9 @@
-//! `encke graph backup`: a copy of the graph, from its directory or from the server that has it.
+//! `encke graph backup`: a copy of the graph and of what goes with it, from its directory or from the
+//! server that has it.
 
-use std::fs::{self, OpenOptions};
-use std::path::Path;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
@@ -10,59 +12,139 @@ use crate::failure::Failure;
 use crate::output;
 use crate::units::spoken_size;
 
-/// Copies the graph.
+/// Copies the graph, and how Erlang nodes have spelt its ids.
 pub(super) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
-    let file = &arguments.file;
-    if arguments.online {
-        online(arguments, file)?;
-    } else {
-        let directory = arguments.data.existing().map_err(|failure| match failure {
-            Failure::Failed(sentence) if sentence.contains("in use") => Failure::failed(
-                format_args!("{sentence}; or copy from the server that runs, with --online"),
-            ),
-            other => other,
-        })?;
-        let snapshot = directory.snapshot().map_err(Failure::failed)?;
-        snapshot.copy_to(file).map_err(Failure::failed)?;
+    let file = &*arguments.file;
+    let spellings = with_suffix(file, ".erlang-ids");
+    for path in [file, &spellings] {
+        if path.try_exists().map_err(|error| unwritten(path, &error))? {
+            return Err(Failure::failed(format_args!(
+                "{} is there already; choose another name",
+                path.display()
+            )));
+        }
     }
-    let bytes = fs::metadata(file).map_err(Failure::failed)?.len();
-    if arguments.report.json {
-        return output::json(&json!({ "file": file, "bytes": bytes })).map(drop);
-    }
-    let size = spoken_size(bytes);
-    output::line(format_args!("{} has the graph, {size}", file.display())).map(drop)
+    let spelt = match arguments.online {
+        true => online(arguments, &spellings)?,
+        false => offline(arguments, &spellings)?,
+    };
+    report(arguments, spelt.then_some(&*spellings))
 }
 
-/// Writes under another name first: half a copy must not look like one.
-fn online(arguments: &BackupArguments, file: &Path) -> Result<(), Failure> {
-    let written = |error| {
-        Failure::failed(format_args!(
-            "{} cannot be written: {error}",
-            file.display()
-        ))
-    };
-    if file.try_exists().map_err(written)? {
-        return Err(Failure::failed(format_args!(
-            "{} is there already; choose another name",
-            file.display()
-        )));
-    }
+/// Copies what a directory has that nobody changes meanwhile. Returns whether it has spellings.
+fn offline(arguments: &BackupArguments, spellings: &Path) -> Result<bool, Failure> {
+    let directory = arguments.data.existing().map_err(|failure| match failure {
+        Failure::Failed(sentence) if sentence.contains("in use") => Failure::failed(format_args!(
+            "{sentence}; or copy from the server that runs, with --online"
+        )),
+        other => other,
+    })?;
+    let snapshot = directory.snapshot().map_err(Failure::failed)?;
+    let mut spelt = directory.spellings().map_err(Failure::failed)?;
+    let draft = Draft::write(spellings, |copy| match &mut spelt {
+        Some(spelt) => io::copy(spelt, copy).map(drop).map_err(Failure::failed),
+        None => Ok(()),
+    })?;
+    // The graph gets its name last: where one is found, the copy is whole.
+    let is_spelt = draft.keep_unless_empty()?;
+    let copied = snapshot.copy_to(&arguments.file);
+    copied.map_err(Failure::failed).inspect_err(|_| {
+        let _ = fs::remove_file(spellings);
+    })?;
+    Ok(is_spelt)
+}
+
+/// Copies what a running server has. Returns whether it has spellings.
+fn online(arguments: &BackupArguments, spellings: &Path) -> Result<bool, Failure> {
     let mut client = arguments.control.client()?;
-    let mut unfinished = file.as_os_str().to_owned();
-    unfinished.push(".new");
-    let unfinished = Path::new(&unfinished);
-    let mut copy = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(unfinished)
-        .map_err(written)?;
-    let copied = client
-        .backup(&mut copy)
-        .map_err(Failure::from)
-        .and_then(|()| copy.sync_all().map_err(written))
-        .and_then(|()| fs::rename(unfinished, file).map_err(written));
-    copied.inspect_err(|_| {
-        let _ = fs::remove_file(unfinished);
-    })
+    // The graph is read first, so that no spelling is missing that was answered before. It gets its name
+    // last, as above.
+    let graph = Draft::write(&arguments.file, |copy| Ok(client.backup(copy)?))?;
+    let spelt = Draft::write(spellings, |copy| Ok(client.backup_spellings(copy)?))?;
+    let is_spelt = spelt.keep_unless_empty()?;
+    graph.keep()?;
+    Ok(is_spelt)
+}
+
+fn report(arguments: &BackupArguments, spellings: Option<&Path>) -> Result<(), Failure> {
+    let file = &arguments.file;
+    let bytes = fs::metadata(file).map_err(Failure::failed)?.len();
+    if arguments.report.json {
+        let report = json!({ "file": file, "bytes": bytes, "erlang_ids": spellings });
+        return output::json(&report).map(drop);
+    }
+    let size = spoken_size(bytes);
+    let _ = output::line(format_args!("{} has the graph, {size}", file.display()))?;
+    let Some(spellings) = spellings else {
+        return Ok(());
+    };
+    output::line(format_args!(
+        "{} has how Erlang nodes spelt its ids",
+        spellings.display()
+    ))
+    .map(drop)
+}
+
+/// A copy under another name until it is whole: half a copy must not look like one. Removed when dropped.
+struct Draft<'a> {
+    path: &'a Path,
+    unfinished: PathBuf,
+    bytes: u64,
+}
+
+impl<'a> Draft<'a> {
+    /// Has a copy written that shall once be at `path`, and puts it on disk.
+    fn write(
+        path: &'a Path,
+        fill: impl FnOnce(&mut File) -> Result<(), Failure>,
+    ) -> Result<Self, Failure> {
+        let mut draft = Self {
+            path,
+            unfinished: with_suffix(path, ".new"),
+            bytes: 0,
+        };
+        let mut copy = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&draft.unfinished)
+            .map_err(|error| unwritten(path, &error))?;
+        fill(&mut copy)?;
+        draft.bytes = copy
+            .sync_all()
+            .and_then(|()| Ok(copy.metadata()?.len()))
+            .map_err(|error| unwritten(path, &error))?;
+        Ok(draft)
+    }
+
+    fn keep(self) -> Result<(), Failure> {
+        fs::rename(&self.unfinished, self.path).map_err(|error| unwritten(self.path, &error))
+    }
+
+    /// Returns whether there was anything to keep.
+    fn keep_unless_empty(self) -> Result<bool, Failure> {
+        if self.bytes == 0 {
+            return Ok(false);
+        }
+        self.keep().map(|()| true)
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.unfinished);
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format_args!(
+        "{} cannot be written: {error}",
+        path.display()
+    ))
 }

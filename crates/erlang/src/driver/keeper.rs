@@ -7,12 +7,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use graph::Graph;
+use graph::{Directory, Graph};
 
 use crate::spellings::Spellings;
-
-/// How the file is called in the data directory.
-const NAME: &str = "erlang-ids";
 
 /// Its first line.
 const TITLE: &[u8] = b"ids as Erlang nodes of Encke have spelt them, version 1\n";
@@ -36,7 +33,7 @@ impl Keeper {
     ///
     /// When it is another file, or cannot be read or written.
     pub(super) fn open(directory: &Path, graph: &Graph) -> io::Result<(Self, Spellings)> {
-        let path = directory.join(NAME);
+        let path = Directory::spellings_at(directory);
         let known = match fs::read(&path) {
             Ok(known) => known,
             Err(error) if error.kind() == io::ErrorKind::NotFound => TITLE.to_vec(),
@@ -135,14 +132,16 @@ mod tests {
             known.write(&mut out, &id);
             assert_eq!(out, spellings[0]);
         }
-        let kept = fs::metadata(directory.path().join(NAME)).unwrap().len();
+        let kept = fs::metadata(Directory::spellings_at(directory.path()))
+            .unwrap()
+            .len();
         assert!(kept < 2 * SLACK_BYTES, "{kept} bytes");
     }
 
     #[test]
     fn another_file_is_left_as_it_is() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(NAME);
+        let path = Directory::spellings_at(directory.path());
         fs::write(&path, "something else").unwrap();
         let refused = Keeper::open(directory.path(), &Graph::memory()).unwrap_err();
         assert!(refused.to_string().contains("move it away"), "{refused}");
