@@ -1,15 +1,19 @@
 //! Stage 5: frames that a full socket must wait for. A session that keeps up has none.
 
-use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
 use reactor::Tick;
 
-/// The backlogs of a worker, by slot.
+use crate::limits::SLOTS_PER_SHELF;
+
+/// The backlogs of a worker, by slot. Those of neighbouring slots share a shelf, so that nothing that is
+/// done in a turn takes as long as there are backlogs.
 #[derive(Debug, Default)]
-pub(crate) struct Backlogs(HashMap<u32, Backlog>);
+pub(crate) struct Backlogs(Vec<Shelf>);
+
+type Shelf = HashMap<u32, Backlog>;
 
 /// What one connection is owed, in order. Exists while its socket is full.
 #[derive(Debug)]
@@ -30,11 +34,11 @@ struct Piece {
 
 impl Backlogs {
     pub(crate) fn get(&self, slot: u32) -> Option<&Backlog> {
-        self.0.get(&slot)
+        self.0.get(shelf_of(slot))?.get(&slot)
     }
 
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Backlog> {
-        self.0.get_mut(&slot)
+        self.0.get_mut(shelf_of(slot))?.get_mut(&slot)
     }
 
     /// Appends bytes to a connection's backlog, which begins now if there is none. Returns whether
@@ -48,7 +52,11 @@ impl Backlogs {
         is_event: bool,
         bytes_max: usize,
     ) -> bool {
-        let backlog = self.0.entry(slot).or_insert_with(|| Backlog {
+        let shelf = shelf_of(slot);
+        if self.0.len() <= shelf {
+            self.0.resize_with(shelf + 1, Shelf::new);
+        }
+        let backlog = self.0[shelf].entry(slot).or_insert_with(|| Backlog {
             pieces: VecDeque::new(),
             bytes: 0,
             moved: now,
@@ -65,26 +73,24 @@ impl Backlogs {
         true
     }
 
-    /// The slots of the `count` backlogs with the most bytes, the largest first.
-    pub(crate) fn largest(&self, count: usize) -> Vec<u32> {
-        let sizes = self.0.iter().map(|(&slot, backlog)| (backlog.bytes, slot));
-        let mut sizes: Vec<(usize, u32)> = sizes.collect();
-        if count < sizes.len() {
-            sizes.select_nth_unstable_by_key(count, |&size| Reverse(size));
-            sizes.truncate(count);
-        }
-        sizes.sort_unstable_by_key(|&size| Reverse(size));
-        sizes.into_iter().map(|(_, slot)| slot).collect()
+    /// A shelf by its number, from 0 on; none beyond the last.
+    pub(crate) fn shelf(&self, number: usize) -> Option<&Shelf> {
+        self.0.get(number)
     }
 
     /// Takes a connection's backlog away.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Backlog> {
-        let removed = self.0.remove(&slot);
-        if self.0.is_empty() && self.0.capacity() > 64 {
-            self.0 = HashMap::new();
+        let shelf = self.0.get_mut(shelf_of(slot))?;
+        let removed = shelf.remove(&slot);
+        if shelf.is_empty() && shelf.capacity() > 64 {
+            *shelf = Shelf::new();
         }
         removed
     }
+}
+
+const fn shelf_of(slot: u32) -> usize {
+    (slot / SLOTS_PER_SHELF) as usize
 }
 
 impl Backlog {

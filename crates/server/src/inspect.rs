@@ -6,15 +6,11 @@ use router::Target;
 
 use crate::connection::{CloseReason, Phase};
 use crate::limits::{DRAIN_SLOTS_PER_TURN, INSPECTED_MAX};
-use crate::mail::SessionReport;
+use crate::mail::{Report, SessionReport};
 use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
-    pub(crate) fn inspect(
-        &mut self,
-        targets: &[Target],
-        report: Box<dyn FnOnce(Vec<SessionReport>) + Send>,
-    ) {
+    pub(crate) fn inspect(&mut self, targets: &[Target], report: Report) {
         let targets = &targets[..targets.len().min(INSPECTED_MAX)];
         let reports = targets
             .iter()
@@ -23,24 +19,7 @@ impl<D: Driver> Worker<D> {
         report(reports);
     }
 
-    /// Reports on the sessions with the most bytes in their backlogs. Looks at all backlogs; only full
-    /// sockets have one.
-    pub(crate) fn report_slowest(
-        &mut self,
-        limit: usize,
-        report: Box<dyn FnOnce(Vec<SessionReport>) + Send>,
-    ) {
-        let mut reports = Vec::new();
-        for slot in self.backlogs.largest(limit.min(INSPECTED_MAX)) {
-            let Some((generation, _)) = self.connections.at(slot) else {
-                continue;
-            };
-            reports.extend(self.session_report(Target { slot, generation }));
-        }
-        report(reports);
-    }
-
-    fn session_report(&mut self, target: Target) -> Option<SessionReport> {
+    pub(crate) fn session_report(&mut self, target: Target) -> Option<SessionReport> {
         let name = self.name(target);
         let connection = self.connections.get(target.slot, target.generation)?;
         let Phase::Open(session) = connection.phase else {

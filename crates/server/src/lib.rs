@@ -43,6 +43,8 @@ mod deadlines;
 mod relay;
 /// What control threads ask about sessions.
 mod inspect;
+/// Who is owed most.
+mod slowest;
 /// A gentle end.
 mod drain;
 /// The last stage: the only place where a connection ends.

@@ -54,6 +54,14 @@ pub(crate) const DRAIN_SLOTS_PER_TURN: u32 = 1024;
 /// Sessions one inspection reports from one worker: each costs three system calls.
 pub(crate) const INSPECTED_MAX: usize = 1024;
 
+/// Slots whose backlogs are kept together, to be looked at or moved to a larger table at once: a table of
+/// so many is a few hundred kilobytes.
+pub(crate) const SLOTS_PER_SHELF: u32 = if cfg!(test) { 4 } else { 8192 };
+
+/// Backlogs looked at in a turn to find those who are owed most, and up to a shelf more: a million sessions
+/// may all have one, and to look at so many takes some hundred microseconds.
+pub(crate) const BACKLOGS_PER_TURN: usize = if cfg!(test) { 4 } else { 8192 };
+
 /// How long a connection whose last answer is sent may take to end its side. Closing earlier could
 /// reset the connection and destroy that answer on its way (RFC 9112, section 9.6).
 pub(crate) const LINGER: Duration = Duration::from_secs(2);

@@ -18,16 +18,19 @@ pub(crate) const MAILBOX_WEIGHT_MAX: usize = 64 << 20;
 /// What an event takes besides its payload and its targets.
 const DELIVERY_BYTES: usize = 128;
 
+/// What a worker does with what it was asked for.
+pub(crate) type Report = Box<dyn FnOnce(Vec<SessionReport>) + Send>;
+
 /// One thing for a worker to do in its next turn.
 pub(crate) enum Mail {
     Deliver(Parcel),
     Inspect {
         targets: Vec<Target>,
-        report: Box<dyn FnOnce(Vec<SessionReport>) + Send>,
+        report: Report,
     },
     Slowest {
         limit: usize,
-        report: Box<dyn FnOnce(Vec<SessionReport>) + Send>,
+        report: Report,
     },
     Close(Vec<Target>),
     /// The whole response to a relayed request.

@@ -27,6 +27,7 @@ use crate::mail::{Mail, Post, Relay};
 use crate::palette::Palette;
 use crate::session::Sessions;
 use crate::settings::Settings;
+use crate::slowest::Slowest;
 use crate::stats::{Figure, WorkerStats};
 
 /// What all workers of a server share. Nothing in it is written on the path of an event.
@@ -58,6 +59,7 @@ pub(crate) struct Worker<D: Driver> {
     pub(crate) egress: Egress,
     pub(crate) deadlines: Deadlines,
     pub(crate) drain: Drain,
+    pub(crate) slowest: Slowest,
     /// Sessions that the operator has closed and whose turn has not come.
     pub(crate) kicked: VecDeque<Target>,
     pub(crate) closing: Vec<Closing>,
@@ -86,6 +88,7 @@ impl<D: Driver> Worker<D> {
             egress: Egress::default(),
             deadlines: Deadlines::default(),
             drain: Drain::default(),
+            slowest: Slowest::default(),
             kicked: VecDeque::new(),
             closing: Vec::new(),
             signals: Vec::new(),
@@ -147,6 +150,7 @@ impl<D: Driver> Worker<D> {
         self.signals = signals;
         self.passed(Figure::StageSignals);
         self.take_mail();
+        self.seek_slowest();
         self.kick();
         self.passed(Figure::StageMail);
         self.fan_out();
@@ -170,6 +174,7 @@ impl<D: Driver> Worker<D> {
         let busy = self.fanout.is_owing()
             || self.ingress.is_unread()
             || self.drain.is_under_way()
+            || self.slowest.is_sought()
             || !self.kicked.is_empty();
         if busy || !self.mailbox.may_sleep() {
             return Some(Duration::ZERO);
@@ -203,7 +208,7 @@ impl<D: Driver> Worker<D> {
             match mail {
                 Mail::Deliver(parcel) => self.fanout.add(parcel),
                 Mail::Inspect { targets, report } => self.inspect(&targets, report),
-                Mail::Slowest { limit, report } => self.report_slowest(limit, report),
+                Mail::Slowest { limit, report } => self.slowest.ask(limit, report),
                 Mail::Close(targets) => self.kicked.extend(targets),
                 Mail::Answer { target, response } => self.answer_relayed(target, response),
                 Mail::Drain => self.begin_drain(),

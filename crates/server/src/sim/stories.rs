@@ -2,13 +2,13 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake};
 use std::time::Duration;
 
 use super::world::World;
-use crate::mail::Handle;
+use crate::mail::{Handle, SessionReport};
 use crate::settings::Settings;
 use crate::stats::Figure;
 
@@ -282,6 +282,59 @@ fn a_session_closed_by_the_operator_is_offline_at_once() {
     world.turn();
     assert_eq!(world.publish("1", "late").0.audience.online, 0);
     assert!(world.text(client).ends_with("0\r\n\r\n"));
+}
+
+#[test]
+fn those_owed_most_are_found_in_slices_that_all_who_ask_share() {
+    let mut world = world();
+    let clients: Vec<_> = (0..40)
+        .map(|n| world.connect(&format!("/events/{n}")))
+        .collect();
+    world.settle();
+    for (n, &client) in clients.iter().enumerate() {
+        world.net.borrow_mut().pipes[client].room = 0;
+        world.publish(&n.to_string(), &"x".repeat(100 + n * 17 % 40));
+    }
+    world.settle();
+    let (told, tell) = mpsc::channel();
+    let ask = |world: &World, limit| {
+        let told = told.clone();
+        let report = move |sessions: Vec<SessionReport>| {
+            let owed: Vec<_> = sessions
+                .iter()
+                .map(|session| session.backlog_bytes)
+                .collect();
+            told.send((limit, owed)).expect("the test listens");
+        };
+        world.handle.slowest(limit, report);
+    };
+    ask(&world, 3);
+    ask(&world, 5);
+    let mut turns = 0;
+    let first = loop {
+        world.turn();
+        turns += 1;
+        if turns == 2 {
+            // Another waits for the next walk.
+            ask(&world, 1);
+        }
+        if let Ok(first) = tell.try_recv() {
+            break first;
+        }
+    };
+    assert!((5..=10).contains(&turns), "{turns} turns for 40 backlogs");
+    let second = tell.try_recv().expect("both are told in the same turn");
+    assert_eq!((first.0, second.0), (3, 5));
+    assert_eq!(first.1, second.1[..3]);
+    assert!(
+        second.1.is_sorted_by(|more, less| more >= less),
+        "{second:?}"
+    );
+    assert!(tell.try_recv().is_err());
+    while world.worker.slowest.is_sought() {
+        world.turn();
+    }
+    assert_eq!(tell.try_recv(), Ok((1, second.1[..1].to_vec())));
 }
 
 #[test]
