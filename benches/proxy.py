@@ -5,13 +5,16 @@
 
 The others are nginx, HAProxy, Go, hyper, may_minihttp and programs as they were written for Erlang. All
 programs of a comparison run at the same time, with one worker each, and are loaded in turns, so that a drift
-of the machine meets all of them. What counts is the processor time of their processes; load and backends are
-this script's, cost every program the same, and bound the rates. Needs nginx with its stream module, HAProxy,
-Go, cargo and escript; what is missing is left out and said.
+of the machine meets all of them. They have a core, and the load has another, so that the scheduler's choices
+meet nobody. What counts is the processor time of their processes. Questions and their
+answers are asked and echoed by `encke-bench`, bulk is poured and taken by this script; that costs every
+program the same. Needs nginx with its stream module, HAProxy, Go, cargo and escript; what is missing is left
+out and said.
 """
 
 import argparse
 import contextlib
+import json
 import multiprocessing
 import os
 import pathlib
@@ -28,9 +31,11 @@ import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-MESSAGE = b"m" * 64
-GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-GET_ONCE = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+CORES = sorted(os.sched_getaffinity(0))
+# Who is measured, and what loads them.
+MEASURED, LOADING = (set(CORES[:1]), set(CORES[1:2])) if len(CORES) > 1 else (set(CORES), set(CORES))
+# Clients that ask at once.
+PROXY_CLIENTS, HELLO_CLIENTS, SHORT_CLIENTS = 100, 64, 32
 TAKE_BYTES = 1 << 20
 
 
@@ -42,10 +47,13 @@ def free_port():
 class Contender:
     """A program under measurement, and its children."""
 
-    def __init__(self, name, command, port):
+    def __init__(self, name, command, port, cores):
         self.name, self.port = name, port
         self.process = subprocess.Popen(
-            [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
         deadline = time.monotonic() + 15
         while True:
@@ -88,22 +96,36 @@ class Contender:
 class Programs:
     """Starts contenders and ends them."""
 
-    def __init__(self, encke, scratch):
-        self.encke, self.scratch, self.running = encke, pathlib.Path(scratch), []
+    def __init__(self, encke, bench, scratch):
+        self.encke, self.bench, self.scratch = encke, bench, pathlib.Path(scratch)
+        self.running = []
 
-    def start(self, name, command, port):
-        self.running.append(Contender(name, command, port))
+    def start(self, name, command, port, cores=MEASURED):
+        self.running.append(Contender(name, command, port, cores))
         return self.running[-1]
 
     def stop(self):
         while self.running:
             self.running.pop().stop()
 
-    def encke_proxy(self, name, backend, *flags):
+    def echo(self):
+        """A backend that says everything back."""
+        port = free_port()
+        command = [self.bench, "bare-echo", "--listen", f"127.0.0.1:{port}"]
+        return self.start("echo", command, port, LOADING)
+
+    def ask(self, question, count, port, seconds):
+        """Asks and awaits on so many connections. Answers, and the 99th of 100 times in microseconds."""
+        command = [self.bench, "bare-ask", f"127.0.0.1:{port}", "--ask", question]
+        command += ["--connections", str(count), "--seconds", str(seconds)]
+        answers = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        return answers["answers"], answers["p99_micros"]
+
+    def encke_proxy(self, name, backend, *flags, cores=MEASURED):
         port = free_port()
         flags = [*flags, "--log-level", "warn", "--drain-timeout", "0"]
         listen = ["--listen", f"127.0.0.1:{port}", "--to", f"127.0.0.1:{backend}"]
-        return self.start(name, [self.encke, "proxy", *listen, *flags], port)
+        return self.start(name, [self.encke, "proxy", *listen, *flags], port, cores)
 
     def proxies(self, backend):
         yield self.encke_proxy("encke", backend, "--workers", "1")
@@ -209,9 +231,8 @@ def serve(act, interest, apart=True):
     return listener.getsockname()[1], sockets
 
 
-def echo(client):
-    data = client.recv(65536)
-    return data and client.send(data)
+def hold(client):
+    return bool(client.recv(65536))
 
 
 POURED = bytes(TAKE_BYTES)
@@ -230,30 +251,6 @@ def connect(port, count):
     return clients
 
 
-def ask(port, count, seconds, question, answer_bytes):
-    """Asks and awaits on each connection in turn. Answers a second, and the 99th of 100 times."""
-    clients = {client.fileno(): client for client in connect(port, count)}
-    poller = select.epoll()
-    awaited, asked, times = {}, {}, []
-    for number, client in clients.items():
-        poller.register(number, select.EPOLLIN)
-        awaited[number], asked[number] = answer_bytes, time.perf_counter()
-        client.send(question)
-    began = time.perf_counter()
-    while (now := time.perf_counter()) - began < seconds:
-        for number, _ in poller.poll(0.1):
-            awaited[number] -= len(clients[number].recv(65536))
-            if awaited[number] <= 0:
-                now = time.perf_counter()
-                times.append(now - asked[number])
-                awaited[number], asked[number] = answer_bytes, now
-                clients[number].send(question)
-    for client in clients.values():
-        client.close()
-    times.sort()
-    return len(times), times[len(times) * 99 // 100] * 1e6 if times else None
-
-
 def take(port, count, seconds):
     """Takes all that comes; the kernel throws it away. Gigabytes."""
     clients = {client.fileno(): client for client in connect(port, count)}
@@ -268,31 +265,6 @@ def take(port, count, seconds):
     for client in clients.values():
         client.close()
     return total / 1e9, None
-
-
-def get_once(port, seconds):
-    """A request on a connection of its own, one after the other. Sources take turns, so that none runs
-    out of ports."""
-    count, began = 0, time.perf_counter()
-    while time.perf_counter() - began < seconds:
-        source = f"127.5.{count // 200 % 200 + 1}.{count % 200 + 1}"
-        with socket.create_connection(("127.0.0.1", port), source_address=(source, 0)) as client:
-            client.sendall(GET_ONCE)
-            answer = b"".join(iter(lambda: client.recv(65536), b""))
-            assert answer.startswith(b"HTTP/1.1 200"), answer
-        count += 1
-    return count, None
-
-
-def answer_bytes(port):
-    with socket.create_connection(("127.0.0.1", port)) as client:
-        client.settimeout(0.3)
-        client.sendall(GET)
-        answer = b""
-        with contextlib.suppress(TimeoutError):
-            while data := client.recv(65536):
-                answer += data
-    return len(answer)
 
 
 def compare(title, unit, contenders, load, asked, arguments, p99_asked=(), rates_too=False):
@@ -340,30 +312,27 @@ def verdict(ratio, bound):
 
 
 def measure_proxies(programs, arguments):
-    echo_port, _ = serve(echo, select.EPOLLIN)
-    contenders = list(programs.proxies(echo_port))
+    contenders = list(programs.proxies(programs.echo().port))
+    load = lambda port, seconds: programs.ask("echo", PROXY_CLIENTS, port, seconds)
     asked = {"haproxy": 0.85, "nginx": 0.95}
-    title = "64 bytes and back, 100 connections"
-    compare(title, "us", contenders, ask_small, asked, arguments, p99_asked=asked)
+    title = f"64 bytes and back, {PROXY_CLIENTS} connections"
+    compare(title, "us", contenders, load, asked, arguments, p99_asked=asked)
     programs.stop()
-
-
-def ask_small(port, seconds):
-    return ask(port, 100, seconds, MESSAGE, len(MESSAGE))
 
 
 def measure_pollers(programs, arguments):
     """What Erlang gained in 2012: a poller for each worker instead of one for all."""
-    echo_port, _ = serve(echo, select.EPOLLIN)
+    backend = programs.echo().port
+    load = lambda port, seconds: programs.ask("echo", PROXY_CLIENTS, port, seconds)
     for workers in (2, 8):
         flags = ["--workers", str(workers)]
         contenders = [
-            programs.encke_proxy("encke", echo_port, *flags),
-            programs.encke_proxy("one poller for all", echo_port, *flags, "--shared-poller"),
+            programs.encke_proxy("encke", backend, *flags, cores=CORES),
+            programs.encke_proxy("one poller for all", backend, *flags, "--shared-poller", cores=CORES),
         ]
         title = f"64 bytes and back, {workers} workers"
-        compare(title, "us", contenders, ask_small, {}, arguments, rates_too=True)
-        programs.stop()
+        compare(title, "us", contenders, load, {}, arguments, rates_too=True)
+    programs.stop()
 
 
 def measure_bulk(programs, arguments):
@@ -379,21 +348,22 @@ def measure_bulk(programs, arguments):
 
 def measure_hellos(programs, arguments):
     contenders = list(programs.hellos())
-    sizes = {contender.port: answer_bytes(contender.port) for contender in contenders}
-    load = lambda port, seconds: ask(port, 64, seconds, GET, sizes[port])
+    kept = lambda port, seconds: programs.ask("http", HELLO_CLIENTS, port, seconds)
+    once = lambda port, seconds: programs.ask("http-once", SHORT_CLIENTS, port, seconds)
     asked = {"nginx": 0.85, "hyper": 0.95, "may": 0.95}
-    compare("hello, keep-alive, 64 connections", "us", contenders, load, asked, arguments)
+    compare(f"hello, keep-alive, {HELLO_CLIENTS} connections", "us", contenders, kept, asked, arguments)
     # may_minihttp does not close where it is asked to.
     closing = [contender for contender in contenders if contender.name != "may"]
-    compare("hello, short connections", "us", closing, get_once, {"nginx": 0.85}, arguments)
+    asked = {"nginx": 0.85}
+    compare(f"hello, short connections, {SHORT_CLIENTS} at once", "us", closing, once, asked, arguments)
     programs.stop()
     contenders = list(programs.deferring_hellos("deferred", ["--defer-accept"]))
-    compare("hello, short and deferred", "us", contenders, get_once, {}, arguments)
+    compare("hello, short and deferred", "us", contenders, once, {}, arguments)
     programs.stop()
 
 
 def measure_memory(programs, arguments):
-    port, held = serve(echo, select.EPOLLIN, apart=False)
+    port, held = serve(hold, select.EPOLLIN, apart=False)
     proxy = next(programs.proxies(port))
     # Grown once, so that what the first connections take for good is not counted.
     for client in connect(proxy.port, 100):
@@ -418,13 +388,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="*", default=["proxy", "pollers", "bulk", "hello", "memory"])
     parser.add_argument("--encke", type=pathlib.Path, default="target/release/encke")
+    parser.add_argument("--bench", type=pathlib.Path, help="encke-bench; by default beside encke")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--pairs", type=int, default=9000)
     arguments = parser.parse_args()
     for program in ("nginx", "haproxy", "go", "escript"):
         if not shutil.which(program):
             print(f"{program} is not installed and left out", file=sys.stderr)
+    os.sched_setaffinity(0, LOADING)
     print(f"Linux {platform.release()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
     print("| figure | measured | asked, or p99 |\n|---|---:|---|")
     measures = {
@@ -435,7 +407,8 @@ def main():
         "memory": measure_memory,
     }
     with tempfile.TemporaryDirectory(prefix="encke-bench-proxy-") as scratch:
-        programs = Programs(arguments.encke, scratch)
+        bench = arguments.bench or arguments.encke.with_name("encke-bench")
+        programs = Programs(arguments.encke, bench, scratch)
         try:
             for what in arguments.what:
                 measures[what](programs, arguments)

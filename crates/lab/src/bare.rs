@@ -11,9 +11,12 @@
 //!   each with an id and a publisher's stamp
 //! - `quit`, or the end of input
 //!
-//! `clients` are its counterpart: the barest that can be opened.
+//! `clients` are its counterpart: the barest that can be opened. `ask` and `echo` are the barest pair on
+//! both sides of a server that answers, or of a proxy.
 
+pub mod ask;
 pub mod clients;
+pub mod echo;
 
 use std::io::{self, BufRead, Write};
 use std::net::{Ipv4Addr, SocketAddr};

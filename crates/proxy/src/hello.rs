@@ -11,6 +11,8 @@ mod worker;
 mod guess;
 /// Bytes to requests, requests to answers.
 mod exchange;
+/// The last head that was understood.
+mod known;
 /// Bounds, each with its reason.
 mod limits;
 #[cfg(test)]

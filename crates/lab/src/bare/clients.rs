@@ -27,6 +27,9 @@ const SOURCES_PER_THREAD: u32 = 256;
 /// The first port of a source; those below belong to listeners.
 const PORT_FIRST: u32 = 10_000;
 
+/// Sources of a thread: ports of each of its addresses.
+pub(super) const SOURCES: u32 = SOURCES_PER_THREAD * (65_536 - PORT_FIRST);
+
 /// Connections begun between two looks at what came.
 const OPENS_PER_TURN: u32 = 64;
 
@@ -129,8 +132,19 @@ fn open(options: &Options, index: u32) -> Outcome<Vec<OwnedFd>> {
     Ok(sockets)
 }
 
-/// A client whose request is sent. On loopback the handshake is over when `connect` returns.
+/// A client whose request is sent.
 fn begin(server: SocketAddr, thread: u32, next_source: &mut u32) -> Result<OwnedFd, Errno> {
+    let socket = connect_from(server, thread, next_source)?;
+    send(&socket, REQUEST, SendFlags::NOSIGNAL)?;
+    Ok(socket)
+}
+
+/// A client from the next source. On loopback the handshake is over when `connect` returns.
+pub(super) fn connect_from(
+    server: SocketAddr,
+    thread: u32,
+    next_source: &mut u32,
+) -> Result<OwnedFd, Errno> {
     loop {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
@@ -143,10 +157,7 @@ fn begin(server: SocketAddr, thread: u32, next_source: &mut u32) -> Result<Owned
         let port = u16::try_from(port).map_err(|_| Errno::ADDRNOTAVAIL)?;
         let source = SocketAddrV4::new(Ipv4Addr::from(address), port);
         match bind(&socket, &source).and_then(|()| connect(&socket, &server)) {
-            Ok(()) => {
-                send(&socket, REQUEST, SendFlags::NOSIGNAL)?;
-                return Ok(socket);
-            }
+            Ok(()) => return Ok(socket),
             // An earlier run may have left it waiting.
             Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}
             Err(errno) => return Err(errno),

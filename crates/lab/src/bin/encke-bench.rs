@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use lab::bench::{self, Setting, changes, connect, fairness, fanout, memory, publish};
 use lab::decode::Transport;
 use lab::failure::{Doing, Outcome};
@@ -33,6 +33,10 @@ enum Command {
     BareHold(BareHold),
     /// Connect, send a request, wait for the first bytes, hold
     BareClients(BareClientsArgs),
+    /// Say back whatever comes: a backend for a proxy
+    BareEcho(BareEcho),
+    /// Ask and await the answer on each connection, again and again; tell how many came, and how soon
+    BareAsk(BareAsk),
     /// Open streaming clients and answer lines on standard input with what they saw
     Clients(ClientsArgs),
     /// Memory of a session, beside that of the bare server
@@ -77,6 +81,38 @@ struct BareClientsArgs {
     /// Unanswered clients at once, over all threads
     #[arg(long, default_value_t = 1024)]
     window: u32,
+}
+
+#[derive(Debug, Args)]
+struct BareEcho {
+    /// Address to listen on
+    #[arg(long, default_value_t = bare::default_address())]
+    listen: SocketAddr,
+}
+
+#[derive(Debug, Args)]
+struct BareAsk {
+    /// Where to connect, on loopback
+    server: SocketAddr,
+    /// Clients, each with one question at a time
+    #[arg(long, default_value_t = 100)]
+    connections: u32,
+    /// For how long
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// What is asked: echo, http, or http-once, where each request has a connection of its own
+    #[arg(long, default_value = "echo")]
+    ask: Asked,
+    /// Bytes of a question that is to come back
+    #[arg(long, default_value_t = 64)]
+    size: usize,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Asked {
+    Echo,
+    Http,
+    HttpOnce,
 }
 
 #[derive(Debug, Args)]
@@ -280,6 +316,12 @@ fn run(command: Command) -> Outcome<bool> {
             };
             bare::clients::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
         }
+        Command::BareEcho(args) => bare::echo::run(args.listen).map(|()| true),
+        Command::BareAsk(args) => {
+            let answers = bare::ask::run(&args.options()?)?;
+            println!("{}", serde_json::to_string(&answers).doing("writing JSON")?);
+            Ok(true)
+        }
         Command::Flood(args) => {
             child::clean_up_on_interrupt()?;
             let extent = bench::flood::Extent {
@@ -350,6 +392,22 @@ fn run(command: Command) -> Outcome<bool> {
             };
             args.common.tell(&publish::run(&setting, extent)?)
         }
+    }
+}
+
+impl BareAsk {
+    fn options(&self) -> Outcome<bare::ask::Options> {
+        let duration = Duration::try_from_secs_f64(self.seconds).doing("--seconds")?;
+        Ok(bare::ask::Options {
+            server: self.server,
+            connections: self.connections.max(1),
+            duration,
+            question: match self.ask {
+                Asked::Echo => bare::ask::Question::Echo(self.size),
+                Asked::Http => bare::ask::Question::Http,
+                Asked::HttpOnce => bare::ask::Question::HttpOnce,
+            },
+        })
     }
 }
 

@@ -3,9 +3,10 @@
 use std::mem;
 
 use reactor::{Driver, Received, Sent};
-use wire::head::{self, Body, HeadError, Request, Version};
+use wire::head::{Body, HeadError, Version};
 use wire::response::{self, Cors};
 
+use super::known::Asked;
 use super::limits::{OWED_BYTES_MAX, READS_PER_TURN};
 use super::stats::Figure;
 use super::worker::{Name, Phase, Worker};
@@ -134,10 +135,10 @@ impl<D: Driver> Worker<D> {
             if input.is_empty() {
                 break;
             }
-            match head::parse_from(input, *seen) {
-                Ok(Some(request)) => {
-                    *input = &input[request.consumed..];
-                    (ending, skip) = self.answer_one(&request, input, out);
+            match self.known.understand(input, *seen) {
+                Ok(Some((asked, bytes))) => {
+                    *input = &input[bytes..];
+                    (ending, skip) = self.answer_one(asked, input, out);
                     *seen = 0;
                 }
                 Ok(None) => whole = false,
@@ -161,15 +162,12 @@ impl<D: Driver> Worker<D> {
 
     /// Appends the answer to a request that `rest` follows. Says how to go on, and how many bytes of
     /// body are still to come.
-    fn answer_one(&self, request: &Request<'_>, rest: &[u8], out: &mut Vec<u8>) -> (Ending, u64) {
+    fn answer_one(&self, asked: Asked, rest: &[u8], out: &mut Vec<u8>) -> (Ending, u64) {
         self.stats.add(Figure::RequestsAnswered, 1);
-        let chunked = request.body == Body::Chunked;
-        let keep_alive = request.keep_alive && !chunked && !self.ending;
-        out.extend_from_slice(
-            self.answer
-                .bytes(request.method, request.version, keep_alive),
-        );
-        match request.body {
+        let chunked = asked.body == Body::Chunked;
+        let keep_alive = asked.keep_alive && !chunked && !self.ending;
+        out.extend_from_slice(self.answer.bytes(asked.method, asked.version, keep_alive));
+        match asked.body {
             Body::Sized(count) if keep_alive => (Ending::Open, count),
             _ if keep_alive => (Ending::Open, 0),
             Body::None | Body::Sized(0) if rest.is_empty() => (Ending::Last, 0),

@@ -14,6 +14,7 @@ use reactor::{Accepted, Driver, Mailbox, Signal, Slab, Tick, Timing, Token, Whee
 
 use super::answer::Answer;
 use super::guess::Guess;
+use super::known::Known;
 use super::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, BLOCK_BYTES, LINGER};
 use super::stats::{Figure, WorkerStats};
 use crate::sweep::Sweep;
@@ -62,6 +63,7 @@ pub(super) struct Worker<D: Driver> {
     pub(super) mailbox: Arc<Mailbox<Mail>>,
     pub(super) stats: Arc<WorkerStats>,
     pub(super) answer: Answer,
+    pub(super) known: Known,
     pub(super) now: Tick,
     timing: Timing,
     pub(super) connections: Slab<Connection<D::Socket>>,
@@ -104,6 +106,7 @@ impl<D: Driver> Worker<D> {
             mailbox,
             stats,
             answer,
+            known: Known::default(),
             timing: Timing::default(),
             connections: Slab::default(),
             block: vec![0; BLOCK_BYTES].into_boxed_slice(),
