@@ -14,7 +14,8 @@ import subprocess
 import sys
 
 from harness.erlang import cluster
-from harness.server import BINARY, ROOT, Server
+from harness.program import BINARY, ROOT
+from harness.server import Server
 
 # Scripts are interpreted unless they say otherwise.
 COMPILED = "-mode(compile).\n"

@@ -2,7 +2,8 @@ import itertools
 
 import pytest
 
-from harness.server import BINARY, Server
+from harness.program import BINARY
+from harness.server import Server
 
 _numbers = itertools.count()
 

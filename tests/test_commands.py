@@ -8,7 +8,7 @@ import time
 import pytest
 
 from harness.http import Sse
-from harness.server import BINARY, ENVIRONMENT, encke
+from harness.program import begin, encke
 from harness.wait import PATIENCE, until
 
 
@@ -20,14 +20,7 @@ class Listening:
     """An `encke listen` and what it prints."""
 
     def __init__(self, server, *arguments):
-        self.process = subprocess.Popen(
-            [BINARY, "listen", "--url", server.public_url, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            env=ENVIRONMENT,
-            text=True,
-        )
+        self.process = begin("listen", "--url", server.public_url, *arguments)
 
     def __enter__(self):
         return self
@@ -124,15 +117,12 @@ def test_publish_lines_of_standard_input(server, name):
 def test_publish_lines_as_they_come(server, name):
     """`tail -f log | encke publish log -`: a line is not kept until there are more."""
     rj = name()
-    command = [BINARY, "publish", *at(server), rj, "-"]
     with (
         Sse(server, rj) as stream,
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT
-        ) as process,
+        begin("publish", *at(server), rj, "-", stdin=subprocess.PIPE) as process,
     ):
         for line in ("first", "second"):
-            process.stdin.write(line.encode() + b"\n")
+            process.stdin.write(line + "\n")
             process.stdin.flush()
             assert stream.data() == line
         process.stdin.close()

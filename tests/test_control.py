@@ -12,7 +12,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from harness.http import Connection, Ndjson, Sse, elapsed
-from harness.server import Server, encke
+from harness.program import encke
+from harness.server import Server
 from harness.wait import until
 
 NDJSON = {"Content-Type": "application/x-ndjson"}

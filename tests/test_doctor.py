@@ -5,7 +5,7 @@ import os
 import pathlib
 import resource
 
-from harness.server import encke
+from harness.program import encke
 
 
 def doctor(*arguments, **options):

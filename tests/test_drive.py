@@ -6,14 +6,13 @@ import json
 import re
 import signal
 import socket
-import subprocess
 import threading
 import time
 
 import pytest
 
 from harness.http import Ndjson
-from harness.server import BINARY, ENVIRONMENT, encke
+from harness.program import begin, encke
 from harness.wait import PATIENCE, until
 
 
@@ -274,13 +273,7 @@ class Driving:
     """A drive that goes on."""
 
     def __init__(self, *arguments):
-        self.process = subprocess.Popen(
-            [str(word) for word in [BINARY, "drive", *arguments, "--json"]],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=ENVIRONMENT,
-            text=True,
-        )
+        self.process = begin("drive", *arguments, "--json")
 
     def __enter__(self):
         # A line each second.

@@ -25,7 +25,8 @@ from harness.erlang import (
     pair,
 )
 from harness.http import Ndjson, Sse
-from harness.server import ENVIRONMENT, Server, address, encke
+from harness.program import ENVIRONMENT, address, encke
+from harness.server import Server
 from harness.wait import until
 
 pytestmark = pytest.mark.skipif(not shutil.which("escript"), reason="tests/setup installs Erlang")

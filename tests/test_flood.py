@@ -14,7 +14,7 @@ import pytest
 import websockets.exceptions
 import websockets.sync.server
 
-from harness.server import BINARY, ENVIRONMENT, encke
+from harness.program import begin, encke
 from harness.wait import PATIENCE, until
 
 
@@ -22,15 +22,7 @@ class Flood:
     """A running `encke flood --json`."""
 
     def __init__(self, *arguments, **options):
-        command = [BINARY, "flood", "--json", *map(str, arguments)]
-        self.process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=ENVIRONMENT,
-            **options,
-        )
+        self.process = begin("flood", "--json", *arguments, **options)
 
     def end(self, code=0):
         """Waits for its end; returns the report, and what it said beside."""

@@ -4,13 +4,12 @@ import bisect
 import collections
 import json
 import random
-import subprocess
 import xml.etree.ElementTree
 
 import igraph
 import pytest
 
-from harness.server import BINARY, ENVIRONMENT, encke
+from harness.program import begin, encke
 from harness.wait import PATIENCE
 
 USERS, DEGREE = 20_000, 5
@@ -135,12 +134,7 @@ def test_the_degrees_are_drawn(tmp_path):
 
 
 def test_a_reader_that_leaves_is_no_failure():
-    process = subprocess.Popen(
-        [BINARY, "friends", "generate", "--users", "200000"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
-    )
+    process = begin("friends", "generate", "--users", 200_000, text=False)
     assert process.stdout.readline() == b"2 1\n"
     process.stdout.close()
     assert process.wait(timeout=PATIENCE) == 0

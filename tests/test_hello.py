@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from harness.program import Program
-from harness.server import encke
+from harness.program import Program, encke
 from harness.wait import until
 
 

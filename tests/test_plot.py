@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from harness.node import Browser
-from harness.server import encke
+from harness.program import encke
 
 TITLES = (
     "time,elapsed_seconds,pid,resident_bytes,cpu_user_seconds,cpu_system_seconds,"

@@ -4,12 +4,11 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
 
 import pytest
 
 from harness.node import Browser
-from harness.server import BINARY, ENVIRONMENT, encke
+from harness.program import BINARY, begin, encke
 from harness.wait import until
 
 SETTINGS = ["net/core/somaxconn", "net/ipv4/tcp_wmem", "net/ipv4/ip_local_reserved_ports"]
@@ -95,14 +94,8 @@ def test_graph(tmp_path):
 
 def test_interrupted_early_it_reports(tmp_path):
     page = tmp_path / "early.html"
-    command = [BINARY, "prove", "--connections", "100", "--rate", "10", "--json", "-o", page]
-    with subprocess.Popen(
-        command,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    command = ["prove", "--connections", "100", "--rate", "10", "--json", "-o", page]
+    with begin(*command) as process:
         line = until(lambda: "users connected" in (said := process.stderr.readline()) and said, "open")
         assert "100 users connected" in line
         process.send_signal(signal.SIGINT)

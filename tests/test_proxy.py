@@ -14,8 +14,7 @@ import time
 
 import pytest
 
-from harness.program import Program
-from harness.server import encke
+from harness.program import Program, encke
 from harness.wait import PATIENCE, until
 
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 from harness.http import Sse
-from harness.server import BINARY, ENVIRONMENT, encke
+from harness.program import begin, encke
 from harness.wait import PATIENCE, until
 
 
@@ -15,15 +15,7 @@ class Recording:
 
     def __init__(self, path, *arguments):
         self.path = path
-        command = [BINARY, "record", "--every", "100ms", "-o", path, *map(str, arguments)]
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=ENVIRONMENT,
-            text=True,
-        )
+        self.process = begin("record", "--every", "100ms", "-o", path, *arguments)
 
     def rows(self):
         """Whole rows: the last may be under way."""
@@ -83,11 +75,11 @@ def test_record_waits_for_a_name(tmp_path):
     named = f"encke serve --ports-file {ports}"
     with Recording(tmp_path / "mem.csv", "--name", named) as recording:
         until(recording.rows, "a row")
-        command = [BINARY, "serve", "--ports-file", ports]
+        command = ["serve", "--ports-file", ports]
         command += ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         for _ in range(2):
-            server = subprocess.Popen(command, env=ENVIRONMENT, **quiet)
+            server = begin(*command, **quiet)
             pid = str(server.pid)
             until(lambda: recording.rows()[-1]["pid"] == pid, "watched")
             server.kill()

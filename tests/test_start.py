@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.http import Connection, Sse
-from harness.server import BINARY, ENVIRONMENT, address, encke
+from harness.program import BINARY, ENVIRONMENT, address, encke
 
 
 def refused(*flags, code=2, env=None):

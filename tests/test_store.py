@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness.server import ENVIRONMENT, encke
+from harness.program import ENVIRONMENT, encke
 from harness.wait import until
 
 FREE = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")

@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from harness.http import Ndjson, Sse, elapsed
-from harness.server import BINARY, ENVIRONMENT, encke
+from harness.program import BINARY, ENVIRONMENT, begin, encke
 from harness.wait import PATIENCE, until
 
 LARGE = "x" * 60_000
@@ -27,15 +27,7 @@ class Top:
     """A running `encke top`, whose lines are collected."""
 
     def __init__(self, server, *arguments):
-        command = [BINARY, "top", "--control", server.control_url, *map(str, arguments)]
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=ENVIRONMENT,
-            text=True,
-        )
+        self.process = begin("top", "--control", server.control_url, *arguments)
         self.lines, self.said = [], []
         self.readers = [
             threading.Thread(target=lambda to=to, of=of: to.extend(of), daemon=True)
@@ -304,10 +296,8 @@ def test_a_terminal_is_drawn_upon_and_given_back(start):
     server = start(workers=64)
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    command = [BINARY, "top", "--every", "100ms", "--control", server.control_url]
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=ENVIRONMENT
-    )
+    command = ["top", "--every", "100ms", "--control", server.control_url]
+    process = begin(*command, stdout=slave, stderr=slave)
     os.close(slave)
     drawn = b""
 

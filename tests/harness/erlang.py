@@ -8,7 +8,7 @@ import struct
 import subprocess
 import tempfile
 
-from .server import ENVIRONMENT, ROOT, address
+from .program import ENVIRONMENT, ROOT, address
 from .wait import PATIENCE, until
 
 COOKIE = "a-cookie-of-tests"

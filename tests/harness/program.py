@@ -1,48 +1,70 @@
-"""A server command under test that is no `encke serve`: the real binary on a free port."""
+"""The real binary under test: where it is, and how it is started."""
 
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
 
-from .server import BINARY, ENVIRONMENT, address
 from .wait import PATIENCE, until
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Programs are started in directories of their own: a relative path is one from here.
+BINARY = pathlib.Path(os.environ.get("ENCKE", ROOT / "target" / "debug" / "encke")).resolve()
+
+# No setting of the one who runs the tests may change what is tested.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ENCKE")}
+# Nor does a server leave a data directory behind, unless a test asks for one with --data.
+ENVIRONMENT["ENCKE_MEMORY"] = "true"
+
+
+def encke(*arguments, timeout=PATIENCE, **options):
+    """Runs a command of the binary to its end."""
+    options.setdefault("env", ENVIRONMENT)
+    return subprocess.run(
+        [BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, **options
+    )
+
+
+def begin(*arguments, **options):
+    """Starts a command of the binary that goes on; what it prints comes over pipes."""
+    piped = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(
+        [BINARY, *map(str, arguments)], **{"env": ENVIRONMENT, "text": True, **piped, **options}
+    )
 
 
 class Program:
-    """A running `encke hello` or `encke proxy`."""
+    """A running server command, on free ports, ended by its process id."""
 
-    def __init__(self, verb, *flags, cwd, nofile=None):
+    def __init__(self, verb, *flags, cwd, nofile=None, env=None, pass_fds=()):
         ports = pathlib.Path(cwd) / f"ports-{verb}-{id(self)}.json"
         self.log_path = ports.with_suffix(".log")
-        command = [BINARY, verb, *flags, "--ports-file", ports]
 
         def prepare():
-            if nofile:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (nofile, nofile))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (nofile, nofile))
 
         with open(self.log_path, "wb") as output:
-            self.process = subprocess.Popen(
-                [str(word) for word in command],
-                stdin=subprocess.DEVNULL,
+            self.process = begin(
+                verb,
+                *flags,
+                "--ports-file",
+                ports,
                 stdout=output,
                 stderr=output,
                 cwd=cwd,
-                env=ENVIRONMENT,
+                env={**ENVIRONMENT, **(env or {})},
                 preexec_fn=prepare if nofile else None,
+                pass_fds=pass_fds,
             )
         self.pid = self.process.pid
         try:
-            said = until(lambda: self._ports(ports), "listening")
+            self.said = until(lambda: self._ports(ports), "listening")
         except AssertionError:
-            self.process.kill()
-            self.process.wait()
+            self.kill()
             raise
-        listening = said["listen"]
-        self.listens = [address(text) for text in listening] if isinstance(listening, list) else []
-        self.listen = self.listens[0] if self.listens else address(listening)
 
     def _ports(self, ports):
         if self.process.poll() is not None:
@@ -55,6 +77,15 @@ class Program:
     @property
     def log(self):
         return self.log_path.read_text(errors="replace")
+
+    @property
+    def listens(self):
+        return [address(text) for text in self.said["listen"]]
+
+    @property
+    def listen(self):
+        listening = self.said["listen"]
+        return address(listening if isinstance(listening, str) else listening[0])
 
     @property
     def url(self):
@@ -73,18 +104,41 @@ class Program:
                 pass
         return count
 
+    def cpu_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self):
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
+
     def signal(self, number=signal.SIGTERM):
         os.kill(self.pid, number)
+
+    def wait(self, patience=PATIENCE):
+        """Waits for the end and returns the exit code."""
+        return self.process.wait(timeout=patience)
+
+    def kill(self):
+        """Ends it at once."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
 
     def stop(self):
         """Ends it as an operator would, and checks how it went."""
         if self.process.poll() is None:
             self.signal()
             try:
-                self.process.wait(timeout=PATIENCE)
+                self.wait()
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
                 raise AssertionError(f"it did not end:\n{self.log}") from None
         assert "panicked" not in self.log, self.log
         assert self.process.returncode == 0, (self.process.returncode, self.log)
+
+
+def address(text):
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)

@@ -1,38 +1,16 @@
-"""A server under test: the real binary on free ports, ended by its process id."""
+"""A server under test: `encke serve` with a directory of its own, and its control API."""
 
-import json
-import os
-import pathlib
-import re
-import resource
-import signal
-import subprocess
 import tempfile
 import time
 from urllib.parse import quote as percent_encode
 
 import httpx
 
-from .wait import PATIENCE, until
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = pathlib.Path(os.environ.get("ENCKE", ROOT / "target" / "debug" / "encke"))
-
-# No setting of the one who runs the tests may change what is tested.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ENCKE")}
-# Nor does a server leave a data directory behind, unless a test asks for one with --data.
-ENVIRONMENT["ENCKE_MEMORY"] = "true"
+from .program import Program, address
+from .wait import PATIENCE
 
 
-def encke(*arguments, timeout=PATIENCE, **options):
-    """Runs a command of the binary to its end."""
-    options.setdefault("env", ENVIRONMENT)
-    return subprocess.run(
-        [BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, **options
-    )
-
-
-class Server:
+class Server(Program):
     """A running `encke serve`."""
 
     def __init__(
@@ -41,46 +19,17 @@ class Server:
         public="127.0.0.1:0",
         control="127.0.0.1:0",
         workers=2,
-        nofile=None,
-        env=None,
         token=None,
-        pass_fds=(),
+        **options,
     ):
         self.directory = tempfile.TemporaryDirectory(prefix="encke-test-")
-        path = pathlib.Path(self.directory.name)
-        ports, log = path / "ports.json", path / "log"
-        command = [BINARY, "serve", "--control", control]
-        if public:
-            command += ["--listen", public]
-        command += ["--ports-file", ports, "--workers", workers, *flags]
-
-        def prepare():
-            if nofile:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (nofile, nofile))
-
-        self.log_path = log
-        with open(log, "wb") as output:
-            self.process = subprocess.Popen(
-                [str(word) for word in command],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=path,
-                env={**ENVIRONMENT, **(env or {})},
-                preexec_fn=prepare if nofile else None,
-                pass_fds=pass_fds,
-            )
-        self.pid = self.process.pid
         self.api = None
-        try:
-            said = until(lambda: self._ports(ports), "listening")
-        except AssertionError:
-            self.kill()
-            raise
-        self.said = said
-        self.public = address(said["public"])
-        self.control = address(said["control"])
-        assert said["pid"] == self.pid
+        listen = ["--listen", public] if public else []
+        flags = [*listen, "--control", control, "--workers", workers, *flags]
+        super().__init__("serve", *flags, cwd=self.directory.name, **options)
+        assert self.said["pid"] == self.pid
+        self.public = address(self.said["public"])
+        self.control = address(self.said["control"])
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         # One connection, kept: it is there when descriptors have run out.
         self.api = httpx.Client(
@@ -90,18 +39,6 @@ class Server:
             limits=httpx.Limits(max_connections=1, keepalive_expiry=None),
             trust_env=False,
         )
-
-    def _ports(self, ports):
-        if self.process.poll() is not None:
-            raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log}")
-        try:
-            return json.loads(ports.read_text())
-        except (FileNotFoundError, ValueError):
-            return None
-
-    @property
-    def log(self):
-        return self.log_path.read_text(errors="replace")
 
     @property
     def public_url(self):
@@ -154,18 +91,7 @@ class Server:
         assert answer.status_code == 200, answer.text
         return answer.json()["sessions"]
 
-    # The process
-
-    def descriptors(self):
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
-
-    def cpu_seconds(self):
-        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def resident_bytes(self):
-        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
+    # Its life
 
     def baseline(self):
         """What must be as before when all clients have gone."""
@@ -180,34 +106,15 @@ class Server:
             "descriptors": self.descriptors(),
         }
 
-    def signal(self, number=signal.SIGTERM):
-        os.kill(self.pid, number)
-
-    def wait(self, patience=PATIENCE):
-        """Waits for the end and returns the exit code."""
-        return self.process.wait(timeout=patience)
-
     def kill(self):
-        """Ends the server at once."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
+        super().kill()
         self._clean()
 
     def stop(self):
-        """Ends the server as an operator would, and checks how it went."""
-        if self.process.poll() is None:
-            self.signal()
-            try:
-                self.wait()
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-                raise AssertionError(f"the server did not end:\n{self.log}") from None
-        log = self.log
-        self._clean()
-        assert "panicked" not in log, log
-        assert self.process.returncode == 0, (self.process.returncode, log)
+        try:
+            super().stop()
+        finally:
+            self._clean()
 
     def _clean(self):
         if self.api:
@@ -220,11 +127,6 @@ class Server:
         return Server(
             *flags, public="%s:%d" % self.public, control="%s:%d" % self.control, **options
         )
-
-
-def address(text):
-    host, _, port = text.rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 def quote(text):
