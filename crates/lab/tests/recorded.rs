@@ -247,8 +247,10 @@ fn unframed(pieces: &[&[u8]]) -> Vec<u8> {
             .next(&mut input)
             .expect("a real server sends chunks")
         {
-            if let framing::Piece::Bytes(bytes) = piece {
-                body.extend_from_slice(bytes);
+            match piece {
+                framing::Piece::Bytes(bytes) => body.extend_from_slice(bytes),
+                framing::Piece::ChunkEnd => {}
+                framing::Piece::End => return body,
             }
         }
         kept.clear();
