@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use reactor::{Driver, Sent, Slab};
+use reactor::{Driver, Sent};
 use router::Target;
 use wire::transport::{Framing, Transport};
 
@@ -48,20 +48,40 @@ impl Egress {
     }
 }
 
+impl<S> Connection<S> {
+    /// One system call. How much the socket took; `None` when the connection is broken.
+    fn send<D: Driver<Socket = S>>(
+        &self,
+        driver: &mut D,
+        stats: &WorkerStats,
+        slices: &[&[u8]],
+    ) -> Option<usize> {
+        stats.add(Figure::Sends, 1);
+        match driver.send(&self.socket, slices) {
+            Sent::Bytes(taken) => {
+                stats.add(Figure::BytesWritten, taken as u64);
+                Some(taken)
+            }
+            Sent::Blocked => Some(0),
+            Sent::Failed(_) => None,
+        }
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// Sends bytes to a connection. What its socket does not take waits in its backlog; more than
     /// that may hold closes it.
     pub(crate) fn write(&mut self, target: Target, bytes: &[u8]) {
-        let Some(connection) = self.connection(target) else {
+        let Some(connection) = self.connections.get(target.slot, target.generation) else {
             return;
         };
-        let taken = if connection.blocked || bytes.is_empty() {
-            0
-        } else {
-            match self.send(target, &[bytes]) {
+        let taken = match connection.phase {
+            Phase::Closed => return,
+            _ if connection.blocked || bytes.is_empty() => 0,
+            _ => match connection.send(&mut self.driver, &self.stats, &[bytes]) {
                 Some(taken) => taken,
                 None => return self.close(target, CloseReason::Reset),
-            }
+            },
         };
         if taken < bytes.len()
             && !self.push(target, bytes[taken..].into(), 0..bytes.len() - taken, false)
@@ -134,13 +154,8 @@ impl<D: Driver> Worker<D> {
         let taken = if slices.iter().all(|slice| slice.is_empty()) {
             Some(0)
         } else {
-            Self::send_to(
-                &mut self.connections,
-                &mut self.driver,
-                &self.stats,
-                target,
-                slices,
-            )
+            let connection = self.connections.get(target.slot, target.generation);
+            connection.and_then(|connection| connection.send(&mut self.driver, &self.stats, slices))
         };
         let sent = taken.map_or(Progress::Broken, |taken| {
             self.note_written(batch, &ranges, taken)
@@ -211,15 +226,7 @@ impl<D: Driver> Worker<D> {
         {
             let mut slices = [&[][..]; FRAMES_PER_SEND];
             let count = backlog.front(&mut slices);
-            let slices = &slices[..count];
-            let sent = Self::send_to(
-                &mut self.connections,
-                &mut self.driver,
-                &self.stats,
-                target,
-                slices,
-            );
-            match sent {
+            match connection.send(&mut self.driver, &self.stats, &slices[..count]) {
                 None => return self.close(target, CloseReason::Reset),
                 Some(0) => return,
                 Some(taken) => {
@@ -295,37 +302,6 @@ impl<D: Driver> Worker<D> {
             .watch_room(&connection.socket, Self::token(target));
         if watching.is_ok() {
             connection.watched = Watched::Room;
-        }
-    }
-
-    /// One system call. How much the socket took; `None` when the connection is broken.
-    fn send(&mut self, target: Target, slices: &[&[u8]]) -> Option<usize> {
-        Self::send_to(
-            &mut self.connections,
-            &mut self.driver,
-            &self.stats,
-            target,
-            slices,
-        )
-    }
-
-    /// [`Self::send`], for callers that hold the bytes of another part of the worker.
-    fn send_to(
-        connections: &mut Slab<Connection<D::Socket>>,
-        driver: &mut D,
-        stats: &WorkerStats,
-        target: Target,
-        slices: &[&[u8]],
-    ) -> Option<usize> {
-        let connection = connections.get(target.slot, target.generation)?;
-        stats.add(Figure::Sends, 1);
-        match driver.send(&connection.socket, slices) {
-            Sent::Bytes(taken) => {
-                stats.add(Figure::BytesWritten, taken as u64);
-                Some(taken)
-            }
-            Sent::Blocked => Some(0),
-            Sent::Failed(_) => None,
         }
     }
 }
