@@ -29,7 +29,7 @@ pub(crate) use plot::{PanelName, PlotArguments};
 pub(crate) use prove::ProveArguments;
 pub(crate) use record::RecordArguments;
 pub(crate) use store::{
-    BackupArguments, DataArguments, ExportArguments, ReadArguments, StoreArguments, StoreVerb,
+    BackupArguments, ExportArguments, PlaceArguments, ReadArguments, StoreArguments, StoreVerb,
 };
 pub(crate) use top::TopArguments;
 

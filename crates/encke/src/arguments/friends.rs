@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{ControlArguments, DataArguments, Report};
+use super::{PlaceArguments, Report};
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -84,12 +84,7 @@ pub(crate) struct LoadArguments {
     #[arg(long)]
     pub(crate) skip_bad: bool,
     #[command(flatten)]
-    pub(crate) data: DataArguments,
-    /// Load through the server that runs, over its control listener
-    #[arg(long)]
-    pub(crate) online: bool,
-    #[command(flatten)]
-    pub(crate) control: ControlArguments,
+    pub(crate) place: PlaceArguments,
     #[command(flatten)]
     pub(crate) report: Report,
 }

@@ -1,8 +1,9 @@
 //! What `encke graph` can be told.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use graph::{Directory, OpenError};
 
 use super::{ControlArguments, Report};
 use crate::failure::Failure;
@@ -78,6 +79,18 @@ pub(crate) struct DataArguments {
     pub(crate) data: PathBuf,
 }
 
+/// Where a graph is reached: in its directory, or through the server that has it.
+#[derive(Debug, Args)]
+pub(crate) struct PlaceArguments {
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+    /// Go through the server that runs, over its control listener
+    #[arg(long)]
+    pub(crate) online: bool,
+    #[command(flatten)]
+    pub(crate) control: ControlArguments,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ReadArguments {
     #[command(flatten)]
@@ -103,26 +116,43 @@ pub(crate) struct BackupArguments {
     /// The copy; nothing may be there yet
     pub(crate) file: PathBuf,
     #[command(flatten)]
-    pub(crate) data: DataArguments,
-    /// Copy from the server that runs, over its control listener
-    #[arg(long)]
-    pub(crate) online: bool,
-    #[command(flatten)]
-    pub(crate) control: ControlArguments,
+    pub(crate) place: PlaceArguments,
     #[command(flatten)]
     pub(crate) report: Report,
 }
 
 impl DataArguments {
     /// Takes the directory, which has to be there.
-    pub(crate) fn existing(&self) -> Result<graph::Directory, Failure> {
-        let path: &Path = &self.data;
-        if !path.is_dir() {
-            return Err(Failure::failed(format_args!(
-                "there is no data directory {}; give the one of `encke serve` with --data",
-                path.display()
-            )));
+    pub(crate) fn existing(&self) -> Result<Directory, Failure> {
+        self.check_there()?;
+        Directory::lock(&self.data).map_err(Failure::failed)
+    }
+
+    fn check_there(&self) -> Result<(), Failure> {
+        if self.data.is_dir() {
+            return Ok(());
         }
-        graph::Directory::lock(path).map_err(Failure::failed)
+        Err(Failure::failed(format_args!(
+            "there is no data directory {}; give the one of `encke serve` with --data",
+            self.data.display()
+        )))
+    }
+}
+
+impl PlaceArguments {
+    /// Takes the directory, which is made if it is not there.
+    pub(crate) fn directory(&self) -> Result<Directory, Failure> {
+        Directory::lock(&self.data.data).map_err(|error| match error {
+            OpenError::InUse { .. } => Failure::failed(format_args!(
+                "{error}; or go through the server that runs, with --online"
+            )),
+            _ => Failure::failed(error),
+        })
+    }
+
+    /// Takes the directory, which has to be there.
+    pub(crate) fn existing_directory(&self) -> Result<Directory, Failure> {
+        self.data.check_there()?;
+        self.directory()
     }
 }

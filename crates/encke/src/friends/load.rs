@@ -33,7 +33,7 @@ struct Report {
 pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
     let start = Instant::now();
     let (input, length) = open(&arguments.list)?;
-    let (mut report, bad) = if arguments.online {
+    let (mut report, bad) = if arguments.place.online {
         online(arguments, input, length)?
     } else {
         offline(arguments, input, length)?
@@ -82,15 +82,7 @@ fn offline(
     input: impl Read,
     length: Option<u64>,
 ) -> Result<(Report, Skipped), Failure> {
-    let directory = graph::Directory::lock(&arguments.data.data).map_err(|error| {
-        let online = match error {
-            graph::OpenError::InUse { .. } => {
-                "; or load through the server that runs, with --online"
-            }
-            _ => "",
-        };
-        Failure::failed(format_args!("{error}{online}"))
-    })?;
+    let directory = arguments.place.directory()?;
     let options = LoadOptions {
         mutual: arguments.mutual,
         skip_bad: arguments.skip_bad,
@@ -126,7 +118,7 @@ fn online(
     input: impl Read,
     length: Option<u64>,
 ) -> Result<(Report, Skipped), Failure> {
-    let mut client = arguments.control.client()?;
+    let mut client = arguments.place.control.client()?;
     let progress = Progress::of(length.unwrap_or(0), "bytes sent");
     let tell = |bytes| progress.reach(bytes);
     let mut edges = Edges::new(input, arguments.mutual, arguments.skip_bad, tell);

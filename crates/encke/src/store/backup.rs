@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
             )));
         }
     }
-    let spelt = match arguments.online {
+    let spelt = match arguments.place.online {
         true => online(arguments, &spellings)?,
         false => offline(arguments, &spellings)?,
     };
@@ -33,12 +33,7 @@ pub(super) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
 
 /// Copies what a directory has that nobody changes meanwhile. Returns whether it has spellings.
 fn offline(arguments: &BackupArguments, spellings: &Path) -> Result<bool, Failure> {
-    let directory = arguments.data.existing().map_err(|failure| match failure {
-        Failure::Failed(sentence) if sentence.contains("in use") => Failure::failed(format_args!(
-            "{sentence}; or copy from the server that runs, with --online"
-        )),
-        other => other,
-    })?;
+    let directory = arguments.place.existing_directory()?;
     let snapshot = directory.snapshot().map_err(Failure::failed)?;
     let mut spelt = directory.spellings().map_err(Failure::failed)?;
     let draft = Draft::write(spellings, |copy| match &mut spelt {
@@ -56,7 +51,7 @@ fn offline(arguments: &BackupArguments, spellings: &Path) -> Result<bool, Failur
 
 /// Copies what a running server has. Returns whether it has spellings.
 fn online(arguments: &BackupArguments, spellings: &Path) -> Result<bool, Failure> {
-    let mut client = arguments.control.client()?;
+    let mut client = arguments.place.control.client()?;
     // The graph is read first, so that no spelling is missing that was answered before. It gets its name
     // last, as above.
     let graph = Draft::write(&arguments.file, |copy| Ok(client.backup(copy)?))?;
