@@ -108,11 +108,11 @@ class Programs:
         while self.running:
             self.running.pop().stop()
 
-    def echo(self):
+    def echo(self, cores=LOADING):
         """A backend that says everything back."""
         port = free_port()
         command = [self.bench, "bare-echo", "--listen", f"127.0.0.1:{port}"]
-        return self.start("echo", command, port, LOADING)
+        return self.start("echo", command, port, cores)
 
     def ask(self, question, count, port, seconds):
         """Asks and awaits on so many connections. Answers, and the 99th of 100 times in microseconds."""
@@ -127,33 +127,37 @@ class Programs:
         listen = ["--listen", f"127.0.0.1:{port}", "--to", f"127.0.0.1:{backend}"]
         return self.start(name, [self.encke, "proxy", *listen, *flags], port, cores)
 
-    def proxies(self, backend):
-        yield self.encke_proxy("encke", backend, "--workers", "1")
+    def proxies(self, backend, cores=MEASURED):
+        """All proxies, with a worker for each of the cores."""
+        workers = len(cores)
+        yield self.encke_proxy("encke", backend, "--workers", str(workers), cores=cores)
         if shutil.which("nginx"):
             port = free_port()
             module = "load_module /usr/lib/nginx/modules/ngx_stream_module.so;"
             server = f"stream {{ server {{ listen 127.0.0.1:{port}; proxy_pass 127.0.0.1:{backend}; }} }}"
-            yield self.nginx(port, module, server)
+            yield self.nginx(port, module, server, cores)
         if shutil.which("haproxy"):
             port = free_port()
             path = self.scratch / f"haproxy-{port}.cfg"
             path.write_text(
-                "global\n nbthread 1\n maxconn 4000\ndefaults\n mode tcp\n timeout connect 5s\n"
+                f"global\n nbthread {workers}\n maxconn 4000\ndefaults\n mode tcp\n timeout connect 5s\n"
                 " timeout client 1m\n timeout server 1m\n option splice-auto\n"
                 f"listen relay\n bind 127.0.0.1:{port}\n server backend 127.0.0.1:{backend}\n"
             )
-            yield self.start("haproxy", ["haproxy", "-db", "-f", path], port)
+            yield self.start("haproxy", ["haproxy", "-db", "-f", path], port, cores)
         if shutil.which("go"):
             port, program = free_port(), self.scratch / "relay"
             if not program.exists():
                 cache = {**os.environ, "GOCACHE": str(self.scratch / "go-cache")}
                 build = ["go", "build", "-o", program, HERE / "relay.go"]
                 subprocess.run(build, check=True, env=cache)
-            command = ["env", "GOMAXPROCS=1", program, f"127.0.0.1:{port}", f"127.0.0.1:{backend}"]
-            yield self.start("go", command, port)
+            command = ["env", f"GOMAXPROCS={workers}", program]
+            command += [f"127.0.0.1:{port}", f"127.0.0.1:{backend}"]
+            yield self.start("go", command, port, cores)
         if shutil.which("escript"):
             port = free_port()
-            yield self.start("erlang", [HERE / "old.escript", "proxy", port, backend], port)
+            command = ["env", f"ERL_ZFLAGS=+S {workers}:{workers}", HERE / "old.escript", "proxy"]
+            yield self.start("erlang", [*command, port, backend], port, cores)
 
     def hellos(self):
         yield from self.deferring_hellos("", [])
@@ -187,15 +191,15 @@ class Programs:
             return None
         return target / "release" / name
 
-    def nginx(self, port, head, server):
+    def nginx(self, port, head, server, cores=MEASURED):
         directory = self.scratch / f"nginx-{port}"
         directory.mkdir()
         path = directory / "nginx.conf"
         path.write_text(
-            f"{head}\nworker_processes 1;\ndaemon off;\npid {directory}/pid;\n"
+            f"{head}\nworker_processes {len(cores)};\ndaemon off;\npid {directory}/pid;\n"
             f"error_log {directory}/log;\nevents {{ worker_connections 16384; }}\n{server}\n"
         )
-        return self.start("nginx", ["nginx", "-c", path, "-p", directory], port)
+        return self.start("nginx", ["nginx", "-c", path, "-p", directory], port, cores)
 
 
 def serve(act, interest, apart=True):
@@ -276,6 +280,7 @@ def compare(title, unit, contenders, load, asked, arguments, p99_asked=(), rates
         shift = number % len(contenders)
         # Nobody is always first after the others have warmed the caches.
         for contender in contenders[shift:] + contenders[:shift]:
+            settle(contenders)
             load(contender.port, 0.3)
             before = contender.processor()
             operations, tail = load(contender.port, arguments.seconds)
@@ -305,6 +310,17 @@ def compare(title, unit, contenders, load, asked, arguments, p99_asked=(), rates
             print(f"| {title}: p99 of encke, of {name}'s | {ratio:.2f} x | {verdict(ratio, 1.0)} |", flush=True)
 
 
+def settle(contenders):
+    """Waits until nobody is busy with what is left of its turn: it would take another's core."""
+    deadline, before = time.monotonic() + 10, None
+    while time.monotonic() < deadline:
+        now = sum(contender.processor() for contender in contenders)
+        if before is not None and now - before < 0.001:
+            return
+        before = now
+        time.sleep(0.05)
+
+
 def verdict(ratio, bound):
     if bound is None:
         return ""
@@ -312,27 +328,42 @@ def verdict(ratio, bound):
 
 
 def measure_proxies(programs, arguments):
-    contenders = list(programs.proxies(programs.echo().port))
-    load = lambda port, seconds: programs.ask("echo", PROXY_CLIENTS, port, seconds)
     asked = {"haproxy": 0.85, "nginx": 0.95}
+    contenders = list(programs.proxies(programs.echo().port))
     title = f"64 bytes and back, {PROXY_CLIENTS} connections"
+    load = lambda port, seconds: programs.ask("echo", PROXY_CLIENTS, port, seconds)
     compare(title, "us", contenders, load, asked, arguments, p99_asked=asked)
     programs.stop()
+    with everywhere():
+        contenders = list(programs.proxies(programs.echo(CORES).port, CORES))
+        title += ", a worker for each core"
+        compare(title, "us", contenders, load, asked, arguments, p99_asked=asked)
+        programs.stop()
 
 
 def measure_pollers(programs, arguments):
     """What Erlang gained in 2012: a poller for each worker instead of one for all."""
-    backend = programs.echo().port
-    load = lambda port, seconds: programs.ask("echo", PROXY_CLIENTS, port, seconds)
-    for workers in (2, 8):
-        flags = ["--workers", str(workers)]
-        contenders = [
-            programs.encke_proxy("encke", backend, *flags, cores=CORES),
-            programs.encke_proxy("one poller for all", backend, *flags, "--shared-poller", cores=CORES),
-        ]
-        title = f"64 bytes and back, {workers} workers"
-        compare(title, "us", contenders, load, {}, arguments, rates_too=True)
-    programs.stop()
+    with everywhere():
+        backend = programs.echo(CORES).port
+        load = lambda port, seconds: programs.ask("echo", PROXY_CLIENTS, port, seconds)
+        for workers in (2, 8):
+            proxy = lambda name, *flags: programs.encke_proxy(
+                name, backend, "--workers", str(workers), *flags, cores=CORES
+            )
+            contenders = [proxy("encke"), proxy("one poller for all", "--shared-poller")]
+            title = f"64 bytes and back, {workers} workers"
+            compare(title, "us", contenders, load, {}, arguments, rates_too=True)
+        programs.stop()
+
+
+@contextlib.contextmanager
+def everywhere():
+    """The load on all cores, where those that are measured are too."""
+    os.sched_setaffinity(0, CORES)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, LOADING)
 
 
 def measure_bulk(programs, arguments):
