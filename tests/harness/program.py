@@ -8,6 +8,8 @@ import resource
 import signal
 import subprocess
 
+import httpx
+
 from .wait import PATIENCE, until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -90,6 +92,32 @@ class Program:
     @property
     def url(self):
         return "http://%s:%d/" % self.listen
+
+    @property
+    def control(self):
+        """Where it may be looked at, if anywhere."""
+        return address(self.said["control"]) if "control" in self.said else None
+
+    @property
+    def control_url(self):
+        return "http://%s:%d" % self.control
+
+    def ask(self, path, **options):
+        """Asks the control listener."""
+        return httpx.get(self.control_url + path, timeout=PATIENCE, trust_env=False, **options)
+
+    def stats(self):
+        answer = self.ask("/v1/stats")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def totals(self):
+        return self.stats()["totals"]
+
+    def threads(self):
+        """Directories of threads in /proc, by their names."""
+        tasks = pathlib.Path(f"/proc/{self.pid}/task").iterdir()
+        return {(task / "comm").read_text().strip(): task for task in tasks}
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))

@@ -29,7 +29,6 @@ class Server(Program):
         super().__init__("serve", *flags, cwd=self.directory.name, **options)
         assert self.said["pid"] == self.pid
         self.public = address(self.said["public"])
-        self.control = address(self.said["control"])
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         # One connection, kept: it is there when descriptors have run out.
         self.api = httpx.Client(
@@ -43,10 +42,6 @@ class Server(Program):
     @property
     def public_url(self):
         return "http://%s:%d" % self.public
-
-    @property
-    def control_url(self):
-        return "http://%s:%d" % self.control
 
     # The control API
 
@@ -82,9 +77,6 @@ class Server(Program):
         answer = self.api.get("/v1/stats")
         assert answer.status_code == 200, answer.text
         return answer.json()
-
-    def totals(self):
-        return self.stats()["totals"]
 
     def sessions(self, of):
         answer = self.api.get(f"/v1/sessions/{quote(of)}")

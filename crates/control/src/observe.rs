@@ -50,16 +50,13 @@ pub struct ObserverConfig {
     pub epoch: String,
 }
 
-/// Lets a program be looked at, by threads that are older than its workers.
+/// Lets a program be looked at, on threads of its own. Unlike those of a server's control API they may
+/// be younger than its workers, which have nothing to say to them.
 ///
 /// # Errors
 ///
-/// When the configuration is not safe or the address cannot be bound.
-pub fn observe(
-    config: ObserverConfig,
-    Threads(runtime): Threads,
-    program: impl Observed,
-) -> Result<Control, StartError> {
+/// When the configuration is not safe, the address cannot be bound or there are no threads.
+pub fn observe(config: ObserverConfig, program: impl Observed) -> Result<Control, StartError> {
     let socket = Socket::open(Listen::Address(config.listen), config.token)?;
     let observer = Arc::new(Observer {
         program: Box::new(program),
@@ -72,6 +69,7 @@ pub fn observe(
         counts: observer.listening.clone(),
         beyond: beyond(observer),
     };
+    let Threads(runtime) = Threads::start()?;
     socket.serve(runtime, entrance, OBSERVER_HEAD_TIMEOUT)
 }
 

@@ -162,6 +162,13 @@ pub(crate) struct ControlArguments {
         default_value = "http://127.0.0.1:8001"
     )]
     pub(crate) control: String,
+    #[command(flatten)]
+    token: TokenArguments,
+}
+
+/// What opens a control listener.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct TokenArguments {
     /// Token of the control listener [env: ENCKE_CONTROL_TOKEN]
     #[arg(long, value_name = "TOKEN", conflicts_with = "control_token_file")]
     control_token: Option<String>,
@@ -322,13 +329,23 @@ impl ControlArguments {
 
     /// The token from the flags, else from the environment.
     pub(crate) fn token(&self) -> Result<Option<String>, Failure> {
-        let secret = self.secret().map_err(|needed| {
-            Failure::misused(format_args!("the control token is not usable: {needed}"))
-        })?;
+        let secret = self.token.secret().map_err(Failure::misused)?;
         Ok(secret.map(|secret| secret.reveal().to_owned()))
     }
+}
 
-    fn secret(&self) -> Result<Option<Secret>, String> {
+impl TokenArguments {
+    /// The token from the flags, else from the environment.
+    ///
+    /// # Errors
+    ///
+    /// A sentence, when there is one that cannot be used.
+    pub(crate) fn secret(&self) -> Result<Option<Secret>, String> {
+        self.find()
+            .map_err(|needed| format!("the control token is not usable: {needed}"))
+    }
+
+    fn find(&self) -> Result<Option<Secret>, String> {
         if let Some(token) = &self.control_token {
             return Secret::parse(token).map(Some);
         }

@@ -24,10 +24,10 @@ use keys::{KEYS, Key, Otherwise};
 use layers::{Layer, Layers, Source};
 pub(crate) use print::print;
 pub(crate) use secret::Secret;
-pub(crate) use values::LogFormat;
+pub(crate) use values::{LogFormat, address};
 use values::{
-    address, count, default_workers, directory, event_bytes, heartbeat, log_format, log_level,
-    origin, switch, time, timeout, user_timeout, workers,
+    count, default_workers, directory, event_bytes, heartbeat, log_format, log_level, origin,
+    switch, time, timeout, user_timeout, workers,
 };
 
 /// What the server runs on. Built once at start.
@@ -105,14 +105,14 @@ pub(crate) fn check_public(address: SocketAddr, allow_anonymous: bool) -> Result
     ))
 }
 
-/// Refuses a control listener that anybody could reach and publish at.
+/// Refuses a control listener that anybody could reach and use.
 pub(crate) fn check_control(address: SocketAddr, has_token: bool) -> Result<(), String> {
     if has_token || address.ip().is_loopback() {
         return Ok(());
     }
     Err(format!(
-        "programs on other machines could reach the control listener at {address} and publish; \
-         set a token with --control-token-file, or listen on 127.0.0.1"
+        "programs on other machines could reach the control listener at {address} and use it; set \
+         a token with --control-token-file, or listen on 127.0.0.1"
     ))
 }
 

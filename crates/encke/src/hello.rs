@@ -6,12 +6,17 @@ use std::process;
 use std::thread;
 
 use ::proxy::hello::{Answer, Hello, Settings};
+use control::Control;
 use serde::Serialize;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::hello::HelloArguments;
+use crate::config::LogFormat;
 use crate::ending::{self, Ending, Wish};
 use crate::failure::Failure;
+use crate::observer::Observer;
 use crate::output;
+use crate::serve::logs;
 
 /// Serves until a signal ends it.
 pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
@@ -24,6 +29,14 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
         check_fast_open()?;
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
+    let observer = match arguments.control {
+        Some(listen) => {
+            let token = arguments.token.secret().map_err(Failure::misused)?;
+            Some(Observer::new(listen, token).map_err(Failure::misused)?)
+        }
+        None => None,
+    };
+    logs::start(LogFormat::Text, LevelFilter::INFO);
     let signals = Ending::catch()?;
     let hello = Hello::start(Settings {
         listen: arguments.listen,
@@ -36,6 +49,15 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
     })
     .map_err(Failure::failed)?;
     let handle = hello.handle();
+    let control = match observer.map(|observer| observer.open(hello.handle())) {
+        Some(Ok(control)) => Some(control),
+        Some(Err(failure)) => {
+            handle.end();
+            let _ = hello.join();
+            return Err(failure);
+        }
+        None => None,
+    };
     signals.obey(move |wish| {
         if wish == Wish::End {
             handle.end();
@@ -43,20 +65,28 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
     })?;
     let ports = Ports {
         listen: hello.address(),
+        control: control.as_ref().map(Control::address),
         pid: process::id(),
     };
     if let Some(path) = &arguments.ports_file {
         ending::write_ports(path, &ports)?;
     }
     let _ = output::line(format_args!("hello at http://{}/", hello.address()))?;
-    hello
-        .join()
-        .map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
+    if let Some(control) = ports.control {
+        let _ = output::line(format_args!("control at http://{control}/"))?;
+    }
+    let ended = hello.join();
+    if let Some(control) = control {
+        control.stop();
+    }
+    ended.map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
 }
 
 #[derive(Debug, Serialize)]
 struct Ports {
     listen: SocketAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    control: Option<SocketAddr>,
     pid: u32,
 }
 

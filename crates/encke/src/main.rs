@@ -26,6 +26,7 @@ mod config;
 mod ending;
 mod epoch;
 mod failure;
+mod observer;
 mod output;
 mod progress;
 mod units;

@@ -11,8 +11,10 @@ use std::process;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use ::proxy::tcp::{AccessLog, Outputs, Proxy, Settings};
+use control::Control;
 use serde::Serialize;
 
 use crate::arguments::proxy::ProxyArguments;
@@ -24,7 +26,11 @@ use crate::serve::{logs, room};
 
 /// Passes connections on until a signal ends it.
 pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
-    let (settings, access_log) = config::read(arguments).map_err(Failure::Misused)?;
+    let config::Configuration {
+        settings,
+        access_log,
+        observer,
+    } = config::read(arguments).map_err(Failure::Misused)?;
     if arguments.check_config {
         return output::line("the configuration is right").map(drop);
     }
@@ -35,12 +41,25 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
     let proxy = Arc::new(Proxy::start(&settings, &outputs).map_err(Failure::failed)?);
     // From now on only workers hold the ends that their writers wait at.
     drop(outputs);
+    let control = match observer.map(|observer| observer.open(Arc::clone(&proxy))) {
+        Some(Ok(control)) => Some(control),
+        Some(Err(failure)) => {
+            proxy.end(Duration::ZERO);
+            let _ = proxy.join();
+            return Err(failure);
+        }
+        None => None,
+    };
     obey(signals, arguments, &settings, &proxy)?;
-    announce(arguments, &settings, &proxy)?;
+    let address = control.as_ref().map(Control::address);
+    announce(arguments, &settings, &proxy, address)?;
     let ended = proxy.join();
     for writer in writers {
         // One that panicked has said so.
         let _ = writer.join();
+    }
+    if let Some(control) = control {
+        control.stop();
     }
     tracing::info!("ended; {}", proxy.figures());
     ended.map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
@@ -64,10 +83,10 @@ fn obey(
             proxy.end(drain_timeout);
         }
         Wish::Reload => match reader.read() {
-            Ok((settings, _)) => match proxy.reload(&settings.listeners) {
+            Ok(config) => match proxy.reload(&config.settings.listeners) {
                 Ok(()) => tracing::info!(
                     "the configuration is read again: {} listeners",
-                    settings.listeners.len()
+                    config.settings.listeners.len()
                 ),
                 Err(error) => tracing::error!("all stays as it was: {error}"),
             },
@@ -117,15 +136,27 @@ fn open_log(path: &Path) -> Result<Box<dyn Write + Send>, Failure> {
         })
 }
 
-fn announce(arguments: &ProxyArguments, settings: &Settings, proxy: &Proxy) -> Result<(), Failure> {
+fn announce(
+    arguments: &ProxyArguments,
+    settings: &Settings,
+    proxy: &Proxy,
+    control: Option<SocketAddr>,
+) -> Result<(), Failure> {
     let listen = proxy.addresses();
     for (address, listener) in listen.iter().zip(&settings.listeners) {
         let backends: Vec<&str> = listener.backends.iter().map(|named| &*named.name).collect();
         let _ = output::line(format_args!("proxy {address} -> {}", backends.join(", ")))?;
     }
+    if let Some(control) = control {
+        let _ = output::line(format_args!("control http://{control}/"))?;
+    }
     if let Some(path) = &arguments.ports_file {
-        let pid = process::id();
-        ending::write_ports(path, &Ports { listen, pid })?;
+        let ports = Ports {
+            listen,
+            control,
+            pid: process::id(),
+        };
+        ending::write_ports(path, &ports)?;
     }
     Ok(())
 }
@@ -133,5 +164,7 @@ fn announce(arguments: &ProxyArguments, settings: &Settings, proxy: &Proxy) -> R
 #[derive(Debug, Serialize)]
 struct Ports {
     listen: Vec<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    control: Option<SocketAddr>,
     pid: u32,
 }

@@ -1,9 +1,9 @@
-//! What a running server is at: its counters read twice, and what happened in between.
+//! What a running program is at: its counters read twice, and what happened in between.
 //!
-//! Must never ask a server for more than a scrape of its metrics would, but for its slowest readers, and
+//! Must never ask it for more than a scrape of its metrics would, but for its slowest readers, and
 //! for those only when it has some.
 
-/// What the server counts, as it says so.
+/// What a program counts, as it says so.
 pub mod reading;
 /// What happened between two readings, by the second.
 pub mod view;
@@ -58,14 +58,17 @@ impl Watch {
     /// next look that succeeds is a first one again.
     pub fn look(&mut self) -> Outcome<Look> {
         let before = self.before.take();
-        let now = Reading::parse(self.control.stats()?)?;
+        let now = Reading::parse(&self.control.stats()?)?;
         let view = before.and_then(|before| View::between(&before, &now));
         self.before = Some(now);
         let Some(mut view) = view else {
             return Ok(Look::First);
         };
-        if view.totals.backlog_sessions > 0 {
-            view.slowest = self.slowest();
+        let sessions = view.totals.sessions.as_ref();
+        if let Some(push) = &mut view.push
+            && sessions.is_some_and(|sessions| sessions.backlog_sessions > 0)
+        {
+            push.slowest = self.slowest();
         }
         Ok(Look::View(Box::new(view)))
     }
@@ -129,8 +132,9 @@ mod tests {
             let Ok(Look::View(view)) = watch.look() else {
                 panic!("the counters can be read")
             };
-            assert!(view.totals.backlog_sessions > 0 && view.totals.accepts_per_second > 0.0);
-            assert_eq!(view.slowest, None);
+            assert!(view.totals.sessions.unwrap().backlog_sessions > 0);
+            assert!(view.totals.accepts_per_second > 0.0);
+            assert_eq!(view.push.unwrap().slowest, None);
         }
     }
 }

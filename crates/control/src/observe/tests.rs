@@ -216,7 +216,7 @@ fn it_listens_until_it_is_stopped_and_nowhere_that_strangers_reach_without_a_tok
         token: None,
         epoch: "e".to_owned(),
     };
-    let begin = |config| observe(config, Threads::start().unwrap(), Fake::default());
+    let begin = |config| observe(config, Fake::default());
     let control = begin(config([127, 0, 0, 1])).unwrap();
     let address = control.address();
     assert!(TcpStream::connect(address).is_ok());

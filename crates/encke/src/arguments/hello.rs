@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::TokenArguments;
+use crate::config::address;
 use crate::units;
 
 pub(crate) const HELP: &str = "\
@@ -16,10 +18,14 @@ Bodies of requests are passed over. Under --private-fds the limit on open files 
 nothing is not seen for ten seconds. --fastopen needs the kernel to grant it to servers
 (sysctl net.ipv4.tcp_fastopen=3) and says so if it does not.
 
+It needs no control listener and has none unless told --control. There `encke top` and Prometheus
+look, and nobody gives orders; it must be on this machine, or have a token.
+
 Examples:
   encke hello
   encke hello --listen 127.0.0.1:9000 --body '{\"ok\":true}' --header 'Content-Type: application/json'
-  encke hello --status 503 --header 'Retry-After: 5'";
+  encke hello --status 503 --header 'Retry-After: 5'
+  encke hello --control 127.0.0.1:8081";
 
 #[derive(Debug, Args)]
 pub(crate) struct HelloArguments {
@@ -47,6 +53,13 @@ pub(crate) struct HelloArguments {
     /// Let requests come with the first packet (TCP Fast Open)
     #[arg(long)]
     pub(crate) fastopen: bool,
+    // Not ENCKE_CONTROL: that says where a server is to those who talk to it.
+    /// Where `encke top` and others may look (/v1/stats, /metrics, /healthz); port 0 takes a free one
+    /// [default: nowhere]
+    #[arg(long, value_name = "ADDRESS", env = "ENCKE_HELLO_CONTROL", value_parser = address)]
+    pub(crate) control: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) token: TokenArguments,
     /// How long a connection may be silent
     #[arg(long, value_name = "TIME", default_value = "75s", value_parser = units::duration)]
     pub(crate) idle_timeout: Duration,

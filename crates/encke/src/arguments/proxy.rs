@@ -13,6 +13,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tracing_subscriber::filter::LevelFilter;
 
+use super::TokenArguments;
+use crate::config::address;
 use crate::units;
 
 pub(crate) const HELP: &str = "\
@@ -28,10 +30,14 @@ One listener can be described by flags, any number in a file:
 Each flag of a listener is a key there. SIGHUP reads the file again without touching a connection;
 SIGTERM ends the proxy when its connections have ended, or after --drain-timeout.
 
+The proxy needs no control listener and has none unless told --control. There `encke top` and
+Prometheus look, and nobody gives orders; it must be on this machine, or have a token.
+
 Examples:
   encke proxy --listen 127.0.0.1:9000 --to 127.0.0.1:8000,127.0.0.1:8100
   encke proxy --listen 127.0.0.1:9000 --to 127.0.0.1:8000 --proxy-out v2 --access-log -
   encke proxy --listen 127.0.0.1:6380 --to 127.0.0.1:6379 --request-latency
+  encke proxy --listen 127.0.0.1:9000 --to 127.0.0.1:8000 --control 127.0.0.1:9001
   encke proxy --config proxy.toml --check-config";
 
 #[derive(Debug, Args)]
@@ -71,8 +77,7 @@ pub(crate) struct ProxyArguments {
 }
 
 /// What holds for the whole process. A reload leaves it as it is.
-#[derive(Debug, Clone, Default, Args, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ProcessOptions {
     /// Threads that serve [default: one for each core]
     #[arg(long, value_name = "N", env = "ENCKE_WORKERS", value_parser = clap::value_parser!(u16).range(1..=1023))]
@@ -86,6 +91,13 @@ pub(crate) struct ProcessOptions {
     /// File for a line about each connection when it ends; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) access_log: Option<PathBuf>,
+    // Not ENCKE_CONTROL: that says where a server is to those who talk to it.
+    /// Where `encke top` and others may look (/v1/stats, /metrics, /healthz); port 0 takes a free one
+    /// [default: nowhere]
+    #[arg(long, value_name = "ADDRESS", env = "ENCKE_PROXY_CONTROL", value_parser = address)]
+    pub(crate) control: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) token: TokenArguments,
 }
 
 /// One listener.

@@ -10,15 +10,16 @@ use crate::units;
 pub(super) const HELP: &str = "\
 For each worker of a running server: how busy it is and with what, polls and how many events each
 returned, system calls, connections, bytes, what waits in its mailbox and in full sockets; and the
-slowest readers. Rates are over the time between two readings of /v1/stats; a server that goes away
-is waited for. Only `encke serve` can be looked at: `encke proxy` and `encke hello` have no control
-listener.
+slowest readers. Of `encke proxy` and `encke hello`, which can be looked at when they are started with
+--control, what they have of it; of a proxy each backend, of hello requests. Rates are over the time
+between two readings of /v1/stats; a program that goes away is waited for.
 
 On a terminal the picture is drawn anew each time, elsewhere the tables follow one another. Ctrl-C
 ends it.
 
 Examples:
   encke top
+  encke top --control http://127.0.0.1:9001        # of `encke proxy --control 127.0.0.1:9001`
   encke top --every 5s --control http://10.0.0.7:8001 --control-token-file token
   encke top --once --json";
 

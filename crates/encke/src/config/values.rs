@@ -36,7 +36,7 @@ pub(crate) enum LogFormat {
 
 /// An address to listen at. `http://` before it is taken as well, so that one variable serves the
 /// server and its clients.
-pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let bare = text.strip_prefix("http://").unwrap_or(text);
     let bare = bare.strip_suffix('/').unwrap_or(bare);
     if let Some(port) = bare.strip_prefix("localhost:")

@@ -17,6 +17,8 @@ use serde::Deserialize;
 use crate::arguments::proxy::{
     BalanceName, ListenerOptions, ProcessOptions, ProxyArguments, Time, VersionName,
 };
+use crate::config::{Secret, address};
+use crate::observer::Observer;
 
 /// Times that must not be zero are at least this.
 const TIMEOUT_MIN: Duration = Duration::from_millis(100);
@@ -27,8 +29,18 @@ const SECONDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 /// Beyond a day nobody waits.
 const TIME_MAX: Duration = Duration::from_secs(86_400);
 
-/// Reads the configuration, with the path of the access log.
-pub(super) fn read(arguments: &ProxyArguments) -> Result<(Settings, Option<PathBuf>), Vec<String>> {
+/// What the proxy runs on.
+#[derive(Debug)]
+pub(super) struct Configuration {
+    pub(super) settings: Settings,
+    /// A file for a line about each connection.
+    pub(super) access_log: Option<PathBuf>,
+    /// Where one may look, if anywhere.
+    pub(super) observer: Option<Observer>,
+}
+
+/// Reads the configuration.
+pub(super) fn read(arguments: &ProxyArguments) -> Result<Configuration, Vec<String>> {
     Reader::new(arguments).read()
 }
 
@@ -47,6 +59,9 @@ struct File {
     private_fds: Option<bool>,
     drain_timeout: Option<Time>,
     access_log: Option<PathBuf>,
+    control: Option<String>,
+    control_token: Option<String>,
+    control_token_file: Option<PathBuf>,
     listener: Vec<ListenerOptions>,
 }
 
@@ -61,7 +76,7 @@ impl Reader {
     }
 
     /// Reads all of it.
-    pub(super) fn read(&self) -> Result<(Settings, Option<PathBuf>), Vec<String>> {
+    pub(super) fn read(&self) -> Result<Configuration, Vec<String>> {
         let file = match &self.path {
             Some(path) => {
                 let shown = path.display();
@@ -86,7 +101,7 @@ impl Reader {
             problems.push("there is no listener; add a [[listener]] with listen and to".to_owned());
         }
         let process = &self.process;
-        let access_log = process.access_log.clone().or(file.access_log);
+        let access_log = process.access_log.as_ref().or(file.access_log.as_ref());
         let cores = thread::available_parallelism()
             .map_or(1, usize::from)
             .min(1023);
@@ -113,6 +128,10 @@ impl Reader {
                     .to_owned(),
             );
         }
+        let observer = self.observer(&file).unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        });
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -124,7 +143,40 @@ impl Reader {
             drain_timeout: drain_timeout.map_or(Duration::from_secs(10), |time| time.0),
             listeners,
         };
-        Ok((settings, access_log))
+        Ok(Configuration {
+            settings,
+            access_log: access_log.cloned(),
+            observer,
+        })
+    }
+
+    /// Where one may look. What the process is told counts before what the file says.
+    fn observer(&self, file: &File) -> Result<Option<Observer>, String> {
+        let listen = match (self.process.control, &file.control) {
+            (Some(address), _) => address,
+            (None, Some(text)) => {
+                address(text).map_err(|needed| format!("control is `{text}`: {needed}"))?
+            }
+            (None, None) => return Ok(None),
+        };
+        let of_file = match (&file.control_token, &file.control_token_file) {
+            (Some(_), Some(_)) => {
+                return Err(
+                    "control-token and control-token-file are both given; one of them is enough"
+                        .to_owned(),
+                );
+            }
+            (Some(token), None) => Some(Secret::parse(token)),
+            (None, Some(path)) => Some(Secret::read(path)),
+            (None, None) => None,
+        };
+        let token = match self.process.token.secret()? {
+            Some(token) => Some(token),
+            None => of_file
+                .transpose()
+                .map_err(|needed| format!("the control token is not usable: {needed}"))?,
+        };
+        Observer::new(listen, token).map(Some)
     }
 }
 
@@ -319,7 +371,7 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn from_file(text: &str) -> Result<Settings, Vec<String>> {
+    fn from_file(text: &str) -> Result<Configuration, Vec<String>> {
         let directory = std::env::temp_dir();
         let path = directory.join(format!("encke-proxy-config-{:?}", thread::current().id()));
         fs::write(&path, text).expect("a file");
@@ -329,7 +381,7 @@ mod tests {
             process: ProcessOptions::default(),
             listener: ListenerOptions::default(),
         };
-        let read = reader.read().map(|(settings, _)| settings);
+        let read = reader.read();
         fs::remove_file(path).expect("the file is there");
         read
     }
@@ -342,7 +394,8 @@ mod tests {
              balance = 'round-robin'\nidle-timeout = '1m'\ncheck-send = 'PING\\r\\n'\n\
              [[listener]]\nlisten = '[::1]:1'\nto = ['[::1]:2']\nproxy-in = true\nproxy-out = 'v1'\n",
         )
-        .expect("a sound file");
+        .expect("a sound file")
+        .settings;
         assert_eq!((settings.workers, settings.private_fds), (3, true));
         let [first, second] = &settings.listeners[..] else {
             panic!("two listeners")
@@ -353,6 +406,19 @@ mod tests {
         assert_eq!(first.check.as_ref().expect("asked for").send, b"PING\r\n");
         assert_eq!(second.proxy_in, Some(Duration::from_secs(3)));
         assert_eq!(second.proxy_out, Some(HeaderVersion::V1));
+    }
+
+    #[test]
+    fn nobody_may_look_unless_told_where() {
+        let listener = "[[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:2']\n";
+        let observer = |text: &str| {
+            let read = from_file(&format!("{text}\n{listener}"));
+            read.expect("a sound file").observer
+        };
+        assert!(observer("").is_none());
+        assert!(observer("control-token = 'a'").is_none());
+        assert!(observer("control = '127.0.0.1:9001'").is_some());
+        assert!(observer("control = '0.0.0.0:9001'\ncontrol-token = 'a'").is_some());
     }
 
     #[test]
@@ -374,6 +440,13 @@ mod tests {
             (
                 "[[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:2']\ncheck-send = 'a\\q'",
                 "after a backslash",
+            ),
+            ("control = 'here'", "control is `here`: an address"),
+            ("control = '0.0.0.0:9001'", "set a token with"),
+            ("control = '127.0.0.1:0'\ncontrol-token = ''", "it is empty"),
+            (
+                "control = '127.0.0.1:0'\ncontrol-token = 'a'\ncontrol-token-file = 'b'",
+                "both given",
             ),
         ] {
             let problems = from_file(text).expect_err(text).join("; ");

@@ -1,50 +1,82 @@
-//! What happened as lines of text: a head, four tables with a row for each worker, and who is slow.
+//! What happened as lines of text: a head, four tables with a row for each worker, who is slow, and
+//! backends.
 //!
 //! Must never be wider than it has to: the widest table fits a terminal of 80 columns.
+
+/// Which program it is, and what it is at.
+mod head;
+/// Who is slow, and backends.
+mod below;
 
 use lab::top::view::{Rates, Row, View};
 use serde_json::Value;
 
-use crate::units::{age, spoken_count};
+use below::below;
+use head::head;
 
-/// Titles of a table's columns and what each says of a worker.
-type Column = (&'static str, fn(&Row) -> String);
+/// A table's column: its title, a shorter one for where there is no room, and what it says of a worker. What
+/// it says nothing of for all workers together is left out.
+type Column = (&'static str, &'static str, fn(&Row) -> Option<String>);
 
 /// What a worker has to do with the outside.
-const LOAD: [Column; 9] = [
-    ("BUSY", |row| share(row.busy)),
-    ("POLLS/s", |row| short(row.polls_per_second)),
-    ("EV/POLL", |row| {
-        row.events_per_poll.map_or("-".to_owned(), short)
+const LOAD: [Column; 12] = [
+    ("BUSY", "BUSY", |row| Some(share(row.busy))),
+    ("POLLS/s", "POLLS/s", |row| {
+        Some(short(row.polls_per_second))
     }),
-    ("CONNS", |row| short(row.connections as f64)),
-    ("ACC/s", |row| short(row.accepts_per_second)),
-    ("IN B/s", |row| short(row.bytes_in_per_second)),
-    ("OUT B/s", |row| short(row.bytes_out_per_second)),
-    ("MAIL B", |row| short(row.mailbox_bytes as f64)),
-    ("OWED B", |row| short(row.backlog_bytes as f64)),
+    ("EV/POLL", "EV/POLL", |row| {
+        Some(row.events_per_poll.map_or("-".to_owned(), short))
+    }),
+    ("CONNS", "CONNS", |row| Some(short(row.connections as f64))),
+    ("ACC/s", "ACC/s", |row| Some(short(row.accepts_per_second))),
+    ("IN B/s", "IN B/s", |row| {
+        Some(short(row.bytes_in_per_second))
+    }),
+    ("OUT B/s", "OUT B/s", |row| {
+        Some(short(row.bytes_out_per_second))
+    }),
+    ("MAIL B", "MAIL B", |row| {
+        Some(short(row.sessions.as_ref()?.mailbox_bytes as f64))
+    }),
+    ("OWED B", "OWED B", |row| {
+        Some(short(row.sessions.as_ref()?.backlog_bytes as f64))
+    }),
+    ("SPL B/s", "SPL B/s", |row| {
+        Some(short(row.relay.as_ref()?.spliced_bytes_per_second))
+    }),
+    ("PIPES", "PIPES", |row| {
+        Some(short(row.relay.as_ref()?.pipes as f64))
+    }),
+    ("REQ/s", "REQ/s", |row| match row.sessions {
+        // A push server's requests are its sessions' beginnings.
+        Some(_) => None,
+        None => Some(short(row.requests.as_ref()?.requests_answered_per_second)),
+    }),
 ];
 
 /// Where its time goes.
-const TIME: [Column; 7] = [
-    ("WAITING", |row| share(row.waiting)),
-    ("ACCEPT", |row| share(at(&row.stages, "accept"))),
-    ("SIGNALS", |row| share(at(&row.stages, "signals"))),
-    ("MAIL", |row| share(at(&row.stages, "mail"))),
-    ("FAN-OUT", |row| share(at(&row.stages, "fan_out"))),
-    ("DEADLINES", |row| share(at(&row.stages, "deadlines"))),
-    ("CLOSING", |row| share(at(&row.stages, "closing"))),
+const TIME: [Column; 8] = [
+    ("WAITING", "WAITING", |row| Some(share(row.waiting))),
+    ("ACCEPT", "ACCEPT", |row| stage(row, "accept")),
+    ("SIGNALS", "SIGNALS", |row| stage(row, "signals")),
+    ("MAIL", "MAIL", |row| stage(row, "mail")),
+    ("FAN-OUT", "FAN-OUT", |row| stage(row, "fan_out")),
+    ("DEADLINES", "LIMITS", |row| stage(row, "deadlines")),
+    ("CHECKS", "CHECKS", |row| stage(row, "checks")),
+    ("CLOSING", "CLOSING", |row| stage(row, "closing")),
 ];
 
 /// System calls a second.
-const CALLS: [Column; 7] = [
-    ("EPOLL_WAIT", |row| call(row, "epoll_wait")),
-    ("EPOLL_CTL", |row| call(row, "epoll_ctl")),
-    ("ACCEPT", |row| call(row, "accept")),
-    ("RECV", |row| call(row, "recv")),
-    ("SEND", |row| call(row, "send")),
-    ("SHUTDOWN", |row| call(row, "shutdown")),
-    ("CLOSE", |row| call(row, "close")),
+const CALLS: [Column; 9] = [
+    ("EPOLL_WAIT", "WAIT", |row| call(row, "epoll_wait")),
+    ("EPOLL_CTL", "CTL", |row| call(row, "epoll_ctl")),
+    ("ACCEPT", "ACCEPT", |row| call(row, "accept")),
+    ("CONNECT", "CONNECT", |row| call(row, "connect")),
+    ("RECV", "RECV", |row| call(row, "recv")),
+    ("SEND", "SEND", |row| call(row, "send")),
+    ("SPLICE", "SPLICE", |row| call(row, "splice")),
+    ("SHUTDOWN", "SHUT", |row| call(row, "shutdown")),
+    ("CLOSE", "CLOSE", |row| call(row, "close")),
 ];
 
 /// Characters that a line may have.
@@ -59,12 +91,9 @@ const RANGE_MAX: usize = (COLUMNS - CORNER) / 10 - 1;
 /// Lines besides the rows of workers: a head of two, and of each table a blank, a title and the sum.
 const LINES_AROUND: usize = 2 + 4 * 3;
 
-/// Ids closed for being slow that are named.
-const SLOW_SHOWN: usize = 5;
-
 /// How many rows each table may have so that all of them fit.
 pub(super) fn rows_that_fit(height: usize, view: &View) -> usize {
-    let below = slowest(view).len() + slow(view).len();
+    let below = below(view).len();
     (height.saturating_sub(LINES_AROUND + below) / 4).max(1)
 }
 
@@ -74,9 +103,14 @@ pub(super) fn lines(view: &View, rows: usize) -> Vec<String> {
     let workers = busiest(view, rows);
     for (corner, columns) in [("worker", &LOAD[..]), ("time", &TIME), ("calls/s", &CALLS)] {
         lines.push(String::new());
-        let titles = columns.iter().map(|(title, _)| (*title).to_owned());
-        let cells = |row: &Row| columns.iter().map(|(_, cell)| cell(row)).collect();
-        lines.extend(table(corner, titles.collect(), view, &workers, cells));
+        let all = &view.totals;
+        let mut columns = columns.to_vec();
+        columns.retain(|(_, _, cell)| cell(all).is_some());
+        let cells = |row: &Row| {
+            let cells = columns.iter().map(|(_, _, cell)| cell(row));
+            cells.map(Option::unwrap_or_default).collect()
+        };
+        lines.extend(table(corner, titles(&columns), view, &workers, cells));
     }
     lines.push(String::new());
     let ranges = ranges(&view.totals.polls_by_events_per_second);
@@ -86,35 +120,21 @@ pub(super) fn lines(view: &View, rows: usize) -> Vec<String> {
     };
     let titles = ranges.iter().map(|range| brief(range)).collect();
     lines.extend(table("polls of", titles, view, &workers, cells));
-    lines.extend(slowest(view));
-    lines.extend(slow(view));
+    lines.extend(below(view));
     lines
 }
 
-fn head(view: &View) -> Vec<String> {
-    let all = &view.totals;
-    let publishes: f64 = view.publishes_per_second.values().sum();
-    let outcome = |outcome| short(at(&all.deliveries_per_second, outcome));
-    let draining = if view.draining { ", ending" } else { "" };
-    vec![
-        format!(
-            "encke {}, up {}{draining}; ids online: {}, sessions: {}, full sockets: {}",
-            view.version,
-            age(view.uptime_seconds),
-            spoken_count(view.online),
-            spoken_count(all.sessions),
-            spoken_count(all.backlog_sessions),
-        ),
-        format!(
-            "events/s: {} published (requests waiting: {}), {} written, {} queued, {} shed, {} lost",
-            short(publishes),
-            view.publishes_pending,
-            outcome("written"),
-            outcome("queued"),
-            outcome("shed"),
-            outcome("lost"),
-        ),
-    ]
+/// The titles of columns: those that would touch their neighbours are the shorter ones. There is a blank
+/// before the first.
+fn titles(columns: &[Column]) -> Vec<String> {
+    let width = (COLUMNS - CORNER) / columns.len();
+    let fits = |title: &str| title.len() < width;
+    let all_fit = columns.iter().skip(1).all(|(title, ..)| fits(title));
+    let title = |(long, brief, _): &Column| match all_fit {
+        true => (*long).to_owned(),
+        false => (*brief).to_owned(),
+    };
+    columns.iter().map(title).collect()
 }
 
 /// The numbers of the workers to be shown, in order.
@@ -170,48 +190,6 @@ fn brief(range: &str) -> String {
     }
 }
 
-/// The sessions that are owed most.
-fn slowest(view: &View) -> Vec<String> {
-    let Some(slowest) = &view.slowest else {
-        let said = "slowest readers: not all workers have said who theirs are in time".to_owned();
-        return vec![String::new(), said];
-    };
-    if slowest.is_empty() {
-        return Vec::new();
-    }
-    let mut lines = vec![
-        String::new(),
-        format!(
-            "{:<20}{:>10}{:>10}  {:<22}{}",
-            "slowest readers", "OWED B", "EVENTS", "PEER", "IDS"
-        ),
-    ];
-    for session in slowest {
-        let count = |member: &str| short(session[member].as_f64().unwrap_or(0.0));
-        let ids = session["ids"].as_array().map_or(&[][..], Vec::as_slice);
-        lines.push(format!(
-            "{:<20}{:>10}{:>10}  {:<22}{}",
-            text(&session["session"]),
-            count("backlog_bytes"),
-            count("backlog_frames"),
-            text(&session["peer"]),
-            ids.iter().map(text).collect::<Vec<_>>().join(","),
-        ));
-    }
-    lines
-}
-
-/// Whose sessions were closed for being slow.
-fn slow(view: &View) -> Vec<String> {
-    if view.slow.is_empty() {
-        return Vec::new();
-    }
-    let named = view.slow.iter().take(SLOW_SHOWN);
-    let named = named.map(|slow| format!("{} ({})", text(&slow.id), slow.count));
-    let named = named.collect::<Vec<_>>().join(", ");
-    vec![String::new(), format!("closed as slow so far: {named}")]
-}
-
 /// An id or another value without the quotes of JSON. Control characters, which ids may have, would reach
 /// the terminal: they are escaped.
 fn text(value: &Value) -> String {
@@ -232,8 +210,12 @@ fn at(rates: &Rates, label: &str) -> f64 {
     rates.get(label).copied().unwrap_or(0.0)
 }
 
-fn call(row: &Row, kind: &str) -> String {
-    short(at(&row.system_calls_per_second, kind))
+fn stage(row: &Row, stage: &str) -> Option<String> {
+    row.stages.get(stage).copied().map(share)
+}
+
+fn call(row: &Row, kind: &str) -> Option<String> {
+    row.system_calls_per_second.get(kind).copied().map(short)
 }
 
 /// A share of the time: `0.4%`, `37%`.

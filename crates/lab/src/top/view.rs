@@ -2,44 +2,79 @@
 //!
 //! Rates are by the server's own clock: how long its answers were under way does not matter.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::reading::{Counts, Figures, Reading, Seconds, Slow};
+use super::reading::{Backend, Counts, Figures, Push, Reading, Seconds, Slow};
 
 /// Amounts by the value of a label: per second, or as shares of the time.
 pub type Rates = BTreeMap<String, f64>;
 
-/// A server over a stretch of time.
+/// A program over a stretch of time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct View {
     /// How long the stretch was.
     pub seconds: f64,
-    /// Names this run of the server.
+    /// The command that runs: `serve`, `proxy`, `hello`.
+    pub program: String,
+    /// Names this run of it.
     pub epoch: String,
-    /// The server's version.
+    /// Its version.
     pub version: String,
     /// Time since it began, at the end of the stretch.
     pub uptime_seconds: f64,
     /// It is ending.
     pub draining: bool,
+    /// What a push server tells beyond that.
+    #[serde(flatten)]
+    pub push: Option<PushView>,
+    /// All workers together; times are shares of all their time.
+    pub totals: Row,
+    /// Each worker.
+    pub workers: Vec<Row>,
+    /// Where a proxy connects to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backends: Option<Vec<BackendRow>>,
+}
+
+/// What a push server alone tells.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PushView {
     /// Ids with a session.
     pub online: u64,
     /// Events published, by how they came.
     pub publishes_per_second: Rates,
     /// Publishing requests that wait for their receipts.
     pub publishes_pending: u64,
-    /// All workers together; times are shares of all their time.
-    pub totals: Row,
-    /// Each worker.
-    pub workers: Vec<Row>,
     /// The sessions that are owed most, as `GET /v1/slowest` names them; nothing when the workers do not
     /// report.
     pub slowest: Option<Vec<Value>>,
     /// Ids closed for being slow since the server began, most often first.
     pub slow: Vec<Slow>,
+}
+
+/// A backend over a stretch of time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BackendRow {
+    /// Where the proxy listens.
+    pub listener: String,
+    /// As the operator wrote it.
+    pub backend: String,
+    /// What that means.
+    pub address: String,
+    /// `well`, `ejected` or `unwell`.
+    pub state: String,
+    /// Open, attempts included.
+    pub connections: u64,
+    /// Attempts to connect.
+    pub connects_per_second: f64,
+    /// Those of them that failed.
+    pub connects_failed_per_second: f64,
 }
 
 /// A worker over a stretch of time, or all of them.
@@ -61,20 +96,38 @@ pub struct Row {
     pub system_calls_per_second: Rates,
     /// Connections open.
     pub connections: u64,
-    /// Sessions logged in.
-    pub sessions: u64,
     /// Connections accepted.
     pub accepts_per_second: f64,
-    /// Connections closed.
-    pub closes_per_second: f64,
+    /// Connections refused, by the limit that they met.
+    #[serde(skip_serializing_if = "Rates::is_empty")]
+    pub refusals_per_second: Rates,
+    /// Connections closed, where that is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closes_per_second: Option<f64>,
     /// Bytes received.
     pub bytes_in_per_second: f64,
     /// Bytes sent.
     pub bytes_out_per_second: f64,
-    /// Events by what became of them at a session.
-    pub deliveries_per_second: Rates,
     /// Messages that wait for the next turn.
     pub mailbox_messages: u64,
+    /// What a worker with sessions tells beyond that.
+    #[serde(flatten)]
+    pub sessions: Option<SessionsRow>,
+    /// What a worker with backends tells beyond that.
+    #[serde(flatten)]
+    pub relay: Option<RelayRow>,
+    /// What a worker that answers requests itself tells beyond that.
+    #[serde(flatten)]
+    pub requests: Option<RequestsRow>,
+}
+
+/// What a worker tells of sessions.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionsRow {
+    /// Sessions logged in.
+    pub sessions: u64,
+    /// Events by what became of them at a session.
+    pub deliveries_per_second: Rates,
     /// Bytes of events that are not through.
     pub mailbox_bytes: u64,
     /// Sessions whose socket is full.
@@ -83,9 +136,35 @@ pub struct Row {
     pub backlog_bytes: u64,
 }
 
+/// What a worker tells of what it passes on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RelayRow {
+    /// Connections to backends that were begun.
+    pub connects_per_second: f64,
+    /// Those of them that failed.
+    pub connects_failed_per_second: f64,
+    /// Those of them that were begun because another had failed.
+    pub connect_retries_per_second: f64,
+    /// Bytes passed on, by direction.
+    pub relayed_bytes_per_second: Rates,
+    /// Bytes that went through pipes.
+    pub spliced_bytes_per_second: f64,
+    /// Pipes held.
+    pub pipes: u64,
+}
+
+/// What a worker tells of requests.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RequestsRow {
+    /// Answered.
+    pub requests_answered_per_second: f64,
+    /// Answered with an error.
+    pub requests_rejected_per_second: f64,
+}
+
 impl View {
     /// What happened from `before` to `now`; nothing can be said when they are of different runs of the
-    /// server, or of the same time.
+    /// program, or of the same time.
     pub fn between(before: &Reading, now: &Reading) -> Option<Self> {
         let seconds = now.uptime_seconds - before.uptime_seconds;
         let same = before.epoch == now.epoch && before.workers.len() == now.workers.len();
@@ -94,28 +173,71 @@ impl View {
         }
         let all = |reading: &Reading| reading.workers.iter().sum::<Figures>();
         let workers = now.workers.iter().zip(&before.workers);
+        let push = now.push.as_ref().zip(before.push.as_ref());
+        let push = push.map(|(now, before)| PushView::between(before, now, seconds));
+        let backends = now.backends.as_ref().map(|now| {
+            let before = before.backends.as_deref().unwrap_or_default();
+            BackendRow::between(before, now, seconds)
+        });
         Some(Self {
             seconds,
+            program: now.program.clone(),
             epoch: now.epoch.clone(),
             version: now.version.clone(),
             uptime_seconds: now.uptime_seconds,
             draining: now.draining,
-            online: now.online,
-            publishes_per_second: rates(&before.published, &now.published, seconds),
-            publishes_pending: now.publishes_pending,
+            push,
             totals: Row::between(&all(before), &all(now), seconds, now.workers.len()),
             workers: workers
                 .map(|(now, before)| Row::between(before, now, seconds, 1))
                 .collect(),
+            backends,
+        })
+    }
+}
+
+impl PushView {
+    fn between(before: &Push, now: &Push, seconds: f64) -> Self {
+        Self {
+            online: now.online,
+            publishes_per_second: rates(&before.published, &now.published, seconds),
+            publishes_pending: now.publishes_pending,
             slowest: Some(Vec::new()),
             slow: now.slow.clone(),
-        })
+        }
+    }
+}
+
+impl BackendRow {
+    /// Backends may come and go with a new configuration, and a name may be there more than once: each is
+    /// compared with the one that had its place among those of its name.
+    fn between(before: &[Backend], now: &[Backend], seconds: f64) -> Vec<Self> {
+        let named = |one: &Backend, other: &Backend| {
+            (&one.listener, &one.backend) == (&other.listener, &other.backend)
+        };
+        let row = |(place, one): (usize, &Backend)| {
+            let earlier = now[..place].iter().filter(|other| named(one, other));
+            let mut of_its_name = before.iter().filter(|other| named(one, other));
+            let then = of_its_name.nth(earlier.count());
+            let (connects, failed) =
+                then.map_or((0, 0), |then| (then.connects, then.connects_failed));
+            Self {
+                listener: one.listener.clone(),
+                backend: one.backend.clone(),
+                address: one.address.clone(),
+                state: one.state.clone(),
+                connections: one.connections,
+                connects_per_second: rate(connects, one.connects, seconds),
+                connects_failed_per_second: rate(failed, one.connects_failed, seconds),
+            }
+        };
+        now.iter().enumerate().map(row).collect()
     }
 }
 
 impl Row {
     fn between(before: &Figures, now: &Figures, seconds: f64, workers: usize) -> Self {
-        let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
+        let rate = |before, now| rate(before, now, seconds);
         let spent = |state: &str| {
             let at = |figures: &Figures| figures.worker_seconds.get(state).copied().unwrap_or(0.0);
             at(now) - at(before)
@@ -129,6 +251,13 @@ impl Row {
         let events_per_second = rate(before.poll_events, now.poll_events);
         let mut calls = rates(&before.system_calls, &now.system_calls, seconds);
         calls.insert("epoll_wait".to_owned(), polls_per_second);
+        let closed = |figures: &Figures| figures.connections_closed.values().sum();
+        let tells_closes = !now.connections_closed.is_empty();
+        let (sessions, relay) = (
+            both(before, now, |of| &of.sessions),
+            both(before, now, |of| &of.relay),
+        );
+        let requests = both(before, now, |of| &of.requests);
         Self {
             polls_per_second,
             events_per_poll: (polls_per_second > 0.0).then(|| events_per_second / polls_per_second),
@@ -142,21 +271,51 @@ impl Row {
             stages: shares(&before.stage_seconds, &now.stage_seconds, time),
             system_calls_per_second: calls,
             connections: now.connections,
-            sessions: now.sessions.values().sum(),
             accepts_per_second: rate(before.connections_accepted, now.connections_accepted),
-            closes_per_second: rate(
-                before.connections_closed.values().sum(),
-                now.connections_closed.values().sum(),
+            refusals_per_second: rates(
+                &before.connections_refused,
+                &now.connections_refused,
+                seconds,
             ),
+            closes_per_second: tells_closes.then(|| rate(closed(before), closed(now))),
             bytes_in_per_second: rate(before.bytes_read, now.bytes_read),
             bytes_out_per_second: rate(before.bytes_written, now.bytes_written),
-            deliveries_per_second: rates(&before.deliveries, &now.deliveries, seconds),
             mailbox_messages: now.mailbox_messages,
-            mailbox_bytes: now.mailbox_bytes,
-            backlog_sessions: now.backlog_sessions,
-            backlog_bytes: now.backlog_bytes,
+            sessions: sessions.map(|(before, now)| SessionsRow {
+                sessions: now.sessions.values().sum(),
+                deliveries_per_second: rates(&before.deliveries, &now.deliveries, seconds),
+                mailbox_bytes: now.mailbox_bytes,
+                backlog_sessions: now.backlog_sessions,
+                backlog_bytes: now.backlog_bytes,
+            }),
+            relay: relay.map(|(before, now)| RelayRow {
+                connects_per_second: rate(before.connects, now.connects),
+                connects_failed_per_second: rate(before.connects_failed, now.connects_failed),
+                connect_retries_per_second: rate(before.connect_retries, now.connect_retries),
+                relayed_bytes_per_second: rates(&before.relayed_bytes, &now.relayed_bytes, seconds),
+                spliced_bytes_per_second: rate(before.spliced_bytes, now.spliced_bytes),
+                pipes: now.pipes,
+            }),
+            requests: requests.map(|(before, now)| RequestsRow {
+                requests_answered_per_second: rate(before.requests_answered, now.requests_answered),
+                requests_rejected_per_second: rate(before.requests_rejected, now.requests_rejected),
+            }),
         }
     }
+}
+
+/// What both readings have.
+fn both<'a, T>(
+    before: &'a Figures,
+    now: &'a Figures,
+    part: impl Fn(&'a Figures) -> &'a Option<T>,
+) -> Option<(&'a T, &'a T)> {
+    part(before).as_ref().zip(part(now).as_ref())
+}
+
+/// How much a counter has grown, by the second. What cannot be is nothing: a counter does not go back.
+fn rate(before: u64, now: u64, seconds: f64) -> f64 {
+    now.saturating_sub(before) as f64 / seconds
 }
 
 /// How much counters have grown, by the second. One that is new has grown from nothing.
@@ -164,7 +323,7 @@ fn rates(before: &Counts, now: &Counts, seconds: f64) -> Rates {
     now.iter()
         .map(|(label, &count)| {
             let before = before.get(label).copied().unwrap_or(0);
-            (label.clone(), count.saturating_sub(before) as f64 / seconds)
+            (label.clone(), rate(before, count, seconds))
         })
         .collect()
 }
@@ -177,108 +336,4 @@ fn shares(before: &Seconds, now: &Seconds, time: f64) -> Rates {
             (label.clone(), (seconds - before) / time)
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::reading::tests::stats;
-    use super::*;
-
-    fn reading(uptime_seconds: f64, counted: u64) -> Reading {
-        Reading::parse(stats(uptime_seconds, counted)).unwrap()
-    }
-
-    #[test]
-    fn counters_become_rates_by_the_servers_clock() {
-        let view = View::between(&reading(10.0, 10), &reading(12.0, 14)).unwrap();
-        assert_eq!(view.seconds, 2.0);
-        assert_eq!(view.publishes_per_second["publish"], 2.0);
-        let first = &view.workers[0];
-        assert_eq!(first.accepts_per_second, 4.0);
-        assert_eq!(first.closes_per_second, 4.0);
-        assert_eq!(
-            (first.bytes_in_per_second, first.bytes_out_per_second),
-            (100.0, 1000.0)
-        );
-        assert_eq!(first.deliveries_per_second["written"], 10.0);
-        assert_eq!(first.system_calls_per_second["send"], 14.0);
-        assert_eq!(first.system_calls_per_second["epoll_wait"], 8.0);
-        assert_eq!(first.events_per_poll, Some(1.5));
-        let all = &view.totals;
-        assert_eq!(all.accepts_per_second, 16.0);
-        assert_eq!(all.polls_per_second, 32.0);
-        assert_eq!(all.events_per_poll, Some(1.5));
-    }
-
-    #[test]
-    fn gauges_are_those_of_the_later_reading() {
-        let view = View::between(&reading(10.0, 10), &reading(12.0, 4)).unwrap();
-        assert_eq!(
-            (view.workers[0].connections, view.totals.connections),
-            (5, 18)
-        );
-        assert_eq!((view.workers[0].sessions, view.totals.sessions), (5, 18));
-        assert_eq!(view.totals.backlog_bytes, 160);
-        assert_eq!(view.totals.mailbox_messages, 16);
-        // What cannot be is nothing: a counter does not go back.
-        assert_eq!(view.totals.accepts_per_second, 0.0);
-    }
-
-    #[test]
-    fn polls_by_events_sum_to_all_polls() {
-        let view = View::between(&reading(1.0, 1), &reading(4.0, 100)).unwrap();
-        for row in view.workers.iter().chain([&view.totals]) {
-            let sum: f64 = row.polls_by_events_per_second.values().sum();
-            assert!((sum - row.polls_per_second).abs() < 1e-9);
-        }
-    }
-
-    #[test]
-    fn times_are_shares_of_the_time_of_those_meant() {
-        let view = View::between(&reading(0.0, 0), &reading(1.0, 10)).unwrap();
-        let near = |left: f64, right: f64| assert!((left - right).abs() < 1e-9, "{left} {right}");
-        near(view.workers[0].busy, 0.1);
-        near(view.workers[1].busy, 0.3);
-        near(view.totals.busy, 0.2);
-        near(view.workers[0].waiting, 0.9);
-        near(view.totals.stages["fan_out"], 0.1);
-    }
-
-    #[test]
-    fn no_more_time_is_told_of_than_has_passed() {
-        // In a second: work, what was waited, and the shares that are told.
-        for (busy, waiting, told) in [
-            (0.25, 0.5, (0.25, 0.5)),
-            (0.25, 0.8, (0.25, 0.75)),
-            (0.25, 60.0, (0.25, 0.75)),
-            (3.0, 1.0, (1.0, 0.0)),
-        ] {
-            let (before, mut now) = (reading(1.0, 0), reading(2.0, 0));
-            for worker in &mut now.workers {
-                worker.worker_seconds = [("busy", busy), ("waiting", waiting)]
-                    .map(|(state, seconds)| (state.to_owned(), seconds))
-                    .into();
-                worker.stage_seconds = [("fan_out".to_owned(), busy)].into();
-            }
-            let view = View::between(&before, &now).unwrap();
-            for row in view.workers.iter().chain([&view.totals]) {
-                assert_eq!((row.busy, row.waiting), told);
-                assert_eq!(row.stages["fan_out"], row.busy);
-            }
-        }
-    }
-
-    #[test]
-    fn nothing_is_said_of_two_runs_or_of_no_time() {
-        let before = reading(10.0, 10);
-        assert!(View::between(&before, &before).is_none());
-        let mut other = reading(12.0, 12);
-        other.epoch = "f".to_owned();
-        assert!(View::between(&before, &other).is_none());
-        // The server was stopped and started again.
-        assert!(View::between(&before, &reading(2.0, 1)).is_none());
-        let mut smaller = reading(12.0, 12);
-        smaller.workers.pop();
-        assert!(View::between(&before, &smaller).is_none());
-    }
 }

@@ -1,0 +1,138 @@
+use super::*;
+use crate::top::reading::tests::{proxy_stats, stats};
+
+fn reading(uptime_seconds: f64, counted: u64) -> Reading {
+    Reading::parse(&stats(uptime_seconds, counted)).unwrap()
+}
+
+#[test]
+fn counters_become_rates_by_the_servers_clock() {
+    let view = View::between(&reading(10.0, 10), &reading(12.0, 14)).unwrap();
+    assert_eq!(view.seconds, 2.0);
+    assert_eq!(view.push.unwrap().publishes_per_second["publish"], 2.0);
+    let first = &view.workers[0];
+    assert_eq!(first.accepts_per_second, 4.0);
+    assert_eq!(first.closes_per_second, Some(4.0));
+    assert_eq!(
+        (first.bytes_in_per_second, first.bytes_out_per_second),
+        (100.0, 1000.0)
+    );
+    let sessions = first.sessions.as_ref().unwrap();
+    assert_eq!(sessions.deliveries_per_second["written"], 10.0);
+    assert_eq!(first.system_calls_per_second["send"], 14.0);
+    assert_eq!(first.system_calls_per_second["epoll_wait"], 8.0);
+    assert_eq!(first.events_per_poll, Some(1.5));
+    let all = &view.totals;
+    assert_eq!(all.accepts_per_second, 16.0);
+    assert_eq!(all.polls_per_second, 32.0);
+    assert_eq!(all.events_per_poll, Some(1.5));
+}
+
+#[test]
+fn gauges_are_those_of_the_later_reading() {
+    let view = View::between(&reading(10.0, 10), &reading(12.0, 4)).unwrap();
+    assert_eq!(
+        (view.workers[0].connections, view.totals.connections),
+        (5, 18)
+    );
+    let sessions = |row: &Row| row.sessions.clone().unwrap();
+    let all = sessions(&view.totals);
+    assert_eq!((sessions(&view.workers[0]).sessions, all.sessions), (5, 18));
+    assert_eq!(all.backlog_bytes, 160);
+    assert_eq!(view.totals.mailbox_messages, 16);
+    // What cannot be is nothing: a counter does not go back.
+    assert_eq!(view.totals.accepts_per_second, 0.0);
+}
+
+#[test]
+fn polls_by_events_sum_to_all_polls() {
+    let view = View::between(&reading(1.0, 1), &reading(4.0, 100)).unwrap();
+    for row in view.workers.iter().chain([&view.totals]) {
+        let sum: f64 = row.polls_by_events_per_second.values().sum();
+        assert!((sum - row.polls_per_second).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn times_are_shares_of_the_time_of_those_meant() {
+    let view = View::between(&reading(0.0, 0), &reading(1.0, 10)).unwrap();
+    let near = |left: f64, right: f64| assert!((left - right).abs() < 1e-9, "{left} {right}");
+    near(view.workers[0].busy, 0.1);
+    near(view.workers[1].busy, 0.3);
+    near(view.totals.busy, 0.2);
+    near(view.workers[0].waiting, 0.9);
+    near(view.totals.stages["fan_out"], 0.1);
+}
+
+#[test]
+fn no_more_time_is_told_of_than_has_passed() {
+    // In a second: work, what was waited, and the shares that are told.
+    for (busy, waiting, told) in [
+        (0.25, 0.5, (0.25, 0.5)),
+        (0.25, 0.8, (0.25, 0.75)),
+        (0.25, 60.0, (0.25, 0.75)),
+        (3.0, 1.0, (1.0, 0.0)),
+    ] {
+        let (before, mut now) = (reading(1.0, 0), reading(2.0, 0));
+        for worker in &mut now.workers {
+            worker.worker_seconds = [("busy", busy), ("waiting", waiting)]
+                .map(|(state, seconds)| (state.to_owned(), seconds))
+                .into();
+            worker.stage_seconds = [("fan_out".to_owned(), busy)].into();
+        }
+        let view = View::between(&before, &now).unwrap();
+        for row in view.workers.iter().chain([&view.totals]) {
+            assert_eq!((row.busy, row.waiting), told);
+            assert_eq!(row.stages["fan_out"], row.busy);
+        }
+    }
+}
+
+#[test]
+fn of_a_proxy_is_told_what_it_counts_and_nothing_else() {
+    let reading = |uptime, counted| Reading::parse(&proxy_stats(uptime, counted)).unwrap();
+    let (before, mut now) = (reading(10.0, 10), reading(12.0, 14));
+    let view = View::between(&before, &now).unwrap();
+    let told = serde_json::to_value(&view).unwrap();
+    for absent in ["online", "publishes_per_second", "slowest", "slow", "push"] {
+        assert_eq!(told.get(absent), None, "{absent}");
+    }
+    for absent in [
+        "sessions",
+        "backlog_bytes",
+        "mailbox_bytes",
+        "requests_answered_per_second",
+    ] {
+        assert_eq!(told["totals"].get(absent), None, "{absent}");
+    }
+    assert_eq!(told["totals"]["connects_per_second"], 24.0);
+    assert_eq!(told["totals"]["relayed_bytes_per_second"]["down"], 240.0);
+    assert_eq!(told["workers"][0]["refusals_per_second"]["listener"], 2.0);
+    assert_eq!(told["workers"][1]["pipes"], 42);
+    assert_eq!(told["backends"][1]["state"], "ejected");
+    assert_eq!(told["backends"][1]["connects_per_second"], 12.0);
+    assert_eq!(told["backends"][2]["connects_failed_per_second"], 6.0);
+
+    // The first has left the configuration: the second of its name is the first now.
+    now.backends.as_mut().unwrap().remove(0);
+    let backends = View::between(&before, &now).unwrap().backends.unwrap();
+    assert_eq!(backends[0].connects_per_second, 12.0);
+    assert_eq!(
+        backends[1].connects_per_second,
+        (3 * 3 * 14 - 3 * 10) as f64 / 2.0
+    );
+}
+
+#[test]
+fn nothing_is_said_of_two_runs_or_of_no_time() {
+    let before = reading(10.0, 10);
+    assert!(View::between(&before, &before).is_none());
+    let mut other = reading(12.0, 12);
+    other.epoch = "f".to_owned();
+    assert!(View::between(&before, &other).is_none());
+    // The server was stopped and started again.
+    assert!(View::between(&before, &reading(2.0, 1)).is_none());
+    let mut smaller = reading(12.0, 12);
+    smaller.workers.pop();
+    assert!(View::between(&before, &smaller).is_none());
+}
