@@ -1,0 +1,78 @@
+//! Who is let in when there is no room for all.
+
+use std::time::Duration;
+
+use super::world;
+use crate::settings::Settings;
+use crate::sim::world::World;
+use crate::stats::Figure;
+
+#[test]
+fn accepting_pauses_when_descriptors_run_out_and_resumes_when_one_is_free() {
+    let mut world = world();
+    world.net.borrow_mut().descriptors = 1;
+    let first = world.connect("/events/1");
+    let second = world.connect("/events/2");
+    world.settle();
+    assert_eq!(world.text(second), "");
+    assert_eq!(world.figure(Figure::AcceptPauses), 1);
+    world.net.borrow_mut().end(first);
+    world.settle();
+    assert!(world.text(second).starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn connections_beyond_a_limit_are_told_to_come_back() {
+    let mut world = World::new(Settings {
+        max_connections: 1,
+        ..Settings::default()
+    });
+    let first = world.connect("/events/1");
+    let second = world.connect("/events/2");
+    world.settle();
+    assert!(world.text(second).starts_with("HTTP/1.1 503 "));
+    assert!(world.text(second).contains("Retry-After: "));
+    world.net.borrow_mut().end(first);
+    world.net.borrow_mut().end(second);
+    world.settle();
+    let third = world.connect("/events/3");
+    world.settle();
+    assert!(world.text(third).starts_with("HTTP/1.1 200 "));
+}
+
+// Refused connections once counted until they had gone, and shut out everybody else.
+#[test]
+fn those_who_are_refused_take_nobodys_place() {
+    let mut world = World::new(Settings {
+        max_connections: 3,
+        max_connections_per_address: Some(1),
+        ..Settings::default()
+    });
+    // The simulated network gives every fourth client the same address.
+    let clients: Vec<_> = (0..12)
+        .map(|n| world.connect(&format!("/events/{n}")))
+        .collect();
+    world.settle();
+    let admitted = |world: &World| -> Vec<usize> {
+        let is_in = |&client: &usize| world.text(client).starts_with("HTTP/1.1 200");
+        clients.iter().copied().filter(is_in).collect()
+    };
+    assert_eq!(admitted(&world), clients[..3]);
+    // One leaves; those refused still linger, and its place is free.
+    world.net.borrow_mut().end(clients[1]);
+    world.turn();
+    let next = world.net.borrow().pipes.len();
+    assert_eq!(next % 4, 0);
+    for _ in 0..2 {
+        world.connect("/events/late");
+    }
+    world.turn();
+    assert!(world.text(next + 1).starts_with("HTTP/1.1 200"));
+    world.pass(Duration::from_secs(5));
+    let count = world.net.borrow().pipes.len();
+    for client in 0..count {
+        world.net.borrow_mut().end(client);
+    }
+    world.settle();
+    world.assert_empty();
+}

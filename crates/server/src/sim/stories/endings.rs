@@ -1,0 +1,120 @@
+//! How a session ends that the operator closes, and how a server ends.
+
+use std::time::Duration;
+
+use super::world;
+use crate::settings::Settings;
+use crate::sim::world::{World, id};
+
+#[test]
+fn an_ending_server_flushes_says_when_to_come_back_and_ends_each_stream() {
+    let mut world = world();
+    let reader = world.connect("/events/1");
+    let sleeper = world.connect("/events/2");
+    world.turn();
+    world.net.borrow_mut().pipes[sleeper].room = 5;
+    world.publish("2", "last words");
+    world.turn();
+    world.handle.drain();
+    world.settle();
+    assert!(!world.net.borrow().is_listening());
+    assert!(world.text(reader).ends_with("0\r\n\r\n"));
+    assert_eq!(world.text(reader).matches("retry: ").count(), 2);
+    world.net.borrow_mut().make_room(sleeper, usize::MAX);
+    world.settle();
+    assert_eq!(world.payloads(sleeper), ["last words"]);
+    assert!(world.text(sleeper).ends_with("0\r\n\r\n"));
+    assert!(!world.worker.is_over());
+    world.net.borrow_mut().end(reader);
+    world.net.borrow_mut().end(sleeper);
+    world.settle();
+    assert!(world.worker.is_over());
+}
+
+#[test]
+fn an_ending_server_does_not_wait_for_a_sleeper_beyond_its_time() {
+    let mut world = world();
+    let sleeper = world.connect("/events/2");
+    world.turn();
+    world.net.borrow_mut().pipes[sleeper].room = 0;
+    world.publish("2", "unread");
+    world.turn();
+    world.handle.drain();
+    world.pass(Duration::from_millis(9_900));
+    assert!(!world.worker.is_over());
+    world.pass(Duration::from_millis(200));
+    assert!(world.worker.is_over());
+}
+
+#[test]
+fn a_session_closed_by_the_operator_is_offline_at_once() {
+    let mut world = world();
+    let client = world.connect("/events/1,2");
+    world.turn();
+    let sessions = world.handle.router().sessions(&id("2"));
+    world.handle.close(&sessions);
+    world.turn();
+    assert_eq!(world.publish("1", "late").0.audience.online, 0);
+    assert!(world.text(client).ends_with("0\r\n\r\n"));
+}
+
+#[test]
+fn an_event_accepted_before_the_end_is_delivered_before_the_farewells() {
+    let mut world = world();
+    let clients: Vec<_> = (0..30).map(|_| world.connect("/stream/news")).collect();
+    world.settle();
+    let (_, tally) = world.publish("news", "last");
+    world.handle.drain();
+    world.settle();
+    assert_eq!(tally.counts().written, 30);
+    for client in clients {
+        assert_eq!(world.payloads(client), ["last"]);
+        assert!(world.text(client).ends_with("0\r\n\r\n"));
+    }
+}
+
+#[test]
+fn a_worker_that_ends_settles_what_it_owes() {
+    let mut world = World::new(Settings {
+        heartbeat: Duration::ZERO,
+        ..Settings::default()
+    });
+    let client = world.connect("/events/1");
+    world.turn();
+    world.handle.drain();
+    world.turn();
+    world.net.borrow_mut().end(client);
+    while !world.worker.is_over() {
+        world.turn();
+    }
+    let World {
+        net,
+        worker,
+        handle,
+        ..
+    } = world;
+    let sessions = handle.router().sessions(&id("1"));
+    assert!(sessions.is_empty());
+    drop(net);
+    // A session of which the worker does not know: mail to it waits, as nobody takes a turn.
+    let session = router::SessionRef::new(router::WorkerId(0), 0, 0);
+    let somebody = id("3");
+    handle.router().login(&somebody, session).expect("room");
+    let publish = || {
+        let tally = router::Tally::new();
+        let event = router::Event {
+            subject: somebody.clone(),
+            kind: None,
+            payload: router::Payload::Text("late".into()),
+        };
+        handle.router().publish(event, &tally);
+        tally
+    };
+    let waits = publish();
+    assert_eq!(waits.pending(), 1);
+    worker.run().expect("it ends");
+    assert_eq!((waits.pending(), waits.counts().shed), (0, 1));
+    // What is posted now meets a closed mailbox.
+    let late = publish();
+    assert_eq!((late.pending(), late.counts().shed), (0, 1));
+}

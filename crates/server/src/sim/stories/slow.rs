@@ -1,0 +1,138 @@
+//! Readers whose sockets are full: what waits for them, and for how long.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::world;
+use crate::mail::SessionReport;
+use crate::settings::Settings;
+use crate::sim::world::{World, id};
+use crate::stats::Figure;
+
+#[test]
+fn a_reader_that_does_not_read_is_cut_after_the_stall_timeout_and_named() {
+    let mut world = world();
+    let client = world.connect("/events/sleeper");
+    world.turn();
+    world.net.borrow_mut().pipes[client].room = 10;
+    let (_, tally) = world.publish("sleeper", "wake up");
+    world.turn();
+    assert_eq!(tally.counts().queued, 1);
+    world.pass(Duration::from_secs(9));
+    assert!(!world.is_closed(client));
+    world.pass(Duration::from_secs(2));
+    assert!(world.is_closed(client));
+    assert_eq!(world.figure(Figure::ClosedSlow), 1);
+    assert_eq!(world.handle.stats().slow, [(id("sleeper"), 1)]);
+    world.assert_empty();
+}
+
+#[test]
+fn a_reader_that_is_owed_too_much_is_cut_at_once_and_the_receipt_says_so() {
+    let mut world = World::new(Settings {
+        backlog_bytes: 1000,
+        ..Settings::default()
+    });
+    let client = world.connect("/stream/7");
+    world.turn();
+    world.net.borrow_mut().pipes[client].room = 0;
+    let tallies: Vec<_> = (0..4)
+        .map(|_| world.publish("7", &"x".repeat(300)).1)
+        .collect();
+    world.settle();
+    let counts: Vec<_> = tallies.iter().map(|tally| tally.counts()).collect();
+    assert_eq!(counts.iter().map(|counts| counts.queued).sum::<u64>(), 2);
+    assert_eq!(counts.iter().map(|counts| counts.shed).sum::<u64>(), 2);
+    assert!(world.is_closed(client));
+    world.assert_empty();
+}
+
+#[test]
+fn those_owed_most_are_found_in_slices_that_all_who_ask_share() {
+    let mut world = world();
+    let clients: Vec<_> = (0..40)
+        .map(|n| world.connect(&format!("/events/{n}")))
+        .collect();
+    world.settle();
+    for (n, &client) in clients.iter().enumerate() {
+        world.net.borrow_mut().pipes[client].room = 0;
+        world.publish(&n.to_string(), &"x".repeat(100 + n * 17 % 40));
+    }
+    world.settle();
+    let (told, tell) = mpsc::channel();
+    let ask = |world: &World, limit| {
+        let told = told.clone();
+        let report = move |sessions: Vec<SessionReport>| {
+            let owed: Vec<_> = sessions
+                .iter()
+                .map(|session| session.backlog_bytes)
+                .collect();
+            told.send((limit, owed)).expect("the test listens");
+        };
+        world.handle.slowest(limit, report);
+    };
+    ask(&world, 3);
+    ask(&world, 5);
+    let mut turns = 0;
+    let first = loop {
+        world.turn();
+        turns += 1;
+        if turns == 2 {
+            // Another waits for the next walk.
+            ask(&world, 1);
+        }
+        if let Ok(first) = tell.try_recv() {
+            break first;
+        }
+    };
+    assert!((5..=10).contains(&turns), "{turns} turns for 40 backlogs");
+    let second = tell.try_recv().expect("both are told in the same turn");
+    assert_eq!((first.0, second.0), (3, 5));
+    assert_eq!(first.1, second.1[..3]);
+    assert!(
+        second.1.is_sorted_by(|more, less| more >= less),
+        "{second:?}"
+    );
+    assert!(tell.try_recv().is_err());
+    while world.worker.slowest.is_sought() {
+        world.turn();
+    }
+    assert_eq!(tell.try_recv(), Ok((1, second.1[..1].to_vec())));
+}
+
+#[test]
+fn nothing_overtakes_a_backlog_although_the_socket_has_room_again() {
+    let mut world = world();
+    let client = world.connect("/events/1");
+    world.turn();
+    world.net.borrow_mut().pipes[client].room = 0;
+    world.publish("1", "first");
+    world.turn();
+    // The kernel has room before its signal is seen.
+    world.net.borrow_mut().pipes[client].room = usize::MAX;
+    world.publish("1", "second");
+    world.turn();
+    world
+        .handle
+        .close(&world.handle.router().sessions(&id("1")));
+    world.turn();
+    world.net.borrow_mut().make_room(client, 0);
+    world.settle();
+    assert_eq!(world.payloads(client), ["first", "second"]);
+    assert!(world.text(client).ends_with("0\r\n\r\n"));
+}
+
+#[test]
+fn a_stall_is_noticed_in_time_although_a_later_deadline_is_pending() {
+    let mut world = World::new(Settings {
+        stall_timeout: Duration::from_secs(1),
+        ..Settings::default()
+    });
+    let client = world.connect("/events/1");
+    world.turn();
+    world.net.borrow_mut().pipes[client].room = 0;
+    world.publish("1", "unread");
+    world.turn();
+    world.pass(Duration::from_millis(1_300));
+    assert!(world.is_closed(client));
+}

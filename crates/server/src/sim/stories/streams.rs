@@ -1,0 +1,133 @@
+//! What those who hold a stream are sent, in which order and in how many system calls.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Wake};
+use std::time::Duration;
+
+use super::world;
+use crate::mail::Handle;
+use crate::sim::world::{World, id};
+use crate::stats::Figure;
+
+#[test]
+fn what_a_session_is_owed_in_one_turn_leaves_in_one_system_call() {
+    let mut world = world();
+    let client = world.connect("/events/1");
+    world.turn();
+    let before = world.net.borrow().sends;
+    for text in ["a", "b", "c"] {
+        world.publish("1", text);
+    }
+    world.turn();
+    assert_eq!(world.net.borrow().sends - before, 1);
+    assert_eq!(world.payloads(client), ["a", "b", "c"]);
+}
+
+#[test]
+fn an_event_in_flight_to_a_session_that_died_is_shed_and_meets_no_stranger() {
+    let mut world = world();
+    let old = world.connect("/events/1");
+    world.turn();
+    let (_, tally) = world.publish("1", "secret");
+    // The session ends and another takes its slot, all before the event has its turn.
+    let targets = world.handle.router().sessions(&id("1"));
+    world.net.borrow_mut().break_off(old);
+    let stolen = world.mailbox.take();
+    world.turn();
+    let new = world.connect("/events/2");
+    world.turn();
+    assert_eq!(world.worker.connections.len(), 1);
+    for mail in stolen {
+        world.mailbox.insert(mail);
+    }
+    world.turn();
+    assert_eq!(targets.len(), 1);
+    assert_eq!(world.payloads(new), [""; 0]);
+    assert_eq!(tally.counts().shed, 1);
+}
+
+#[test]
+fn heartbeats_come_once_in_every_period_and_spread_over_it() {
+    let mut world = world();
+    let clients: Vec<_> = (0..200)
+        .map(|n| world.connect(&format!("/events/{n}")))
+        .collect();
+    world.settle();
+    let beats = |world: &World| -> Vec<usize> {
+        clients
+            .iter()
+            .map(|&client| world.text(client).matches("2\r\n:\n\r\n").count())
+            .collect()
+    };
+    world.pass(Duration::from_secs(30));
+    let before = beats(&world);
+    assert!(
+        before.iter().all(|&beats| beats > 0),
+        "the first after a period and a fifth at most"
+    );
+    let mut busiest = 0;
+    for _ in 0..250 {
+        let so_far = world.figure(Figure::Heartbeats);
+        world.pass(Duration::from_millis(100));
+        busiest = busiest.max(world.figure(Figure::Heartbeats) - so_far);
+    }
+    for (before, after) in before.iter().zip(beats(&world)) {
+        assert_eq!(after - before, 1, "in 25 seconds");
+    }
+    assert!(busiest <= 4, "{busiest} at once");
+}
+
+#[test]
+fn large_events_that_come_together_share_system_calls() {
+    let mut world = world();
+    let clients: Vec<_> = (0..20).map(|_| world.connect("/stream/news")).collect();
+    world.settle();
+    let before = world.net.borrow().sends;
+    for text in ["a", "b", "c"] {
+        world.publish("news", text);
+    }
+    world.turn();
+    // The fourth joins under way.
+    world.publish("news", "d");
+    world.settle();
+    for client in clients {
+        assert_eq!(world.payloads(client), ["a", "b", "c", "d"]);
+    }
+    assert!(world.net.borrow().sends - before <= 40);
+}
+
+/// Notes how many deliveries the statistics have when a publisher is woken.
+struct Woken {
+    handle: Handle,
+    written: AtomicU64,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        let written = self.handle.stats().total(Figure::Deliveries);
+        self.written.store(written, Ordering::Relaxed);
+    }
+}
+
+// The counters were once behind the receipt.
+#[test]
+fn who_has_a_receipt_finds_it_in_the_statistics() {
+    let mut world = world();
+    for _ in 0..3 {
+        world.connect("/events/news");
+    }
+    world.settle();
+    let (_, tally) = world.publish("news", "hello");
+    let woken = Arc::new(Woken {
+        handle: world.handle.clone(),
+        written: 0.into(),
+    });
+    let waker = Arc::clone(&woken).into();
+    let mut done = pin!(tally.done());
+    let mut context = Context::from_waker(&waker);
+    assert!(done.as_mut().poll(&mut context).is_pending());
+    world.settle();
+    assert_eq!(woken.written.load(Ordering::Relaxed), 3);
+}
