@@ -6,7 +6,8 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{Bare, Clients, Setting, Side};
+use super::Setting;
+use super::sides::{Bare, Clients, Side};
 use crate::child;
 use crate::failure::Outcome;
 use crate::measure::{Processor, median};

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Clients, SUBJECT, Setting, Side, edges};
+use super::body::edges;
+use super::sides::{Clients, Side};
+use super::{SUBJECT, Setting};
 use crate::child::{self, Server};
 use crate::clock::realtime_nanos;
 use crate::control_client::Labels;
@@ -145,7 +147,7 @@ fn publish_stamped(server: &Server, extent: Extent) -> Outcome<u64> {
 }
 
 /// The latencies once all `sent` stamped events have come.
-fn settled(clients: &mut Clients, sent: u64) -> Outcome<super::SeenLatency> {
+fn settled(clients: &mut Clients, sent: u64) -> Outcome<super::sides::SeenLatency> {
     let until = Instant::now() + Duration::from_secs(LAST_SECONDS);
     loop {
         let seen = clients.seen()?;

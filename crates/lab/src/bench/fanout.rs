@@ -4,7 +4,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Bare, Clients, SUBJECT, Seen, Setting, Side, batch, counters, edges, publish_whole};
+use super::body::{batch, edges};
+use super::sides::{Bare, Clients, Seen, Side};
+use super::{SUBJECT, Setting, counters, publish_whole};
 use crate::child::{self, Server};
 use crate::control_client::{Control, Labels};
 use crate::failure::Outcome;

@@ -4,7 +4,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Bare, Clients, Setting, Side};
+use super::Setting;
+use super::sides::{Bare, Clients, Side};
 use crate::child::{self, Helper};
 use crate::failure::{Failure, Outcome};
 use crate::measure::{Memory, Processor, median};

@@ -3,7 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{Bare, Clients, Setting, Side, batch, publish_whole};
+use super::body::batch;
+use super::sides::{Bare, Clients, Side};
+use super::{Setting, publish_whole};
 use crate::child;
 use crate::failure::Outcome;
 use crate::measure::Memory;

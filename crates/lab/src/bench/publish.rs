@@ -5,7 +5,8 @@ use std::io::Read;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{SUBJECT, Setting, batch, edges, publish_whole};
+use super::body::{batch, edges};
+use super::{SUBJECT, Setting, publish_whole};
 use crate::child::Server;
 use crate::control_client::Labels;
 use crate::failure::{Doing, Outcome};

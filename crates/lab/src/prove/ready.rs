@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use super::{News, Options};
-use crate::bench::Lines;
+use crate::bench::body::Lines;
 use crate::child;
 use crate::doctor::apply::{self, Change};
 use crate::doctor::readings::Readings;

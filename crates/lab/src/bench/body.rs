@@ -1,0 +1,83 @@
+//! Bodies of requests that are made line by line as they are read.
+
+use std::io::{self, Read};
+
+/// A body made line by line as it is read, so that a million lines need no memory.
+pub struct Lines<F> {
+    make: F,
+    buffer: Vec<u8>,
+    at: usize,
+}
+
+/// Bytes of lines made at once.
+const LINES_BYTES: usize = 64 * 1024;
+
+impl<F: FnMut(&mut Vec<u8>) -> bool> Lines<F> {
+    /// Lines that `make` appends one by one, until it answers that there is none.
+    pub fn new(make: F) -> Self {
+        Self {
+            make,
+            buffer: Vec::new(),
+            at: 0,
+        }
+    }
+}
+
+impl<F: FnMut(&mut Vec<u8>) -> bool> Read for Lines<F> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.buffer.len() {
+            self.buffer.clear();
+            self.at = 0;
+            while self.buffer.len() < LINES_BYTES && (self.make)(&mut self.buffer) {}
+        }
+        let count = out.len().min(self.buffer.len() - self.at);
+        out[..count].copy_from_slice(&self.buffer[self.at..self.at + count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+/// Edges by which everyone from `first` on, `count` of them, subscribes to `subject`.
+pub fn edges(first: u32, count: u32, subject: u32) -> impl Read {
+    let mut subscribers = first..first + count;
+    Lines::new(move |out| {
+        subscribers.next().is_some_and(|subscriber| {
+            out.extend_from_slice(format!("{subscriber} {subject}\n").as_bytes());
+            true
+        })
+    })
+}
+
+/// A batch with one event about each of `subjects`.
+pub fn batch(subjects: impl IntoIterator<Item = u32>, payload: &str) -> impl Read {
+    let mut subjects = subjects.into_iter();
+    Lines::new(move |out| {
+        subjects.next().is_some_and(|subject| {
+            out.extend_from_slice(
+                format!("{{\"subject\":{subject},\"data\":\"{payload}\"}}\n").as_bytes(),
+            );
+            true
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_made_as_they_are_read() {
+        let mut text = String::new();
+        edges(5, 3, 9).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "5 9\n6 9\n7 9\n");
+        let mut text = String::new();
+        batch([3, 1], "x").read_to_string(&mut text).unwrap();
+        assert_eq!(
+            text,
+            "{\"subject\":3,\"data\":\"x\"}\n{\"subject\":1,\"data\":\"x\"}\n"
+        );
+        let mut long = Vec::new();
+        batch(0..50_000, "payload").read_to_end(&mut long).unwrap();
+        assert_eq!(long.iter().filter(|&&byte| byte == b'\n').count(), 50_000);
+    }
+}
