@@ -2,6 +2,8 @@
 //!
 //! Everything is placed in points; paper of a finer grain draws the same figure larger.
 
+mod points;
+
 use plotters::backend::DrawingBackend;
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind};
@@ -12,6 +14,7 @@ use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle};
 use super::paper::FONT;
 use super::scale::{self, Scale};
 use super::{Across, Axis, Figure, Line, Panel};
+use points::{dashes, thinned};
 
 /// Width of every figure.
 pub(super) const WIDTH: u32 = 1000;
@@ -31,9 +34,6 @@ const TITLE_SIZE: f64 = 21.0;
 /// Ticks that are aimed at.
 const TICKS_UP: usize = 4;
 const TICKS_ACROSS: usize = 9;
-
-/// Points of a line that are drawn: more than can be told apart.
-const POINTS_MAX: usize = 2000;
 
 pub(super) const PAPER: RGBColor = RGBColor(255, 255, 255);
 const INK: RGBColor = RGBColor(31, 35, 40);
@@ -348,95 +348,4 @@ fn legend_rows(figure: &Figure) -> Vec<Vec<&str>> {
 /// About how wide an entry is: letters are half as wide as high.
 fn legend_width(label: &str) -> i32 {
     60 + (label.chars().count() as f64 * TEXT_SIZE * 0.52) as i32
-}
-
-/// At most [`POINTS_MAX`] points that look the same: of each group the lowest and the highest stay.
-fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    if points.len() <= POINTS_MAX {
-        return points.to_vec();
-    }
-    let group = points.len().div_ceil(POINTS_MAX / 2);
-    let extremes = |group: &[(f64, f64)]| {
-        let by_height = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
-        let lowest = *group.iter().min_by(by_height).expect("a group has points");
-        let highest = *group.iter().max_by(by_height).expect("a group has points");
-        if lowest.0 <= highest.0 {
-            [lowest, highest]
-        } else {
-            [highest, lowest]
-        }
-    };
-    points.chunks(group).flat_map(extremes).collect()
-}
-
-/// Cuts a line into dashes.
-fn dashes(points: &[(f64, f64)]) -> Vec<Vec<(f64, f64)>> {
-    const DASH: f64 = 7.0;
-    const GAP: f64 = 5.0;
-    let mut dashes: Vec<Vec<(f64, f64)>> = Vec::new();
-    let (mut drawing, mut left) = (true, DASH);
-    let Some(&(mut at)) = points.first() else {
-        return dashes;
-    };
-    dashes.push(vec![at]);
-    for &next in &points[1..] {
-        loop {
-            let (dx, dy) = (next.0 - at.0, next.1 - at.1);
-            let length = dx.hypot(dy);
-            if length < left {
-                left -= length;
-                at = next;
-                if drawing {
-                    dashes.last_mut().expect("a dash was begun").push(at);
-                }
-                break;
-            }
-            let share = left / length;
-            at = (at.0 + dx * share, at.1 + dy * share);
-            if drawing {
-                dashes.last_mut().expect("a dash was begun").push(at);
-            } else {
-                dashes.push(vec![at]);
-            }
-            drawing = !drawing;
-            left = if drawing { DASH } else { GAP };
-        }
-    }
-    dashes.retain(|dash| dash.len() > 1);
-    dashes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dashes_cover_seven_parts_of_twelve() {
-        let line = [(0.0, 0.0), (30.0, 40.0), (1230.0, 40.0)];
-        let length = |points: &[(f64, f64)]| {
-            let steps = points.windows(2);
-            steps
-                .map(|pair| (pair[1].0 - pair[0].0).hypot(pair[1].1 - pair[0].1))
-                .sum::<f64>()
-        };
-        let drawn: f64 = dashes(&line).iter().map(|dash| length(dash)).sum();
-        assert!((drawn / length(&line) - 7.0 / 12.0).abs() < 0.01, "{drawn}");
-        assert!(dashes(&[]).is_empty() && dashes(&[(1.0, 1.0)]).is_empty());
-    }
-
-    #[test]
-    fn thinning_keeps_the_extremes_and_the_order() {
-        let points: Vec<(f64, f64)> = (0..100_000)
-            .map(|x| {
-                (
-                    f64::from(x),
-                    if x == 77_777 { 1e9 } else { f64::from(x % 7) },
-                )
-            })
-            .collect();
-        let few = thinned(&points);
-        assert!(few.len() <= POINTS_MAX + 2);
-        assert!(few.contains(&(77_777.0, 1e9)));
-        assert!(few.windows(2).all(|pair| pair[0].0 <= pair[1].0));
-    }
 }
