@@ -10,6 +10,7 @@ mod time;
 use super::*;
 use crate::bed::peer::{Heard, Peer, hear};
 use crate::bed::{Bed, NAME};
+use crate::limits::{HANDSHAKE_TIME, LINKS_MAX};
 
 const PEER: Peer = Peer::new("peer@h");
 
