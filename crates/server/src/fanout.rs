@@ -1,11 +1,8 @@
 //! Stage 4: deliveries to frames owed.
 //!
-//! Large deliveries are served in slices, between which small ones have their turn, by a *sweep* over the
-//! slots that works like an elevator: a delivery joins where the sweep is and leaves when the sweep has
-//! been at all its targets. So deliveries that come while another is under way share its system calls,
-//! and each session still gets them in the order in which they came.
-//!
 //! What one session is owed in a turn is gathered before anything is sent, and leaves in one system call.
+
+mod sweep;
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -18,12 +15,13 @@ use router::{Parcel, Target};
 
 use crate::connection::{Connection, Owed, Phase, Session};
 use crate::limits::{
-    LARGE_TARGETS_PER_TURN, PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES, SESSIONS_PER_FLUSH,
-    SMALL_DELIVERY_TARGETS, SMALL_TARGETS_PER_TURN, SWEPT_MAX,
+    PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES, SESSIONS_PER_FLUSH, SMALL_DELIVERY_TARGETS,
+    SMALL_TARGETS_PER_TURN,
 };
 use crate::load::Load;
 use crate::palette::FrameId;
 use crate::worker::Worker;
+use sweep::Swept;
 
 /// Deliveries on their way through a worker, and what they owe in the current turn.
 #[derive(Debug, Default)]
@@ -67,18 +65,6 @@ struct Queued {
     delivery: u32,
 }
 
-/// A delivery in the sweep.
-#[derive(Debug)]
-struct Swept {
-    number: u64,
-    load: Rc<Load>,
-    delivery: u32,
-    /// The target that the sweep comes to next.
-    next: usize,
-    /// Targets that it has been at.
-    served: usize,
-}
-
 #[derive(Debug, Clone, Copy)]
 struct OwedFrame {
     frame: FrameId,
@@ -93,24 +79,6 @@ struct Owing {
     session: Session,
     /// The last of its frames.
     last: u32,
-}
-
-impl Swept {
-    fn targets(&self) -> &[Target] {
-        self.load.delivery(self.delivery).targets.as_slice()
-    }
-
-    /// The targets before `end`, at which the sweep is in this turn.
-    fn take(&mut self, end: u32) -> Range<usize> {
-        let rest = &self.targets()[self.next..];
-        let count = rest.partition_point(|target| target.slot < end);
-        // What it had behind it when it joined ends where it began.
-        let count = count.min(self.targets().len() - self.served);
-        let start = self.next;
-        self.next += count;
-        self.served += count;
-        start..self.next
-    }
 }
 
 impl Fanout {
@@ -181,72 +149,6 @@ impl Fanout {
                 .shrink_to(SCRATCH_KEPT_BYTES / size_of::<Queued>());
             self.subjects.shrink_to(0);
         }
-    }
-
-    /// Lets waiting deliveries join the sweep, but not before the small ones that came earlier are
-    /// through: those may be about the same subjects.
-    fn join_sweep(&mut self) {
-        while self.sweep.len() < SWEPT_MAX
-            && let Some(foremost) = self.waiting.front()
-            && self
-                .small
-                .front()
-                .is_none_or(|small| foremost.number < small.number)
-            && let Some(Queued {
-                number,
-                load,
-                delivery,
-            }) = self.waiting.pop_front()
-        {
-            let mut swept = Swept {
-                number,
-                load,
-                delivery,
-                next: 0,
-                served: 0,
-            };
-            swept.next = swept
-                .targets()
-                .partition_point(|target| target.slot < self.slot);
-            self.sweep.push(swept);
-        }
-    }
-
-    /// The slot at which this turn's part of the sweep ends: none of its deliveries has more than its
-    /// share of targets before it. When the sweep is through with the last slot it begins again with the first.
-    fn sweep_end(&mut self) -> u32 {
-        if self
-            .sweep
-            .iter()
-            .all(|swept| swept.next == swept.targets().len())
-        {
-            self.slot = 0;
-            self.sweep.iter_mut().for_each(|swept| swept.next = 0);
-        }
-        let share = LARGE_TARGETS_PER_TURN.div_ceil(self.sweep.len().max(1));
-        let ends = self.sweep.iter().map(|swept| {
-            let slice = swept.targets().get(swept.next..swept.next + share);
-            slice.map_or(u32::MAX, |slice| slice[slice.len() - 1].slot + 1)
-        });
-        ends.min().unwrap_or(u32::MAX)
-    }
-
-    /// Takes deliveries out of the sweep that it has been all around with.
-    fn leave_sweep(&mut self) {
-        let subjects = &mut self.subjects;
-        self.sweep.retain(|swept| {
-            let stays = swept.served < swept.targets().len();
-            if !stays {
-                let subject = &swept.load.event(swept.delivery).subject;
-                if let Some(count) = subjects.get_mut(subject) {
-                    *count -= 1;
-                    if *count == 0 {
-                        subjects.remove(subject);
-                    }
-                }
-            }
-            stays
-        });
     }
 
     /// Appends a frame to a session's ring; `place` is the session's own note of its place among

@@ -1,0 +1,111 @@
+//! Large deliveries: served in slices, between which small ones have their turn, by a *sweep* over the
+//! slots that works like an elevator: a delivery joins where the sweep is and leaves when the sweep has
+//! been at all its targets. So deliveries that come while another is under way share its system calls,
+//! and each session still gets them in the order in which they came.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use router::Target;
+
+use super::{Fanout, Queued};
+use crate::limits::{LARGE_TARGETS_PER_TURN, SWEPT_MAX};
+use crate::load::Load;
+
+/// A delivery in the sweep.
+#[derive(Debug)]
+pub(super) struct Swept {
+    pub(super) number: u64,
+    pub(super) load: Rc<Load>,
+    pub(super) delivery: u32,
+    /// The target that the sweep comes to next.
+    next: usize,
+    /// Targets that it has been at.
+    pub(super) served: usize,
+}
+
+impl Swept {
+    pub(super) fn targets(&self) -> &[Target] {
+        self.load.delivery(self.delivery).targets.as_slice()
+    }
+
+    /// The targets before `end`, at which the sweep is in this turn.
+    pub(super) fn take(&mut self, end: u32) -> Range<usize> {
+        let rest = &self.targets()[self.next..];
+        let count = rest.partition_point(|target| target.slot < end);
+        // What it had behind it when it joined ends where it began.
+        let count = count.min(self.targets().len() - self.served);
+        let start = self.next;
+        self.next += count;
+        self.served += count;
+        start..self.next
+    }
+}
+
+impl Fanout {
+    /// Lets waiting deliveries join the sweep, but not before the small ones that came earlier are
+    /// through: those may be about the same subjects.
+    pub(super) fn join_sweep(&mut self) {
+        while self.sweep.len() < SWEPT_MAX
+            && let Some(foremost) = self.waiting.front()
+            && self
+                .small
+                .front()
+                .is_none_or(|small| foremost.number < small.number)
+            && let Some(Queued {
+                number,
+                load,
+                delivery,
+            }) = self.waiting.pop_front()
+        {
+            let mut swept = Swept {
+                number,
+                load,
+                delivery,
+                next: 0,
+                served: 0,
+            };
+            swept.next = swept
+                .targets()
+                .partition_point(|target| target.slot < self.slot);
+            self.sweep.push(swept);
+        }
+    }
+
+    /// The slot at which this turn's part of the sweep ends: none of its deliveries has more than its
+    /// share of targets before it. When the sweep is through with the last slot it begins again with the first.
+    pub(super) fn sweep_end(&mut self) -> u32 {
+        if self
+            .sweep
+            .iter()
+            .all(|swept| swept.next == swept.targets().len())
+        {
+            self.slot = 0;
+            self.sweep.iter_mut().for_each(|swept| swept.next = 0);
+        }
+        let share = LARGE_TARGETS_PER_TURN.div_ceil(self.sweep.len().max(1));
+        let ends = self.sweep.iter().map(|swept| {
+            let slice = swept.targets().get(swept.next..swept.next + share);
+            slice.map_or(u32::MAX, |slice| slice[slice.len() - 1].slot + 1)
+        });
+        ends.min().unwrap_or(u32::MAX)
+    }
+
+    /// Takes deliveries out of the sweep that it has been all around with.
+    pub(super) fn leave_sweep(&mut self) {
+        let subjects = &mut self.subjects;
+        self.sweep.retain(|swept| {
+            let stays = swept.served < swept.targets().len();
+            if !stays {
+                let subject = &swept.load.event(swept.delivery).subject;
+                if let Some(count) = subjects.get_mut(subject) {
+                    *count -= 1;
+                    if *count == 0 {
+                        subjects.remove(subject);
+                    }
+                }
+            }
+            stays
+        });
+    }
+}
