@@ -65,6 +65,7 @@ bench:
 	$(call bench_with,fairness) --connections 100000
 	$(call bench_with,publish)
 	benches/proxy.py --encke $(target)/release/encke | tee -a $(target)/bench.md
+	cargo run --quiet --release -p reactor --example account | tee -a $(target)/bench.md
 	$(call bench_with,flood)
 	@if [ -x tests/.venv/bin/python ]; then \
 	    ENCKE=$(abspath $(target)/release/encke) tests/.venv/bin/python tests/bench_erlang.py | tee -a $(target)/bench.md; \

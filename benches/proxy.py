@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`encke proxy` and `encke hello` beside others: processor time for each operation.
 
-    benches/proxy.py --encke target/release/encke [--rounds 7] [--seconds 1] [proxy|pollers|bulk|hello|memory ...]
+    benches/proxy.py --encke target/release/encke [--rounds 7] [--seconds 1] [proxy|pollers|bulk|hello|top|memory ...]
 
 The others are nginx, HAProxy, Go, hyper, may_minihttp and programs as they were written for Erlang. All
 programs of a comparison run at the same time, with one worker each, and are loaded in turns, so that a drift
@@ -69,13 +69,14 @@ class Contender:
         children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [pid, *map(int, children)]
 
-    def processor(self):
-        """Seconds of processor time so far, as the scheduler counted."""
+    def processor(self, threads=""):
+        """Seconds of processor time so far, as the scheduler counted, of threads whose names begin so."""
         nanos = 0
         for pid in self.pids():
             for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
                 with contextlib.suppress(OSError):
-                    nanos += int((task / "schedstat").read_text().split()[0])
+                    if (task / "comm").read_text().startswith(threads):
+                        nanos += int((task / "schedstat").read_text().split()[0])
         return nanos / 1e9
 
     def private(self):
@@ -393,6 +394,25 @@ def measure_hellos(programs, arguments):
     programs.stop()
 
 
+def measure_looking(programs, arguments):
+    """What it costs a loaded server that `encke top` looks at it each second: its workers do nothing for it."""
+    port, control = free_port(), free_port()
+    listen = ["--listen", f"127.0.0.1:{port}", "--workers", "1", "--control", f"127.0.0.1:{control}"]
+    hello = programs.start("encke", [programs.encke, "hello", *listen], port)
+    top = [programs.encke, "top", "--control", f"http://127.0.0.1:{control}", "--json"]
+    seconds = 5 * arguments.seconds
+    with subprocess.Popen(top, stdout=subprocess.DEVNULL) as looker:
+        before = hello.processor("encke-control")
+        programs.ask("http", HELLO_CLIENTS, port, seconds)
+        share = (hello.processor("encke-control") - before) / seconds
+        looker.terminate()
+    if not share:
+        raise SystemExit("encke top has not been answered: no thread of the control listener did anything")
+    said = "at most 2 %" if share <= 0.02 else "at most 2 % (**missed**)"
+    print(f"| encke top looks each second: of a core | {share:.3%} | {said} |", flush=True)
+    programs.stop()
+
+
 def measure_memory(programs, arguments):
     port, held = serve(hold, select.EPOLLIN, apart=False)
     proxy = next(programs.proxies(port))
@@ -417,7 +437,7 @@ def measure_memory(programs, arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", default=["proxy", "pollers", "bulk", "hello", "memory"])
+    parser.add_argument("what", nargs="*", default=["proxy", "pollers", "bulk", "hello", "top", "memory"])
     parser.add_argument("--encke", type=pathlib.Path, default="target/release/encke")
     parser.add_argument("--bench", type=pathlib.Path, help="encke-bench; by default beside encke")
     parser.add_argument("--rounds", type=int, default=7)
@@ -435,6 +455,7 @@ def main():
         "pollers": measure_pollers,
         "bulk": measure_bulk,
         "hello": measure_hellos,
+        "top": measure_looking,
         "memory": measure_memory,
     }
     with tempfile.TemporaryDirectory(prefix="encke-bench-proxy-") as scratch:
