@@ -124,6 +124,15 @@ def samples(program):
     }
 
 
+def agree(stats, metrics):
+    """Whether the metrics of a program at rest have the sums of its statistics, but for the histogram."""
+    for name, value in stats["totals"].items():
+        names = (f"encke_{name}", f"encke_{name}_total")
+        told = sum(number for (sample, *_), number in metrics.items() if sample in names)
+        assert name == "events_per_poll" or told == pytest.approx(sum(leaves(value).values())), name
+    return True
+
+
 def top(program, *arguments, every="200ms"):
     done = encke("top", "--control", program.control_url, "--once", "--every", every, *arguments)
     assert done.returncode == 0, done.stderr
@@ -189,8 +198,9 @@ def test_a_proxy_counts_what_passes_through_it(start, echo):
         assert metrics[name] == value, name
     assert any(name == "encke_build_info" and ("program", "proxy") in labels
                for name, *labels in metrics)
-    # Pipes that nobody wants are closed, by a worker that something wakes.
+    # Pipes that nobody has wanted for a second are closed; then no worker has anything to do.
     until(lambda: program.totals()["pipes"] == 0, "pipes are closed")
+    assert agree(program.stats(), samples(program))
 
 
 def test_backends_are_told_as_they_are(start, echo):
@@ -295,7 +305,8 @@ def test_a_request_to_hello_is_one_receive_and_one_send(start):
     assert (totals["requests_answered"], totals["requests_rejected"]) == (71, 1)
     assert totals["system_calls"]["shutdown"] == 21
     assert "backends" not in stats and "connections_closed" not in totals
-    assert samples(program)[("encke_requests_answered_total",)] == 71
+    metrics = samples(program)
+    assert agree(stats, metrics) and metrics[("encke_requests_answered_total",)] == 71
 
 
 def test_time_is_worked_or_waited(start):
@@ -380,7 +391,8 @@ def test_top_shows_both_and_leaves_out_what_they_have_not(start):
 
 
 def test_nobody_may_look_unless_told_where(start, echo):
-    for program in (start("hello"), start("proxy", "--to", echo(), env={"ENCKE_CONTROL": "http://127.0.0.1:1"})):
+    clients = {"ENCKE_CONTROL": "http://127.0.0.1:1"}
+    for program in (start("hello", env=clients), start("proxy", "--to", echo(), env=clients)):
         assert program.control is None
         assert not any("control" in name for name in program.threads())
     told = start("hello", env={"ENCKE_HELLO_CONTROL": "127.0.0.1:0"})

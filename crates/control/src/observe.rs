@@ -28,12 +28,12 @@ use serde::Serialize;
 use crate::control::{Control, Listen, Socket, StartError, Threads};
 use crate::guard::OPEN;
 use crate::health;
-use crate::limits::OBSERVER_HEAD_TIMEOUT;
+use crate::limits::{CONNECTIONS_MAX, OBSERVER_HEAD_TIMEOUT};
 use crate::listener::Entrance;
 use crate::metrics::{Listening, Visits, exposition, sheet};
 use crate::problem::Problem;
 use crate::query::Query;
-use crate::routes::{guarded, no_place, wrong_method};
+use crate::routes::{guarded, wrong_method};
 use crate::run::Run;
 use crate::stats::Figures;
 use backends::Backends;
@@ -132,7 +132,7 @@ fn within(observer: Shared) -> Router {
 fn beyond(observer: Shared) -> Router {
     let mut open = table();
     open.retain(|(path, _)| OPEN.contains(path));
-    routes(open, observer).fallback(no_place)
+    routes(open, observer).fallback(crowded)
 }
 
 fn routes(table: Vec<(&'static str, MethodRouter<Shared>)>, observer: Shared) -> Router {
@@ -179,6 +179,14 @@ impl Collector for Look {
 /// `GET /readyz`: new clients are welcome.
 async fn readyz(State(observer): State<Shared>) -> Result<Response, Problem> {
     health::ready(observer.program.is_ending())
+}
+
+/// Answers who comes beyond the limit.
+async fn crowded() -> Problem {
+    Problem::unavailable(format!(
+        "the control listener has {CONNECTIONS_MAX} connections, as many as it takes; close some \
+         that are not needed"
+    ))
 }
 
 /// Answers a path that leads nowhere.

@@ -111,8 +111,7 @@ pub(crate) fn crowded<B: Backend>(api: Shared<B>) -> Router {
         .with_state(api)
 }
 
-/// Answers who comes beyond the limit.
-pub(crate) async fn no_place() -> Problem {
+async fn no_place() -> Problem {
     Problem::unavailable(format!(
         "the control listener has {CONNECTIONS_MAX} connections, as many as it takes; close some \
          that are not needed, or send many events on one with POST /v1/publish"

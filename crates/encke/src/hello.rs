@@ -29,13 +29,7 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
         check_fast_open()?;
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let observer = match arguments.control {
-        Some(listen) => {
-            let token = arguments.token.secret().map_err(Failure::misused)?;
-            Some(Observer::new(listen, token).map_err(Failure::misused)?)
-        }
-        None => None,
-    };
+    let observer = observer(arguments).map_err(Failure::misused)?;
     logs::start(LogFormat::Text, LevelFilter::INFO);
     let signals = Ending::catch()?;
     let hello = Hello::start(Settings {
@@ -49,15 +43,9 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
     })
     .map_err(Failure::failed)?;
     let handle = hello.handle();
-    let control = match observer.map(|observer| observer.open(hello.handle())) {
-        Some(Ok(control)) => Some(control),
-        Some(Err(failure)) => {
-            handle.end();
-            let _ = hello.join();
-            return Err(failure);
-        }
-        None => None,
-    };
+    // Where this fails the process ends, and its workers with it.
+    let control = observer.map(|observer| observer.open(hello.handle()));
+    let control = control.transpose()?;
     signals.obey(move |wish| {
         if wish == Wish::End {
             handle.end();
@@ -80,6 +68,14 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
         control.stop();
     }
     ended.map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
+}
+
+/// Where one may look, if anywhere.
+fn observer(arguments: &HelloArguments) -> Result<Option<Observer>, String> {
+    let Some(listen) = arguments.control else {
+        return Ok(None);
+    };
+    Observer::new(listen, arguments.token.secret()?).map(Some)
 }
 
 #[derive(Debug, Serialize)]

@@ -11,7 +11,6 @@ use std::process;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use ::proxy::tcp::{AccessLog, Outputs, Proxy, Settings};
 use control::Control;
@@ -41,15 +40,9 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
     let proxy = Arc::new(Proxy::start(&settings, &outputs).map_err(Failure::failed)?);
     // From now on only workers hold the ends that their writers wait at.
     drop(outputs);
-    let control = match observer.map(|observer| observer.open(Arc::clone(&proxy))) {
-        Some(Ok(control)) => Some(control),
-        Some(Err(failure)) => {
-            proxy.end(Duration::ZERO);
-            let _ = proxy.join();
-            return Err(failure);
-        }
-        None => None,
-    };
+    // Where this fails the process ends, and its workers with it.
+    let control = observer.map(|observer| observer.open(Arc::clone(&proxy)));
+    let control = control.transpose()?;
     obey(signals, arguments, &settings, &proxy)?;
     let address = control.as_ref().map(Control::address);
     announce(arguments, &settings, &proxy, address)?;

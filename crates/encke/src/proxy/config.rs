@@ -159,24 +159,28 @@ impl Reader {
             }
             (None, None) => return Ok(None),
         };
-        let of_file = match (&file.control_token, &file.control_token_file) {
+        let token = match self.process.token.secret()? {
+            Some(token) => Some(token),
+            None => file.token()?,
+        };
+        Observer::new(listen, token).map(Some)
+    }
+}
+
+impl File {
+    fn token(&self) -> Result<Option<Secret>, String> {
+        let token = match (&self.control_token, &self.control_token_file) {
             (Some(_), Some(_)) => {
                 return Err(
                     "control-token and control-token-file are both given; one of them is enough"
                         .to_owned(),
                 );
             }
-            (Some(token), None) => Some(Secret::parse(token)),
-            (None, Some(path)) => Some(Secret::read(path)),
-            (None, None) => None,
+            (Some(token), None) => Secret::parse(token).map(Some),
+            (None, Some(path)) => Secret::read(path).map(Some),
+            (None, None) => Ok(None),
         };
-        let token = match self.process.token.secret()? {
-            Some(token) => Some(token),
-            None => of_file
-                .transpose()
-                .map_err(|needed| format!("the control token is not usable: {needed}"))?,
-        };
-        Observer::new(listen, token).map(Some)
+        token.map_err(|needed| format!("the control token is not usable: {needed}"))
     }
 }
 
