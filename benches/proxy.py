@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`encke proxy` and `encke hello` beside others: processor time for each operation.
 
-    benches/proxy.py --encke target/release/encke [--rounds 7] [--seconds 1] [proxy|pollers|bulk|hello|top|memory ...]
+    benches/proxy.py --encke target/release/encke [--rounds 9] [--seconds 1] [proxy|pollers|bulk|hello|top|memory ...]
 
 The others are nginx, HAProxy, Go, hyper, may_minihttp and programs as they were written for Erlang. All
 programs of a comparison run at the same time, with one worker each, and are loaded in turns, so that a drift
@@ -400,7 +400,7 @@ def measure_looking(programs, arguments):
     listen = ["--listen", f"127.0.0.1:{port}", "--workers", "1", "--control", f"127.0.0.1:{control}"]
     hello = programs.start("encke", [programs.encke, "hello", *listen], port)
     top = [programs.encke, "top", "--control", f"http://127.0.0.1:{control}", "--json"]
-    seconds = 5 * arguments.seconds
+    seconds = 10 * arguments.seconds
     with subprocess.Popen(top, stdout=subprocess.DEVNULL) as looker:
         before = hello.processor("encke-control")
         programs.ask("http", HELLO_CLIENTS, port, seconds)
@@ -440,8 +440,8 @@ def main():
     parser.add_argument("what", nargs="*", default=["proxy", "pollers", "bulk", "hello", "top", "memory"])
     parser.add_argument("--encke", type=pathlib.Path, default="target/release/encke")
     parser.add_argument("--bench", type=pathlib.Path, help="encke-bench; by default beside encke")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--pairs", type=int, default=9000)
     arguments = parser.parse_args()
     for program in ("nginx", "haproxy", "go", "escript"):
