@@ -141,7 +141,10 @@ macro_rules! figures {
 }
 
 /// One worker's figures: `N` is how many there are in `F`. Written by the worker, read by anybody.
+///
+/// Aligned so that no two workers write to one cache line, nor to two that are fetched together.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Counters<F, const N: usize> {
     cells: [AtomicU64; N],
     of: PhantomData<F>,
