@@ -114,6 +114,8 @@ impl<D: Relay> Worker<D> {
             return;
         };
         let closed = pair.backend.take().is_some();
+        // What has ended was the attempt's.
+        pair.down.ended = false;
         let front = Arc::clone(&pair.front);
         let server = pair.server.take();
         self.stats.add(Figure::Closes, u64::from(closed));

@@ -48,6 +48,30 @@ fn a_backend_that_fails_at_any_stage_of_connecting_is_followed_by_another() {
 }
 
 #[test]
+fn a_message_costs_one_receive_whatever_became_of_other_backends() {
+    for manner in [
+        Manner::Answers,
+        Manner::Refuses,
+        Manner::Silent,
+        Manner::Unreachable,
+    ] {
+        let mut world = World::new(settings(2));
+        world.net.borrow_mut().manners.insert(backend(0), manner);
+        let client = world.come(b"hello");
+        world.settle();
+        world.pass(Duration::from_secs(6));
+        let (_, server) = *world.calls().last().expect("a call");
+        let before = world.figure(Figure::Receives);
+        for (from, to, message) in [(server, client, b"answer"), (client, server, b"thanks")] {
+            world.net.borrow_mut().say(from, message);
+            world.settle();
+            assert!(world.heard(to).ends_with(message));
+        }
+        assert_eq!(world.figure(Figure::Receives) - before, 2, "{manner:?}");
+    }
+}
+
+#[test]
 fn with_no_backend_left_the_client_is_reset() {
     let mut settings = settings(3);
     settings.retries = 1;
