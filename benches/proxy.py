@@ -4,12 +4,12 @@
     benches/proxy.py --encke target/release/encke [--rounds 9] [--seconds 1] [proxy|pollers|bulk|hello|top|memory ...]
 
 The others are nginx, HAProxy, Go, hyper, may_minihttp and programs as they were written for Erlang. All
-programs of a comparison run at the same time, with one worker each, and are loaded in turns, so that a drift
-of the machine meets all of them. They have a core, and the load has another, so that the scheduler's choices
-meet nobody. What counts is the processor time of their processes. Questions and their
-answers are asked and echoed by `encke-bench`, bulk is poured and taken by this script; that costs every
-program the same. Needs nginx with its stream module, HAProxy, Go, cargo and escript; what is missing is left
-out and said.
+programs of a comparison run at the same time and are loaded in turns, so that a drift of the machine meets
+all of them. They have one worker each and a core, and the load has another, so that the scheduler's choices
+meet nobody; proxies are compared with a worker for each core too. What counts is the processor time of their
+processes. Questions and answers are asked and echoed by `encke-bench`, bulk is poured and taken by this
+script; that costs every program the same. Needs nginx with its stream module, HAProxy, Go, cargo and
+escript; what is missing is left out and said.
 """
 
 import argparse
