@@ -11,3 +11,6 @@ pub mod tcp;
 
 /// Idle connections, found.
 mod sweep;
+
+/// What goes wrong, said once a second at most.
+mod complaints;

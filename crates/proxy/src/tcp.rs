@@ -44,8 +44,6 @@ mod reload;
 mod latency;
 /// A line for each connection.
 mod access;
-/// What goes wrong, said once a second at most.
-mod complaints;
 /// The last stage: the only place where a connection ends.
 mod closing;
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use reactor::{Accepted, Relay, Tick};
 
+use crate::complaints::Complaint;
 use crate::tcp::balance::Tried;
 use crate::tcp::closing::CloseReason;
-use crate::tcp::complaints::Complaint;
 use crate::tcp::front::Front;
 use crate::tcp::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN};
 use crate::tcp::names::{Name, Side, Watched};

@@ -10,10 +10,10 @@ use std::time::Duration;
 use reactor::Relay;
 use rustix::io::Errno;
 
+use crate::complaints::Complaint;
 use crate::tcp::backend::Backend;
 use crate::tcp::balance;
 use crate::tcp::closing::CloseReason;
-use crate::tcp::complaints::Complaint;
 use crate::tcp::front::Front;
 use crate::tcp::names::{Name, Side, Watched};
 use crate::tcp::pair::{Direction, Phase, Tenths};
@@ -153,7 +153,7 @@ impl<D: Relay> Worker<D> {
 }
 
 /// Whether a failure says something of this process and not of the backend.
-fn is_ours(error: &io::Error) -> bool {
+pub(crate) fn is_ours(error: &io::Error) -> bool {
     let ours = [
         Errno::MFILE,
         Errno::NFILE,

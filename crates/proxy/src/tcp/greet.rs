@@ -7,8 +7,8 @@ use std::mem;
 
 use reactor::{Received, Relay};
 
+use crate::complaints::Complaint;
 use crate::tcp::closing::CloseReason;
-use crate::tcp::complaints::Complaint;
 use crate::tcp::header::{self, Header, HeaderError};
 use crate::tcp::names::Name;
 use crate::tcp::pair::Held;

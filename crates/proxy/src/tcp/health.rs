@@ -9,6 +9,7 @@ use std::time::Duration;
 use reactor::{Received, Relay, Sent, Tick};
 
 use crate::tcp::backend::Backend;
+use crate::tcp::connect::is_ours;
 use crate::tcp::front::{Front, Plan};
 use crate::tcp::limits::EXPECT_BYTES_MAX;
 use crate::tcp::names::Watched;
@@ -128,6 +129,10 @@ impl<D: Relay> Worker<D> {
                     connected: false,
                     answer: Vec::new(),
                 });
+            }
+            // Want of descriptors says nothing of the backend.
+            Err(error) if is_ours(&error) => {
+                patient.due = self.now.after(patient.check().interval);
             }
             Err(_) => self.conclude(index, Err("no connection could be begun")),
         }

@@ -32,9 +32,6 @@ pub const BACKENDS_MAX: usize = 64;
 /// How long accepting pauses when descriptors have run out, unless a connection ends before.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often the same complaint may stand in the log.
-pub(crate) const COMPLAINT_INTERVAL: Duration = Duration::from_secs(1);
-
 /// How long a side whose other side is gone may take nothing of what was said to it, before it is reset.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
 

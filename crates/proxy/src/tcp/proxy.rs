@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use reactor::{Mailbox, Reservation, SharedPoller, Sheet, System, Tick};
 
+use crate::complaints::Complaints;
 use crate::tcp::access::{Access, AccessLog};
 use crate::tcp::backend::BackendReport;
 use crate::tcp::front::{Front, Plan};
@@ -34,6 +35,7 @@ pub struct Outputs {
 pub struct Proxy {
     mailboxes: Vec<Arc<Mailbox<Mail>>>,
     stats: Vec<Arc<WorkerStats>>,
+    complaints: Complaints,
     workers: Mutex<Vec<JoinHandle<io::Result<()>>>>,
     present: Mutex<Present>,
     ending: AtomicBool,
@@ -83,6 +85,7 @@ impl Proxy {
         let mut proxy = Self {
             mailboxes: Vec::new(),
             stats: Vec::new(),
+            complaints: Complaints::default(),
             workers: Mutex::new(Vec::new()),
             present: Mutex::new(present),
             ending: AtomicBool::new(false),
@@ -133,6 +136,7 @@ impl Proxy {
         let plan = Arc::clone(plan);
         let access = Access::new(outputs.access.clone());
         let latency = Latency::new(outputs.latency.clone());
+        let complaints = self.complaints.clone();
         // With a private table the worker must open its sockets itself, on its own thread.
         let run = move |table: io::Result<()>| {
             let worker = table
@@ -141,7 +145,8 @@ impl Proxy {
                     Some(poller) => System::sharing(poller, number.into(), mailbox.as_ref()),
                 })
                 .and_then(|driver| {
-                    let mut worker = Worker::new(number, mailbox, stats, access, latency, driver);
+                    let mut worker =
+                        Worker::new(number, mailbox, stats, access, latency, complaints, driver);
                     plan.iter().try_for_each(|front| worker.listen(front))?;
                     worker.follow(&plan);
                     Ok(worker)

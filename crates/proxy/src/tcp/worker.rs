@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use reactor::{Mailbox, Relay, Signal, Slab, Tick, Timing};
 
+use crate::complaints::Complaints;
 use crate::tcp::accept::Accepting;
 use crate::tcp::access::Access;
 use crate::tcp::closing::Closing;
-use crate::tcp::complaints::Complaints;
 use crate::tcp::deadlines::Deadlines;
 use crate::tcp::front::Plan;
 use crate::tcp::health::Health;
@@ -64,6 +64,7 @@ impl<D: Relay> Worker<D> {
         stats: Arc<WorkerStats>,
         access: Access,
         latency: Latency,
+        complaints: Complaints,
         driver: D,
     ) -> Self {
         Self {
@@ -82,7 +83,7 @@ impl<D: Relay> Worker<D> {
             health: Health::default(),
             latency,
             access,
-            complaints: Complaints::default(),
+            complaints,
             drain: Drain::default(),
             closing: Vec::new(),
             signals: Vec::new(),

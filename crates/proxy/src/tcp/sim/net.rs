@@ -62,6 +62,8 @@ pub(super) enum Manner {
     Silent,
     /// The kernel knows at once that there is no way.
     Unreachable,
+    /// It is never called: the worker has no descriptor for that.
+    Unaffordable,
 }
 
 #[derive(Debug, Default)]
@@ -375,8 +377,10 @@ impl Relay for SimDriver {
         let network = &mut *self.0.borrow_mut();
         let manner = network.manners.get(&to).copied();
         let manner = manner.unwrap_or(Manner::Refuses);
-        if manner == Manner::Unreachable {
-            return Err(Errno::NETUNREACH.into());
+        match manner {
+            Manner::Unreachable => return Err(Errno::NETUNREACH.into()),
+            Manner::Unaffordable => return Err(Errno::MFILE.into()),
+            Manner::Answers | Manner::Refuses | Manner::Silent => {}
         }
         let number = network.peers.len();
         network.calls.push((to, number));

@@ -394,3 +394,24 @@ fn a_draining_worker_ends_with_its_last_connection_or_its_time() {
         world.assert_empty();
     }
 }
+
+#[test]
+fn want_of_descriptors_says_nothing_of_a_backend() {
+    let mut settings = settings(1);
+    settings.check = Some(Check {
+        interval: Duration::from_secs(1),
+        timeout: Duration::from_millis(500),
+        rise: 2,
+        fall: 2,
+        send: Vec::new(),
+        expect: Vec::new(),
+    });
+    let mut world = World::new(settings);
+    let say = |world: &World, manner| world.net.borrow_mut().manners.insert(backend(0), manner);
+    say(&world, Manner::Unaffordable);
+    world.pass(Duration::from_secs(5));
+    assert!(world.front.backends[0].is_well());
+    say(&world, Manner::Unreachable);
+    world.pass(Duration::from_secs(5));
+    assert!(!world.front.backends[0].is_well(), "checks went on");
+}

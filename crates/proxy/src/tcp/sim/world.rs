@@ -8,6 +8,7 @@ use std::time::Duration;
 use reactor::{FigureSet, Mailbox, Tick};
 
 use super::net::{self, Peer, Shared, SimDriver};
+use crate::complaints::Complaints;
 use crate::tcp::access::Access;
 use crate::tcp::front::Front;
 use crate::tcp::latency::Latency;
@@ -49,6 +50,7 @@ impl World {
             Arc::clone(&stats),
             Access::default(),
             Latency::default(),
+            Complaints::default(),
             SimDriver(Rc::clone(&net)),
         );
         let front = Arc::new(Front::new(settings.listen, settings, None));
