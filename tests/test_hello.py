@@ -3,6 +3,7 @@
 import http.client
 import pathlib
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -11,6 +12,11 @@ import pytest
 
 from harness.program import Program, encke
 from harness.wait import until
+
+
+FAST_OPEN = pathlib.Path("/proc/sys/net/ipv4/tcp_fastopen")
+# Of tcpi_options in linux/tcp.h: data was in the first packet, and acknowledged with it.
+TCPI_OPT_SYN_DATA = 32
 
 
 @pytest.fixture
@@ -105,14 +111,68 @@ def test_with_defer_accept_only_those_who_ask_are_accepted(hello):
             until(lambda: server.descriptors() == before + silent_ones, "those who asked are gone")
 
 
+def test_a_client_that_waits_to_be_told_sends_its_body_and_asks_again(hello, tmp_path):
+    server = hello()
+    body = tmp_path / "body"
+    body.write_bytes(bytes(2_000_000))
+    ask = ["-H", "Expect: 100-continue", "--data-binary", f"@{body}", server.url]
+    told = "%{stderr}%{http_code} %{size_upload} %{num_connects}\n"
+    done = subprocess.run(
+        ["curl", "-sS", "--noproxy", "*", "--max-time", "10", "-w", told, *ask, server.url],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "hellohello"
+    assert done.stderr.split("\n")[:2] == ["200 2000000 1", "200 2000000 0"]
+
+
+def test_the_limit_on_descriptors_is_raised_and_said_when_met(hello):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+    try:
+        raised = hello()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    limits = pathlib.Path(f"/proc/{raised.pid}/limits").read_text()
+    assert re.search(rf"Max open files +{hard} ", limits), limits
+    server = hello("--workers", "1", nofile=40)
+    held = [socket.create_connection(server.listen) for _ in range(60)]
+    until(lambda: "raise the limit on open files" in server.log, "a sentence")
+    for client in held:
+        client.close()
+
+
 def test_fast_open_is_had_or_refused_with_a_remedy(hello):
-    granted = int(pathlib.Path("/proc/sys/net/ipv4/tcp_fastopen").read_text())
+    granted = int(FAST_OPEN.read_text())
     if granted & 2:
         assert curl("--tcp-fastopen", hello("--fastopen").url) == b"hello"
         return
     done = encke("hello", "--listen", "127.0.0.1:0", "--fastopen")
     assert done.returncode == 1
     assert f"sysctl -w net.ipv4.tcp_fastopen={granted | 2}" in done.stderr
+
+
+@pytest.mark.parametrize("flags", [[], ["--defer-accept"]])
+def test_with_fast_open_the_request_comes_with_the_first_packet(hello, flags):
+    granted = int(FAST_OPEN.read_text())
+    if granted & 3 != 3:
+        pytest.skip(f"net.ipv4.tcp_fastopen is {granted}; 3 grants it to clients and servers")
+    server = hello("--workers", "1", "--fastopen", *flags)
+
+    def ask():
+        """Whether the data that came with the first packet was taken."""
+        with socket.socket() as client:
+            client.settimeout(10)
+            request = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+            assert client.sendto(request, socket.MSG_FASTOPEN, server.listen) == len(request)
+            answer = b"".join(iter(lambda: client.recv(65536), b""))
+            assert answer.endswith(b"hello")
+            info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 144)
+        return bool(info[5] & TCPI_OPT_SYN_DATA)
+
+    # The first connection fetches the cookie that the others show.
+    ask()
+    assert ask() and ask()
 
 
 def test_without_descriptors_the_next_client_waits(hello):

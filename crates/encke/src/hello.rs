@@ -16,7 +16,7 @@ use crate::ending::{self, Ending, Wish};
 use crate::failure::Failure;
 use crate::observer::Observer;
 use crate::output;
-use crate::serve::logs;
+use crate::serve::{logs, room};
 
 /// Serves until a signal ends it.
 pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
@@ -31,6 +31,7 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let observer = observer(arguments).map_err(Failure::misused)?;
     logs::start(LogFormat::Text, LevelFilter::INFO);
+    room::raise_descriptors();
     let signals = Ending::catch()?;
     let hello = Hello::start(Settings {
         listen: arguments.listen,

@@ -29,6 +29,8 @@ use std::time::Duration;
 
 use reactor::{ListenerOptions, Mailbox, Reservation, Sheet, System};
 
+use crate::complaints::Complaints;
+
 pub use answer::{Answer, AnswerError};
 use limits::{DEAD_PEER, DEFER_ACCEPT, FAST_OPENS_WAITING, LISTEN_BACKLOG};
 pub use stats::{Figure, WorkerStats};
@@ -58,6 +60,7 @@ pub struct Hello {
     address: SocketAddr,
     seats: Vec<Seat>,
     ending: Arc<AtomicBool>,
+    complaints: Complaints,
     workers: Vec<JoinHandle<io::Result<()>>>,
 }
 
@@ -104,6 +107,7 @@ impl Hello {
             address: reservation.address(),
             seats: Vec::new(),
             ending: Arc::default(),
+            complaints: Complaints::default(),
             workers: Vec::new(),
         };
         let (ready, readiness) = mpsc::channel();
@@ -136,6 +140,7 @@ impl Hello {
         let address = self.address;
         let answer = settings.answer.clone();
         let idle_timeout = settings.idle_timeout;
+        let complaints = self.complaints.clone();
         let options = ListenerOptions {
             backlog: LISTEN_BACKLOG,
             user_timeout: DEAD_PEER,
@@ -155,7 +160,8 @@ impl Hello {
             let _ = ready.send((number, result));
             drop(ready);
             driver.map_or(Ok(()), |driver| {
-                Worker::new(driver, mailbox, stats, answer, idle_timeout).run()
+                let worker = Worker::new(driver, mailbox, stats, answer, idle_timeout, complaints);
+                worker.run()
             })
         };
         let thread = reactor::spawn(format!("hello-{number}"), settings.private_fds, run)?;

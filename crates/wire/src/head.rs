@@ -94,6 +94,9 @@ pub struct Request<'a> {
     pub relay: bool,
     /// The `Last-Event-ID` field (WHATWG HTML, section 9.2.4).
     pub last_event_id: Option<&'a str>,
+    /// Whether the client waits with its body until it is told to continue, or answered (RFC 9110,
+    /// section 10.1.1).
+    pub expects_continue: bool,
     /// Whether the client keeps the connection open (RFC 9112, section 9.3).
     pub keep_alive: bool,
     /// What follows the head.
@@ -150,6 +153,7 @@ pub fn parse_from(input: &[u8], seen: usize) -> Result<Option<Request<'_>>, Head
         origin: fields.origin,
         relay: fields.relay,
         last_event_id: fields.last_event_id,
+        expects_continue: fields.expects_continue && version == Version::Http11,
         keep_alive: !fields.close && (version == Version::Http11 || fields.keep_alive),
         body: fields.body,
         consumed: extent.consumed,

@@ -13,6 +13,10 @@ pub const DATE_BYTES: usize = 29;
 /// The last second that an IMF-fixdate can say: the end of the year 9999.
 const DATE_SECONDS_MAX: u64 = 253_402_300_799;
 
+/// The interim answer to a client that waits with its body until it is told to go on (RFC 9110,
+/// section 15.2.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
 /// What a response says about cross-origin access (WHATWG Fetch, section 3.2).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cors<'a> {

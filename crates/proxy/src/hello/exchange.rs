@@ -73,7 +73,10 @@ impl<D: Driver> Worker<D> {
                 self.stats.add(Figure::BytesRead, count as u64);
                 let more = count == block.len() || ended;
                 if !ending {
-                    connection.moved = self.now;
+                    // A head that comes byte by byte must be whole as soon as one that comes at once.
+                    if !self.partial.contains_key(&name.slot) {
+                        connection.moved = self.now;
+                    }
                     self.take_in(name, &block[..count]);
                 }
                 if more { Read::More } else { Read::Last }
@@ -166,6 +169,11 @@ impl<D: Driver> Worker<D> {
         self.stats.add(Figure::RequestsAnswered, 1);
         let chunked = asked.body == Body::Chunked;
         let keep_alive = asked.keep_alive && !chunked && !self.ending;
+        // Clients that are answered before they send their body leave it out and send their next request,
+        // which would be taken for that body.
+        if asked.expects_continue && keep_alive && asked.body != Body::None {
+            out.extend_from_slice(response::CONTINUE);
+        }
         out.extend_from_slice(self.answer.bytes(asked.method, asked.version, keep_alive));
         match asked.body {
             Body::Sized(count) if keep_alive => (Ending::Open, count),
@@ -196,10 +204,12 @@ impl<D: Driver> Worker<D> {
         if out.is_empty() {
             return;
         }
+        let now = self.now;
         let Some(connection) = self.connection(name) else {
             return;
         };
         connection.last = ending != Ending::Open;
+        connection.moved = now;
         let socket = &self
             .connections
             .get(name.slot, name.generation)

@@ -13,6 +13,7 @@ pub(super) struct Asked {
     pub(super) version: Version,
     pub(super) keep_alive: bool,
     pub(super) body: Body,
+    pub(super) expects_continue: bool,
 }
 
 /// A head, and what it asked.
@@ -58,6 +59,7 @@ impl Asked {
             version: request.version,
             keep_alive: request.keep_alive,
             body: request.body,
+            expects_continue: request.expects_continue,
         }
     }
 }

@@ -54,11 +54,14 @@ const LAST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 fn requests_are_answered_alike_at_every_split() {
     let hello = start(b"hello", IDLE);
     let mut requests = GET.to_vec();
-    requests.extend_from_slice(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nGET ");
+    requests.extend_from_slice(
+        b"POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\nGET ",
+    );
     requests.extend_from_slice(b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
     requests.extend_from_slice(LAST);
     let whole = exchange(&hello, &[&requests]);
     assert_eq!(whole.matches("HTTP/1.1 200 OK").count(), 4, "{whole}");
+    assert_eq!(whole.matches("HTTP/1.1 100 Continue").count(), 1, "{whole}");
     assert_eq!(whole.matches("hello").count(), 3, "{whole}");
     for at in 1..requests.len() {
         let (left, right) = requests.split_at(at);
@@ -131,6 +134,27 @@ fn who_is_silent_is_let_go_and_who_ends_is_not_waited_for() {
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).expect("the server ends it");
     assert!(answer.ends_with(b"hello"));
+    stop(hello);
+}
+
+#[test]
+fn a_head_that_comes_byte_by_byte_gets_no_more_time_than_silence() {
+    let hello = start(b"hello", Duration::from_millis(400));
+    let mut client = TcpStream::connect(hello.address()).expect("a connection");
+    let patience = Duration::from_millis(20);
+    client
+        .set_read_timeout(Some(patience))
+        .expect("a connection");
+    client
+        .write_all(b"GET / HTTP/1.1\r\nX: ")
+        .expect("a connection");
+    // Far more bytes than time, and far fewer than a head may have.
+    let is_cut = |_| {
+        let sent = client.write_all(b"x");
+        let heard = client.read(&mut [0; 8]);
+        sent.is_err() || heard.is_ok_and(|count| count == 0)
+    };
+    assert!((0..500).any(is_cut));
     stop(hello);
 }
 

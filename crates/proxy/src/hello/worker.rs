@@ -17,6 +17,7 @@ use super::guess::Guess;
 use super::known::Known;
 use super::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, BLOCK_BYTES, LINGER};
 use super::stats::{Figure, WorkerStats};
+use crate::complaints::{Complaint, Complaints};
 use crate::sweep::Sweep;
 
 /// What other threads tell a worker.
@@ -90,6 +91,7 @@ pub(super) struct Worker<D: Driver> {
     /// Ends of those whose last answer is sent.
     deadlines: Wheel<Name>,
     due: Vec<Name>,
+    complaints: Complaints,
     closing: Vec<u32>,
     signals: Vec<Signal>,
 }
@@ -101,6 +103,7 @@ impl<D: Driver> Worker<D> {
         stats: Arc<WorkerStats>,
         answer: Answer,
         idle_timeout: Duration,
+        complaints: Complaints,
     ) -> Self {
         Self {
             now: driver.now(),
@@ -125,6 +128,7 @@ impl<D: Driver> Worker<D> {
             sweep: Sweep::default(),
             deadlines: Wheel::default(),
             due: Vec::new(),
+            complaints,
             closing: Vec::new(),
             signals: Vec::new(),
         }
@@ -227,7 +231,7 @@ impl<D: Driver> Worker<D> {
                 Accepted::Connection(socket, _) => self.admit(socket),
                 Accepted::Nobody => return,
                 Accepted::Gone => {}
-                Accepted::Exhausted(_) => return self.pause(),
+                Accepted::Exhausted(errno) => return self.pause(errno.into()),
             }
         }
     }
@@ -261,9 +265,9 @@ impl<D: Driver> Worker<D> {
             .socket;
         self.stats.add(Figure::Watches, 1);
         let watched = self.driver.watch(socket, token);
-        if watched.is_err() {
+        if let Err(error) = watched {
             self.close(name);
-            return self.pause();
+            return self.pause(error);
         }
         if self.owed.contains_key(&slot) {
             self.watch_room(name);
@@ -283,12 +287,18 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn pause(&mut self) {
+    fn pause(&mut self, error: io::Error) {
         if self.paused_until.is_none() && !self.ending {
             self.stats.add(Figure::AcceptPauses, 1);
             self.driver.pause_accepting(true);
         }
         self.paused_until = Some(self.now.after(ACCEPT_PAUSE));
+        self.complaints.note(self.now, Complaint::Descriptors, "", || {
+            format!(
+                "no room for another connection, accepting pauses: {error}; raise the limit on open \
+                 files (ulimit -n, LimitNOFILE=) or use --workers N --private-fds"
+            )
+        });
     }
 
     fn meet_deadlines(&mut self) {

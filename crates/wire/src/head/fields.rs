@@ -12,6 +12,8 @@ pub(super) struct Fields<'a> {
     pub(super) origin: Option<&'a str>,
     pub(super) relay: bool,
     pub(super) last_event_id: Option<&'a str>,
+    /// `Expect` is `100-continue`.
+    pub(super) expects_continue: bool,
     /// `Connection` has the option `close`.
     pub(super) close: bool,
     /// `Connection` has the option `keep-alive`.
@@ -35,6 +37,7 @@ impl<'a> Fields<'a> {
             origin: None,
             relay: false,
             last_event_id: None,
+            expects_continue: false,
             close: false,
             keep_alive: false,
             has_transfer_encoding: false,
@@ -58,6 +61,10 @@ impl<'a> Fields<'a> {
                         text(header.value)?,
                         HeadError::OriginRepeated,
                     )?;
+                }
+                6 if name.eq_ignore_ascii_case("expect") => {
+                    let value = header.value.trim_ascii();
+                    fields.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
                 }
                 10 if name.eq_ignore_ascii_case("connection") => fields.connection(header.value),
                 13 if name.eq_ignore_ascii_case("last-event-id") => {

@@ -13,7 +13,7 @@ fn accept(head: &str) -> Request<'_> {
 fn every_part_of_a_head_is_found() {
     let head = "GET /events/a,b%2Cc?id=d&x HTTP/1.1\r\nHost: example.org:8000\r\n\
                 Accept: text/event-stream\r\nORIGIN:https://a.example \r\nx-encke-relay: 1\r\n\
-                Last-Event-ID: e-7\r\n\r\nGET";
+                expect: 100-Continue\r\nLast-Event-ID: e-7\r\n\r\nGET";
     let request = accept(head);
     assert_eq!(
         request,
@@ -26,6 +26,7 @@ fn every_part_of_a_head_is_found() {
             origin: Some("https://a.example"),
             relay: true,
             last_event_id: Some("e-7"),
+            expects_continue: true,
             keep_alive: true,
             body: Body::None,
             consumed: head.len() - 3,
