@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import os
 import random
 import re
 import shutil
@@ -14,7 +15,7 @@ import time
 
 import pytest
 
-from harness.program import Program, encke
+from harness.program import Program, begin, encke
 from harness.wait import PATIENCE, until
 
 
@@ -511,6 +512,74 @@ def test_the_access_log_has_a_line_for_each_connection(proxy, backend, tmp_path)
     assert all(re.fullmatch(pattern, line) for line in lines), lines
 
 
+def test_an_access_log_that_was_renamed_is_opened_again(proxy, backend, tmp_path):
+    log, rotated = tmp_path / "access", tmp_path / "access.1"
+    program = proxy("--access-log", log, to=[backend()])
+
+    def talk():
+        with connect(program) as client:
+            client.sendall(b"x")
+            assert client.recv(1) == b"x"
+
+    talk()
+    until(lambda: log.read_text().count("\n") == 1, "a line")
+    log.rename(rotated)
+    program.signal(signal.SIGHUP)
+    until(log.exists, "a new file, though nobody came")
+    talk()
+    until(lambda: log.read_text().count("\n") == 1, "a line in the new file")
+    log.rename(rotated)
+    log.mkdir()
+    program.signal(signal.SIGHUP)
+    until(lambda: "cannot be opened again" in program.log, "it is said")
+    talk()
+    until(lambda: rotated.read_text().count("\n") == 2, "a line where it was")
+
+
+def test_nobody_who_reads_the_access_log_keeps_the_proxy_from_its_work_and_end(
+    proxy, backend, tmp_path
+):
+    server = backend()
+    ports = tmp_path / "ports"
+    flags = ["--listen", "127.0.0.1:0", "--to", server.address, "--access-log", "-"]
+    # A pipe that is full after some hundred lines.
+    program = begin("proxy", *flags, "--ports-file", ports)
+    try:
+        until(ports.exists, "listening")
+        host, port = json.loads(ports.read_text())["listen"][0].split(":")
+        for _ in range(1000):
+            with socket.create_connection((host, int(port))) as client:
+                client.sendall(b"x")
+                assert client.recv(1) == b"x"
+        program.terminate()
+        assert program.wait(timeout=PATIENCE) == 0
+        assert "nobody reads them" in program.stderr.read()
+    finally:
+        program.kill()
+        program.communicate()
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    done = encke("proxy", *flags[:-1], fifo)
+    assert (done.returncode, "start its reader first" in done.stderr) == (1, True), done.stderr
+
+
+def test_whoever_asks_for_json_gets_nothing_else(backend):
+    server = backend()
+    flags = ["--listen", "127.0.0.1:0", "--to", server.address, "--json", "--request-latency"]
+    program = begin("proxy", *flags)
+    try:
+        line = program.stderr.readline()
+        host, port = re.search(r"proxy (\S+):(\d+) -> ", line).groups()
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(b"x")
+            assert client.recv(1) == b"x"
+        program.terminate()
+        said, _ = program.communicate(timeout=PATIENCE)
+        assert [json.loads(line)["count"] for line in said.splitlines()] == [1]
+    finally:
+        program.kill()
+
+
 def test_latency_is_measured_without_knowing_the_protocol(proxy, backend):
     def slow(client):
         while client.recv(100):
@@ -584,7 +653,9 @@ def test_curl_through_haproxy_and_back(proxy, tmp_path):
         (["--to", "127.0.0.1:1"], 2, "no address"),
         (["--listen", "127.0.0.1:0", "--to", "nowhere.invalid:1"], 2, "cannot be resolved"),
         (["--listen", "127.0.0.1:0", "--to", "x"], 2, "not a host and a port"),
+        (["--listen", "127.0.0.1:0", "--to", "127.0.0.1:0"], 2, "port 0"),
         (["--config", "/nonexistent"], 2, "cannot be read"),
+        (["--config", "/x", "--listen", "127.0.0.1:0"], 2, "move the flags into the file"),
     ],
 )
 def test_a_wrong_configuration_is_said(flags, code, said):

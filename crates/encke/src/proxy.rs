@@ -3,17 +3,22 @@
 mod config;
 mod latency;
 
+use std::fmt;
 use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread::JoinHandle;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
-use ::proxy::tcp::{AccessLog, Outputs, Proxy, Settings};
+use ::proxy::tcp::{AccessLog, AccessOutput, AccessReopener, Outputs, Proxy, Settings};
 use control::Control;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::arguments::proxy::ProxyArguments;
@@ -36,21 +41,19 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
     logs::start(LogFormat::Text, arguments.log_level);
     room::raise_descriptors();
     let signals = Ending::catch()?;
-    let (outputs, writers) = outputs(arguments, access_log.as_deref())?;
+    let (outputs, writers) = outputs(arguments, access_log)?;
+    let reopener = outputs.access.as_ref().map(AccessLog::reopener);
     let proxy = Arc::new(Proxy::start(&settings, &outputs).map_err(Failure::failed)?);
     // From now on only workers hold the ends that their writers wait at.
     drop(outputs);
     // Where this fails the process ends, and its workers with it.
     let control = observer.map(|observer| observer.open(Arc::clone(&proxy)));
     let control = control.transpose()?;
-    obey(signals, arguments, &settings, &proxy)?;
+    obey(signals, arguments, &settings, &proxy, reopener)?;
     let address = control.as_ref().map(Control::address);
     announce(arguments, &settings, &proxy, address)?;
     let ended = proxy.join();
-    for writer in writers {
-        // One that panicked has said so.
-        let _ = writer.join();
-    }
+    await_writers(writers);
     if let Some(control) = control {
         control.stop();
     }
@@ -63,6 +66,7 @@ fn obey(
     arguments: &ProxyArguments,
     settings: &Settings,
     proxy: &Arc<Proxy>,
+    reopener: Option<AccessReopener>,
 ) -> Result<(), Failure> {
     let proxy = Arc::clone(proxy);
     let drain_timeout = settings.drain_timeout;
@@ -75,27 +79,39 @@ fn obey(
             );
             proxy.end(drain_timeout);
         }
-        Wish::Reload => match reader.read() {
-            Ok(config) => match proxy.reload(&config.settings.listeners) {
-                Ok(()) => tracing::info!(
-                    "the configuration is read again: {} listeners",
-                    config.settings.listeners.len()
-                ),
-                Err(error) => tracing::error!("all stays as it was: {error}"),
-            },
-            Err(problems) => {
-                for problem in problems {
-                    tracing::error!("all stays as it was: {problem}");
-                }
+        Wish::Reload => {
+            if let Some(reopener) = &reopener {
+                reopener.reopen();
             }
-        },
+            reload(&proxy, &reader);
+        }
     })
+}
+
+fn reload(proxy: &Proxy, reader: &config::Reader) {
+    let problems = match reader.read() {
+        Ok(config) => {
+            let listeners = &config.settings.listeners;
+            match proxy.reload(listeners) {
+                Ok(()) => {
+                    let count = listeners.len();
+                    tracing::info!("the configuration is read again: {count} listeners");
+                    return;
+                }
+                Err(error) => vec![error.to_string()],
+            }
+        }
+        Err(problems) => problems,
+    };
+    for problem in problems {
+        tracing::error!("all stays as it was: {problem}");
+    }
 }
 
 /// Where workers' words go, and the threads that write them.
 fn outputs(
     arguments: &ProxyArguments,
-    access_log: Option<&Path>,
+    access_log: Option<PathBuf>,
 ) -> Result<(Outputs, Vec<JoinHandle<()>>), Failure> {
     let (sender, receiver) = mpsc::channel();
     let mut writers = vec![latency::start(receiver, arguments.json)?];
@@ -104,7 +120,14 @@ fn outputs(
         latency: Some(sender),
     };
     if let Some(path) = access_log {
-        let (log, writer) = AccessLog::start(open_log(path)?).map_err(|error| {
+        let out = open_log(&path).map_err(|error| {
+            let path = path.display();
+            Failure::failed(format_args!(
+                "the access log {path} cannot be opened: {error}"
+            ))
+        })?;
+        let started = AccessLog::start(out, move || open_log(&path));
+        let (log, writer) = started.map_err(|error| {
             Failure::failed(format_args!(
                 "the access log's thread cannot be made: {error}"
             ))
@@ -115,18 +138,44 @@ fn outputs(
     Ok((outputs, writers))
 }
 
-fn open_log(path: &Path) -> Result<Box<dyn Write + Send>, Failure> {
+fn open_log(path: &Path) -> io::Result<AccessOutput> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdout()));
     }
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    file.map(|file| Box::new(file) as Box<dyn Write + Send>)
-        .map_err(|error| {
-            Failure::failed(format_args!(
-                "the access log {} cannot be opened: {error}",
-                path.display()
-            ))
-        })
+    // A FIFO without a reader is an error then, and not waited for.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let mut options = OpenOptions::new();
+    let opened = options
+        .create(true)
+        .append(true)
+        .custom_flags(flags)
+        .open(path);
+    let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) => io::Error::other("nobody reads the FIFO; start its reader first"),
+        _ => error,
+    })?;
+    // Whoever reads slowly is waited for.
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(Box::new(file))
+}
+
+/// How long what is written last may take. Who does not read must not keep the proxy from its end.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+fn await_writers(writers: Vec<JoinHandle<()>>) {
+    let (done, written) = mpsc::channel::<()>();
+    thread::spawn(move || {
+        for writer in writers {
+            // One that panicked has said so.
+            let _ = writer.join();
+        }
+        drop(done);
+    });
+    if written.recv_timeout(LAST_LINES) == Err(RecvTimeoutError::Timeout) {
+        tracing::warn!(
+            "the last lines of the access log or of latencies are lost: nobody reads them"
+        );
+    }
 }
 
 fn announce(
@@ -136,12 +185,20 @@ fn announce(
     control: Option<SocketAddr>,
 ) -> Result<(), Failure> {
     let listen = proxy.addresses();
+    // Whoever asks for JSON gets nothing else on standard output.
+    let say = |line: fmt::Arguments<'_>| match arguments.json {
+        true => {
+            tracing::info!("{line}");
+            Ok(())
+        }
+        false => output::line(line).map(drop),
+    };
     for (address, listener) in listen.iter().zip(&settings.listeners) {
         let backends: Vec<&str> = listener.backends.iter().map(|named| &*named.name).collect();
-        let _ = output::line(format_args!("proxy {address} -> {}", backends.join(", ")))?;
+        say(format_args!("proxy {address} -> {}", backends.join(", ")))?;
     }
     if let Some(control) = control {
-        let _ = output::line(format_args!("control http://{control}/"))?;
+        say(format_args!("control http://{control}/"))?;
     }
     if let Some(path) = &arguments.ports_file {
         let ports = Ports {

@@ -19,6 +19,7 @@ pub(crate) enum Complaint {
     Ejected,
     NoBackend,
     Header,
+    AccessLog,
 }
 
 /// What all workers of a server have complained of. Cheap to clone. The workers' clocks begin within

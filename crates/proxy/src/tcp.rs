@@ -51,7 +51,7 @@ mod closing;
 #[cfg(test)]
 mod sim;
 
-pub use access::AccessLog;
+pub use access::{AccessLog, AccessOutput, AccessReopener};
 pub use backend::{BackendReport, BackendState};
 pub use latency::LatencyReport;
 pub use limits::BACKENDS_MAX;
