@@ -43,12 +43,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct ProxyArguments {
     /// Configuration file, in TOML
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "ENCKE_PROXY_CONFIG",
-        conflicts_with = "listen"
-    )]
+    #[arg(long, value_name = "FILE", env = "ENCKE_PROXY_CONFIG")]
     pub(crate) config: Option<PathBuf>,
     /// Say whether the configuration is right, and end
     #[arg(long)]
@@ -165,7 +160,7 @@ pub(crate) struct ListenerOptions {
     /// Checks in a row that must fail before it is used no more [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) check_fall: Option<u32>,
-    /// What a check sends; `\r`, `\n`, `\0`, `\\` and `\xHH` stand for bytes
+    /// What a check sends; `\r`, `\n`, `\t`, `\0`, `\\` and `\xHH` stand for bytes
     #[arg(long, value_name = "TEXT")]
     pub(crate) check_send: Option<String>,
     /// What its answer must contain, written likewise

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use ::proxy::tcp::{
     BACKENDS_MAX, BackendAddress, Balance, Check, HeaderVersion, ListenerSettings, Settings,
+    StartError,
 };
 use serde::Deserialize;
 
@@ -92,8 +93,8 @@ impl Reader {
         let mut problems = Vec::new();
         if self.path.is_some() && self.listener != ListenerOptions::default() {
             problems.push(
-                "a listener is described by flags, and --config describes listeners as well; move \
-                 the flags into the file"
+                "a listener is described by flags, and --config (ENCKE_PROXY_CONFIG) describes \
+                 listeners as well; move the flags into the file, or leave the file out"
                     .to_owned(),
             );
         }
@@ -116,6 +117,10 @@ impl Reader {
                 problems: &mut problems,
             };
             if let Some(mut settings) = sense.listener() {
+                let is_same = |other: &ListenerSettings| other.listen == settings.listen;
+                if listeners.iter().any(is_same) {
+                    problems.push(StartError::Twice(settings.listen).to_string());
+                }
                 settings.access_log = access_log.is_some();
                 listeners.push(settings);
             }
@@ -217,8 +222,11 @@ impl Sense<'_> {
             idle_timeout: self.timeout("idle-timeout", options.idle_timeout, default.idle_timeout),
             user_timeout: self.seconds("user-timeout", options.user_timeout, default.user_timeout),
             keepalive: self.seconds("keepalive", options.keepalive, default.keepalive),
-            max_connections: options.max_connections,
-            max_connections_per_source: options.max_connections_per_source,
+            max_connections: self.limit("max-connections", options.max_connections),
+            max_connections_per_source: self.limit(
+                "max-connections-per-source",
+                options.max_connections_per_source,
+            ),
             proxy_in: self.proxy_in(),
             proxy_out: options.proxy_out.map(|version| match version {
                 VersionName::V1 => HeaderVersion::V1,
@@ -273,16 +281,28 @@ impl Sense<'_> {
         let check = Check {
             interval: self.timeout("check-interval", options.check_interval, seconds(2)),
             timeout: self.timeout("check-timeout", options.check_timeout, seconds(1)),
-            rise: options.check_rise.unwrap_or(2).max(1),
-            fall: options.check_fall.unwrap_or(3).max(1),
+            rise: self.limit("check-rise", options.check_rise).unwrap_or(2),
+            fall: self.limit("check-fall", options.check_fall).unwrap_or(3),
             send: self.bytes("check-send", options.check_send.as_deref()),
             expect: self.bytes("check-expect", options.check_expect.as_deref()),
         };
         let is_wanted = options.check
             || options.check_interval.is_some()
+            || options.check_timeout.is_some()
+            || options.check_rise.is_some()
+            || options.check_fall.is_some()
             || options.check_send.is_some()
             || options.check_expect.is_some();
         is_wanted.then_some(check)
+    }
+
+    fn limit(&mut self, name: &str, limit: Option<u32>) -> Option<u32> {
+        if limit == Some(0) {
+            self.problems.push(format!(
+                "{name} is 0: at least 1 is needed; leave it out for the default"
+            ));
+        }
+        limit
     }
 
     fn timeout(&mut self, name: &str, time: Option<Time>, default: Duration) -> Duration {
@@ -322,6 +342,11 @@ impl Sense<'_> {
 
 /// The address that a backend's name means now.
 fn resolve(name: &str) -> Result<SocketAddr, String> {
+    if name.ends_with(":0") {
+        return Err(format!(
+            "backend `{name}` has port 0, at which nobody can listen; write its port"
+        ));
+    }
     if let Ok(address) = name.parse() {
         return Ok(address);
     }
@@ -445,6 +470,19 @@ mod tests {
                 "[[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:2']\ncheck-send = 'a\\q'",
                 "after a backslash",
             ),
+            (
+                "[[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:2']\nmax-connections = 0",
+                "max-connections is 0",
+            ),
+            (
+                "[[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:2']\ncheck-fall = 0",
+                "check-fall is 0",
+            ),
+            (
+                "[[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:2']\n\
+                 [[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:3']\n",
+                "two listeners have the address",
+            ),
             ("control = 'here'", "control is `here`: an address"),
             ("control = '0.0.0.0:9001'", "set a token with"),
             ("control = '127.0.0.1:0'\ncontrol-token = ''", "it is empty"),
@@ -455,6 +493,23 @@ mod tests {
         ] {
             let problems = from_file(text).expect_err(text).join("; ");
             assert!(problems.contains(said), "{text}: {problems}");
+        }
+    }
+
+    #[test]
+    fn whoever_says_how_to_check_wants_checks() {
+        for key in [
+            "check = true",
+            "check-interval = '1s'",
+            "check-timeout = '1s'",
+            "check-rise = 1",
+            "check-fall = 1",
+            "check-send = 'a'",
+            "check-expect = 'a'",
+        ] {
+            let text = format!("[[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:2']\n{key}");
+            let config = from_file(&text).expect(key);
+            assert!(config.settings.listeners[0].check.is_some(), "{key}");
         }
     }
 
