@@ -498,6 +498,22 @@ def test_an_ending_proxy_lets_connections_finish(proxy, backend):
     assert program.process.wait(timeout=PATIENCE) == 0, program.log
 
 
+@pytest.mark.parametrize("slow", [True, False])
+def test_a_transfer_that_the_end_cuts_does_not_look_whole(proxy, backend, slow):
+    def pour(client):
+        while client.send(bytes(1_000_000)):
+            pass
+
+    program = proxy("--drain-timeout", "300ms", to=[backend(pour)])
+    with connect(program) as client:
+        client.recv(1)
+        program.signal()
+        if slow:
+            assert program.wait() == 0
+        with pytest.raises(ConnectionResetError):
+            read_all(client)
+
+
 def test_the_access_log_has_a_line_for_each_connection(proxy, backend, tmp_path):
     server = backend()
     program = proxy("--access-log", tmp_path / "access", to=[server])

@@ -85,7 +85,12 @@ impl<D: Relay> Worker<D> {
             self.stats.take(Figure::Connections, 1);
             let sockets = 1 + u64::from(pair.backend.is_some());
             self.stats.add(Figure::Closes, sockets);
-            if matches!(reason, CloseReason::Reset | CloseReason::NoBackend) {
+            let must_reset = match reason {
+                CloseReason::Reset | CloseReason::NoBackend => true,
+                CloseReason::Timeout | CloseReason::Drain => pair.is_under_way(self.now),
+                CloseReason::Done | CloseReason::Header | CloseReason::Refused => false,
+            };
+            if must_reset {
                 self.driver.reset_on_close(&pair.client);
                 if let Some(backend) = &pair.backend {
                     self.driver.reset_on_close(backend);

@@ -4,10 +4,10 @@
 //! by a reset, as it would have been without a proxy. What it says itself nobody hears: that is not even
 //! received, so that a side that pours is stopped by its full window and costs nothing.
 
-use reactor::Relay;
+use reactor::{Relay, Tick};
 
 use crate::tcp::closing::CloseReason;
-use crate::tcp::limits::LAST_WORDS_INTERVAL;
+use crate::tcp::limits::{LAST_WORDS_INTERVAL, PAUSE_MIN};
 use crate::tcp::names::{Name, Side};
 use crate::tcp::pair::{Direction, FlowState, Pair, Tenths};
 use crate::tcp::worker::Worker;
@@ -89,5 +89,12 @@ impl<S, P> Pair<S, P> {
     /// Whether one side is gone and the other is yet to be told.
     pub(crate) const fn is_broken(&self) -> bool {
         matches!(self.up.state, FlowState::Broken) || matches!(self.down.state, FlowState::Broken)
+    }
+
+    /// Whether ending it now would cut somebody short, who must not take that for the end.
+    pub(crate) fn is_under_way(&self, now: Tick) -> bool {
+        self.up.held.is_some()
+            || self.down.held.is_some()
+            || now.since(self.moved.tick()) < PAUSE_MIN
     }
 }

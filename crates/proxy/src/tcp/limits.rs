@@ -35,6 +35,9 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long a side whose other side is gone may take nothing of what was said to it, before it is reset.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
+/// Silence after which a pair is taken to be between two messages, and not within one.
+pub(crate) const PAUSE_MIN: Duration = Duration::from_secs(1);
+
 /// How often such a side is asked whether it has all by now.
 pub(crate) const LAST_WORDS_INTERVAL: Duration = Duration::from_millis(100);
 

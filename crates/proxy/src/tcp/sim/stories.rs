@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::net::Manner;
+use super::net::{Manner, Peer};
 use super::world::{World, backend, settings};
 use crate::tcp::header::{self, Header};
 use crate::tcp::settings::{Check, HeaderVersion};
@@ -392,6 +392,33 @@ fn a_draining_worker_ends_with_its_last_connection_or_its_time() {
         }
         assert!(world.worker.is_over());
         world.assert_empty();
+    }
+}
+
+#[test]
+fn a_transfer_that_is_cut_does_not_look_like_one_that_has_ended() {
+    let minute = Duration::from_secs(60);
+    for drains in [true, false] {
+        for (room, is_cut) in [(10, true), (usize::MAX, false)] {
+            let mut settings = settings(1);
+            settings.idle_timeout = minute;
+            let mut world = World::new(settings);
+            let client = world.net.borrow_mut().come(Peer::with(room, usize::MAX));
+            world.settle();
+            let (_, server) = world.calls()[0];
+            world.net.borrow_mut().say(server, &[b'x'; 50]);
+            world.settle();
+            if drains {
+                world.mailbox.insert(Mail::Drain(minute / 2));
+            }
+            world.pass(minute * 2);
+            for peer in [client, server] {
+                let peer = &world.net.borrow().peers[peer];
+                assert!(peer.closed);
+                assert_eq!(peer.reset, is_cut, "drains: {drains}");
+            }
+            world.assert_empty();
+        }
     }
 }
 
