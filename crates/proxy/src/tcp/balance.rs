@@ -1,5 +1,6 @@
 //! Which backend a connection gets.
 
+use std::cmp::Ordering::{Equal, Greater, Less};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -7,6 +8,7 @@ use std::sync::atomic::Ordering;
 use reactor::Tick;
 
 use crate::tcp::front::Front;
+use crate::tcp::limits::BACKENDS_MAX;
 use crate::tcp::settings::Balance;
 
 /// Backends tried for a connection, as bits.
@@ -51,29 +53,54 @@ fn choose_among(
     source: Option<IpAddr>,
     usable: impl Fn(usize) -> bool,
 ) -> Option<usize> {
-    let count = front.backends.len();
-    let mut in_turn = {
-        let first = match front.settings.balance {
-            Balance::Source => 0,
-            _ => front.turn.fetch_add(1, Ordering::Relaxed),
-        };
-        (0..count)
-            .map(move |step| (first.wrapping_add(step)) % count)
-            .filter(|&index| usable(index))
-    };
+    let among = Among::of((0..front.backends.len()).filter(|&index| usable(index)));
     match front.settings.balance {
-        Balance::RoundRobin => in_turn.next(),
-        // The first of equals is kept: the one whose turn it is.
+        Balance::RoundRobin => among.in_turn(front),
         Balance::Least => {
-            in_turn.min_by_key(|&index| front.backends[index].connections.load(Ordering::Relaxed))
+            // Others change these counts meanwhile: each is read once.
+            let mut least = (u32::MAX, Among(0));
+            for index in among.iter() {
+                let load = front.backends[index].connections.load(Ordering::Relaxed);
+                match load.cmp(&least.0) {
+                    Less => least = (load, Among(1 << index)),
+                    Equal => least.1.0 |= 1 << index,
+                    Greater => {}
+                }
+            }
+            least.1.in_turn(front)
         }
         // Rendezvous hashing (Thaler and Ravishankar 1998): who leaves takes only its own sources
         // with it.
-        Balance::Source => in_turn.max_by_key(|&index| {
+        Balance::Source => among.iter().max_by_key(|&index| {
             let mut hasher = DefaultHasher::new();
             (source, front.backends[index].address).hash(&mut hasher);
             hasher.finish()
         }),
+    }
+}
+
+/// Backends as bits, of which one is to be taken.
+#[derive(Debug, Clone, Copy)]
+struct Among(u64);
+
+impl Among {
+    fn of(indexes: impl Iterator<Item = usize>) -> Self {
+        Self(indexes.fold(0, |bits, index| bits | 1 << index))
+    }
+
+    fn iter(self) -> impl Iterator<Item = usize> {
+        (0..BACKENDS_MAX).filter(move |&index| self.0 & 1 << index != 0)
+    }
+
+    /// The one whose turn it is among these, so that those of one who is left out fall to all others
+    /// alike, and not to its neighbour.
+    fn in_turn(self, front: &Front) -> Option<usize> {
+        let count = self.0.count_ones() as usize;
+        if count == 0 {
+            return None;
+        }
+        let turn = front.turn.fetch_add(1, Ordering::Relaxed);
+        self.iter().nth(turn % count)
     }
 }
 
@@ -120,6 +147,20 @@ mod tests {
         front.backends[2].connections.store(2, Ordering::Relaxed);
         for _ in 0..3 {
             assert_eq!(choose(&front, None, Tried::default(), NOW), Some(1));
+        }
+    }
+
+    #[test]
+    fn the_share_of_one_who_is_out_falls_to_all_others_alike() {
+        for balance in [Balance::RoundRobin, Balance::Least] {
+            let front = front(balance, 4);
+            front.backends[1].set_well(false);
+            let mut counts = [0; 4];
+            for _ in 0..300 {
+                let chosen = choose(&front, None, Tried::default(), NOW);
+                counts[chosen.expect("three are well")] += 1;
+            }
+            assert_eq!(counts, [100, 0, 100, 100], "{balance:?}");
         }
     }
 
