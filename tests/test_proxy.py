@@ -478,6 +478,40 @@ def test_listeners_come_and_go_with_the_file(proxy, backend, tmp_path):
     held.close()
 
 
+def test_a_listener_moves_to_all_addresses_and_back(proxy, backend, tmp_path):
+    config = tmp_path / "proxy.toml"
+    server = backend()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    def write(*hosts):
+        config.write_text(
+            "".join(
+                f'[[listener]]\nlisten = "{host}:{port}"\nto = ["{server.address}"]\n' for host in hosts
+            )
+        )
+
+    def answers(host):
+        try:
+            with socket.create_connection((host, port), timeout=PATIENCE) as client:
+                client.sendall(b"x")
+                return client.recv(1) == b"x"
+        except ConnectionRefusedError:
+            return False
+
+    write("127.0.0.1")
+    program = proxy("--config", config, "--workers", "2")
+    assert answers("127.0.0.1") and not answers("127.0.0.2")
+    for hosts in [("0.0.0.0",), ("127.0.0.1",), ("0.0.0.0", "127.0.0.1"), ("127.0.0.2",)]:
+        write(*hosts)
+        seen = program.log.count("read again")
+        program.signal(signal.SIGHUP)
+        until(lambda: program.log.count("read again") > seen, "the configuration is read")
+        for host in ("127.0.0.1", "127.0.0.2"):
+            wanted = host in hosts or "0.0.0.0" in hosts
+            until(lambda: answers(host) == wanted, f"{hosts} at {host}")
+
+
 def test_an_ending_proxy_lets_connections_finish(proxy, backend):
     program = proxy("--drain-timeout", "10s", to=[backend()])
     with connect(program) as client:

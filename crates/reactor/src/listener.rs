@@ -54,6 +54,16 @@ impl Reservation {
         let probe = stream_socket(address)?;
         probe.bind(&address.into())?;
         drop(probe);
+        Self::claim_beside(address)
+    }
+
+    /// Claims an address whose port this process holds already at another: all of the machine's
+    /// beside one, or one beside all.
+    ///
+    /// # Errors
+    ///
+    /// `AddrInUse` when a socket listens there that does not share.
+    pub fn claim_beside(address: SocketAddr) -> io::Result<Self> {
         let socket = stream_socket(address)?;
         socket.set_reuse_port(true)?;
         socket.bind(&address.into())?;

@@ -249,7 +249,7 @@ impl Proxy {
 impl Present {
     /// What `listeners` make of it. Ports that stay are taken over, others are claimed.
     fn next(&mut self, listeners: &[ListenerSettings]) -> Result<Self, StartError> {
-        let mut claimed = HashMap::new();
+        let mut claimed: HashMap<SocketAddr, Option<Reservation>> = HashMap::new();
         for settings in listeners {
             let wanted = settings.listen;
             if claimed.contains_key(&wanted) {
@@ -257,7 +257,11 @@ impl Present {
             }
             let reservation = match self.reservations.contains_key(&wanted) {
                 true => None,
-                false => Some(claim(wanted)?),
+                false => {
+                    let mut own = self.reservations.values().chain(claimed.values().flatten());
+                    let beside = own.any(|own| overlap(own.address(), wanted));
+                    Some(claim(wanted, beside)?)
+                }
             };
             claimed.insert(wanted, reservation);
         }
@@ -279,8 +283,18 @@ impl Present {
     }
 }
 
-fn claim(address: SocketAddr) -> Result<Reservation, StartError> {
-    Reservation::claim(address).map_err(|error| {
+/// Whether one of two addresses is the other's port on all of the machine's addresses.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && is_any
+}
+
+fn claim(address: SocketAddr, beside: bool) -> Result<Reservation, StartError> {
+    let claimed = match beside {
+        true => Reservation::claim_beside(address),
+        false => Reservation::claim(address),
+    };
+    claimed.map_err(|error| {
         if error.kind() == io::ErrorKind::AddrInUse {
             StartError::AddressInUse(address)
         } else {

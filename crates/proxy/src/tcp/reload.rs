@@ -44,7 +44,7 @@ impl<D: Relay> Worker<D> {
         if self.drain.until.is_some() {
             return;
         }
-        self.close_listeners(|address| plan.iter().any(|front| front.address == address));
+        // Those that go are closed last: a new one may take over their port.
         for front in plan.iter() {
             let mut open = self.accepting.open.iter_mut();
             match open.find(|open| open.front.address == front.address) {
@@ -60,6 +60,7 @@ impl<D: Relay> Worker<D> {
                 }
             }
         }
+        self.close_listeners(|address| plan.iter().any(|front| front.address == address));
         // One worker looks after backends for all.
         if self.number == 0 {
             self.health.follow(plan, self.now);
