@@ -649,6 +649,38 @@ def test_latency_is_measured_without_knowing_the_protocol(proxy, backend):
     assert all(19_000 <= report["p50"] <= report["p99"] <= report["max"] * 1.02 for report in reports)
 
 
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_header_is_nothing_that_the_client_has_said(proxy, backend, tmp_path, version):
+    def greets(client):
+        time.sleep(0.01)
+        client.sendall(b"welcome")
+        header = client.recv(200)
+        question = header[-8:] if header.endswith(b"question") else client.recv(8)
+        assert question == b"question"
+        client.sendall(b"answer")
+
+    flags = ["--proxy-out", version, "--access-log", tmp_path / "access"]
+    program = proxy(*flags, "--request-latency", "--json", to=[backend(greets)])
+    with connect(program) as client:
+        assert client.recv(7, socket.MSG_WAITALL) == b"welcome"
+        client.sendall(b"question")
+        assert client.recv(6, socket.MSG_WAITALL) == b"answer"
+    program.stop()
+    reports = [json.loads(line) for line in program.log.splitlines() if line.startswith("{")]
+    assert [report["count"] for report in reports] == [1], "a greeting answers nothing"
+    assert " up=8 down=13\n" in (tmp_path / "access").read_text()
+
+
+def test_a_name_is_complained_of_with_what_it_means(proxy, backend):
+    dead = backend()
+    dead.close()
+    port = dead.address.split(":")[1]
+    program = proxy(to=[f"localhost:{port}"])
+    with connect(program) as client:
+        assert is_cut(client)
+    until(lambda: re.search(rf"backend localhost:{port} \(\S+:{port}\) refused", program.log), "said")
+
+
 def test_descriptors_that_run_out_delay_and_do_not_break(proxy, backend):
     program = proxy("--workers", "1", to=[backend()], nofile=60)
     clients = [connect(program) for _ in range(40)]

@@ -15,7 +15,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ::proxy::tcp::{AccessLog, AccessOutput, AccessReopener, Outputs, Proxy, Settings};
+use ::proxy::tcp::{
+    AccessLog, AccessOutput, AccessReopener, LATENCY_REPORTS_WAITING, Outputs, Proxy, Settings,
+};
 use control::Control;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -113,7 +115,7 @@ fn outputs(
     arguments: &ProxyArguments,
     access_log: Option<PathBuf>,
 ) -> Result<(Outputs, Vec<JoinHandle<()>>), Failure> {
-    let (sender, receiver) = mpsc::channel();
+    let (sender, receiver) = mpsc::sync_channel(LATENCY_REPORTS_WAITING);
     let mut writers = vec![latency::start(receiver, arguments.json)?];
     let mut outputs = Outputs {
         access: None,

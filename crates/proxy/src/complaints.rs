@@ -20,6 +20,7 @@ pub(crate) enum Complaint {
     NoBackend,
     Header,
     AccessLog,
+    Latency,
 }
 
 /// What all workers of a server have complained of. Cheap to clone. The workers' clocks begin within

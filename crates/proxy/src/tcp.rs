@@ -54,7 +54,7 @@ mod sim;
 pub use access::{AccessLog, AccessOutput, AccessReopener};
 pub use backend::{BackendReport, BackendState};
 pub use latency::LatencyReport;
-pub use limits::BACKENDS_MAX;
+pub use limits::{BACKENDS_MAX, LATENCY_REPORTS_WAITING};
 pub use proxy::{Outputs, Proxy, StartError};
 pub use settings::{BackendAddress, Balance, Check, HeaderVersion, ListenerSettings, Settings};
 pub use stats::{Figure, WorkerStats};

@@ -91,6 +91,15 @@ impl Backend {
         }
     }
 
+    /// The name, and what it means where that is not the same.
+    pub(crate) fn shown(&self) -> String {
+        let address = self.address.to_string();
+        match self.name == address {
+            true => address,
+            false => format!("{} ({address})", self.name),
+        }
+    }
+
     pub(crate) fn is_well(&self) -> bool {
         self.well.load(Ordering::Relaxed)
     }

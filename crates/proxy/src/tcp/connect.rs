@@ -93,13 +93,22 @@ impl<D: Relay> Worker<D> {
         if let Some(server) = &pair.server {
             server.succeeded();
         }
-        self.introduce(name);
+        let header = self.introduce(name);
         let Some(pair) = self.pair(name) else {
             return false;
         };
         if pair.up.unread || pair.up.held.is_some() {
             pair.up.unread = false;
             self.pump(name, Direction::Up);
+        }
+        // A header is nothing that the client has said: neither a request nor among its bytes.
+        if header > 0
+            && let Some(pair) = self.pair(name)
+        {
+            pair.bytes_up = pair.bytes_up.saturating_sub(header);
+            if pair.bytes_up == 0 {
+                pair.asked = 0;
+            }
         }
         true
     }
@@ -171,7 +180,7 @@ fn said(
     ejected: Option<Duration>,
     connect_timeout: Duration,
 ) -> String {
-    let name = &backend.name;
+    let name = backend.shown();
     let what = match Errno::from_io_error(error) {
         Some(Errno::CONNREFUSED) => {
             format!("backend {name} refused a connection: nobody listens there; start it")

@@ -91,13 +91,14 @@ impl<D: Relay> Worker<D> {
         });
     }
 
-    /// Puts the header for the backend, if it wants one, before what the client has said.
-    pub(crate) fn introduce(&mut self, name: Name) {
+    /// Puts the header for the backend, if it wants one, before what the client has said. Returns how
+    /// long it is.
+    pub(crate) fn introduce(&mut self, name: Name) -> u64 {
         let Some(pair) = self.pairs.get(name.slot, name.generation) else {
-            return;
+            return 0;
         };
         let Some(version) = pair.front.settings.proxy_out else {
-            return;
+            return 0;
         };
         let addresses = pair.origin.as_deref().and_then(|origin| {
             let local = || self.driver.local(&pair.client);
@@ -108,9 +109,11 @@ impl<D: Relay> Worker<D> {
             HeaderVersion::V1 => header::write_v1(&Header { addresses }, &mut bytes),
             HeaderVersion::V2 => header::write_v2(&Header { addresses }, &mut bytes),
         }
+        let header = bytes.len() as u64;
         if let Some(Held::Bytes(begun, taken)) = pair.up.held.take().map(|held| *held) {
             bytes.extend_from_slice(&begun[taken..]);
         }
         pair.up.held = Some(Box::new(Held::Bytes(bytes, 0)));
+        header
     }
 }

@@ -174,7 +174,7 @@ impl<D: Relay> Worker<D> {
             Ok(()) => {
                 (patient.passed, patient.failed) = (patient.passed.saturating_add(1), 0);
                 if patient.passed >= rise && !backend.is_well() && backend.set_well(true) {
-                    tracing::info!("backend {} is well again", backend.name);
+                    tracing::info!("backend {} is well again", backend.shown());
                 }
             }
             Err(why) => {
@@ -183,7 +183,7 @@ impl<D: Relay> Worker<D> {
                     tracing::warn!(
                         "backend {} is not well: {why}, {fall} times in a row; it gets no \
                          connections until {rise} checks pass",
-                        backend.name
+                        backend.shown()
                     );
                 }
             }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -36,7 +36,7 @@ pub struct LatencyReport {
 /// What a worker measures.
 #[derive(Debug, Default)]
 pub(crate) struct Latency {
-    reports: Option<Sender<LatencyReport>>,
+    reports: Option<SyncSender<LatencyReport>>,
     /// By the addresses of the two records, which the entry keeps alive.
     by_backend: HashMap<(usize, usize), Entry>,
     /// The second in which the first of them came.
@@ -52,7 +52,7 @@ struct Entry {
 }
 
 impl Latency {
-    pub(crate) fn new(reports: Option<Sender<LatencyReport>>) -> Self {
+    pub(crate) fn new(reports: Option<SyncSender<LatencyReport>>) -> Self {
         Self {
             reports,
             ..Self::default()
@@ -91,38 +91,75 @@ impl Latency {
         self.is_new = true;
     }
 
-    /// Hands on what a second that is over has brought.
-    pub(crate) fn turn(&mut self, unix_seconds: impl FnOnce() -> u64) {
+    /// Hands on what a second that is over has brought. Returns how many reports nobody took.
+    pub(crate) fn turn(&mut self, unix_seconds: impl FnOnce() -> u64) -> usize {
         if !self.is_new {
-            return;
+            return 0;
         }
         let now = unix_seconds();
         match self.second {
             None => self.second = Some(now),
-            Some(second) if second != now => self.flush(),
+            Some(second) if second != now => return self.flush(),
             Some(_) => {}
         }
+        0
     }
 
-    /// Hands on all there is.
-    pub(crate) fn flush(&mut self) {
+    /// Hands on all there is. Returns how many reports nobody took.
+    pub(crate) fn flush(&mut self) -> usize {
         let (Some(second), Some(reports)) = (self.second.take(), &self.reports) else {
-            return;
+            return 0;
         };
         self.is_new = false;
         // Backends without an answer in this second are forgotten, so that those of old plans go.
+        let mut lost = 0;
         for (_, entry) in self.by_backend.drain() {
-            // Nobody reads any more when the proxy ends.
-            let _ = reports.send(LatencyReport {
+            let sent = reports.try_send(LatencyReport {
                 unix_seconds: second,
                 listener: entry.front.address,
                 backend: entry.backend.name.clone(),
                 micros: entry.micros,
             });
+            // Whoever has gone for good wants none; whoever is slow loses some.
+            lost += usize::from(matches!(sent, Err(TrySendError::Full(_))));
         }
+        lost
     }
 
     pub(crate) fn next_in(&self) -> Option<Duration> {
         self.is_new.then_some(INTERVAL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+    use crate::tcp::settings::{BackendAddress, ListenerSettings};
+
+    #[test]
+    fn who_does_not_read_loses_reports_and_holds_nobody_up() {
+        let address: SocketAddr = "127.0.0.1:80".parse().expect("valid");
+        let backends = ["a", "b", "c"].map(|name| BackendAddress {
+            name: name.to_owned(),
+            address,
+        });
+        let settings = ListenerSettings::new(address, backends.to_vec());
+        let front = Arc::new(Front::new(address, settings, None));
+        let (sender, receiver) = sync_channel(2);
+        let mut latency = Latency::new(Some(sender));
+        let mut measure = |second| {
+            for backend in &front.backends {
+                latency.record(&front, backend, 10);
+            }
+            latency.turn(|| second) + latency.turn(|| second + 1)
+        };
+        assert_eq!(measure(0), 1);
+        assert_eq!(measure(2), 3);
+        assert_eq!(receiver.try_iter().count(), 2);
+        assert_eq!(measure(4), 1, "it goes on with who reads again");
+        drop(receiver);
+        assert_eq!(measure(6), 0, "who is gone wants none");
     }
 }

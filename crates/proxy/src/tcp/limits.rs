@@ -44,5 +44,9 @@ pub(crate) const LAST_WORDS_INTERVAL: Duration = Duration::from_millis(100);
 /// Batches of lines that may wait for the access log; what comes beyond is lost, and counted.
 pub(crate) const ACCESS_BATCHES_WAITING: usize = 1024;
 
+/// Reports of latency that may wait for who prints them, at about 25 KB each; what comes beyond is lost, and
+/// said.
+pub const LATENCY_REPORTS_WAITING: usize = 1024;
+
 /// Bytes of an answer to a health check that are looked at.
 pub(crate) const EXPECT_BYTES_MAX: usize = 4096;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::sync::{Arc, mpsc::Sender};
+use std::sync::mpsc::{self, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub struct Outputs {
     /// Lines of listeners that ask for an access log.
     pub access: Option<AccessLog>,
     /// Reports of listeners that measure latency.
-    pub latency: Option<Sender<LatencyReport>>,
+    pub latency: Option<SyncSender<LatencyReport>>,
 }
 
 /// A running proxy.

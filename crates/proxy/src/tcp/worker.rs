@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use reactor::{Mailbox, Relay, Signal, Slab, Tick, Timing};
 
-use crate::complaints::Complaints;
+use crate::complaints::{Complaint, Complaints};
 use crate::tcp::accept::Accepting;
 use crate::tcp::access::Access;
 use crate::tcp::closing::Closing;
@@ -141,7 +141,13 @@ impl<D: Relay> Worker<D> {
         self.passed(Figure::StageChecks);
         self.close_all();
         self.pipes.trim(self.now, &self.stats);
-        self.latency.turn(|| self.driver.unix_seconds());
+        let lost = self.latency.turn(|| self.driver.unix_seconds());
+        if lost > 0 {
+            self.complaints.note(self.now, Complaint::Latency, "", || {
+                "lines of the latency report are lost: nobody reads them as fast as they come"
+                    .to_owned()
+            });
+        }
         self.access.flush(&self.stats);
         self.passed(Figure::StageClosing);
         Ok(())
