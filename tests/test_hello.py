@@ -4,6 +4,7 @@ import http.client
 import pathlib
 import re
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -196,6 +197,28 @@ def test_an_idle_client_does_not_keep_the_server_from_its_end(hello):
         assert client.recv(65536).endswith(b"hello")
         server.stop()
         assert client.recv(1) == b""
+
+
+def test_who_has_asked_before_the_end_is_answered(hello):
+    server = hello("--workers", "1")
+    ask = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+    with socket.create_connection(server.listen) as kept:
+        kept.settimeout(10)
+        kept.sendall(ask)
+        assert kept.recv(65536).endswith(b"hello")
+        server.signal(signal.SIGSTOP)
+        kept.sendall(ask)
+        clients = [socket.create_connection(server.listen) for _ in range(300)]
+        for client in clients:
+            client.settimeout(10)
+            client.sendall(ask)
+        server.signal(signal.SIGTERM)
+        server.signal(signal.SIGCONT)
+        for client in [kept, *clients]:
+            answer = b"".join(iter(lambda: client.recv(65536), b""))
+            assert answer.endswith(b"hello")
+            client.close()
+    assert server.wait() == 0
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ use reactor::{Accepted, Driver, Mailbox, Signal, Slab, Tick, Timing, Token, Whee
 use super::answer::Answer;
 use super::guess::Guess;
 use super::known::Known;
-use super::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, BLOCK_BYTES, LINGER};
+use super::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, BLOCK_BYTES, LINGER, LISTEN_BACKLOG};
 use super::stats::{Figure, WorkerStats};
 use crate::complaints::{Complaint, Complaints};
 use crate::sweep::Sweep;
@@ -340,24 +340,47 @@ impl<D: Driver> Worker<D> {
         self.deadlines.add(self.now.after(LINGER), name);
     }
 
-    /// Accepts nobody, and lets go of those who are owed nothing.
+    /// Answers who has asked by now, lets go of all others, and accepts nobody any more.
     fn end_all(&mut self) {
         self.ending = true;
         self.paused_until = None;
+        self.accept_the_waiting();
         self.driver.stop_accepting();
         for slot in 0..self.connections.slots() {
             if let Some((generation, _)) = self.connections.at(slot) {
                 let name = Name { slot, generation };
-                if self.owed.contains_key(&slot) {
-                    // It goes when its answers have.
-                    if let Some(connection) = self.connection(name) {
-                        connection.last = true;
-                    }
-                    self.linger(name);
-                } else {
-                    self.close(name);
-                }
+                self.read(name, true);
+                self.end_one(name);
             }
+        }
+    }
+
+    /// They would be reset with the listener, and may have asked.
+    fn accept_the_waiting(&mut self) {
+        for _ in 0..LISTEN_BACKLOG {
+            self.stats.add(Figure::Accepts, 1);
+            match self.driver.accept() {
+                Accepted::Connection(socket, _) => self.admit(socket),
+                Accepted::Gone => {}
+                Accepted::Nobody | Accepted::Exhausted(_) => return,
+            }
+        }
+    }
+
+    fn end_one(&mut self, name: Name) {
+        let owed = self.owed.contains_key(&name.slot);
+        let Some(connection) = self.connection(name) else {
+            return;
+        };
+        match connection.phase {
+            Phase::Asking { .. } if owed => {
+                // It goes when its answers have.
+                connection.last = true;
+                self.linger(name);
+            }
+            Phase::Asking { .. } => self.close(name),
+            // It has its last answer, and its time.
+            Phase::Ending | Phase::Closed => {}
         }
     }
 
