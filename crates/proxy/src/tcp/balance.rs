@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::iter;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
 use reactor::Tick;
 
 use crate::tcp::front::Front;
-use crate::tcp::limits::BACKENDS_MAX;
 use crate::tcp::settings::Balance;
 
 /// Backends tried for a connection, as bits.
@@ -89,7 +89,12 @@ impl Among {
     }
 
     fn iter(self) -> impl Iterator<Item = usize> {
-        (0..BACKENDS_MAX).filter(move |&index| self.0 & 1 << index != 0)
+        let mut left = self.0;
+        iter::from_fn(move || {
+            let lowest = (left != 0).then(|| left.trailing_zeros() as usize)?;
+            left &= left - 1;
+            Some(lowest)
+        })
     }
 
     /// The one whose turn it is among these, so that those of one who is left out fall to all others
