@@ -219,10 +219,11 @@ impl<D: Driver> Worker<D> {
 
     /// A connection is gone from its slot: its place is free, if it had one.
     pub(crate) fn leave(&mut self, slot: u32, admitted: bool) {
-        self.stats.take(Figure::Connections, 1);
         if admitted {
             self.give_place_back(slot);
         }
+        // Who finds a connection less finds its place free.
+        self.stats.take(Figure::Connections, 1);
         // A descriptor is free: no need to wait the pause out.
         if self.accepting.paused_until.is_some() {
             self.accepting.paused_until = Some(self.clock.now);
