@@ -42,15 +42,6 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
     let version = env!("CARGO_PKG_VERSION");
     let workers = config.settings.workers;
     let room = Room::measure(config);
-    if let Some(path) = &config.ports_file {
-        let ports = Ports {
-            public: running.public,
-            control: running.control,
-            erlang: running.erlang,
-            pid: process::id(),
-        };
-        write_ports(path, &ports)?;
-    }
     let node = config.erlang.as_ref().map(|node| &node.name).zip(*erlang);
     match config.log_format {
         LogFormat::Text => {
@@ -79,6 +70,16 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
     }
     if let Some(warning) = room.warning() {
         tracing::warn!("{warning}");
+    }
+    // Last: a script that sees the file finds all that was said.
+    if let Some(path) = &config.ports_file {
+        let ports = Ports {
+            public: running.public,
+            control: running.control,
+            erlang: running.erlang,
+            pid: process::id(),
+        };
+        write_ports(path, &ports)?;
     }
     Ok(())
 }

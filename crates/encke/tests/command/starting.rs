@@ -2,18 +2,31 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::support::{Folder, PATIENCE, Server, command, end, run};
 
+/// The text of a file that a server writes when it has said where it listens.
+fn until_written(path: &str) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match fs::read_to_string(path) {
+            Ok(text) => return text,
+            Err(error) => assert!(Instant::now() < deadline, "{path}: {error}"),
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn scripts_learn_the_addresses_when_it_is_ready() {
     let folder = Folder::new();
     let path = folder.path("ports.json");
     let server = Server::start(&["--ports-file", &path]);
-    let ports: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let ports: Value = serde_json::from_str(&until_written(&path)).unwrap();
     assert_eq!(ports["public"], server.public.as_str());
     assert_eq!(ports["control"], server.control.as_str());
     assert_eq!(ports["pid"], server.process.0.id());
@@ -37,7 +50,7 @@ fn logs_in_json_say_the_same_and_standard_output_nothing() {
     let mut process = crate::support::Process(command.spawn().unwrap());
     let lines = crate::support::Lines::of(process.0.stderr.take().unwrap());
     let ready: Value = serde_json::from_str(&lines.find("ready")).unwrap();
-    let ports: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let ports: Value = serde_json::from_str(&until_written(&path)).unwrap();
     assert_eq!(ready["public"], ports["public"]);
     process.signal(rustix::process::Signal::TERM);
     assert!(process.wait().success());
@@ -59,7 +72,7 @@ fn a_taken_port_is_named_and_nothing_is_left_running() {
     let started = Instant::now();
     let error = run(&["serve", "--listen", free, "--control", &address]).failed(1);
     assert!(error.contains(&address), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(8));
     // A second Encke would share the port of the first if nobody looked.
     let server = Server::start(&[]);
     let error = run(&["serve", "--listen", &server.public, "--control", free]).failed(1);
