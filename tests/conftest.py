@@ -1,7 +1,9 @@
+import contextlib
 import itertools
 
 import pytest
 
+from harness.ports import Port
 from harness.program import BINARY
 from harness.server import Server
 
@@ -40,6 +42,13 @@ def start():
         except AssertionError as failure:
             failures.append(str(failure))
     assert not failures, "\n".join(failures)
+
+
+@pytest.fixture
+def port():
+    """Makes ports that stay free until somebody listens at them, and when nobody does any more."""
+    with contextlib.ExitStack() as held:
+        yield lambda: held.enter_context(Port())
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from harness.http import Ndjson
 from harness.node import EventSource
-from harness.wait import until
+from harness.wait import PATIENCE, PROMPT, until
 
 NASTY = [
     "plain",
@@ -86,7 +86,7 @@ def test_nasty_payloads_in_node(server, name):
 def test_nasty_payloads_in_python(server, name):
     rj = name()
     with (
-        httpx.Client(timeout=15, trust_env=False) as client,
+        httpx.Client(timeout=PATIENCE, trust_env=False) as client,
         httpx_sse.connect_sse(client, "GET", f"{server.public_url}/events/{rj}") as source,
     ):
         events = source.iter_sse()
@@ -144,7 +144,7 @@ class Gate:
                 connection, _ = self.listener.accept()
             except OSError:
                 return
-            connection.settimeout(5)
+            connection.settimeout(PATIENCE)
             try:
                 head = connection.recv(65536).decode()
             except OSError:
@@ -159,22 +159,23 @@ class Gate:
         self.thread.join()
 
 
-def test_node_comes_back_after_as_long_as_it_was_told(start):
-    first = start("--retry", "1500ms")
+def test_node_comes_back_after_as_long_as_it_was_told(start, port):
+    # Longer than it waits untold, which is three seconds.
+    first = start("--retry", "4s", public=port().address, control=port().address)
     with EventSource(f"{first.public_url}/events/rj") as source:
         assert source.next() == {"open": True}
         receipt = first.publish("rj", "before")
         assert source.next()["data"] == "before"
+        gone = time.monotonic()
         first.process.kill()
         first.process.wait()
-        gone = time.monotonic()
         gate = Gate(first.public)
         until(lambda: gate.knocks, "knocked")
         gate.close()
         when, head = gate.knocks[0]
-        assert 1.4 <= when - gone < 4, f"came back after {when - gone} s"
+        assert 3.9 <= when - gone < 4 + PROMPT, f"came back after {when - gone} s"
         assert f"last-event-id: {receipt['id']}" in head.lower().splitlines()
-        second = first.restart("--retry", "1500ms")
+        second = first.restart()
         try:
             source.until("open")
             second.publish("rj", "after")
@@ -184,28 +185,29 @@ def test_node_comes_back_after_as_long_as_it_was_told(start):
     first.kill()
 
 
-def test_node_heeds_the_farewell(start):
+def test_node_heeds_the_farewell(start, port):
     """An ending server spreads its clients: what counts is the last `retry:`."""
-    first = start("--retry", "2500ms", "--drain-spread", "0s")
+    at = {"public": port().address, "control": port().address}
+    first = start("--retry", "2500ms", "--drain-spread", "0s", **at)
     with EventSource(f"{first.public_url}/events/rj") as source:
         assert source.next() == {"open": True}
+        gone = time.monotonic()
         first.signal()
         assert first.wait() == 0
-        gone = time.monotonic()
         second = first.restart()
         try:
             source.until("open")
             took = time.monotonic() - gone
-            assert 1.9 <= took < 8, f"came back after {took} s"
+            assert 2.4 <= took < 2.5 + PROMPT, f"came back after {took} s"
             second.publish("rj", "after")
             assert source.until("data")["data"] == "after"
         finally:
             second.stop()
 
 
-def test_python_comes_back_after_as_long_as_it_was_told(start):
+def test_python_comes_back_after_as_long_as_it_was_told(start, port):
     """As the client's documentation shows it: with the last `retry` and the last id."""
-    first = start("--retry", "700ms")
+    first = start("--retry", "700ms", public=port().address, control=port().address)
     server = first
     heard = []
     retry, last = 0, ""
@@ -215,7 +217,7 @@ def test_python_comes_back_after_as_long_as_it_was_told(start):
             headers = {"Last-Event-ID": last} if last else {}
             try:
                 with (
-                    httpx.Client(timeout=15, trust_env=False) as client,
+                    httpx.Client(timeout=PATIENCE, trust_env=False) as client,
                     httpx_sse.connect_sse(
                         client, "GET", f"{first.public_url}/events/rj", headers=headers
                     ) as source,

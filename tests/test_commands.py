@@ -66,8 +66,9 @@ def test_listen_as_json(server, name):
         assert (event["id"], event["data"]) == (receipt["id"], {"a": 1})
 
 
-def test_listen_comes_back_after_a_restart(start):
-    first = start("--retry", "100ms", "--drain-spread", "100ms")
+def test_listen_comes_back_after_a_restart(start, port):
+    at = {"public": port().address, "control": port().address}
+    first = start("--retry", "100ms", "--drain-spread", "100ms", **at)
     with Listening(first, "a") as listening:
         online(first, "a")
         first.publish("a", "before")

@@ -11,10 +11,10 @@ import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from harness.http import Connection, Ndjson, Sse, elapsed
+from harness.http import Connection, Ndjson, Sse
 from harness.program import encke
 from harness.server import Server
-from harness.wait import until
+from harness.wait import PATIENCE, PROMPT, until
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
@@ -116,7 +116,7 @@ def test_batch_as_array(server, name):
 
 def test_batch_streams_receipts_before_its_end(server, name):
     rj = name()
-    connection = http.client.HTTPConnection(*server.control, timeout=15)
+    connection = http.client.HTTPConnection(*server.control, timeout=PATIENCE)
     with Sse(server, rj) as stream:
         connection.connect()
         line = json.dumps({"subject": rj, "data": "now"}).encode() + b"\n"
@@ -159,7 +159,7 @@ def test_batch_of_a_hundred_thousand_need_not_fit_in_memory(server, name):
     before = server.resident_bytes()
     with Sse(server, rj) as stream:
         answer = server.api.post(
-            "/v1/publish?receipts=summary", content=pieces(), headers=NDJSON, timeout=60
+            "/v1/publish?receipts=summary", content=pieces(), headers=NDJSON, timeout=PATIENCE
         )
         summary = answer.json()
         for _ in range(8):
@@ -238,7 +238,7 @@ def guarded():
 
 class TestToken:
     def status(self, server, authorization):
-        connection = http.client.HTTPConnection(*server.control, timeout=15)
+        connection = http.client.HTTPConnection(*server.control, timeout=PATIENCE)
         headers = {"Authorization": authorization} if authorization is not None else {}
         connection.request("GET", "/v1/stats", headers=headers)
         answer = connection.getresponse()
@@ -277,14 +277,14 @@ class TestToken:
 
     def test_health_is_open(self, guarded):
         for path in ("/healthz", "/livez", "/readyz"):
-            connection = http.client.HTTPConnection(*guarded.control, timeout=15)
+            connection = http.client.HTTPConnection(*guarded.control, timeout=PATIENCE)
             connection.request("GET", path)
             assert connection.getresponse().status == 200
             connection.close()
 
     def test_page_has_no_relay_then(self, guarded):
         """Its requests could not carry the token."""
-        connection = http.client.HTTPConnection(*guarded.public, timeout=15)
+        connection = http.client.HTTPConnection(*guarded.public, timeout=PATIENCE)
         connection.request("POST", "/relay/v1/publish/a?data=x", headers={"X-Encke-Relay": "1"})
         assert connection.getresponse().status == 404
         connection.close()
@@ -311,22 +311,23 @@ class TestListener:
     @pytest.mark.parametrize("sent", [b"", b"G", REQUEST[:-1]], ids=["silent", "a byte", "half"])
     def test_less_than_a_head_is_cut(self, start, sent):
         server = start("--head-timeout", "1s", token="secret", env={"ENCKE_CONTROL_TOKEN": "secret"})
+        began = time.monotonic()
         with self.connect(server) as connection:
             connection.send(sent)
-            took, rest = elapsed(connection.rest)
-            assert rest == b"" and 0.8 < took < 4
-        assert server.stats()["control"]["timeouts"] == 1
+            assert connection.rest() == b""
+            assert 0.8 < time.monotonic() - began < PROMPT
+        until(lambda: server.stats()["control"]["timeouts"] == 1, "counted")
 
     def test_a_trickle_wins_no_time(self, start):
         server = start("--head-timeout", "1s")
+        began = time.monotonic()
         with self.connect(server) as connection:
-            began = time.monotonic()
             for byte in self.REQUEST:
                 connection.send(bytes([byte]))
                 # The pace of the trickle: all of it would take nine times as long as is allowed.
                 if not connection.is_silent(0.2):
                     break
-            assert 0.8 < time.monotonic() - began < 4
+            assert 0.8 < time.monotonic() - began < PROMPT
 
     def test_an_answered_client_may_be_idle_for_longer(self, start):
         server = start("--head-timeout", "1s")
@@ -390,7 +391,7 @@ class TestListener:
 
 class TestRelay:
     def ask(self, server, method, target, headers, body=b""):
-        with socket.create_connection(server.public, timeout=15) as connection:
+        with socket.create_connection(server.public, timeout=PATIENCE) as connection:
             lines = [f"{method} {target} HTTP/1.1"]
             lines += [f"{key}: {value}" for key, value in headers.items()] + ["", ""]
             connection.sendall("\r\n".join(lines).encode() + body)

@@ -19,7 +19,7 @@ class Curl:
 
     def __init__(self, *arguments):
         self.process = subprocess.Popen(
-            ["curl", "--silent", "--noproxy", "*", "--no-buffer", "--max-time", "60", *arguments],
+            ["curl", "--silent", "--noproxy", "*", "--no-buffer", "--max-time", f"{PATIENCE}", *arguments],
             stdout=subprocess.PIPE,
         )
         self.output = b""
@@ -52,7 +52,7 @@ class Curl:
 
 def curl(*arguments):
     """Runs curl to its end."""
-    command = ["curl", "--silent", "--noproxy", "*", "--show-error", "--max-time", "20", *arguments]
+    command = ["curl", "--silent", "--noproxy", "*", "--show-error", "--max-time", f"{PATIENCE}", *arguments]
     return subprocess.run(command, capture_output=True, check=True).stdout
 
 

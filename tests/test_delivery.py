@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from harness.http import Ndjson, Sse
-from harness.wait import until
+from harness.wait import PATIENCE, until
 
 
 def figures(receipt):
@@ -36,6 +36,7 @@ def test_receipt_counts_ids_and_sessions_apart(server, name):
         with Sse(server, star) as d:
             assert figures(server.publish(star, "2")) == (6, 3, 4, 0, 0)
             assert d.data() == "2"
+        until(lambda: not server.sessions(star), "the star has left")
         for stream in (a, b, c):
             assert [stream.data(), stream.data()] == ["1", "2"]
         # A fan's own events are not the star's.
@@ -179,7 +180,7 @@ def test_order_per_subject_under_concurrent_publishers(start):
     failures = []
 
     def publish(publisher):
-        with httpx.Client(base_url=server.control_url, timeout=30, trust_env=False) as api:
+        with httpx.Client(base_url=server.control_url, timeout=PATIENCE, trust_env=False) as api:
             for number in range(events):
                 subject = subjects[number % 2]
                 # Some wait for their receipts, some do not.
@@ -250,6 +251,7 @@ def test_kicked_session_gets_its_events_and_an_end(server, name):
         assert stream.event() is None and second.event() is None
         until(lambda: not server.sessions(rj), "no session of it")
         # The session had two ids and is gone from both.
+        until(lambda: len(server.sessions(other)) == 1, "one session of the other")
         assert figures(server.publish(other, "x")) == (1, 1, 1, 0, 0)
         assert third.data() == "x"
 

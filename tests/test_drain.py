@@ -8,7 +8,7 @@ import time
 import pytest
 
 from harness.http import Connection, Ndjson, Sse, Stream, elapsed
-from harness.wait import until
+from harness.wait import PROMPT, until
 from test_pressure import LARGE, fill
 
 
@@ -45,8 +45,12 @@ def test_streams_are_told_to_come_back_over_a_while(start, number):
     assert min(quarters) >= 8, quarters
 
 
-def test_owed_events_arrive_before_the_farewell(start):
-    server = start("--drain-timeout", "20s", "--stall-timeout", "20s", "--backlog-bytes", "1MiB")
+# As long as a test may take: none that uses it is about time.
+UNHURRIED = ("--drain-timeout", "60s", "--stall-timeout", "60s", "--backlog-bytes", "1MiB")
+
+
+def test_owed_events_arrive_before_the_farewell(start, port):
+    server = start(*UNHURRIED, public=port().address)
     with Sse(server, "slow", receive_buffer=4096) as slow:
         receipt, written = fill(server, "slow")
         assert receipt["queued"] == 1
@@ -62,7 +66,7 @@ def test_owed_events_arrive_before_the_farewell(start):
 
 def is_refused(address):
     try:
-        socket.create_connection(address, timeout=5).close()
+        socket.create_connection(address).close()
         return False
     except ConnectionRefusedError:
         return True
@@ -70,8 +74,8 @@ def is_refused(address):
         return False
 
 
-def test_new_connections_are_refused_and_readiness_says_so(start):
-    server = start("--drain-timeout", "20s", "--stall-timeout", "20s", "--backlog-bytes", "1MiB")
+def test_new_connections_are_refused_and_readiness_says_so(start, port):
+    server = start(*UNHURRIED, public=port().address)
     with Sse(server, "slow", receive_buffer=4096) as slow, Connection(server) as idle:
         idle.get("/nothing")
         idle.response()
@@ -94,15 +98,15 @@ def test_drain_timeout_is_kept(start):
     server = start("--drain-timeout", "1s", "--stall-timeout", "60s")
     with Sse(server, "slow", receive_buffer=4096):
         fill(server, "slow")
+        began = time.monotonic()
         server.signal()
-        took, code = elapsed(server.wait)
-        assert 0.8 < took < 5
-        assert code == 0
+        assert server.wait() == 0
+        assert 0.8 < time.monotonic() - began < PROMPT
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_second_signal_ends_at_once(start, number):
-    server = start("--drain-timeout", "60s", "--stall-timeout", "60s")
+def test_second_signal_ends_at_once(start, port, number):
+    server = start(*UNHURRIED, public=port().address)
     with Sse(server, "slow", receive_buffer=4096):
         fill(server, "slow")
         server.signal()
@@ -111,7 +115,7 @@ def test_second_signal_ends_at_once(start, number):
             server.wait(patience=0.5)
         server.signal(number)
         took, code = elapsed(server.wait)
-        assert took < 2
+        assert took < PROMPT
         assert code != 0, "it did not end as asked"
     server.kill()
 
@@ -123,16 +127,16 @@ def test_idle_server_ends_at_once(start):
         connection.response()
         server.signal()
         took, code = elapsed(server.wait)
-    assert (code, took < 3) == (0, True), took
+    assert (code, took < PROMPT) == (0, True), took
 
 
-def test_request_in_progress_is_answered(start):
-    server = start("--drain-timeout", "10s")
+def test_request_in_progress_is_answered(start, port):
+    server = start(*UNHURRIED, "--head-timeout", "60s", public=port().address)
     with Connection(server) as connection, Connection(server) as other:
-        connection.send(b"GET /nothing HTTP/1.1\r\nHost: loc")
-        other.send(b"GET /events/a HTTP/1.1\r\nHost: loc")
-        until(lambda: server.totals()["connections"] == 2, "both there")
-        time.sleep(0.2)
+        page, stream = b"GET /nothing HTTP/1.1\r\nHost: loc", b"GET /events/a HTTP/1.1\r\nHost: loc"
+        connection.send(page)
+        other.send(stream)
+        until(lambda: server.totals()["bytes_read"] == len(page + stream), "both read")
         server.signal()
         until(lambda: is_refused(server.public), "refusing connections")
         connection.send(b"alhost\r\n\r\n")
@@ -148,8 +152,8 @@ def test_request_in_progress_is_answered(start):
     assert server.wait() == 0
 
 
-def test_restart_on_the_same_port(start):
-    first = start()
+def test_restart_on_the_same_port(start, port):
+    first = start(public=port().address, control=port().address)
     with Sse(first, "a"):
         first.signal()
     assert first.wait() == 0

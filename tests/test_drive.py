@@ -276,8 +276,10 @@ class Driving:
         self.process = begin("drive", *arguments, "--json")
 
     def __enter__(self):
-        # A line each second.
-        assert "accepted" in self.process.stderr.readline()
+        # A line each second; the first may have nothing to tell yet.
+        while (line := self.process.stderr.readline().lstrip()).partition(" s: ")[2].startswith("0/s"):
+            pass
+        assert "accepted" in line
         return self
 
     def __exit__(self, *_):

@@ -21,7 +21,6 @@ from harness.erlang import (
     atom,
     binary,
     cluster,
-    free_port,
     pair,
 )
 from harness.http import Ndjson, Sse
@@ -437,10 +436,9 @@ def alone(start, tmp_path, epmd, *flags, **options):
     return start(*name, *port, *flags, **options)
 
 
-def test_epmd_is_started_where_none_answers(start, tmp_path):
-    port = free_port()
-    environment = {**ENVIRONMENT, "ERL_EPMD_PORT": str(port), "ERL_EPMD_ADDRESS": "127.0.0.1"}
-    epmd = types.SimpleNamespace(port=port)
+def test_epmd_is_started_where_none_answers(start, port, tmp_path):
+    epmd = types.SimpleNamespace(port=port().number)
+    environment = {**ENVIRONMENT, "ERL_EPMD_PORT": str(epmd.port), "ERL_EPMD_ADDRESS": "127.0.0.1"}
     try:
         server = alone(start, tmp_path, epmd, "--erlang-start-epmd", env=environment)
         until(lambda: "registered with epmd" in server.log, "epmd started, and registered with it")
@@ -533,6 +531,7 @@ def test_a_wrong_cookie_is_counted_and_logged_once(start):
             with pytest.raises((EOFError, ConnectionResetError)):
                 one.peer(cookie="another")
         until(lambda: refused(one, "cookie") == 3, "three refusals counted")
+        until(lambda: logged(one, "another cookie"), "it is logged")
         assert logged(one, "another cookie") == 1
         assert one.run("say(net_adm:ping(N))") == ["pong"]
 
@@ -615,6 +614,7 @@ def test_messages_that_nobody_understands_are_counted(start):
         assert said == ["pong"]
         # The call has monitored nobody, was told so, and its request was sent nevertheless.
         until(lambda: refused(one, "not_understood") == 4, "all counted")
+        until(lambda: logged(one, "none that are understood"), "it is logged")
         assert logged(one, "none that are understood") == 1
 
 
@@ -636,6 +636,7 @@ def test_bad_messages_by_the_thousand_take_no_memory_and_are_logged_once(start):
             lambda: refused(one, "term") + refused(one, "message") == total, "all refusals counted"
         )
         assert one.server.resident_bytes() - before < 16 << 20
+        until(lambda: logged(one, "refused of peer@127.0.0.1") >= 2, "both reasons are logged")
         assert logged(one, "refused of peer@127.0.0.1") == 2
         peer.close()
 

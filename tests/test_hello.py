@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from harness.program import Program, encke
-from harness.wait import until
+from harness.wait import PATIENCE, until
 
 
 FAST_OPEN = pathlib.Path("/proc/sys/net/ipv4/tcp_fastopen")
@@ -36,7 +36,7 @@ def hello(tmp_path):
 
 def curl(*arguments):
     return subprocess.run(
-        ["curl", "-sS", "--noproxy", "*", "--max-time", "10", *map(str, arguments)],
+        ["curl", "-sS", "--noproxy", "*", "--max-time", f"{PATIENCE}", *map(str, arguments)],
         capture_output=True,
         check=True,
     ).stdout
@@ -67,7 +67,7 @@ def test_many_requests_share_a_connection(hello):
 def test_pipelined_requests_are_answered_in_order_by_few_sends(hello):
     server = hello()
     with socket.create_connection(server.listen) as client:
-        client.settimeout(10)
+        client.settimeout(PATIENCE)
         client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 50)
         client.shutdown(socket.SHUT_WR)
         answers = b"".join(iter(lambda: client.recv(65536), b""))
@@ -79,7 +79,7 @@ def test_short_connections_leave_nothing_behind(hello):
     before = server.descriptors()
     for _ in range(200):
         with socket.create_connection(server.listen) as client:
-            client.settimeout(10)
+            client.settimeout(PATIENCE)
             client.sendall(b"GET / HTTP/1.0\r\n\r\n")
             answer = b"".join(iter(lambda: client.recv(65536), b""))
             assert answer.endswith(b"hello")
@@ -182,7 +182,7 @@ def test_without_descriptors_the_next_client_waits(hello):
     for client in held[:40]:
         client.close()
     with held[-1] as last:
-        last.settimeout(10)
+        last.settimeout(PATIENCE)
         last.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert last.recv(65536).startswith(b"HTTP/1.1 200")
     for client in held:
@@ -192,7 +192,7 @@ def test_without_descriptors_the_next_client_waits(hello):
 def test_an_idle_client_does_not_keep_the_server_from_its_end(hello):
     server = hello("--private-fds", "--workers", "3")
     with socket.create_connection(server.listen) as client:
-        client.settimeout(10)
+        client.settimeout(PATIENCE)
         client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert client.recv(65536).endswith(b"hello")
         server.stop()

@@ -68,12 +68,6 @@ def echo():
         listener.close()
 
 
-def nobody():
-    """An address where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return "127.0.0.1:%d" % listener.getsockname()[1]
-
-
 def connect(program):
     client = socket.create_connection(program.listen)
     client.settimeout(PATIENCE)
@@ -203,8 +197,8 @@ def test_a_proxy_counts_what_passes_through_it(start, echo):
     assert agree(program.stats(), samples(program))
 
 
-def test_backends_are_told_as_they_are(start, echo):
-    well, dead = echo(), nobody()
+def test_backends_are_told_as_they_are(start, echo, port):
+    well, dead = echo(), port().address
     program = start(
         "proxy", "--to", f"{well},{dead}", "--balance", "round-robin", "--eject-time", "60s",
         *["--workers", "1"], *CONTROL,
@@ -256,6 +250,8 @@ def test_who_is_refused_is_counted(start, echo):
         assert first.recv(1) == b"x"
         with connect(limited) as second:
             assert second.recv(1) == b""
+        # It hears of its end an instant before that is counted.
+        until(lambda: limited.totals()["connections"] == 1, "the second is gone")
         assert limited.totals()["connections_refused"] == {"listener": 1, "source": 0}
         calls = limited.totals()["system_calls"]
         assert (calls["connect"], calls["close"]) == (1, 1)
@@ -272,11 +268,22 @@ def test_a_request_to_hello_is_one_receive_and_one_send(start):
     ask()
     request = len(b"GET / HTTP/1.1\r\nHost: %s:%d\r\nAccept-Encoding: identity\r\n\r\n" % (
         program.listen[0].encode(), program.listen[1]))
-    before = program.totals()
+
+    def counted(requests):
+        """The totals when so many requests are: an answer leaves an instant before that."""
+        totals = program.totals()
+        done = totals["requests_answered"] == totals["system_calls"]["send"] == requests
+        return done and totals["bytes_written"] and totals
+
+    before = until(lambda: counted(1), "the first is counted")
     assert before["bytes_read"] == request
     for _ in range(50):
         ask()
-    after = program.totals()
+    answered = 51 * before["bytes_written"]
+    after = until(
+        lambda: (totals := counted(51)) and totals["bytes_written"] == answered and totals,
+        "all are counted",
+    )
     grown = lambda name: after[name] - before[name]
     calls = {
         call: count - before["system_calls"][call] for call, count in after["system_calls"].items()
@@ -317,19 +324,24 @@ def test_time_is_worked_or_waited(start):
         client.request("GET", "/")
         client.getresponse().read()
 
+    began = time.monotonic()
     ask()
-    before, began = program.totals(), time.monotonic()
-    while time.monotonic() - began < 1:
+    before = program.totals()
+    asked = time.monotonic()
+    while time.monotonic() - asked < 1:
         ask()
         time.sleep(0.01)
     ask()
-    after, passed = program.totals(), time.monotonic() - began
+    # Between the two looks at least, and at most.
+    between = time.monotonic() - asked
+    after = program.totals()
+    passed = time.monotonic() - began
     spent = {
         state: seconds - before["worker_seconds"][state]
         for state, seconds in after["worker_seconds"].items()
     }
     # What passes while it waits counts when it wakes: 10 ms late at most, and more on a busy machine.
-    assert 0.8 * passed - 0.1 < sum(spent.values()) < passed + 0.2
+    assert 0.8 * between - 0.1 < sum(spent.values()) < passed + 0.2
     assert 0 < spent["busy"] < spent["waiting"]
     stages = after["stage_seconds"]
     assert set(stages) == {"accept", "signals", "mail", "deadlines", "closing"}
@@ -399,7 +411,7 @@ def test_nobody_may_look_unless_told_where(start, echo):
     assert told.ask("/healthz").json() == {"status": "ok"}
 
 
-def test_the_file_says_where_to_look_and_the_process_is_told_better(start, echo, tmp_path):
+def test_the_file_says_where_to_look_and_the_process_is_told_better(start, echo, port, tmp_path):
     config = tmp_path / "proxy.toml"
     config.write_text(
         'control = "127.0.0.1:0"\ncontrol-token = "of-the-file"\n'
@@ -410,7 +422,7 @@ def test_the_file_says_where_to_look_and_the_process_is_told_better(start, echo,
     bearer = {"Authorization": "Bearer of-the-file"}
     assert program.ask("/v1/stats", headers=bearer).status_code == 200
     assert top(program, "--json", "--control-token", "of-the-file")
-    address = nobody()
+    address = port().address
     program = start(
         "proxy", "--config", config,
         env={"ENCKE_PROXY_CONTROL": f"http://{address}/", "ENCKE_CONTROL_TOKEN": "better"},
@@ -460,7 +472,7 @@ def test_workers_with_tables_of_their_own_have_none_of_its_descriptors(start, ec
 
 
 def test_it_can_be_looked_at_to_its_end(start, echo):
-    program = start("proxy", "--to", echo(), "--drain-timeout", "10s", *CONTROL)
+    program = start("proxy", "--to", echo(), "--drain-timeout", "60s", *CONTROL)
     with connect(program) as client:
         client.sendall(b"x")
         assert client.recv(1) == b"x"

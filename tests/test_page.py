@@ -213,8 +213,9 @@ def test_commands_are_quoted_for_a_shell(page, server, name):
     assert any("'it'\\''s $HOME `x`'" in command for command in commands)
 
 
-def test_comes_back_after_a_restart(page, start):
-    first = start("--retry", "300ms", "--drain-spread", "300ms")
+def test_comes_back_after_a_restart(page, start, port):
+    at = {"public": port().address, "control": port().address}
+    first = start("--retry", "300ms", "--drain-spread", "300ms", **at)
     open_page(page, first, "me")
     first.publish("me", "before")
     until(lambda: data(page) == ["before"], "arrived")
@@ -235,8 +236,8 @@ def test_comes_back_after_a_restart(page, start):
     page.complaints()  # Refused connections are told to the console.
 
 
-def test_comes_back_after_a_crash(page, start):
-    first = start("--retry", "300ms")
+def test_comes_back_after_a_crash(page, start, port):
+    first = start("--retry", "300ms", public=port().address, control=port().address)
     open_page(page, first, "me")
     first.process.kill()
     first.process.wait()

@@ -12,12 +12,12 @@ import pytest
 
 from harness.http import Closed, Connection, Ndjson, Sse, elapsed
 from harness.server import measure_cpu
-from harness.wait import until
+from harness.wait import PATIENCE, PROMPT, in_time, punctually, until
 
 LARGE = "x" * 65536
 
 
-def fill(server, subject, patience=30):
+def fill(server, subject, patience=PATIENCE):
     """Publishes until an event waits in a backlog; returns that receipt and how many were written."""
     deadline = time.monotonic() + patience
     written = 0
@@ -34,7 +34,7 @@ WIRES = [(Sse, "HTTP/1.1"), (Sse, "HTTP/1.0"), (Ndjson, "HTTP/1.1"), (Ndjson, "H
 
 class TestSlowReader:
     def test_waits_then_is_closed_for_stalling(self, start):
-        server = start("--stall-timeout", "1s", "--backlog-bytes", "1MiB")
+        server = start("--stall-timeout", "3s", "--backlog-bytes", "1MiB")
         with Sse(server, "slow", receive_buffer=4096) as slow, Sse(server, "quick") as quick:
             receipt, _ = fill(server, "slow")
             assert (receipt["online"], receipt["queued"], receipt["shed"]) == (1, 1, 0)
@@ -44,11 +44,10 @@ class TestSlowReader:
             assert session["bytes_unacknowledged"] > 0
             totals = server.totals()
             assert totals["backlog_sessions"] == 1 and totals["backlog_bytes"] > 0
-            took, _ = elapsed(
-                lambda: until(lambda: server.totals()["connections_closed"]["slow"], "closed")
-            )
-            assert took < 5
+            took, _ = elapsed(lambda: until(lambda: server.totals()["connections"] == 1, "closed"))
+            assert took < PROMPT
             stats = server.stats()
+            assert stats["totals"]["connections_closed"]["slow"] == 1
             assert stats["slow"] == [{"id": "slow", "count": 1}]
             assert (stats["totals"]["backlog_sessions"], stats["totals"]["backlog_bytes"]) == (0, 0)
             assert stats["totals"]["deliveries"]["lost"] >= 1
@@ -73,6 +72,8 @@ class TestSlowReader:
             assert (receipts[-1]["written"], receipts[-1]["queued"]) == (0, 0)
             assert [receipt["queued"] for receipt in receipts[:-1]] == [1] * (len(receipts) - 1)
             assert server.stats()["slow"] == [{"id": "slow", "count": 1}]
+            # The publisher is told before the turn ends, in which it is closed.
+            until(lambda: server.totals()["connections"] == 0, "closed")
             totals = server.totals()
             assert totals["connections_closed"]["slow"] == 1
             assert totals["deliveries"]["shed"] == 1
@@ -80,7 +81,7 @@ class TestSlowReader:
 
     @pytest.mark.parametrize(("transport", "version"), WIRES)
     def test_that_reads_on_misses_nothing(self, start, transport, version):
-        server = start("--stall-timeout", "30s", "--backlog-bytes", "1MiB")
+        server = start("--stall-timeout", "60s", "--backlog-bytes", "1MiB")
         with transport(server, "slow", receive_buffer=4096, version=version) as slow:
             sent = []
             while not sent or not sent[-1]["queued"]:
@@ -103,22 +104,35 @@ class TestSlowReader:
             assert slow.data() == "on"
 
     def test_that_reads_a_little_now_and_then_is_not_stalled(self, start):
-        server = start("--stall-timeout", "1s", "--backlog-bytes", "4MiB")
-        with Sse(server, "slow", receive_buffer=4096) as slow:
-            fill(server, "slow")
-            for _ in range(10):
-                server.publish("slow", LARGE)
-            end = time.monotonic() + 3
-            while time.monotonic() < end:
-                # Enough to make the kernel open its window again.
-                slow.connection.take(100_000)
-                time.sleep(0.1)
-            assert server.totals()["connections_closed"]["slow"] == 0
-            assert len(server.sessions("slow")) == 1
+        server = start("--stall-timeout", "3s", "--backlog-bytes", "4MiB")
+
+        def trial(step):
+            closed = server.totals()["connections_closed"]["slow"]
+            with Sse(server, "slow", receive_buffer=4096) as slow:
+                _, written = fill(server, "slow")
+                step.last = began = time.monotonic()
+                for _ in range(40):
+                    server.publish("slow", LARGE)
+                # The kernel reports room when a third of its four megabytes is free: at this pace that is
+                # soon enough, however loaded the machine.
+                pace = min(1_000_000, (written + 40) * len(LARGE) / 5)
+                taken = 0
+                while (passed := time.monotonic() - began) < 4:
+                    while taken < passed * pace:
+                        slow.connection.take(50_000)
+                        taken += 50_000
+                        step()
+                    time.sleep(0.1)
+                assert server.totals()["connections_closed"]["slow"] == closed
+                assert len(server.sessions("slow")) == 1
+                step()
+            until(lambda: not server.sessions("slow"), "gone")
+
+        punctually(trial, 1.0)
 
     def test_that_is_kicked(self, start):
         """It is logged out at once, and has as long as it may stall to take what it is owed."""
-        server = start("--stall-timeout", "1s", "--head-timeout", "1s", "--backlog-bytes", "1MiB")
+        server = start("--stall-timeout", "60s", "--head-timeout", "1s", "--backlog-bytes", "1MiB")
         with Sse(server, "slow", receive_buffer=4096) as slow:
             _, written = fill(server, "slow")
             assert server.api.delete("/v1/sessions/slow").json() == {"closed": 1}
@@ -126,6 +140,7 @@ class TestSlowReader:
             for _ in range(written + 1):
                 assert slow.data() == LARGE
             assert slow.event() is None
+        server = start("--stall-timeout", "1s", "--head-timeout", "1s", "--backlog-bytes", "1MiB")
         with Sse(server, "slower", receive_buffer=4096):
             fill(server, "slower")
             server.api.delete("/v1/sessions/slower")
@@ -133,6 +148,11 @@ class TestSlowReader:
         assert server.totals()["backlog_bytes"] == 0
 
     def test_others_feel_nothing(self, start):
+        # The slow are waited for two seconds.
+        in_time(lambda: self.slowest_of_others(start), 1.0)
+
+    def slowest_of_others(self, start):
+        """How long an event took to one who reads, while others do not."""
         server = start("--stall-timeout", "2s", "--backlog-bytes", "256KiB")
         for fan in ("slow", "quick"):
             server.subscribe(fan, "star")
@@ -156,16 +176,16 @@ class TestSlowReader:
             server.publish("quick", "end")
             reader.join()
         assert got == sent
-        assert worst[0] < 1.0, f"an event took {worst[0]} s"
         for stream in streams:
             stream.close()
+        return worst[0]
 
 
 def test_reader_of_requests_that_reads_no_answers(start):
     """Answers wait for a reader as events do; requests behind them are not read on meanwhile."""
     server = start("--stall-timeout", "1s", "--head-timeout", "1s")
     with Connection(server, receive_buffer=4096) as connection:
-        connection.socket.settimeout(10)
+        connection.socket.settimeout(PATIENCE)
         request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000
         with pytest.raises((TimeoutError, BrokenPipeError, ConnectionResetError)):
             for _ in range(2000):
@@ -187,7 +207,7 @@ class TestNothingLeaks:
         return server
 
     def assert_as_before(self, server):
-        until(lambda: server.baseline() == self.before, "as before", patience=20)
+        server.until_as(self.before)
         # And it still serves.
         with Sse(server, "after") as stream:
             assert server.publish("after", "x")["written"] == 1
@@ -224,7 +244,7 @@ class TestNothingLeaks:
         failures = []
 
         def publish():
-            with httpx.Client(base_url=server.control_url, timeout=30, trust_env=False) as api:
+            with httpx.Client(base_url=server.control_url, timeout=PATIENCE, trust_env=False) as api:
                 while not stop.is_set():
                     receipt = api.post("/v1/publish/star", content="x" * 1000).json()
                     told = receipt["written"] + receipt["queued"] + receipt["shed"]
@@ -318,8 +338,11 @@ class TestDescriptorsRunOut:
     def exhaust(self, server, count):
         """Connects more than there are descriptors for: the kernel completes these connections and
         the server cannot accept them."""
-        connections = [Connection(server) for _ in range(count)]
-        for number, connection in enumerate(connections):
+        first = Connection(server)
+        first.get("/events/user-0")
+        assert first.head()[0] == 200
+        connections = [first, *(Connection(server) for _ in range(count - 1))]
+        for number, connection in enumerate(connections[1:], 1):
             connection.get(f"/events/user-{number}")
         until(lambda: server.totals()["accept_pauses"] > 0, "paused")
         return connections
@@ -349,9 +372,9 @@ class TestDescriptorsRunOut:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
             connection.close()
-        until(lambda: server.baseline() == before, "as before")
+        server.until_as(before)
         # The control listener, which has the same descriptors, is back as well.
-        answer = httpx.get(f"{server.control_url}/healthz", timeout=15, trust_env=False)
+        answer = httpx.get(f"{server.control_url}/healthz", timeout=PATIENCE, trust_env=False)
         assert answer.status_code == 200
 
     def test_private_tables_count_for_each_worker(self, start):

@@ -16,7 +16,7 @@ import time
 import pytest
 
 from harness.program import Program, begin, encke
-from harness.wait import PATIENCE, until
+from harness.wait import PATIENCE, PROMPT, in_time, punctually, until
 
 
 class Backend:
@@ -214,6 +214,12 @@ def test_a_reset_is_passed_on(proxy, backend):
 
 @pytest.mark.parametrize("leaves", ["resets", "closes", "ends and resets"])
 def test_a_client_that_vanishes_takes_its_pouring_backend_with_it(proxy, backend, leaves):
+    # Not after two seconds, as one that ends its side and reads on.
+    in_time(lambda: time_to_be_told(proxy, backend, leaves), 1.5)
+
+
+def time_to_be_told(proxy, backend, leaves):
+    """How long a backend pours on after its client has left."""
     poured, broke = [0], threading.Event()
 
     def pour(client):
@@ -238,15 +244,15 @@ def test_a_client_that_vanishes_takes_its_pouring_backend_with_it(proxy, backend
         before = poured[0]
     began = time.monotonic()
     assert broke.wait(PATIENCE), "the backend is told"
-    assert time.monotonic() - began < 1.5, "and not after two seconds"
+    took = time.monotonic() - began
     # Buffers of two sockets and of a pipe; in a second there would be a gigabyte.
     assert poured[0] - before < 30_000_000
+    return took
 
 
-def test_a_dead_backend_is_passed_over_and_said(proxy, backend):
+def test_a_dead_backend_is_passed_over_and_said(proxy, backend, port):
     living = backend(named(b"living"))
-    dead = backend()
-    dead.close()
+    dead = port()
     program = proxy("--balance", "round-robin", to=[dead, living])
     for _ in range(20):
         with connect(program) as client:
@@ -256,10 +262,8 @@ def test_a_dead_backend_is_passed_over_and_said(proxy, backend):
     assert program.log.count("refused") <= 10, "once a second at most"
 
 
-def test_with_no_backend_the_client_is_reset_and_the_log_says_why(proxy, backend):
-    dead = backend()
-    dead.close()
-    program = proxy(to=[dead])
+def test_with_no_backend_the_client_is_reset_and_the_log_says_why(proxy, port):
+    program = proxy(to=[port()])
     with connect(program) as client:
         assert is_cut(client)
     until(lambda: "no backend took a connection" in program.log, "a sentence")
@@ -315,14 +319,20 @@ def test_limits_hold(proxy, backend):
 
 def test_idle_connections_are_let_go(proxy, backend):
     program = proxy("--idle-timeout", "300ms", to=[backend()])
-    with connect(program) as client:
+
+    def trial(step):
         began = time.monotonic()
-        for _ in range(5):
-            time.sleep(0.15)
-            client.sendall(b"x")
-            assert client.recv(1) == b"x"
-        assert is_cut(client)
-        assert 0.9 < time.monotonic() - began < 5
+        with connect(program) as client:
+            for _ in range(5):
+                step()
+                time.sleep(0.15)
+                client.sendall(b"x")
+                assert client.recv(1) == b"x"
+            step()
+            assert is_cut(client)
+            assert 0.9 < time.monotonic() - began < PROMPT
+
+    punctually(trial, 0.28)
 
 
 def test_the_client_is_introduced_in_both_versions(proxy, backend):
@@ -353,7 +363,8 @@ def test_a_client_without_its_header_is_refused(proxy, backend):
     with connect(program) as client:
         client.sendall(b"PROXY TCP4 1.2.3.4")
         assert is_cut(client)
-    assert "did not begin with a PROXY header" in program.log
+    until(lambda: "did not begin with a PROXY header" in program.log, "a sentence")
+    program = proxy("--proxy-in", "--proxy-in-timeout", "60s", to=[backend()])
     with connect(program) as client:
         for byte in b"PROXY UNKNOWN\r\nhello":
             client.sendall(bytes([byte]))
@@ -371,7 +382,7 @@ def test_checks_find_who_is_unwell_and_well_again(proxy, backend):
 
     first, second = backend(answers), backend(named(b"+PONG b"))
     program = proxy(
-        *["--balance", "round-robin", "--check-interval", "100ms", "--check-timeout", "500ms"],
+        *["--balance", "round-robin", "--check-interval", "100ms", "--check-timeout", "10s"],
         *["--check-fall", "2", "--check-rise", "2"],
         *["--check-send", r"PING\r\n", "--check-expect", "PONG"],
         to=[first, second],
@@ -441,19 +452,17 @@ def test_a_reload_under_load_loses_nothing(proxy, backend, tmp_path):
         assert client.recv(1) == b"x"
 
 
-def test_listeners_come_and_go_with_the_file(proxy, backend, tmp_path):
+def test_listeners_come_and_go_with_the_file(proxy, backend, port, tmp_path):
     config = tmp_path / "proxy.toml"
     server = backend()
-    free = socket.create_server(("127.0.0.1", 0))
-    port = free.getsockname()[1]
-    free.close()
+    port = port().number
     one = f'[[listener]]\nlisten = "127.0.0.1:0"\nto = ["{server.address}"]\n'
     two = one + f'[[listener]]\nlisten = "127.0.0.1:{port}"\nto = ["{server.address}"]\n'
     config.write_text(one)
     program = proxy("--config", config)
 
     def is_open():
-        with contextlib.suppress(ConnectionRefusedError):
+        with contextlib.suppress(ConnectionError):
             return socket.create_connection(("127.0.0.1", port))
 
     assert not is_open()
@@ -478,11 +487,10 @@ def test_listeners_come_and_go_with_the_file(proxy, backend, tmp_path):
     held.close()
 
 
-def test_a_listener_moves_to_all_addresses_and_back(proxy, backend, tmp_path):
+def test_a_listener_moves_to_all_addresses_and_back(proxy, backend, port, tmp_path):
     config = tmp_path / "proxy.toml"
     server = backend()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = port().number
 
     def write(*hosts):
         config.write_text(
@@ -496,7 +504,7 @@ def test_a_listener_moves_to_all_addresses_and_back(proxy, backend, tmp_path):
             with socket.create_connection((host, port), timeout=PATIENCE) as client:
                 client.sendall(b"x")
                 return client.recv(1) == b"x"
-        except ConnectionRefusedError:
+        except ConnectionError:
             return False
 
     write("127.0.0.1")
@@ -512,8 +520,8 @@ def test_a_listener_moves_to_all_addresses_and_back(proxy, backend, tmp_path):
             until(lambda: answers(host) == wanted, f"{hosts} at {host}")
 
 
-def test_an_ending_proxy_lets_connections_finish(proxy, backend):
-    program = proxy("--drain-timeout", "10s", to=[backend()])
+def test_an_ending_proxy_lets_connections_finish(proxy, backend, port):
+    program = proxy("--drain-timeout", "60s", listen=port().address, to=[backend()])
     with connect(program) as client:
         client.sendall(b"x")
         assert client.recv(1) == b"x"
@@ -525,6 +533,8 @@ def test_an_ending_proxy_lets_connections_finish(proxy, backend):
                 connect(program).close()
             except ConnectionRefusedError:
                 return True
+            except ConnectionResetError:
+                return False
 
         until(refuses, "nobody is accepted")
         client.sendall(b"y")
@@ -703,13 +713,12 @@ def test_descriptors_that_run_out_delay_and_do_not_break(proxy, backend):
     until(is_served, "it recovers")
 
 
-def test_curl_through_haproxy_and_back(proxy, tmp_path):
+def test_curl_through_haproxy_and_back(proxy, port, tmp_path):
     if not shutil.which("haproxy"):
         pytest.skip("haproxy is not installed")
     hello = Program("hello", "--listen", "127.0.0.1:0", cwd=tmp_path)
     inner = proxy("--proxy-in", to=["%s:%d" % hello.listen])
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = port().number
     (tmp_path / "haproxy.cfg").write_text(
         "defaults\n mode tcp\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n"
         f"listen x\n bind 127.0.0.1:{port}\n server s %s:%d send-proxy-v2\n" % inner.listen

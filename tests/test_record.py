@@ -107,4 +107,7 @@ def test_record_refuses(tmp_path):
 def test_record_to_standard_output():
     said = encke("record", "--duration", "200ms", "--every", "100ms")
     assert said.returncode == 0, said.stderr
-    assert len(said.stdout.splitlines()) == 4
+    seconds = [float(row["elapsed_seconds"]) for row in csv.DictReader(said.stdout.splitlines())]
+    # At the beginning, the end, and between them unless the machine let that moment pass.
+    assert len(seconds) in (2, 3)
+    assert seconds == sorted(seconds) and seconds[-1] >= 0.2

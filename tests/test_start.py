@@ -11,6 +11,7 @@ import pytest
 
 from harness.http import Connection, Sse
 from harness.program import BINARY, ENVIRONMENT, address, encke
+from harness.wait import PATIENCE
 
 
 def refused(*flags, code=2, env=None):
@@ -161,7 +162,7 @@ def activated(tmp_path, listeners, names):
     place = tmp_path / "notify"
     notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notified.bind(str(place))
-    notified.settimeout(15)
+    notified.settimeout(PATIENCE)
     ports = tmp_path / "ports.json"
     # A shell puts its own process id, which it keeps on exec.
     numbers = [listener.fileno() for listener in listeners]
@@ -200,7 +201,7 @@ def test_socket_activation_and_notification(tmp_path):
             assert connection.response().status == 404
         os.kill(process.pid, signal.SIGTERM)
         assert b"STOPPING=1" in notified.recv(4096)
-        assert process.wait(timeout=15) == 0
+        assert process.wait(timeout=PATIENCE) == 0
     finally:
         process.kill()
         process.wait()

@@ -13,7 +13,7 @@ const context = await chromium.launchPersistentContext(directory, {
   ],
 });
 const page = context.pages()[0] ?? await context.newPage();
-page.setDefaultTimeout(15000);
+page.setDefaultTimeout(60000);
 let complaints = [];
 let dialogs = 0;
 page.on('pageerror', (error) => complaints.push(error.message));

@@ -3,11 +3,13 @@
 import contextlib
 import hashlib
 import pathlib
+import re
 import socket
 import struct
 import subprocess
 import tempfile
 
+from .ports import Port
 from .program import ENVIRONMENT, ROOT, address
 from .wait import PATIENCE, until
 
@@ -18,17 +20,12 @@ CLIENTS = ROOT / "clients" / "erlang"
 FLAGS = 0xd07df5fbc
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Epmd:
     """A port mapper of our own: that of the machine is left alone."""
 
-    def __init__(self, port=None):
-        self.port = port or free_port()
+    def __init__(self):
+        self.place = Port()
+        self.port = self.place.number
         self.process = None
         self.start()
 
@@ -63,19 +60,26 @@ class Epmd:
         except OSError:
             return None
 
-    def knows(self, alive):
-        return b"name %s at" % alive.encode() in (self.names_text() or b"")
+    def port_of(self, alive):
+        """Where the node of this name is said to be, if one is registered."""
+        names = (self.names_text() or b"")[4:].decode()
+        found = re.search(rf"^name {alive} at port (\d+)$", names, re.M)
+        return found and int(found[1])
 
     def stop(self):
         self.process.kill()
         self.process.wait()
 
+    def close(self):
+        self.stop()
+        self.place.close()
+
 
 class Cluster:
     """An epmd, a cookie, an Encke, and BEAMs beside it."""
 
-    def __init__(self, start, *flags, name="encke@127.0.0.1", epmd=None):
-        self.epmd = epmd or Epmd()
+    def __init__(self, start, *flags, name="encke@127.0.0.1"):
+        self.epmd = Epmd()
         self.name = name
         self.directory = tempfile.TemporaryDirectory(prefix="encke-erlang-")
         self.path = pathlib.Path(self.directory.name)
@@ -88,8 +92,9 @@ class Cluster:
         self.wait_registered()
 
     def wait_registered(self):
-        alive = self.name.partition("@")[0]
-        until(lambda: self.epmd.knows(alive), "Encke registered with epmd")
+        # The name of one that was killed stays for an instant, with its port.
+        alive, port = self.name.partition("@")[0], self.address[1]
+        until(lambda: self.epmd.port_of(alive) == port, "Encke registered with epmd")
 
     @property
     def address(self):
@@ -120,6 +125,7 @@ class Cluster:
             "%s\nmain(_) ->\n    N = '%s', true = is_atom(N),\n%s.\n"
             % (self.name, functions, self.name, body)
         )
+        until(lambda: not self.epmd.port_of(name), f"the name of the last {name} free")
         beam = subprocess.Popen(
             ["escript", script],
             env=self.epmd.environment,
@@ -144,7 +150,7 @@ class Cluster:
             beam.wait()
             beam.stdin.close()
             beam.stdout.close()
-        self.epmd.stop()
+        self.epmd.close()
         self.directory.cleanup()
 
 

@@ -53,7 +53,7 @@ class Script:
     def close(self):
         self.process.stdin.close()
         try:
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -84,12 +84,12 @@ class Browser(Script):
             prefix="encke-chromium-", ignore_cleanup_errors=True
         )
         super().__init__("browser.mjs", self.EXECUTABLE, self.directory.name)
-        assert self.next(60) == "ready"
+        assert self.next() == "ready"
 
     def __getattr__(self, command):
         def ask(*parameters):
             self.tell(command, *parameters)
-            answer = self.next(30)
+            answer = self.next()
             assert "error" not in answer, f"{command} {parameters}: {answer['error']}"
             return answer["result"]
 

@@ -7,7 +7,7 @@ from urllib.parse import quote as percent_encode
 import httpx
 
 from .program import Program, address
-from .wait import PATIENCE
+from .wait import PATIENCE, until
 
 
 class Server(Program):
@@ -97,6 +97,20 @@ class Server(Program):
             "dictionary": stats["graph"]["dictionary_entries"],
             "descriptors": self.descriptors(),
         }
+
+    def until_as(self, before):
+        """Waits until all is as it was at a baseline."""
+        now = {}
+
+        def is_as_before():
+            now.update(self.baseline())
+            return now == before
+
+        try:
+            until(is_as_before, "as before")
+        except AssertionError:
+            changed = {name: (before[name], now[name]) for name in now if now[name] != before[name]}
+            raise AssertionError(f"before and now: {changed}") from None
 
     def kill(self):
         super().kill()

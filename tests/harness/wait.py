@@ -3,7 +3,10 @@
 import time
 
 # Generous: a loaded machine of two cores. A test that passes does not wait for it.
-PATIENCE = 15.0
+PATIENCE = 60.0
+
+# What happens at once or after a second, and would take ten seconds and more if it waited for a default.
+PROMPT = 8.0
 
 
 def until(condition, what, patience=PATIENCE, pause=0.01):
@@ -16,3 +19,45 @@ def until(condition, what, patience=PATIENCE, pause=0.01):
         if time.monotonic() >= deadline:
             raise AssertionError(f"after {patience} s: not {what} (last: {last!r})")
         time.sleep(pause)
+
+
+def in_time(trial, seconds, tries=5):
+    """Runs a trial, which returns how long something took, until that is short enough once.
+
+    A loaded machine may delay any one trial; what waits for a timer is late in each."""
+    took = []
+    while not took or took[-1] >= seconds:
+        assert len(took) < tries, f"it took {took} s, and never less than {seconds} s"
+        took.append(trial())
+
+
+class Steps:
+    """The pace of a trial: told of each step, it knows the longest pause between two of them."""
+
+    def __init__(self):
+        self.last = time.monotonic()
+        self.longest = 0.0
+
+    def __call__(self):
+        now = time.monotonic()
+        self.longest = max(self.longest, now - self.last)
+        self.last = now
+
+
+def punctually(trial, seconds, tries=10):
+    """Runs a trial that holds only if the test itself makes each step within so many seconds.
+
+    The trial is given its `Steps`. One in which the machine has held the test up proves nothing, and is
+    run again."""
+    for _ in range(tries):
+        steps = Steps()
+        try:
+            result = trial(steps)
+        except (AssertionError, OSError):
+            steps()
+            if steps.longest <= seconds:
+                raise
+        else:
+            if steps.longest <= seconds:
+                return result
+    raise AssertionError(f"this machine held the test up for {seconds} s in each of {tries} trials")

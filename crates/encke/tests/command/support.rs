@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,10 +11,23 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::net::{self, AddressFamily, SocketType};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A test that waits longer than this has failed. Nothing takes a tenth of it on an idle machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An address of this machine with a port that the kernel gives to nobody else, for as long as the
+/// socket is kept. A server that is told of it may listen there, and listen again.
+pub(crate) fn hold_port() -> (OwnedFd, String) {
+    let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    net::sockopt::set_socket_reuseaddr(&socket, true).expect("a socket");
+    let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+    net::bind(&socket, &any).expect("a free port");
+    let bound = net::getsockname(&socket).expect("it is bound");
+    let address = SocketAddrV4::try_from(bound).expect("an IPv4 address");
+    (socket, address.to_string())
+}
 
 /// The command, without the settings of whoever runs the tests.
 pub(crate) fn command(arguments: &[&str]) -> Command {
@@ -186,6 +200,13 @@ impl Server {
     #[track_caller]
     pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::start_with(command(&["serve"]), arguments)
+    }
+
+    /// Where its address is given.
+    #[track_caller]
+    pub(crate) fn start_at(address: &str, arguments: &[&str]) -> Self {
+        let listen = format!("--listen={address}");
+        Self::start(&[&[&*listen], arguments].concat())
     }
 
     #[track_caller]
