@@ -623,13 +623,14 @@ def test_nobody_who_reads_the_access_log_keeps_the_proxy_from_its_work_and_end(
     assert (done.returncode, "start its reader first" in done.stderr) == (1, True), done.stderr
 
 
-def test_whoever_asks_for_json_gets_nothing_else(backend):
+def test_whoever_asks_for_json_gets_nothing_else(backend, tmp_path):
     server = backend()
+    ports = tmp_path / "ports"
     flags = ["--listen", "127.0.0.1:0", "--to", server.address, "--json", "--request-latency"]
-    program = begin("proxy", *flags)
+    program = begin("proxy", *flags, "--ports-file", ports)
     try:
-        line = program.stderr.readline()
-        host, port = re.search(r"proxy (\S+):(\d+) -> ", line).groups()
+        until(ports.exists, "listening")
+        host, port = json.loads(ports.read_text())["listen"][0].split(":")
         with socket.create_connection((host, int(port))) as client:
             client.sendall(b"x")
             assert client.recv(1) == b"x"
