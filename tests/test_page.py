@@ -107,12 +107,15 @@ def test_types_it_publishes_show(page, server, name):
     assert page.texts("#events .kind") == ["sighting"]
     # Of others' types it shows those it was told to listen for.
     server.publish(me, "unheard", kind="other")
+    # When this has come, the other has passed by.
+    server.publish(me, "next", kind="sighting")
+    until(lambda: data(page) == ["next", "typed"], "arrived")
     page.click("summary")
     page.fill("#types", "rare, other")
     page.click("#types-form button")
     page.wait_text("#types-said", "other")
     server.publish(me, "heard", kind="other")
-    until(lambda: data(page) == ["heard", "typed"], "arrived")
+    until(lambda: data(page) == ["heard", "next", "typed"], "arrived")
 
 
 def test_subscribes_lists_and_unsubscribes(page, server, name):
