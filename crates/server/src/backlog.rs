@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 
 use reactor::Tick;
 
@@ -20,8 +21,10 @@ type Shelf = HashMap<u32, Backlog>;
 pub(crate) struct Backlog {
     pieces: VecDeque<Piece>,
     bytes: usize,
-    /// When the socket last took something.
-    pub(crate) moved: Tick,
+    /// When the socket last took something, or its reader was found to.
+    moved: Tick,
+    /// Bytes that the reader had acknowledged when it was last asked. Not asked while the socket takes on.
+    acknowledged: Option<u64>,
 }
 
 /// A part of a frame. The frame's bytes are shared by all that wait for it.
@@ -60,6 +63,7 @@ impl Backlogs {
             pieces: VecDeque::new(),
             bytes: 0,
             moved: now,
+            acknowledged: None,
         });
         if !backlog.pieces.is_empty() && backlog.bytes + range.len() > bytes_max {
             return false;
@@ -103,6 +107,29 @@ impl Backlog {
         self.pieces.iter().filter(|piece| piece.is_event).count()
     }
 
+    /// When the reader must be looked after, if it may take nothing for `stall_timeout`: half-way, so that
+    /// it is known what it had by then, and at the end.
+    pub(crate) fn deadline(&self, stall_timeout: Duration) -> Tick {
+        self.moved.after(match self.acknowledged {
+            None => stall_timeout / 2,
+            Some(_) => stall_timeout,
+        })
+    }
+
+    /// Whether the reader, who has now acknowledged so many bytes, may have further time.
+    pub(crate) fn has_time(&mut self, acknowledged: u64, now: Tick) -> bool {
+        match self.acknowledged.replace(acknowledged) {
+            None => true,
+            Some(before) => {
+                let reads = acknowledged > before;
+                if reads {
+                    self.moved = now;
+                }
+                reads
+            }
+        }
+    }
+
     /// The foremost bytes, as many pieces as `slices` has room for. Returns how many those are.
     pub(crate) fn front<'a>(&'a self, slices: &mut [&'a [u8]]) -> usize {
         let mut count = 0;
@@ -116,6 +143,7 @@ impl Backlog {
     /// Removes bytes that the socket took.
     pub(crate) fn advance(&mut self, mut taken: usize, now: Tick) {
         self.moved = now;
+        self.acknowledged = None;
         self.bytes -= taken;
         while let Some(piece) = self.pieces.front_mut() {
             if piece.range.len() > taken {

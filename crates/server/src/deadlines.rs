@@ -99,7 +99,7 @@ impl<D: Driver> Worker<D> {
             .backlogs
             .get(target.slot)
             .filter(|_| connection.blocked)
-            .map(|backlog| backlog.moved.after(settings.stall_timeout));
+            .map(|backlog| backlog.deadline(settings.stall_timeout));
         match connection.phase {
             Phase::Head { .. } => stalled.or(Some(since.after(settings.head_timeout))),
             Phase::Relayed => Some(since.after(RELAY_TIMEOUT)),
@@ -123,6 +123,9 @@ impl<D: Driver> Worker<D> {
         match self.deadline(target) {
             None => {}
             Some(later) if later > self.clock.now => self.time(target),
+            Some(_) if blocked && phase != Phase::Relayed && self.reads_on(target) => {
+                self.time(target);
+            }
             Some(_) => match phase {
                 Phase::Open(_) => self.close(target, CloseReason::Slow),
                 Phase::Head { partial: true } if !blocked => self.reject_late(target),
@@ -130,6 +133,21 @@ impl<D: Driver> Worker<D> {
                 _ => self.close(target, CloseReason::Timeout),
             },
         }
+    }
+
+    /// Whether the reader of a full socket may have further time. The kernel reports room only when a third
+    /// of the socket's buffer is free, megabytes that a slow reader needs long for: so what counts is what it
+    /// has acknowledged. Where the kernel cannot tell, it has taken nothing.
+    fn reads_on(&mut self, target: Target) -> bool {
+        let (Some(connection), Some(backlog)) = (
+            self.connections.get(target.slot, target.generation),
+            self.backlogs.get_mut(target.slot),
+        ) else {
+            return false;
+        };
+        let figures = self.driver.figures(&connection.socket);
+        let acknowledged = figures.map_or(0, |figures| figures.acknowledged);
+        backlog.has_time(acknowledged, self.clock.now)
     }
 
     /// Visits the slots whose turn it is and writes each idle session a heartbeat.

@@ -25,7 +25,7 @@ pub struct Settings {
     pub retry: Duration,
     /// Bytes that may wait for a session's full socket.
     pub backlog_bytes: usize,
-    /// How long a full socket may take nothing.
+    /// How long the reader of a full socket may take nothing.
     pub stall_timeout: Duration,
     /// A peer that acknowledges nothing for so long is gone.
     pub user_timeout: Duration,

@@ -30,6 +30,8 @@ pub(super) struct Pipe {
     pub(super) server_ended: bool,
     /// The server has closed the socket.
     pub(super) closed: bool,
+    /// What its kernel has acknowledged, where that is known.
+    pub(super) acknowledged: Option<u64>,
     token: Option<Token>,
     readable: bool,
     writable: bool,
@@ -270,7 +272,11 @@ impl Driver for SimDriver {
         None
     }
 
-    fn figures(&mut self, _: &Socket) -> Option<TcpFigures> {
-        None
+    fn figures(&mut self, socket: &Socket) -> Option<TcpFigures> {
+        let acknowledged = self.0.borrow().pipes[socket.number].acknowledged?;
+        Some(TcpFigures {
+            acknowledged,
+            unacknowledged: 0,
+        })
     }
 }

@@ -28,6 +28,27 @@ fn a_reader_that_does_not_read_is_cut_after_the_stall_timeout_and_named() {
 }
 
 #[test]
+fn a_reader_that_takes_little_but_goes_on_is_not_cut_before_it_stops() {
+    let mut world = world();
+    let client = world.connect("/events/slow");
+    world.turn();
+    world.net.borrow_mut().pipes[client].room = 10;
+    world.publish("slow", "more than there is room for");
+    world.turn();
+    // Never enough for the kernel to report room.
+    for second in 0..60 {
+        world.net.borrow_mut().pipes[client].acknowledged = Some(second);
+        world.pass(Duration::from_secs(1));
+        assert!(!world.is_closed(client), "after {second} s");
+    }
+    // It had ten seconds from the last look at which it had taken something.
+    world.pass(Duration::from_secs(21));
+    assert!(world.is_closed(client));
+    assert_eq!(world.figure(Figure::ClosedSlow), 1);
+    world.assert_empty();
+}
+
+#[test]
 fn a_reader_that_is_owed_too_much_is_cut_at_once_and_the_receipt_says_so() {
     let mut world = World::new(Settings {
         backlog_bytes: 1000,
