@@ -51,7 +51,7 @@ deny:
 black-box: setup build
 	ENCKE=$(abspath $(target)/$(profile_dir)/encke) tests/.venv/bin/python -m pytest tests -n 3 --dist loadfile
 
-# Needs root (for sysctls, which are given back) and 12 GiB of memory. Takes about twenty minutes; the
+# Needs root (for sysctls, which are given back) and 12 GiB of memory. Takes about twenty-five minutes; the
 # report is written to target/bench.md.
 bench_with = $(target)/release/encke-bench $(1) --server $(target)/release/encke --markdown $(target)/bench.md
 
