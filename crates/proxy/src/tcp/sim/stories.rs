@@ -336,17 +336,22 @@ fn a_header_that_does_not_come_is_not_waited_for() {
     world.assert_empty();
 }
 
-#[test]
-fn a_check_that_fails_takes_a_backend_out_and_one_that_passes_brings_it_back() {
-    let mut settings = settings(2);
-    settings.check = Some(Check {
+/// A check that connects and says nothing.
+const fn checked_each_second() -> Check {
+    Check {
         interval: Duration::from_secs(1),
         timeout: Duration::from_millis(500),
         rise: 2,
         fall: 2,
         send: Vec::new(),
         expect: Vec::new(),
-    });
+    }
+}
+
+#[test]
+fn a_check_that_fails_takes_a_backend_out_and_one_that_passes_brings_it_back() {
+    let mut settings = settings(2);
+    settings.check = Some(checked_each_second());
     let mut world = World::new(settings);
     world
         .net
@@ -425,14 +430,7 @@ fn a_transfer_that_is_cut_does_not_look_like_one_that_has_ended() {
 #[test]
 fn want_of_descriptors_says_nothing_of_a_backend() {
     let mut settings = settings(1);
-    settings.check = Some(Check {
-        interval: Duration::from_secs(1),
-        timeout: Duration::from_millis(500),
-        rise: 2,
-        fall: 2,
-        send: Vec::new(),
-        expect: Vec::new(),
-    });
+    settings.check = Some(checked_each_second());
     let mut world = World::new(settings);
     let say = |world: &World, manner| world.net.borrow_mut().manners.insert(backend(0), manner);
     say(&world, Manner::Unaffordable);
