@@ -4,7 +4,7 @@
 //! [`server::Handle`] does not have.
 
 use router::{Mailboxes, Router, SessionRef};
-use server::{Handle, Post, SessionReport, Snapshot};
+use server::{Handle, Post, ServerStats, SessionReport};
 
 /// A server: [`Handle`], or a stand-in.
 pub(crate) trait Backend: Clone + Send + Sync + 'static {
@@ -12,7 +12,7 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
     type Mailboxes: Mailboxes + 'static;
 
     fn router(&self) -> &Router<Self::Mailboxes>;
-    fn stats(&self) -> Snapshot;
+    fn stats(&self) -> ServerStats;
     fn is_draining(&self) -> bool;
     fn close(&self, sessions: &[SessionRef]);
     fn inspect(
@@ -30,7 +30,7 @@ impl Backend for Handle {
         Self::router(self)
     }
 
-    fn stats(&self) -> Snapshot {
+    fn stats(&self) -> ServerStats {
         Self::stats(self)
     }
 

@@ -56,9 +56,9 @@ mod backup;
 mod sessions;
 /// What every program says of its run.
 mod run;
-/// Figures as JSON.
+/// Metrics as JSON.
 mod stats;
-/// Figures for Prometheus, and those that the control API counts itself.
+/// Metrics for Prometheus, and those that the control API counts itself.
 mod metrics;
 /// Health, readiness and the OpenAPI page.
 mod health;

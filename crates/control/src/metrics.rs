@@ -1,6 +1,6 @@
-//! Figures for Prometheus, in the OpenMetrics text format.
+//! Metrics for Prometheus, in the OpenMetrics text format.
 //!
-//! Figures are read when they are asked for. Must never label by anything that users choose, nor by
+//! Metrics are read when they are asked for. Must never label by anything that users choose, nor by
 //! worker where the sum tells enough.
 
 /// What the control API counts of events.
@@ -8,7 +8,7 @@ mod published;
 /// What the control listener counts of connections.
 mod listening;
 /// What workers count.
-pub(crate) mod sheet;
+pub(crate) mod snapshot;
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use server::Snapshot;
+use server::ServerStats;
 
 use crate::api::Shared;
 use crate::backend::Backend;
@@ -40,7 +40,7 @@ pub(crate) async fn metrics<B: Backend>(State(api): State<Shared<B>>) -> Result<
         run: api.run(),
         online: router.online(),
         graph: router.graph().counts(),
-        snapshot: api.backend.stats(),
+        stats: api.backend.stats(),
         verbs: Verb::ALL.map(|verb| (verb, api.published.verb(verb))),
         pending: api.published.requests_pending(),
         fan_out: api.published.fan_out(),
@@ -48,13 +48,13 @@ pub(crate) async fn metrics<B: Backend>(State(api): State<Shared<B>>) -> Result<
     })
 }
 
-/// All figures at the time of one scrape.
+/// All metrics at the time of one scrape.
 #[derive(Debug)]
 struct Scrape {
     run: Run,
     online: usize,
     graph: graph::Counts,
-    snapshot: Snapshot,
+    stats: ServerStats,
     verbs: [(Verb, u64); Verb::ALL.len()],
     pending: u64,
     fan_out: FanOut,
@@ -94,7 +94,7 @@ impl Collector for Scrape {
         gauge(encoder, "publishes_pending", help, self.pending as f64)?;
         self.encode_published(encoder)?;
         self.visits.encode(encoder)?;
-        sheet::encode(encoder, &self.snapshot.sheet)
+        snapshot::encode(encoder, &self.stats.metrics)
     }
 }
 

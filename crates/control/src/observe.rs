@@ -22,7 +22,7 @@ use axum::routing::{MethodRouter, get};
 use axum::{Json, Router};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use reactor::Sheet;
+use reactor::Snapshot;
 use serde::Serialize;
 
 use crate::control::{Control, Listen, Socket, StartError, Threads};
@@ -30,12 +30,12 @@ use crate::guard::OPEN;
 use crate::health;
 use crate::limits::{CONNECTIONS_MAX, OBSERVER_HEAD_TIMEOUT};
 use crate::listener::Entrance;
-use crate::metrics::{Listening, Visits, exposition, sheet};
+use crate::metrics::{Listening, Visits, exposition, snapshot};
 use crate::problem::Problem;
 use crate::query::Query;
 use crate::routes::{guarded, wrong_method};
 use crate::run::Run;
-use crate::stats::Figures;
+use crate::stats::Metrics;
 use backends::Backends;
 pub use observed::Observed;
 
@@ -89,7 +89,7 @@ impl Observer {
         Look {
             run: Run::new(self.program.name(), &self.epoch, self.started, ending),
             control: self.listening.visits(),
-            figures: self.program.figures(),
+            metrics: self.program.snapshot(),
             backends: self.program.backends().map(Backends),
         }
     }
@@ -100,7 +100,7 @@ impl Observer {
 struct Look {
     run: Run,
     control: Visits,
-    figures: Sheet,
+    metrics: Snapshot,
     backends: Option<Backends>,
 }
 
@@ -110,7 +110,7 @@ struct Stats {
     run: Run,
     control: Visits,
     #[serde(flatten)]
-    figures: Figures,
+    metrics: Metrics,
     #[serde(skip_serializing_if = "Option::is_none")]
     backends: Option<Backends>,
 }
@@ -152,7 +152,7 @@ async fn stats(State(observer): State<Shared>, request: Request) -> Result<Respo
     let stats = Stats {
         run: look.run,
         control: look.control,
-        figures: Figures::of(&look.figures),
+        metrics: Metrics::of(&look.metrics),
         backends: look.backends,
     };
     Ok(Json(stats).into_response())
@@ -168,7 +168,7 @@ impl Collector for Look {
         let encoder = &mut encoder;
         self.run.encode(encoder)?;
         self.control.encode(encoder)?;
-        sheet::encode(encoder, &self.figures)?;
+        snapshot::encode(encoder, &self.metrics)?;
         match &self.backends {
             Some(backends) => backends.encode(encoder),
             None => Ok(()),

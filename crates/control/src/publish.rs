@@ -1,12 +1,12 @@
 //! One event on one request: publish and send.
 //!
-//! Must never answer with a figure that no worker counted.
+//! Must never answer with a metric that no worker counted.
 
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use router::{Event, Kind, Payload, Tally};
+use router::{Event, EventType, Payload, Tally};
 
 use crate::api::{Api, Shared};
 use crate::backend::Backend;
@@ -49,7 +49,7 @@ async fn one<B: Backend>(api: &Api<B>, verb: Verb, request: Request) -> Result<R
     let (head, body) = request.into_parts();
     let subject = id_at(&head.uri, 2)?;
     let query = Query::parse(&head.uri, &["type", "receipt"])?;
-    let kind = kind(&query)?;
+    let event_type = event_type(&query)?;
     let when = query.word("receipt", &When::WORDS)?.unwrap_or(When::Full);
     let body = body::read(body, &head.headers, api.event_bytes_max).await?;
     let payload = payload::of_body(&head.headers, body)?;
@@ -58,7 +58,7 @@ async fn one<B: Backend>(api: &Api<B>, verb: Verb, request: Request) -> Result<R
         verb,
         Event {
             subject,
-            kind,
+            event_type,
             payload,
         },
         when,
@@ -74,7 +74,7 @@ pub(crate) async fn relayed<B: Backend>(
     let uri = request.uri();
     let subject = id_at(uri, 2)?;
     let query = Query::parse(uri, &["type", "data"])?;
-    let kind = kind(&query)?;
+    let event_type = event_type(&query)?;
     let Some(data) = query.get("data") else {
         return Err(Problem::bad(
             "query",
@@ -91,7 +91,7 @@ pub(crate) async fn relayed<B: Backend>(
         Verb::Publish,
         Event {
             subject,
-            kind,
+            event_type,
             payload,
         },
         When::Full,
@@ -99,9 +99,9 @@ pub(crate) async fn relayed<B: Backend>(
     .await
 }
 
-fn kind(query: &Query<'_>) -> Result<Option<Kind>, Problem> {
-    let kind = query.get("type").map(str::parse).transpose();
-    kind.map_err(|error| Problem::bad("query parameter \"type\"", error))
+fn event_type(query: &Query<'_>) -> Result<Option<EventType>, Problem> {
+    let event_type = query.get("type").map(str::parse).transpose();
+    event_type.map_err(|error| Problem::bad("query parameter \"type\"", error))
 }
 
 async fn deliver<B: Backend>(

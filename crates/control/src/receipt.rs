@@ -1,6 +1,6 @@
 //! What a publisher is told of its event.
 //!
-//! Must never say what is not known: a figure is there when it was counted.
+//! Must never say what is not known: a metric is there when it was counted.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Figures as JSON, for people and for `encke top`.
+//! Metrics as JSON, for people and for `encke top`.
 //!
 //! Must never sum what is not a sum: gauges and counters of the workers are.
 
@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use graph::Id;
-use reactor::{Kind, Sheet};
+use reactor::{MetricKind, Snapshot};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -29,13 +29,13 @@ struct Stats {
     publishes_pending: u64,
     control: Visits,
     #[serde(flatten)]
-    figures: Figures,
+    metrics: Metrics,
     slow: Vec<Slow>,
 }
 
 /// What the workers have counted, by name.
 #[derive(Serialize)]
-pub(crate) struct Figures {
+pub(crate) struct Metrics {
     totals: Map<String, Value>,
     workers: Vec<Map<String, Value>>,
 }
@@ -80,7 +80,7 @@ pub(crate) async fn stats<B: Backend>(
         published: verbs.collect(),
         publishes_pending: api.published.requests_pending(),
         control: api.listening.visits(),
-        figures: Figures::of(&snapshot.sheet),
+        metrics: Metrics::of(&snapshot.metrics),
         slow: snapshot
             .slow
             .iter()
@@ -91,27 +91,27 @@ pub(crate) async fn stats<B: Backend>(
     Ok(Json(stats).into_response())
 }
 
-impl Figures {
-    pub(crate) fn of(sheet: &Sheet) -> Self {
-        let worker = |values: &Vec<u64>| named(sheet, |index| values[index]);
+impl Metrics {
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        let worker = |values: &Vec<u64>| named(snapshot, |index| values[index]);
         Self {
-            totals: named(sheet, |index| sheet.total(index)),
-            workers: sheet.workers.iter().map(worker).collect(),
+            totals: named(snapshot, |index| snapshot.total(index)),
+            workers: snapshot.workers.iter().map(worker).collect(),
         }
     }
 }
 
-/// Figures by name; those that share a name, by the value of their label.
-fn named(sheet: &Sheet, value: impl Fn(usize) -> u64) -> Map<String, Value> {
-    let mut figures = Map::new();
-    for (index, described) in sheet.figures.iter().enumerate() {
+/// Metrics by name; those that share a name, by the value of their label.
+fn named(snapshot: &Snapshot, value: impl Fn(usize) -> u64) -> Map<String, Value> {
+    let mut metrics = Map::new();
+    for (index, described) in snapshot.metrics.iter().enumerate() {
         let value = told(described.kind, value(index));
         match described.label {
             None => {
-                figures.insert(described.name.into(), value);
+                metrics.insert(described.name.into(), value);
             }
             Some((_, label)) => {
-                let nested = figures
+                let nested = metrics
                     .entry(described.name)
                     .or_insert_with(|| Map::new().into());
                 if let Value::Object(nested) = nested {
@@ -120,12 +120,12 @@ fn named(sheet: &Sheet, value: impl Fn(usize) -> u64) -> Map<String, Value> {
             }
         }
     }
-    figures
+    metrics
 }
 
-fn told(kind: Kind, value: u64) -> Value {
+fn told(kind: MetricKind, value: u64) -> Value {
     match kind {
-        Kind::Counter | Kind::Gauge | Kind::Bucket => value.into(),
-        Kind::Time => Duration::from_nanos(value).as_secs_f64().into(),
+        MetricKind::Counter | MetricKind::Gauge | MetricKind::Bucket => value.into(),
+        MetricKind::Time => Duration::from_nanos(value).as_secs_f64().into(),
     }
 }

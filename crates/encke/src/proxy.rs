@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
     if let Some(control) = control {
         control.stop();
     }
-    tracing::info!("ended; {}", proxy.figures());
+    tracing::info!("ended; {}", proxy.snapshot());
     ended.map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Node<M> {
     pub(crate) lines: Lines,
     pub(crate) desk: Desk<M>,
     pub(crate) effects: Vec<Effect>,
-    pub(crate) figures: Figures,
+    pub(crate) metrics: Metrics,
     now: Tick,
     tick_time: Duration,
     wanted: Vec<Wanted>,
@@ -59,7 +59,7 @@ struct Wanted {
 
 /// What the node counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Figures {
+pub(crate) struct Metrics {
     pub(crate) nodes: u64,
     pub(crate) messages: u64,
     pub(crate) refused: [u64; Refusal::KINDS],
@@ -84,7 +84,7 @@ impl<M: Mailboxes> Node<M> {
             lines: Lines::default(),
             desk: Desk::new(me, router, worker, event_bytes_max, ring),
             effects: Vec::new(),
-            figures: Figures::default(),
+            metrics: Metrics::default(),
             now: Tick(0),
             tick_time,
             wanted: wanted.collect(),
@@ -120,7 +120,7 @@ impl<M: Mailboxes> Node<M> {
                 Ok(None) => break,
                 Ok(Some(Event::Nothing)) => {}
                 Ok(Some(Event::Message(control, payload))) => {
-                    self.figures.messages += 1;
+                    self.metrics.messages += 1;
                     let before = self.desk.not_understood;
                     self.desk.on_message(&mut self.lines, id, control, payload);
                     self.take_wishes();
@@ -145,7 +145,7 @@ impl<M: Mailboxes> Node<M> {
     /// Counts what is not taken, and logs it once in a while.
     fn refuse(&mut self, id: LineId, link: &Link, refusal: Refusal) {
         let kind = refusal.kind();
-        self.figures.refused[kind] += 1;
+        self.metrics.refused[kind] += 1;
         let is_logged = self.logged[kind].is_some_and(|at| self.now.since(at) < LOG_AGAIN);
         if !is_logged {
             self.logged[kind] = Some(self.now);

@@ -27,13 +27,13 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use reactor::{ListenerOptions, Mailbox, Reservation, Sheet, System};
+use reactor::{ListenerOptions, Mailbox, Reservation, Snapshot, System};
 
 use crate::complaints::Complaints;
 
 pub use answer::{Answer, AnswerError};
 use limits::{DEAD_PEER, DEFER_ACCEPT, FAST_OPENS_WAITING, LISTEN_BACKLOG};
-pub use stats::{Figure, WorkerStats};
+pub use stats::{Metric, WorkerStats};
 use worker::{Mail, Worker};
 
 /// What the operator can set.
@@ -218,13 +218,13 @@ impl Handle {
         self.ending.load(Ordering::Relaxed)
     }
 
-    /// All workers' figures.
-    pub fn figures(&self) -> Sheet {
-        let mut sheet = Sheet::of(self.seats.iter().map(|seat| &*seat.stats));
-        for (values, seat) in sheet.workers.iter_mut().zip(self.seats.iter()) {
-            values[Figure::MailboxMessages as usize] = seat.mailbox.waiting() as u64;
+    /// All workers' metrics.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::of(self.seats.iter().map(|seat| &*seat.stats));
+        for (values, seat) in snapshot.workers.iter_mut().zip(self.seats.iter()) {
+            values[Metric::MailboxMessages as usize] = seat.mailbox.waiting() as u64;
         }
-        sheet
+        snapshot
     }
 }
 

@@ -57,4 +57,4 @@ pub use latency::LatencyReport;
 pub use limits::{BACKENDS_MAX, LATENCY_REPORTS_WAITING};
 pub use proxy::{Outputs, Proxy, StartError};
 pub use settings::{BackendAddress, Balance, Check, HeaderVersion, ListenerSettings, Settings};
-pub use stats::{Figure, WorkerStats};
+pub use stats::{Metric, WorkerStats};

@@ -1,16 +1,16 @@
 //! Measures what it costs a worker to account for a turn: `cargo run --release -p reactor --example account`.
 //!
 //! The clock is read in a turn all the same, so that is told apart; but for the turns whose stages are timed,
-//! whose readings are counted in. Prints one row of Markdown a figure.
+//! whose readings are counted in. Prints one row of Markdown a metric.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use reactor::{Counters, Timing};
 
-reactor::figures! {
+reactor::metrics! {
     /// What a worker counts here: as many stages as a server's, and two system calls.
-    enum Figure {
+    enum Metric {
         StageUnread = Time "stage_seconds" ["stage" = "unread"] "Busy time.";
         StageSignals = Time "stage_seconds" ["stage" = "signals"] "Busy time.";
         StageMail = Time "stage_seconds" ["stage" = "mail"] "Busy time.";
@@ -21,12 +21,12 @@ reactor::figures! {
     }
 }
 
-const STAGES: [Figure; 5] = [
-    Figure::StageUnread,
-    Figure::StageSignals,
-    Figure::StageMail,
-    Figure::StageDeadlines,
-    Figure::StageClosing,
+const STAGES: [Metric; 5] = [
+    Metric::StageUnread,
+    Metric::StageSignals,
+    Metric::StageMail,
+    Metric::StageDeadlines,
+    Metric::StageClosing,
 ];
 
 const TURNS: u32 = 5_000_000;
@@ -36,7 +36,7 @@ const WAITED: Duration = Duration::from_micros(2);
 const WORKED: Duration = Duration::from_micros(3);
 
 fn main() {
-    let stats = Counters::<Figure, { Figure::ALL.len() }>::default();
+    let stats = Counters::<Metric, { Metric::ALL.len() }>::default();
     let mut timing = Timing::default();
     let started = Instant::now();
     let mut now = Duration::ZERO;
@@ -48,8 +48,8 @@ fn main() {
         for stage in STAGES {
             timing.passed(stage, || started.elapsed(), &stats);
         }
-        stats.add(Figure::Receives, 1);
-        stats.add(Figure::Sends, 1);
+        stats.add(Metric::Receives, 1);
+        stats.add(Metric::Sends, 1);
     });
     let clock = nanos_of_each(|| {
         black_box(started.elapsed());

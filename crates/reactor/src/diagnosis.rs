@@ -27,7 +27,7 @@ const BYTES_ACKED_AT: usize = 120;
 
 /// Bytes on a connection, in the direction to the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TcpFigures {
+pub struct TcpInfo {
     /// Acknowledged by the peer's kernel since the connection began.
     pub acknowledged: u64,
     /// Taken by our kernel and not acknowledged yet.
@@ -55,7 +55,7 @@ impl Diagnosis {
     }
 
     /// Asks about the connection between two addresses; `None` when the kernel has none such.
-    pub fn tcp(&mut self, local: SocketAddr, peer: SocketAddr) -> Option<TcpFigures> {
+    pub fn tcp(&mut self, local: SocketAddr, peer: SocketAddr) -> Option<TcpInfo> {
         send(&self.0, &request(local, peer), SendFlags::empty()).ok()?;
         let mut answer = [0; 1024];
         // The kernel answers within `send`: there is nothing to wait for.
@@ -96,7 +96,7 @@ fn put_address(field: &mut [u8], address: IpAddr) {
     }
 }
 
-fn parse(answer: &[u8]) -> Option<TcpFigures> {
+fn parse(answer: &[u8]) -> Option<TcpInfo> {
     if u16_at(answer, 4)? != BY_FAMILY {
         return None;
     }
@@ -107,7 +107,7 @@ fn parse(answer: &[u8]) -> Option<TcpFigures> {
         if kind == TCP_INFO_ATTRIBUTE {
             let at = 4 + BYTES_ACKED_AT;
             let acked = attributes.get(at..at + 8)?.try_into().ok()?;
-            return Some(TcpFigures {
+            return Some(TcpInfo {
                 acknowledged: u64::from_ne_bytes(acked),
                 unacknowledged,
             });

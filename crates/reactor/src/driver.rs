@@ -130,7 +130,7 @@ pub trait Driver {
     /// # Errors
     ///
     /// None that a correct program meets.
-    fn watch_room(&mut self, socket: &Self::Socket, token: Token) -> io::Result<()>;
+    fn watch_writable(&mut self, socket: &Self::Socket, token: Token) -> io::Result<()>;
 
     /// Receives into `block`.
     fn recv(&mut self, socket: &Self::Socket, block: &mut [u8]) -> Received;
@@ -140,7 +140,7 @@ pub trait Driver {
 
     /// Sends the slices, which are the last, and ends this side if it took them all: in one packet where
     /// they fit, which spares both ends half of the work.
-    fn send_and_end(&mut self, socket: &Self::Socket, slices: &[&[u8]]) -> Sent {
+    fn send_and_shutdown(&mut self, socket: &Self::Socket, slices: &[&[u8]]) -> Sent {
         let sent = self.send(socket, slices);
         if sent == Sent::Bytes(slices.iter().map(|slice| slice.len()).sum()) {
             self.end(socket);
@@ -155,5 +155,5 @@ pub trait Driver {
     fn peer(&self, socket: &Self::Socket) -> Option<SocketAddr>;
 
     /// What the kernel counted on the connection: bytes acknowledged and bytes not yet acknowledged.
-    fn figures(&mut self, socket: &Self::Socket) -> Option<crate::TcpFigures>;
+    fn tcp_info(&mut self, socket: &Self::Socket) -> Option<crate::TcpInfo>;
 }

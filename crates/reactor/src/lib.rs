@@ -13,7 +13,7 @@ mod relay;
 /// The kernel's answers: one epoll instance and its sockets.
 mod system;
 /// What workers count.
-mod figures;
+mod metrics;
 /// Where a worker's time goes.
 mod timing;
 /// Messages from other threads, with a wake-up.
@@ -25,11 +25,11 @@ mod wheel;
 /// What the kernel knows of a TCP connection.
 mod diagnosis;
 
-pub use diagnosis::{Diagnosis, TcpFigures};
+pub use diagnosis::{Diagnosis, TcpInfo};
 pub use driver::{Accepted, Driver, Received, Sent, Signal, Tick, Token};
-pub use figures::{Counters, Description, FigureSet, Kind, Sheet};
 pub use listener::{ListenerOptions, Reservation, adopt, listen};
 pub use mailbox::Mailbox;
+pub use metrics::{Counters, MetricDescription, MetricKind, MetricSet, Snapshot};
 pub use relay::{ConnectOptions, Relay};
 pub use slab::{Slab, Slot};
 pub use system::{Pipe, SharedPoller, System};

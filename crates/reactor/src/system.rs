@@ -13,7 +13,7 @@ use rustix::net::{
     getsockname, recv, send, sendmsg, shutdown,
 };
 
-use crate::diagnosis::{Diagnosis, TcpFigures};
+use crate::diagnosis::{Diagnosis, TcpInfo};
 use crate::driver::{Accepted, Driver, Received, Sent, Signal, Token};
 
 /// Where a worker waits.
@@ -143,7 +143,7 @@ impl Driver for System {
         self.poller.add(socket, token, SOCKET_EVENTS)
     }
 
-    fn watch_room(&mut self, socket: &OwnedFd, token: Token) -> io::Result<()> {
+    fn watch_writable(&mut self, socket: &OwnedFd, token: Token) -> io::Result<()> {
         let events = SOCKET_EVENTS | EventFlags::OUT;
         self.poller.modify(socket, token, events)
     }
@@ -164,7 +164,7 @@ impl Driver for System {
         transmit(socket, slices, SendFlags::empty())
     }
 
-    fn send_and_end(&mut self, socket: &OwnedFd, slices: &[&[u8]]) -> Sent {
+    fn send_and_shutdown(&mut self, socket: &OwnedFd, slices: &[&[u8]]) -> Sent {
         // What has more behind it is not sent off before that comes: here, the end.
         let sent = transmit(socket, slices, SendFlags::MORE);
         if sent == Sent::Bytes(slices.iter().map(|slice| slice.len()).sum()) {
@@ -182,7 +182,7 @@ impl Driver for System {
         getpeername(socket).ok()??.try_into().ok()
     }
 
-    fn figures(&mut self, socket: &OwnedFd) -> Option<TcpFigures> {
+    fn tcp_info(&mut self, socket: &OwnedFd) -> Option<TcpInfo> {
         let local = getsockname(socket).ok()?.try_into().ok()?;
         let peer = self.peer(socket)?;
         if self.diagnosis.is_none() {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::figures::{Counters, FigureSet};
+use crate::metrics::{Counters, MetricSet};
 
 /// Of turns that follow each other without a rest, one in so many is timed by stage, so that its
 /// readings of the clock cost each of them a fraction of one.
@@ -33,14 +33,14 @@ pub struct Timing {
 
 impl Timing {
     /// The worker is about to wait for as long as it takes.
-    pub fn rest<F: FigureSet, const N: usize>(&mut self, now: Duration, stats: &Counters<F, N>) {
+    pub fn rest<F: MetricSet, const N: usize>(&mut self, now: Duration, stats: &Counters<F, N>) {
         self.count(now, stats);
         self.resting = true;
     }
 
     /// A turn begins, after a poll that returned so many events. Without a [`rest`](Self::rest) before
     /// it, the poll was work like any other.
-    pub fn begin<F: FigureSet, const N: usize>(
+    pub fn begin<F: MetricSet, const N: usize>(
         &mut self,
         now: Duration,
         events: usize,
@@ -60,7 +60,7 @@ impl Timing {
     }
 
     /// A stage is through.
-    pub fn passed<F: FigureSet, const N: usize>(
+    pub fn passed<F: MetricSet, const N: usize>(
         &mut self,
         stage: F,
         clock: impl FnOnce() -> Duration,
@@ -74,9 +74,9 @@ impl Timing {
         self.begun = now;
     }
 
-    fn count<F: FigureSet, const N: usize>(&mut self, now: Duration, stats: &Counters<F, N>) {
-        let figure = if self.resting { F::WAITING } else { F::BUSY };
-        stats.add_time(figure, now.saturating_sub(self.counted));
+    fn count<F: MetricSet, const N: usize>(&mut self, now: Duration, stats: &Counters<F, N>) {
+        let metric = if self.resting { F::WAITING } else { F::BUSY };
+        stats.add_time(metric, now.saturating_sub(self.counted));
         self.counted = now;
         self.resting = false;
     }
@@ -96,23 +96,23 @@ impl Timing {
 mod tests {
     use super::*;
 
-    crate::figures! {
+    crate::metrics! {
         /// What a worker of the tests counts.
-        enum Figure {
+        enum Metric {
             StageSignals = Time "stage_seconds" ["stage" = "signals"] "Busy time.";
             StageFanOut = Time "stage_seconds" ["stage" = "fan_out"] "Busy time.";
             StageMail = Time "stage_seconds" ["stage" = "mail"] "Busy time.";
         }
     }
 
-    type Stats = Counters<Figure, { Figure::ALL.len() }>;
+    type Stats = Counters<Metric, { Metric::ALL.len() }>;
 
     const fn micros(count: u64) -> Duration {
         Duration::from_micros(count)
     }
 
-    fn told(stats: &Stats, figure: Figure) -> Duration {
-        Duration::from_nanos(stats.get(figure))
+    fn told(stats: &Stats, metric: Metric) -> Duration {
+        Duration::from_nanos(stats.get(metric))
     }
 
     #[test]
@@ -125,8 +125,8 @@ mod tests {
         timing.begin(micros(50), 1, &stats);
         timing.rest(micros(57), &stats);
         timing.begin(micros(157), 1, &stats);
-        assert_eq!(told(&stats, Figure::Waiting), micros(20 + 100));
-        assert_eq!(told(&stats, Figure::Busy), micros(10 + 15 + 5 + 7));
+        assert_eq!(told(&stats, Metric::Waiting), micros(20 + 100));
+        assert_eq!(told(&stats, Metric::Busy), micros(10 + 15 + 5 + 7));
     }
 
     #[test]
@@ -140,12 +140,12 @@ mod tests {
         for _ in 0..100 {
             timing.rest(pass(micros(1)), &stats);
             timing.begin(pass(REST), 1, &stats);
-            timing.passed(Figure::StageSignals, || pass(micros(1)), &stats);
-            timing.passed(Figure::StageFanOut, || pass(micros(7)), &stats);
+            timing.passed(Metric::StageSignals, || pass(micros(1)), &stats);
+            timing.passed(Metric::StageFanOut, || pass(micros(7)), &stats);
         }
-        assert_eq!(told(&stats, Figure::StageSignals), micros(100));
-        assert_eq!(told(&stats, Figure::StageFanOut), micros(700));
-        assert_eq!(told(&stats, Figure::StageMail), micros(0));
+        assert_eq!(told(&stats, Metric::StageSignals), micros(100));
+        assert_eq!(told(&stats, Metric::StageFanOut), micros(700));
+        assert_eq!(told(&stats, Metric::StageMail), micros(0));
     }
 
     #[test]
@@ -159,8 +159,8 @@ mod tests {
             // One turn in 64 is long: a stride of 32 would meet all of them twice as often, or none.
             let long = micros(if turn % 64 == 63 { 5_000 } else { 10 });
             for (at, (stage, time)) in [
-                (Figure::StageSignals, micros(3)),
-                (Figure::StageFanOut, long),
+                (Metric::StageSignals, micros(3)),
+                (Metric::StageFanOut, long),
             ]
             .into_iter()
             .enumerate()
@@ -174,7 +174,7 @@ mod tests {
                 timing.passed(stage, clock, &stats);
             }
         }
-        for (stage, spent) in [Figure::StageSignals, Figure::StageFanOut]
+        for (stage, spent) in [Metric::StageSignals, Metric::StageFanOut]
             .into_iter()
             .zip(spent)
         {

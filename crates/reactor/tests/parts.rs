@@ -225,19 +225,19 @@ fn the_kernel_is_reported_as_it_is() {
     // An acknowledgement may come later than what it acknowledges is read.
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let figures = driver
-            .figures(&socket)
+        let metrics = driver
+            .tcp_info(&socket)
             .expect("the kernel knows its socket");
-        if (figures.acknowledged, figures.unacknowledged) == (13, 0) {
+        if (metrics.acknowledged, metrics.unacknowledged) == (13, 0) {
             break;
         }
-        assert!(Instant::now() < deadline, "{figures:?}");
+        assert!(Instant::now() < deadline, "{metrics:?}");
     }
 
     let bulk = vec![0; 1 << 20];
     while let Sent::Bytes(_) = driver.send(&socket, &[&bulk]) {}
     assert_eq!(driver.send(&socket, &[&bulk]), Sent::Blocked);
-    assert!(driver.figures(&socket).expect("as before").unacknowledged > 0);
+    assert!(driver.tcp_info(&socket).expect("as before").unacknowledged > 0);
 
     drop(client);
     let signal = until(&mut driver, |signal| {

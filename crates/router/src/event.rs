@@ -7,7 +7,7 @@ use bytes::Bytes;
 use graph::Id;
 
 /// The longest event type, in bytes: it is repeated in every frame.
-pub const KIND_BYTES_MAX: usize = 128;
+pub const EVENT_TYPE_BYTES_MAX: usize = 128;
 
 /// An event as its publisher gave it. Shared by the workers until the last has written it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Event {
     /// What the event is about.
     pub subject: Id,
     /// The event's type: `event:` in Server-Sent Events.
-    pub kind: Option<Kind>,
+    pub event_type: Option<EventType>,
     /// The event's content.
     pub payload: Payload,
 }
@@ -50,47 +50,50 @@ impl Payload {
     }
 }
 
-/// An event's type: 1 to [`KIND_BYTES_MAX`] bytes without control characters, as a line break in it
+/// An event's type: 1 to [`EVENT_TYPE_BYTES_MAX`] bytes without control characters, as a line break in it
 /// would end its field on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind(Box<str>);
+pub struct EventType(Box<str>);
 
 /// Why a text is not an event type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KindError {
+pub enum EventTypeError {
     /// It has no bytes.
     Empty,
-    /// It has more than [`KIND_BYTES_MAX`] bytes.
+    /// It has more than [`EVENT_TYPE_BYTES_MAX`] bytes.
     TooLong,
     /// It has a control character, a line break for instance.
     ControlCharacter,
 }
 
-impl Kind {
+impl EventType {
     /// The type's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl FromStr for Kind {
-    type Err = KindError;
+impl FromStr for EventType {
+    type Err = EventTypeError;
 
-    fn from_str(text: &str) -> Result<Self, KindError> {
+    fn from_str(text: &str) -> Result<Self, EventTypeError> {
         match text {
-            "" => Err(KindError::Empty),
-            _ if text.len() > KIND_BYTES_MAX => Err(KindError::TooLong),
-            _ if text.contains(char::is_control) => Err(KindError::ControlCharacter),
+            "" => Err(EventTypeError::Empty),
+            _ if text.len() > EVENT_TYPE_BYTES_MAX => Err(EventTypeError::TooLong),
+            _ if text.contains(char::is_control) => Err(EventTypeError::ControlCharacter),
             _ => Ok(Self(text.into())),
         }
     }
 }
 
-impl fmt::Display for KindError {
+impl fmt::Display for EventTypeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("the event type is empty; leave it out or name one"),
-            Self::TooLong => write!(f, "the event type is longer than {KIND_BYTES_MAX} bytes"),
+            Self::TooLong => write!(
+                f,
+                "the event type is longer than {EVENT_TYPE_BYTES_MAX} bytes"
+            ),
             Self::ControlCharacter => f.write_str(
                 "the event type has a control character (a line break?); it must be one line",
             ),
@@ -98,7 +101,7 @@ impl fmt::Display for KindError {
     }
 }
 
-impl std::error::Error for KindError {}
+impl std::error::Error for EventTypeError {}
 
 /// Where an event stands in the server's line of events: the run of the server and the place in it.
 /// Events of one subject carry ascending sequence numbers in the order in which all receive them.
@@ -122,14 +125,17 @@ mod tests {
 
     #[test]
     fn a_kind_is_one_line_without_controls() {
-        for kind in ["note", "é x:y", &"k".repeat(KIND_BYTES_MAX)] {
-            assert_eq!(kind.parse::<Kind>().unwrap().as_str(), kind);
+        for kind in ["note", "é x:y", &"k".repeat(EVENT_TYPE_BYTES_MAX)] {
+            assert_eq!(kind.parse::<EventType>().unwrap().as_str(), kind);
         }
         for kind in ["a\nb", "a\rb", "\0", "a\u{85}"] {
-            assert_eq!(kind.parse::<Kind>(), Err(KindError::ControlCharacter));
+            assert_eq!(
+                kind.parse::<EventType>(),
+                Err(EventTypeError::ControlCharacter)
+            );
         }
-        assert_eq!("".parse::<Kind>(), Err(KindError::Empty));
-        let long = "k".repeat(KIND_BYTES_MAX + 1);
-        assert_eq!(long.parse::<Kind>(), Err(KindError::TooLong));
+        assert_eq!("".parse::<EventType>(), Err(EventTypeError::Empty));
+        let long = "k".repeat(EVENT_TYPE_BYTES_MAX + 1);
+        assert_eq!(long.parse::<EventType>(), Err(EventTypeError::TooLong));
     }
 }

@@ -16,7 +16,7 @@ mod route;
 /// Names of workers and sessions.
 mod session;
 
-pub use event::{Event, EventId, KIND_BYTES_MAX, Kind, KindError, Payload};
+pub use event::{EVENT_TYPE_BYTES_MAX, Event, EventId, EventType, EventTypeError, Payload};
 pub use plan::{Audience, Batch, Delivery, Parcel, Target, Targets};
 pub use route::{Accepted, Router};
 pub use session::{Mailboxes, SessionRef, WORKERS_MAX, WorkerId};

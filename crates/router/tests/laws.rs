@@ -76,7 +76,7 @@ fn id(name: usize) -> Id {
 fn event(subject: usize, text: String) -> Event {
     Event {
         subject: id(subject),
-        kind: None,
+        event_type: None,
         payload: Payload::Text(text.into()),
     }
 }
@@ -342,7 +342,7 @@ fn an_id_nobody_uses_is_forgotten() {
         router.logout(key, session(1));
         let unknown = Event {
             subject: name,
-            kind: None,
+            event_type: None,
             payload: Payload::Text("x".into()),
         };
         assert_eq!(router.publish(unknown, &Tally::new()).audience.online, 0);

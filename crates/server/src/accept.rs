@@ -15,7 +15,7 @@ use router::{SessionRef, Target};
 use crate::clock::Tenths;
 use crate::connection::{CloseReason, Connection, Phase, Watched};
 use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, PAUSE_WARNING_INTERVAL};
-use crate::stats::Figure;
+use crate::stats::Metric;
 use crate::worker::Worker;
 
 /// Whether a worker accepts. Paused while descriptors have run out: the listener stays readable then
@@ -83,13 +83,13 @@ impl Accepting {
 /// Whether a connection may stay.
 enum Admission {
     Admitted,
-    Refused(Figure),
+    Refused(Metric),
 }
 
 impl<D: Driver> Worker<D> {
     pub(crate) fn accept(&mut self) {
         for _ in 0..ACCEPTS_PER_TURN {
-            self.stats.add(Figure::Accepts, 1);
+            self.stats.add(Metric::Accepts, 1);
             match self.driver.accept() {
                 Accepted::Connection(socket, peer) => self.admit(socket, peer.ip()),
                 Accepted::Nobody => return,
@@ -100,7 +100,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn admit(&mut self, socket: D::Socket, peer: IpAddr) {
-        self.stats.add(Figure::Accepted, 1);
+        self.stats.add(Metric::Accepted, 1);
         let (slot, generation) = self.connections.insert(Connection {
             socket,
             since: Tenths::of(self.clock.now),
@@ -115,7 +115,7 @@ impl<D: Driver> Worker<D> {
             slot < SessionRef::SLOTS_MAX,
             "descriptors run out long before slots"
         );
-        self.stats.add(Figure::Connections, 1);
+        self.stats.add(Metric::Connections, 1);
         let target = Target { slot, generation };
         match self.admission(slot, peer) {
             Admission::Admitted => {
@@ -139,13 +139,13 @@ impl<D: Driver> Worker<D> {
         if let Some(limit) = shared.settings.max_connections_per_address {
             let origin = Origin::of(peer);
             if !shared.addresses.enter(origin, limit) {
-                return Admission::Refused(Figure::RefusedAddress);
+                return Admission::Refused(Metric::RefusedAddress);
             }
             self.accepting.peers.insert(slot, origin);
         }
         if shared.connections.fetch_add(1, Ordering::Relaxed) >= shared.settings.max_connections {
             self.give_place_back(slot);
-            return Admission::Refused(Figure::RefusedServer);
+            return Admission::Refused(Metric::RefusedServer);
         }
         Admission::Admitted
     }
@@ -165,12 +165,12 @@ impl<D: Driver> Worker<D> {
         if connection.phase == Phase::Closed {
             return;
         }
-        self.stats.add(Figure::Watches, 1);
+        self.stats.add(Metric::Watches, 1);
         match self.driver.watch(&connection.socket, Self::token(target)) {
             Ok(()) => {
                 connection.watched = Watched::Input;
                 if connection.blocked {
-                    self.watch_room(target);
+                    self.watch_writable(target);
                 }
                 self.time(target);
             }
@@ -185,7 +185,7 @@ impl<D: Driver> Worker<D> {
     fn pause_accepting(&mut self, error: std::io::Error) {
         let now = self.clock.now;
         if self.accepting.paused_until.is_none() {
-            self.stats.add(Figure::AcceptPauses, 1);
+            self.stats.add(Metric::AcceptPauses, 1);
             self.driver.pause_accepting(true);
         }
         self.accepting.paused_until = Some(now.after(ACCEPT_PAUSE));
@@ -223,7 +223,7 @@ impl<D: Driver> Worker<D> {
             self.give_place_back(slot);
         }
         // Who finds a connection less finds its place free.
-        self.stats.take(Figure::Connections, 1);
+        self.stats.take(Metric::Connections, 1);
         // A descriptor is free: no need to wait the pause out.
         if self.accepting.paused_until.is_some() {
             self.accepting.paused_until = Some(self.clock.now);

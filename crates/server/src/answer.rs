@@ -11,7 +11,7 @@ use wire::status::Status;
 use crate::clock::Tenths;
 use crate::connection::{CloseReason, Phase};
 use crate::limits::RETRY_AFTER_SECONDS;
-use crate::stats::Figure;
+use crate::stats::Metric;
 use crate::worker::Worker;
 
 /// The page at `/`.
@@ -165,12 +165,12 @@ impl<D: Driver> Worker<D> {
         cors: Cors<'_>,
     ) {
         let is_error = answer.status.code() >= 400;
-        let figure = if is_error {
-            Figure::RequestsRejected
+        let metric = if is_error {
+            Metric::RequestsRejected
         } else {
-            Figure::RequestsAnswered
+            Metric::RequestsAnswered
         };
-        self.stats.add(figure, 1);
+        self.stats.add(metric, 1);
         let allow;
         let fields = match answer.fields {
             Fields::Fixed(fields) => fields,

@@ -7,7 +7,7 @@ use router::Target;
 
 use crate::clock::Tenths;
 use crate::connection::{CloseReason, Phase};
-use crate::stats::Figure;
+use crate::stats::Metric;
 use crate::worker::Worker;
 
 /// A connection that will be gone when the turn ends. Its slot stays taken until then: a later signal
@@ -44,7 +44,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         connection.since = since;
-        self.stats.add(Figure::Shutdowns, 1);
+        self.stats.add(Metric::Shutdowns, 1);
         self.driver.end(&connection.socket);
         self.time(target);
     }
@@ -69,16 +69,16 @@ impl<D: Driver> Worker<D> {
     /// Frees what was closed in this turn.
     pub(crate) fn close_all(&mut self) {
         for Closing { target, reason } in mem::take(&mut self.closing) {
-            self.stats.add(reason.figure(), 1);
+            self.stats.add(reason.metric(), 1);
             self.ingress.forget(target.slot);
             if let Some(backlog) = self.backlogs.remove(target.slot) {
-                self.stats.take(Figure::BacklogSessions, 1);
+                self.stats.take(Metric::BacklogSessions, 1);
                 self.stats
-                    .take(Figure::BacklogBytes, backlog.bytes() as u64);
+                    .take(Metric::BacklogBytes, backlog.bytes() as u64);
                 self.stats
-                    .add(Figure::DeliveriesLost, backlog.events() as u64);
+                    .add(Metric::DeliveriesLost, backlog.events() as u64);
             }
-            self.stats.add(Figure::Closes, 1);
+            self.stats.add(Metric::Closes, 1);
             // Dropping the record closes its socket.
             let removed = self.connections.remove(target.slot);
             self.leave(

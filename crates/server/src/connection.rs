@@ -7,7 +7,7 @@ use reactor::Slot;
 use wire::transport::{Framing, Transport};
 
 use crate::clock::Tenths;
-use crate::stats::Figure;
+use crate::stats::Metric;
 
 /// What a record may cost. A million idle sessions are held in twice this and a little.
 const RECORD_BYTES_MAX: usize = 32;
@@ -93,16 +93,16 @@ pub(crate) enum CloseReason {
 }
 
 impl CloseReason {
-    pub(crate) const fn figure(self) -> Figure {
+    pub(crate) const fn metric(self) -> Metric {
         match self {
-            Self::Peer => Figure::ClosedPeer,
-            Self::Reset => Figure::ClosedReset,
-            Self::Timeout => Figure::ClosedTimeout,
-            Self::Slow => Figure::ClosedSlow,
-            Self::Rejected => Figure::ClosedRejected,
-            Self::Done => Figure::ClosedDone,
-            Self::Kicked => Figure::ClosedKicked,
-            Self::Drain => Figure::ClosedDrain,
+            Self::Peer => Metric::ClosedPeer,
+            Self::Reset => Metric::ClosedReset,
+            Self::Timeout => Metric::ClosedTimeout,
+            Self::Slow => Metric::ClosedSlow,
+            Self::Rejected => Metric::ClosedRejected,
+            Self::Done => Metric::ClosedDone,
+            Self::Kicked => Metric::ClosedKicked,
+            Self::Drain => Metric::ClosedDrain,
         }
     }
 }

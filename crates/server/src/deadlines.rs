@@ -13,7 +13,7 @@ use wire::frame;
 use crate::clock::Tenths;
 use crate::connection::{CloseReason, Phase};
 use crate::limits::{LINGER, RELAY_TIMEOUT, ROUNDS_INTERVAL};
-use crate::stats::Figure;
+use crate::stats::Metric;
 use crate::worker::Worker;
 
 /// A session younger than this part of the time between heartbeats gets none: its first may be late by
@@ -145,8 +145,8 @@ impl<D: Driver> Worker<D> {
         ) else {
             return false;
         };
-        let figures = self.driver.figures(&connection.socket);
-        let acknowledged = figures.map_or(0, |figures| figures.acknowledged);
+        let metrics = self.driver.tcp_info(&connection.socket);
+        let acknowledged = metrics.map_or(0, |metrics| metrics.acknowledged);
         backlog.has_time(acknowledged, self.clock.now)
     }
 
@@ -170,7 +170,7 @@ impl<D: Driver> Worker<D> {
                 && self.clock.now.since(connection.since.tick()) >= period / YOUNG
                 && let Some(heartbeat) = frame::heartbeat(session.transport)
             {
-                self.stats.add(Figure::Heartbeats, 1);
+                self.stats.add(Metric::Heartbeats, 1);
                 self.write(
                     Target { slot, generation },
                     heartbeat.bytes(session.framing),

@@ -11,7 +11,7 @@ use wire::transport::{Framing, Transport};
 use crate::connection::{CloseReason, Connection, Phase, Watched};
 use crate::limits::{FRAMES_PER_SEND, SCRATCH_KEPT_BYTES};
 use crate::palette::FrameId;
-use crate::stats::{Figure, WorkerStats};
+use crate::stats::{Metric, WorkerStats};
 use crate::worker::Worker;
 
 /// The writing end of a worker.
@@ -56,10 +56,10 @@ impl<S> Connection<S> {
         stats: &WorkerStats,
         slices: &[&[u8]],
     ) -> Option<usize> {
-        stats.add(Figure::Sends, 1);
+        stats.add(Metric::Sends, 1);
         match driver.send(&self.socket, slices) {
             Sent::Bytes(taken) => {
-                stats.add(Figure::BytesWritten, taken as u64);
+                stats.add(Metric::BytesWritten, taken as u64);
                 Some(taken)
             }
             Sent::Blocked => Some(0),
@@ -231,7 +231,7 @@ impl<D: Driver> Worker<D> {
                 Some(0) => return,
                 Some(taken) => {
                     backlog.advance(taken, self.clock.now);
-                    self.stats.take(Figure::BacklogBytes, taken as u64);
+                    self.stats.take(Metric::BacklogBytes, taken as u64);
                     if backlog.bytes() == 0 {
                         self.unblock(target);
                     }
@@ -243,7 +243,7 @@ impl<D: Driver> Worker<D> {
     /// The backlog is empty: the connection goes on where the full socket had stopped it.
     fn unblock(&mut self, target: Target) {
         self.backlogs.remove(target.slot);
-        self.stats.take(Figure::BacklogSessions, 1);
+        self.stats.take(Metric::BacklogSessions, 1);
         let Some(connection) = self.connection(target) else {
             return;
         };
@@ -271,7 +271,7 @@ impl<D: Driver> Worker<D> {
         let length = range.len() as u64;
         let bytes_max = self.shared.settings.backlog_bytes;
         if begins {
-            self.stats.add(Figure::BacklogSessions, 1);
+            self.stats.add(Metric::BacklogSessions, 1);
         }
         let now = self.clock.now;
         if !self
@@ -280,26 +280,26 @@ impl<D: Driver> Worker<D> {
         {
             return false;
         }
-        self.stats.add(Figure::BacklogBytes, length);
+        self.stats.add(Metric::BacklogBytes, length);
         if begins {
-            self.watch_room(target);
+            self.watch_writable(target);
             self.time(target);
         }
         true
     }
 
     /// Has room to send reported, from the first time that a socket is full.
-    pub(crate) fn watch_room(&mut self, target: Target) {
+    pub(crate) fn watch_writable(&mut self, target: Target) {
         let Some(connection) = self.connections.get(target.slot, target.generation) else {
             return;
         };
         if connection.watched != Watched::Input {
             return;
         }
-        self.stats.add(Figure::Watches, 1);
+        self.stats.add(Metric::Watches, 1);
         let watching = self
             .driver
-            .watch_room(&connection.socket, Self::token(target));
+            .watch_writable(&connection.socket, Self::token(target));
         if watching.is_ok() {
             connection.watched = Watched::Room;
         }

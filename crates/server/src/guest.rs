@@ -1,6 +1,6 @@
 //! A place among the workers for sessions that are no connections of the public listener.
 //!
-//! A guest has a number, a mailbox and figures like a worker, and lives on a thread of another crate. It
+//! A guest has a number, a mailbox and metrics like a worker, and lives on a thread of another crate. It
 //! must take its errands soon and settle every parcel: publishers wait for it.
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +12,7 @@ use reactor::{Mailbox, Timing};
 use router::{Counts, Parcel, SessionRef, Target, WorkerId};
 
 use crate::mail::{Mail, SessionReport, parcel_weight};
-use crate::stats::{Figure, WorkerStats};
+use crate::stats::{Metric, WorkerStats};
 
 /// A worker's place, and what comes there. Owned by the thread that lives in it; shared by those that
 /// wake it.
@@ -105,14 +105,14 @@ impl Guest {
         self.mailbox.ring();
     }
 
-    /// Adds to a figure. Only the guest's own thread may.
-    pub fn add(&self, figure: Figure, count: u64) {
-        self.stats.add(figure, count);
+    /// Adds to a metric. Only the guest's own thread may.
+    pub fn add(&self, metric: Metric, count: u64) {
+        self.stats.add(metric, count);
     }
 
     /// Subtracts from a gauge. Only the guest's own thread may.
-    pub fn sub(&self, figure: Figure, count: u64) {
-        self.stats.take(figure, count);
+    pub fn sub(&self, metric: Metric, count: u64) {
+        self.stats.take(metric, count);
     }
 
     /// Ends: what is left and what comes from now on is shed, and said.

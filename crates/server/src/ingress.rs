@@ -12,7 +12,7 @@ use wire::head;
 
 use crate::connection::{CloseReason, Phase};
 use crate::limits::{BLOCK_BYTES, READS_PER_TURN, REQUESTS_PER_TURN};
-use crate::stats::Figure;
+use crate::stats::Metric;
 use crate::worker::Worker;
 
 /// The reading end of a worker.
@@ -103,10 +103,10 @@ impl<D: Driver> Worker<D> {
             Phase::Relayed | Phase::Closed => return false,
             _ => {}
         }
-        self.stats.add(Figure::Receives, 1);
+        self.stats.add(Metric::Receives, 1);
         match self.driver.recv(&connection.socket, block) {
             Received::Bytes(count) => {
-                self.stats.add(Figure::BytesRead, count as u64);
+                self.stats.add(Metric::BytesRead, count as u64);
                 self.ingest(target, &block[..count]);
                 return count == block.len() || ended;
             }

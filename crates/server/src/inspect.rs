@@ -28,7 +28,7 @@ impl<D: Driver> Worker<D> {
         let backlog = self.backlogs.get(target.slot);
         let graph = self.shared.router.graph();
         let keys = self.sessions.keys(target.slot, &session);
-        let figures = self.driver.figures(&connection.socket);
+        let metrics = self.driver.tcp_info(&connection.socket);
         Some(SessionReport {
             session: name,
             ids: keys.iter().filter_map(|&key| graph.name(key)).collect(),
@@ -37,8 +37,8 @@ impl<D: Driver> Worker<D> {
             peer: self.driver.peer(&connection.socket),
             backlog_frames: backlog.map_or(0, |backlog| backlog.events()),
             backlog_bytes: backlog.map_or(0, |backlog| backlog.bytes()),
-            bytes_acknowledged: figures.map(|figures| figures.acknowledged),
-            bytes_unacknowledged: figures.map(|figures| figures.unacknowledged),
+            bytes_acknowledged: metrics.map(|metrics| metrics.acknowledged),
+            bytes_unacknowledged: metrics.map(|metrics| metrics.unacknowledged),
         })
     }
 

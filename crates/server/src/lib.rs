@@ -58,4 +58,4 @@ pub use guest::{Errand, Guest};
 pub use mail::{Handle, Post, Relay, RelayRequest, RelayResponse, SessionReport};
 pub use server::{Listener, Server, StartError};
 pub use settings::Settings;
-pub use stats::{Figure, Snapshot, WorkerStats};
+pub use stats::{Metric, ServerStats, WorkerStats};

@@ -9,7 +9,7 @@ use graph::{Graph, Id};
 use reactor::Mailbox;
 use router::{Mailboxes, Parcel, Router, SessionRef, Target, WorkerId};
 
-use crate::stats::{Figure, Snapshot, WorkerStats};
+use crate::stats::{Metric, ServerStats, WorkerStats};
 
 /// Bytes of payloads, targets and what holds them that may wait for one worker. A publish beyond it is
 /// shed and says so in its receipt; publishers that await their receipts never get there.
@@ -139,17 +139,17 @@ impl Handle {
         self.router.graph()
     }
 
-    /// All workers' figures.
-    pub fn stats(&self) -> Snapshot {
-        let mut snapshot = Snapshot::of(self.stats.iter().map(AsRef::as_ref));
-        for (figures, mailbox) in snapshot
-            .sheet
+    /// All workers' metrics.
+    pub fn stats(&self) -> ServerStats {
+        let mut snapshot = ServerStats::of(self.stats.iter().map(AsRef::as_ref));
+        for (metrics, mailbox) in snapshot
+            .metrics
             .workers
             .iter_mut()
             .zip(&self.router.mailboxes().0)
         {
-            figures[Figure::MailboxMessages as usize] = mailbox.waiting() as u64;
-            figures[Figure::MailboxBytes as usize] = mailbox.outstanding() as u64;
+            metrics[Metric::MailboxMessages as usize] = mailbox.waiting() as u64;
+            metrics[Metric::MailboxBytes as usize] = mailbox.outstanding() as u64;
         }
         snapshot
     }

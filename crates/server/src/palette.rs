@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use graph::Id;
-use router::{Counts, Event, Kind, Payload};
+use router::{Counts, Event, EventType, Payload};
 use wire::event::{Event as WireEvent, Payload as WirePayload, Subject};
 use wire::frame::{self, Frame};
 use wire::transport::{Framing, Transport};
@@ -179,7 +179,7 @@ fn wire_event<'a>(epoch: &'a str, sequence: u64, event: &'a Event) -> WireEvent<
             Id::Integer(number) => Subject::Integer(*number),
             Id::Text(text) => Subject::Text(text),
         },
-        kind: event.kind.as_ref().map(Kind::as_str),
+        kind: event.event_type.as_ref().map(EventType::as_str),
         payload: match &event.payload {
             Payload::Json(bytes) => WirePayload::Json(bytes),
             Payload::Text(bytes) | Payload::Term { text: bytes, .. } => WirePayload::Text(bytes),

@@ -15,7 +15,7 @@ use wire::transport::{Framing, Transport};
 use crate::answer::Answer;
 use crate::clock::Tenths;
 use crate::connection::{CloseReason, Phase, Session};
-use crate::stats::Figure;
+use crate::stats::Metric;
 use crate::worker::Worker;
 
 /// What sessions own beyond their records.
@@ -148,7 +148,7 @@ impl<D: Driver> Worker<D> {
                 .several
                 .insert(target.slot, keys.into_boxed_slice());
         }
-        self.stats.add(Figure::Logins, 1);
+        self.stats.add(Metric::Logins, 1);
         self.stats.add(Self::gauge(transport), 1);
         let since = Tenths::of(self.clock.now);
         if let Some(connection) = self.connection(target) {
@@ -175,7 +175,7 @@ impl<D: Driver> Worker<D> {
         let framing = Self::framing(request.version);
         let cors = self.cors(request.origin);
         response::stream_head(transport, framing, self.clock.date(), cors, &mut out);
-        self.stats.add(Figure::RequestsAnswered, 1);
+        self.stats.add(Metric::RequestsAnswered, 1);
         self.write(target, &out);
         self.egress.put_back(out);
         // Without chunks, the head has said that the connection closes.
@@ -193,11 +193,11 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(crate) const fn gauge(transport: Transport) -> Figure {
+    pub(crate) const fn gauge(transport: Transport) -> Metric {
         match transport {
-            Transport::Sse => Figure::SessionsSse,
-            Transport::Ndjson => Figure::SessionsNdjson,
-            Transport::Test => Figure::SessionsTest,
+            Transport::Sse => Metric::SessionsSse,
+            Transport::Ndjson => Metric::SessionsNdjson,
+            Transport::Test => Metric::SessionsTest,
         }
     }
 

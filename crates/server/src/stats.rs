@@ -2,15 +2,15 @@
 
 use graph::Id;
 use parking_lot::Mutex;
-use reactor::{Counters, Sheet};
+use reactor::{Counters, Snapshot};
 use router::Counts;
 
 /// Ids remembered as closed for being slow, per worker. The rarest makes room for a new one.
 const SLOW_IDS_MAX: usize = 32;
 
-reactor::figures! {
-    /// A figure that each worker keeps.
-    pub enum Figure {
+reactor::metrics! {
+    /// A metric that each worker keeps.
+    pub enum Metric {
         Connections = Gauge "connections" "Connections open, sessions included.";
         SessionsSse = Gauge "sessions" ["transport" = "sse"] "Sessions logged in.";
         SessionsNdjson = Gauge "sessions" ["transport" = "ndjson"] "Sessions logged in.";
@@ -71,34 +71,34 @@ reactor::figures! {
     }
 }
 
-/// One worker's figures. Written by the worker, read by anybody.
+/// One worker's metrics. Written by the worker, read by anybody.
 #[derive(Debug, Default)]
 pub struct WorkerStats {
-    pub(crate) counters: Counters<Figure, { Figure::ALL.len() }>,
+    pub(crate) counters: Counters<Metric, { Metric::ALL.len() }>,
     slow: Mutex<Vec<(Id, u64)>>,
 }
 
 impl WorkerStats {
-    /// Adds to a figure.
-    pub(crate) fn add(&self, figure: Figure, count: u64) {
-        self.counters.add(figure, count);
+    /// Adds to a metric.
+    pub(crate) fn add(&self, metric: Metric, count: u64) {
+        self.counters.add(metric, count);
     }
 
     /// Subtracts from a gauge.
-    pub(crate) fn take(&self, figure: Figure, count: u64) {
-        self.counters.take(figure, count);
+    pub(crate) fn take(&self, metric: Metric, count: u64) {
+        self.counters.take(metric, count);
     }
 
-    /// A figure's value.
-    pub fn get(&self, figure: Figure) -> u64 {
-        self.counters.get(figure)
+    /// A metric's value.
+    pub fn get(&self, metric: Metric) -> u64 {
+        self.counters.get(metric)
     }
 
     /// Counts what became of events. Before their publishers are told: who has a receipt finds it here.
     pub(crate) fn delivered(&self, counts: Counts) {
-        self.add(Figure::Deliveries, counts.written);
-        self.add(Figure::DeliveriesQueued, counts.queued);
-        self.add(Figure::DeliveriesShed, counts.shed);
+        self.add(Metric::Deliveries, counts.written);
+        self.add(Metric::DeliveriesQueued, counts.queued);
+        self.add(Metric::DeliveriesShed, counts.shed);
     }
 
     /// Remembers an id whose session was closed for being slow. When the list is full, the id seen
@@ -116,16 +116,16 @@ impl WorkerStats {
     }
 }
 
-/// All workers' figures at one time.
+/// All workers' metrics at one time.
 #[derive(Debug, Clone)]
-pub struct Snapshot {
-    /// The figures, in the order of [`Figure::ALL`].
-    pub sheet: Sheet,
+pub struct ServerStats {
+    /// The metrics, in the order of [`Metric::ALL`].
+    pub metrics: Snapshot,
     /// Ids closed for being slow and how often, most often first.
     pub slow: Vec<(Id, u64)>,
 }
 
-impl Snapshot {
+impl ServerStats {
     pub(crate) fn of<'a>(workers: impl Iterator<Item = &'a WorkerStats> + Clone) -> Self {
         let mut slow: Vec<(Id, u64)> = Vec::new();
         for (id, count) in workers.clone().flat_map(|stats| stats.slow.lock().clone()) {
@@ -137,13 +137,13 @@ impl Snapshot {
         slow.sort_by(|(a, more), (b, less)| less.cmp(more).then_with(|| a.cmp(b)));
         slow.truncate(SLOW_IDS_MAX);
         Self {
-            sheet: Sheet::of(workers.map(|stats| &stats.counters)),
+            metrics: Snapshot::of(workers.map(|stats| &stats.counters)),
             slow,
         }
     }
 
-    /// The sum of a figure over all workers.
-    pub fn total(&self, figure: Figure) -> u64 {
-        self.sheet.total(figure as usize)
+    /// The sum of a metric over all workers.
+    pub fn total(&self, metric: Metric) -> u64 {
+        self.metrics.total(metric as usize)
     }
 }

@@ -28,7 +28,7 @@ use crate::palette::Palette;
 use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::slowest::Slowest;
-use crate::stats::{Figure, WorkerStats};
+use crate::stats::{Metric, WorkerStats};
 
 /// What all workers of a server share. Nothing in it is written on the path of an event.
 pub(crate) struct Shared {
@@ -139,32 +139,32 @@ impl<D: Driver> Worker<D> {
         for signal in &signals {
             match signal.token {
                 Token::LISTENER => {
-                    self.passed(Figure::StageSignals);
+                    self.passed(Metric::StageSignals);
                     self.accept();
-                    self.passed(Figure::StageAccept);
+                    self.passed(Metric::StageAccept);
                 }
                 Token::MAILBOX => {}
                 token => self.on_signal(Self::target(token), *signal),
             }
         }
         self.signals = signals;
-        self.passed(Figure::StageSignals);
+        self.passed(Metric::StageSignals);
         self.take_mail();
         self.seek_slowest();
         self.kick();
-        self.passed(Figure::StageMail);
+        self.passed(Metric::StageMail);
         self.fan_out();
-        self.passed(Figure::StageFanOut);
+        self.passed(Metric::StageFanOut);
         self.meet_deadlines();
-        self.passed(Figure::StageDeadlines);
+        self.passed(Metric::StageDeadlines);
         self.drain_on();
         self.close_all();
-        self.passed(Figure::StageClosing);
+        self.passed(Metric::StageClosing);
         Ok(())
     }
 
     /// A stage of the turn is through.
-    fn passed(&mut self, stage: Figure) {
+    fn passed(&mut self, stage: Metric) {
         let clock = || self.driver.elapsed();
         self.timing.passed(stage, clock, &self.stats.counters);
     }

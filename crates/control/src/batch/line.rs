@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use graph::Id;
 use memchr::memchr;
-use router::{Event, Kind, Payload};
+use router::{Event, EventType, Payload};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
@@ -28,7 +28,7 @@ struct Line<'a> {
     #[serde(borrow)]
     data: &'a RawValue,
     #[serde(default, rename = "type")]
-    kind: Option<LineKind>,
+    event_type: Option<LineEventType>,
     #[serde(default)]
     encoding: Option<Encoding>,
 }
@@ -40,24 +40,26 @@ enum Encoding {
     Base64,
 }
 
-/// A [`Kind`], read from JSON without a copy in between.
-struct LineKind(Kind);
+/// A [`EventType`], read from JSON without a copy in between.
+struct LineEventType(EventType);
 
-impl<'de> Deserialize<'de> for LineKind {
+impl<'de> Deserialize<'de> for LineEventType {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KindVisitor;
-        impl Visitor<'_> for KindVisitor {
-            type Value = LineKind;
+        struct EventTypeVisitor;
+        impl Visitor<'_> for EventTypeVisitor {
+            type Value = LineEventType;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an event type: a string")
             }
 
-            fn visit_str<E: Error>(self, text: &str) -> Result<LineKind, E> {
-                Kind::from_str(text).map(LineKind).map_err(E::custom)
+            fn visit_str<E: Error>(self, text: &str) -> Result<LineEventType, E> {
+                EventType::from_str(text)
+                    .map(LineEventType)
+                    .map_err(E::custom)
             }
         }
-        deserializer.deserialize_str(KindVisitor)
+        deserializer.deserialize_str(EventTypeVisitor)
     }
 }
 
@@ -80,7 +82,7 @@ pub(super) fn unusual(item: &Item<'_>) -> Result<Event, String> {
     Ok(Event {
         subject: line.subject,
         payload: payload(item, line.data.get(), line.encoding)?,
-        kind: line.kind.map(|LineKind(kind)| kind),
+        event_type: line.event_type.map(|LineEventType(event_type)| event_type),
     })
 }
 

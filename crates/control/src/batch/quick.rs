@@ -8,7 +8,7 @@ use std::str::from_utf8;
 
 use graph::Id;
 use memchr::memchr2;
-use router::{Event, Kind, Payload};
+use router::{Event, EventType, Payload};
 use serde_json::value::RawValue;
 
 use crate::items::Item;
@@ -17,7 +17,7 @@ use crate::payload::on_one_line;
 /// The event of an ordinary line.
 pub(super) fn event(item: &Item<'_>) -> Option<Event> {
     let mut text = Text { rest: item.text };
-    let (mut subject, mut payload, mut kind) = (None, None, None);
+    let (mut subject, mut payload, mut event_type) = (None, None, None);
     text.take(b'{')?;
     loop {
         match text.string()? {
@@ -29,9 +29,9 @@ pub(super) fn event(item: &Item<'_>) -> Option<Event> {
                 text.take(b':')?;
                 payload = Some(text.payload(item)?);
             }
-            b"type" if kind.is_none() => {
+            b"type" if event_type.is_none() => {
                 text.take(b':')?;
-                kind = Some(from_utf8(text.string()?).ok()?.parse::<Kind>().ok()?);
+                event_type = Some(from_utf8(text.string()?).ok()?.parse::<EventType>().ok()?);
             }
             _ => return None,
         }
@@ -43,7 +43,7 @@ pub(super) fn event(item: &Item<'_>) -> Option<Event> {
     match (text.rest, subject, payload) {
         ([], Some(subject), Some(payload)) => Some(Event {
             subject,
-            kind,
+            event_type,
             payload,
         }),
         _ => None,

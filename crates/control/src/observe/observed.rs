@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proxy::hello;
 use proxy::tcp::{BackendReport, Proxy};
-use reactor::Sheet;
+use reactor::Snapshot;
 
 /// A running program.
 pub trait Observed: Send + Sync + 'static {
@@ -12,7 +12,7 @@ pub trait Observed: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// What its workers have counted.
-    fn figures(&self) -> Sheet;
+    fn snapshot(&self) -> Snapshot;
 
     /// Whether it has begun to end.
     fn is_ending(&self) -> bool;
@@ -26,8 +26,8 @@ impl Observed for Arc<Proxy> {
         "proxy"
     }
 
-    fn figures(&self) -> Sheet {
-        Proxy::figures(self)
+    fn snapshot(&self) -> Snapshot {
+        Proxy::snapshot(self)
     }
 
     fn is_ending(&self) -> bool {
@@ -44,8 +44,8 @@ impl Observed for hello::Handle {
         "hello"
     }
 
-    fn figures(&self) -> Sheet {
-        Self::figures(self)
+    fn snapshot(&self) -> Snapshot {
+        Self::snapshot(self)
     }
 
     fn is_ending(&self) -> bool {

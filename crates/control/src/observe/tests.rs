@@ -4,13 +4,13 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use proxy::tcp::{BackendReport, BackendState};
-use reactor::{Description, Kind};
+use reactor::{MetricDescription, MetricKind};
 use serde_json::json;
 
 use super::*;
 use crate::tests::fake::{ask, run};
 
-/// A program of two workers, the second with ten times the figures of the first.
+/// A program of two workers, the second with ten times the metrics of the first.
 #[derive(Debug, Default)]
 struct Fake {
     backends: Option<Vec<BackendReport>>,
@@ -22,8 +22,8 @@ impl Observed for Fake {
         "fake"
     }
 
-    fn figures(&self) -> Sheet {
-        let figure = |name, label, kind| Description {
+    fn snapshot(&self) -> Snapshot {
+        let metric = |name, label, kind| MetricDescription {
             name,
             label,
             kind,
@@ -31,12 +31,12 @@ impl Observed for Fake {
         };
         let here = Some(("at", "here"));
         let there = Some(("at", "there"));
-        Sheet {
-            figures: vec![
-                figure("connections", None, Kind::Gauge),
-                figure("lost", here, Kind::Counter),
-                figure("lost", there, Kind::Counter),
-                figure("stage_seconds", here, Kind::Time),
+        Snapshot {
+            metrics: vec![
+                metric("connections", None, MetricKind::Gauge),
+                metric("lost", here, MetricKind::Counter),
+                metric("lost", there, MetricKind::Counter),
+                metric("stage_seconds", here, MetricKind::Time),
             ],
             workers: vec![vec![1, 2, 3, 1_500_000_000], vec![10, 20, 30, 0]],
         }

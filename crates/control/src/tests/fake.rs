@@ -12,10 +12,10 @@ use axum::http::{HeaderMap, Request};
 use bytes::Bytes;
 use graph::{Graph, Id};
 use parking_lot::Mutex;
-use reactor::Sheet;
+use reactor::Snapshot;
 use router::{Counts, Mailboxes, Parcel, Payload, Router, SessionRef, WorkerId};
 use serde_json::Value;
-use server::{Figure, SessionReport, Snapshot};
+use server::{Metric, ServerStats, SessionReport};
 use tower::ServiceExt;
 
 use crate::api::Api;
@@ -55,7 +55,10 @@ impl Mailboxes for FakeMail {
         }
         for delivery in &parcel.deliveries {
             let event = &parcel.events[delivery.event as usize];
-            let kind = event.kind.as_ref().map(|kind| kind.as_str().to_owned());
+            let kind = event
+                .event_type
+                .as_ref()
+                .map(|kind| kind.as_str().to_owned());
             self.seen
                 .lock()
                 .push((event.subject.to_string(), kind, event.payload.clone()));
@@ -196,12 +199,12 @@ impl Backend for Fake {
         &self.0.router
     }
 
-    /// Worker 0 has counted 1 of the first figure, 2 of the second; worker 1 a hundred times that.
-    fn stats(&self) -> Snapshot {
-        let worker = |factor: u64| (1..=Figure::ALL.len() as u64).map(|n| n * factor).collect();
-        Snapshot {
-            sheet: Sheet {
-                figures: Figure::ALL.iter().map(|figure| figure.describe()).collect(),
+    /// Worker 0 has counted 1 of the first metric, 2 of the second; worker 1 a hundred times that.
+    fn stats(&self) -> ServerStats {
+        let worker = |factor: u64| (1..=Metric::ALL.len() as u64).map(|n| n * factor).collect();
+        ServerStats {
+            metrics: Snapshot {
+                metrics: Metric::ALL.iter().map(|metric| metric.describe()).collect(),
                 workers: vec![worker(1), worker(100)],
             },
             slow: vec![("rj".parse().unwrap(), 3)],

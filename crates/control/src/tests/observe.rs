@@ -1,9 +1,9 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use reactor::Kind;
+use reactor::MetricKind;
 use serde_json::json;
-use server::Figure;
+use server::Metric;
 
 use super::fake::{Fake, ask, run};
 
@@ -111,17 +111,17 @@ fn stats_name_every_figure() {
         );
         assert_eq!(stats["slow"], json!([{"id": "rj", "count": 3}]));
         assert!(stats["uptime_seconds"].is_f64());
-        for &figure in Figure::ALL {
-            let described = figure.describe();
-            let value = |figures: &serde_json::Value| match described.label {
-                None => figures[described.name].clone(),
-                Some((_, label)) => figures[described.name][label].clone(),
+        for &metric in Metric::ALL {
+            let described = metric.describe();
+            let value = |metrics: &serde_json::Value| match described.label {
+                None => metrics[described.name].clone(),
+                Some((_, label)) => metrics[described.name][label].clone(),
             };
             let told = |number: u64| match described.kind {
-                Kind::Time => json!(number as f64 / 1e9),
+                MetricKind::Time => json!(number as f64 / 1e9),
                 _ => json!(number),
             };
-            let number = figure as u64 + 1;
+            let number = metric as u64 + 1;
             let name = described.name;
             assert_eq!(value(&stats["totals"]), told(number * 101), "{name}");
             assert_eq!(value(&stats["workers"][1]), told(number * 100), "{name}");
@@ -166,12 +166,12 @@ fn metrics_name_every_figure_once_and_end_as_open_metrics_do() {
                 "{line} is not in\n{text}"
             );
         }
-        for &figure in Figure::ALL {
-            let described = figure.describe();
+        for &metric in Metric::ALL {
+            let described = metric.describe();
             let suffix = match described.kind {
-                Kind::Counter | Kind::Time => "_total",
-                Kind::Gauge => "",
-                Kind::Bucket => "_bucket",
+                MetricKind::Counter | MetricKind::Time => "_total",
+                MetricKind::Gauge => "",
+                MetricKind::Bucket => "_bucket",
             };
             let name = format!("encke_{}{suffix}", described.name);
             let expected = match described.label {
@@ -212,12 +212,12 @@ fn polls_are_a_histogram_of_events() {
             line.and_then(|value| value.trim().parse::<f64>().ok())
                 .unwrap_or_else(|| panic!("{name} is not in\n{}", answer.text))
         };
-        let of = |figure: Figure| 101.0 * (figure as usize + 1) as f64;
-        let two = of(Figure::Polls0) + of(Figure::Polls1) + of(Figure::Polls2);
+        let of = |metric: Metric| 101.0 * (metric as usize + 1) as f64;
+        let two = of(Metric::Polls0) + of(Metric::Polls1) + of(Metric::Polls2);
         assert_eq!(value("encke_events_per_poll_bucket{le=\"3.0\"}"), two);
         let all = value("encke_events_per_poll_bucket{le=\"+Inf\"}");
         assert_eq!(value("encke_events_per_poll_count"), all);
-        assert_eq!(value("encke_events_per_poll_sum"), of(Figure::Signals));
+        assert_eq!(value("encke_events_per_poll_sum"), of(Metric::Signals));
     });
 }
 

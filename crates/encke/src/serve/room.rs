@@ -139,7 +139,7 @@ impl fmt::Display for Room {
     }
 }
 
-/// A figure without the digits that nobody can promise.
+/// A metric without the digits that nobody can promise.
 fn about(count: u64) -> u64 {
     let mut step = 1;
     while count / step >= 1000 {

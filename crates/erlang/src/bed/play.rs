@@ -208,7 +208,7 @@ impl Play {
         let payload = Payload::Binary(bytes::Bytes::copy_from_slice(choices.bytes()));
         let event = Event {
             subject,
-            kind: None,
+            event_type: None,
             payload,
         };
         let router = self.bed.node.desk.router();
@@ -221,7 +221,7 @@ impl Play {
             assert!(lines.get(line).is_none() || !self.bed.is_closed(line));
         }
         let up = lines.iter().filter(|(_, line)| line.is_up).count();
-        assert_eq!(self.bed.node.figures.nodes, up as u64);
+        assert_eq!(self.bed.node.metrics.nodes, up as u64);
         assert!(lines.len() <= LINKS_MAX);
         // A size that lies takes nothing.
         assert!(self.bed.node.held_bytes() <= self.given);
@@ -233,7 +233,7 @@ impl Play {
         open.into_iter().for_each(|line| self.bed.node.ended(line));
         self.bed.settle();
         self.assert_laws();
-        assert_eq!(self.bed.node.figures.nodes, 0);
+        assert_eq!(self.bed.node.metrics.nodes, 0);
         assert_eq!(
             self.bed.node.desk.sessions.len(),
             0,

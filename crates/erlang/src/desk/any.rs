@@ -17,7 +17,7 @@ impl<M: Mailboxes> Desk<M> {
             let payload = payload::of_bytes(bytes, self.event_bytes_max).ok()?;
             Some(Event {
                 subject,
-                kind: None,
+                event_type: None,
                 payload,
             })
         });

@@ -109,7 +109,7 @@ impl<M: Mailboxes> Desk<M> {
         })?;
         Ok(Event {
             subject,
-            kind: None,
+            event_type: None,
             payload,
         })
     }

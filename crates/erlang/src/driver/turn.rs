@@ -8,30 +8,30 @@ use std::time::Duration;
 
 use reactor::{Accepted, Driver as _, Received, Sent, Signal, System, Tick, Token};
 use router::Mailboxes;
-use server::{Errand, Figure, Guest};
+use server::{Errand, Guest, Metric};
 
 use super::Notes;
 use super::dial::{self, Dialed};
 use super::keeper::Keeper;
 use crate::limits::{ACCEPTS_PER_TURN, BLOCK_BYTES, READS_PER_TURN};
 use crate::lines::LineId;
-use crate::node::{Effect, Figures, Node};
+use crate::node::{Effect, Metrics, Node};
 use crate::refusal::Refusal;
 
-/// A figure for each kind of refusal, in the order of the kinds.
-const REFUSED: [Figure; Refusal::KINDS] = [
-    Figure::ErlangRefusedCookie,
-    Figure::ErlangRefusedVersion,
-    Figure::ErlangRefusedName,
-    Figure::ErlangRefusedHandshake,
-    Figure::ErlangRefusedHandshakeSlow,
-    Figure::ErlangRefusedSilent,
-    Figure::ErlangRefusedTooLarge,
-    Figure::ErlangRefusedMessage,
-    Figure::ErlangRefusedTerm,
-    Figure::ErlangRefusedSlow,
-    Figure::ErlangRefusedDeclined,
-    Figure::ErlangRefusedNotUnderstood,
+/// A metric for each kind of refusal, in the order of the kinds.
+const REFUSED: [Metric; Refusal::KINDS] = [
+    Metric::ErlangRefusedCookie,
+    Metric::ErlangRefusedVersion,
+    Metric::ErlangRefusedName,
+    Metric::ErlangRefusedHandshake,
+    Metric::ErlangRefusedHandshakeSlow,
+    Metric::ErlangRefusedSilent,
+    Metric::ErlangRefusedTooLarge,
+    Metric::ErlangRefusedMessage,
+    Metric::ErlangRefusedTerm,
+    Metric::ErlangRefusedSlow,
+    Metric::ErlangRefusedDeclined,
+    Metric::ErlangRefusedNotUnderstood,
 ];
 
 /// The node with its sockets.
@@ -47,7 +47,7 @@ pub(super) struct Driver<M> {
     unread: Vec<LineId>,
     block: Vec<u8>,
     signals: Vec<Signal>,
-    /// What was told of the node's figures.
+    /// What was told of the node's metrics.
     told: Told,
     is_draining: bool,
 }
@@ -62,7 +62,7 @@ struct Socket {
 
 #[derive(Default)]
 struct Told {
-    figures: Figures,
+    metrics: Metrics,
     sessions: u64,
     logins: u64,
 }
@@ -157,7 +157,7 @@ impl<M: Mailboxes> Driver<M> {
 
     fn accept(&mut self) -> io::Result<()> {
         for _ in 0..ACCEPTS_PER_TURN {
-            self.guest.add(Figure::Accepts, 1);
+            self.guest.add(Metric::Accepts, 1);
             match self.system.accept() {
                 Accepted::Connection(socket, address) => {
                     let Some(line) = self.node.accepted(address, random_u32()?) else {
@@ -178,7 +178,7 @@ impl<M: Mailboxes> Driver<M> {
 
     fn watch(&mut self, line: LineId, socket: OwnedFd) {
         let token = Token(line.0.into());
-        self.guest.add(Figure::Watches, 1);
+        self.guest.add(Metric::Watches, 1);
         if self.system.watch(&socket, token).is_err() {
             return self.node.ended(line);
         }
@@ -210,10 +210,10 @@ impl<M: Mailboxes> Driver<M> {
                 socket.is_paused = true;
                 return Ok(());
             }
-            self.guest.add(Figure::Receives, 1);
+            self.guest.add(Metric::Receives, 1);
             match self.system.recv(&socket.socket, &mut self.block) {
                 Received::Bytes(count) => {
-                    self.guest.add(Figure::BytesRead, count as u64);
+                    self.guest.add(Metric::BytesRead, count as u64);
                     self.node.receive(line, &self.block[..count]);
                 }
                 Received::Blocked => return Ok(()),
@@ -299,10 +299,10 @@ impl<M: Mailboxes> Driver<M> {
                 }
                 return;
             }
-            self.guest.add(Figure::Sends, 1);
+            self.guest.add(Metric::Sends, 1);
             match self.system.send(&socket.socket, &[line.out.unsent()]) {
                 Sent::Bytes(count) => {
-                    self.guest.add(Figure::BytesWritten, count as u64);
+                    self.guest.add(Metric::BytesWritten, count as u64);
                     line.out.advance(count);
                     line.said = now;
                     line.stalled = None;
@@ -312,8 +312,8 @@ impl<M: Mailboxes> Driver<M> {
                     if !socket.is_room_watched {
                         socket.is_room_watched = true;
                         let token = Token(id.0.into());
-                        self.guest.add(Figure::Watches, 1);
-                        if self.system.watch_room(&socket.socket, token).is_err() {
+                        self.guest.add(Metric::Watches, 1);
+                        if self.system.watch_writable(&socket.socket, token).is_err() {
                             self.node.ended(id);
                         }
                     }
@@ -349,30 +349,30 @@ impl<M: Mailboxes> Driver<M> {
         }
     }
 
-    /// Adds to the figures of the server what the node has counted.
+    /// Adds to the metrics of the server what the node has counted.
     fn tell(&mut self) {
-        let figures = self.node.figures;
+        let metrics = self.node.metrics;
         let sessions = self.node.desk.sessions.len() as u64;
         let logins = self.node.desk.logins;
         let told = &mut self.told;
-        let grown = |figure, now: u64, before: u64| {
+        let grown = |metric, now: u64, before: u64| {
             if now != before {
-                self.guest.add(figure, now.wrapping_sub(before));
+                self.guest.add(metric, now.wrapping_sub(before));
             }
         };
-        grown(Figure::ErlangNodes, figures.nodes, told.figures.nodes);
-        grown(Figure::SessionsErlang, sessions, told.sessions);
-        grown(Figure::Logins, logins, told.logins);
+        grown(Metric::ErlangNodes, metrics.nodes, told.metrics.nodes);
+        grown(Metric::SessionsErlang, sessions, told.sessions);
+        grown(Metric::Logins, logins, told.logins);
         grown(
-            Figure::ErlangMessages,
-            figures.messages,
-            told.figures.messages,
+            Metric::ErlangMessages,
+            metrics.messages,
+            told.metrics.messages,
         );
-        for (kind, figure) in REFUSED.into_iter().enumerate() {
-            grown(figure, figures.refused[kind], told.figures.refused[kind]);
+        for (kind, metric) in REFUSED.into_iter().enumerate() {
+            grown(metric, metrics.refused[kind], told.metrics.refused[kind]);
         }
         *told = Told {
-            figures,
+            metrics,
             sessions,
             logins,
         };

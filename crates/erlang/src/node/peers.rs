@@ -105,7 +105,7 @@ impl<M: Mailboxes> Node<M> {
         }));
         line.is_up = true;
         line.out.set_header(peer.flags.has_fragments());
-        self.figures.nodes += 1;
+        self.metrics.nodes += 1;
         tracing::info!("connected with the Erlang node {}", peer.name);
         if let Some(wanted) = self
             .wanted
@@ -131,7 +131,7 @@ impl<M: Mailboxes> Node<M> {
             return;
         };
         if line.is_up {
-            self.figures.nodes -= 1;
+            self.metrics.nodes -= 1;
         }
         if let Some(remote) = &line.peer {
             if line.is_up {

@@ -29,7 +29,7 @@ struct Outcome {
     heard: Heard,
     is_up: bool,
     is_closed: bool,
-    figures: Figures,
+    metrics: Metrics,
     sessions: usize,
 }
 
@@ -71,7 +71,7 @@ fn outcome(opener: Opener, pieces: &[&[u8]]) -> Outcome {
         heard: hear(&bed.take_sent(line)),
         is_up: bed.node.lines.get(line).is_some_and(|line| line.is_up),
         is_closed: bed.is_closed(line),
-        figures: bed.node.figures,
+        metrics: bed.node.metrics,
         sessions: bed.node.desk.sessions.len(),
     }
 }
@@ -92,7 +92,7 @@ fn alike_at_every_split(opener: Opener, stream: &[u8]) -> Outcome {
 fn heard(packets: &[Vec<u8>]) -> Vec<String> {
     let stream = [PEER.call(), packets.concat()].concat();
     let outcome = alike_at_every_split(Opener::Peer, &stream);
-    assert!(outcome.is_up && outcome.figures.refused == [0; Refusal::KINDS]);
+    assert!(outcome.is_up && outcome.metrics.refused == [0; Refusal::KINDS]);
     outcome.heard.messages
 }
 

@@ -8,7 +8,7 @@ use wire::response::{self, Cors};
 
 use super::known::Asked;
 use super::limits::{OWED_BYTES_MAX, READS_PER_TURN};
-use super::stats::Figure;
+use super::stats::Metric;
 use super::worker::{Name, Phase, Worker};
 
 /// How the answers so far go on.
@@ -67,10 +67,10 @@ impl<D: Driver> Worker<D> {
         if !ending && self.owed.contains_key(&name.slot) {
             return Read::Nothing;
         }
-        self.stats.add(Figure::Receives, 1);
+        self.stats.add(Metric::Receives, 1);
         match self.driver.recv(&connection.socket, block) {
             Received::Bytes(count) => {
-                self.stats.add(Figure::BytesRead, count as u64);
+                self.stats.add(Metric::BytesRead, count as u64);
                 let more = count == block.len() || ended;
                 if !ending {
                     // A head that comes byte by byte must be whole as soon as one that comes at once.
@@ -166,7 +166,7 @@ impl<D: Driver> Worker<D> {
     /// Appends the answer to a request that `rest` follows. Says how to go on, and how many bytes of
     /// body are still to come.
     fn answer_one(&self, asked: Asked, rest: &[u8], out: &mut Vec<u8>) -> (Ending, u64) {
-        self.stats.add(Figure::RequestsAnswered, 1);
+        self.stats.add(Metric::RequestsAnswered, 1);
         let chunked = asked.body == Body::Chunked;
         let keep_alive = asked.keep_alive && !chunked && !self.ending;
         // Clients that are answered before they send their body leave it out and send their next request,
@@ -184,7 +184,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn refuse(&self, error: HeadError, out: &mut Vec<u8>) {
-        self.stats.add(Figure::RequestsRejected, 1);
+        self.stats.add(Metric::RequestsRejected, 1);
         let date = response::http_date(self.driver.unix_seconds());
         response::full(
             error.status(),
@@ -215,23 +215,23 @@ impl<D: Driver> Worker<D> {
             .get(name.slot, name.generation)
             .expect("found above")
             .socket;
-        self.stats.add(Figure::Sends, 1);
+        self.stats.add(Metric::Sends, 1);
         let sent = match ending {
             Ending::Open => self.driver.send(socket, &[out]),
-            Ending::Last | Ending::LastWithRest => self.driver.send_and_end(socket, &[out]),
+            Ending::Last | Ending::LastWithRest => self.driver.send_and_shutdown(socket, &[out]),
         };
         let sent = match sent {
             Sent::Bytes(count) => count,
             Sent::Blocked => 0,
             Sent::Failed(_) => return self.close(name),
         };
-        self.stats.add(Figure::BytesWritten, sent as u64);
+        self.stats.add(Metric::BytesWritten, sent as u64);
         if sent < out.len() {
             self.owed.insert(name.slot, out[sent..].to_vec());
-            return self.watch_room(name);
+            return self.watch_writable(name);
         }
         if ending != Ending::Open {
-            self.stats.add(Figure::Shutdowns, 1);
+            self.stats.add(Metric::Shutdowns, 1);
         }
         match ending {
             Ending::Open => {}
@@ -249,10 +249,10 @@ impl<D: Driver> Worker<D> {
             return;
         };
         loop {
-            self.stats.add(Figure::Sends, 1);
+            self.stats.add(Metric::Sends, 1);
             match self.driver.send(&connection.socket, &[&owed]) {
                 Sent::Bytes(count) => {
-                    self.stats.add(Figure::BytesWritten, count as u64);
+                    self.stats.add(Metric::BytesWritten, count as u64);
                     connection.moved = self.now;
                     owed.drain(..count);
                     if owed.is_empty() {
@@ -278,7 +278,7 @@ impl<D: Driver> Worker<D> {
 
     fn end_sending(&mut self, name: Name) {
         if let Some(connection) = self.connections.get(name.slot, name.generation) {
-            self.stats.add(Figure::Shutdowns, 1);
+            self.stats.add(Metric::Shutdowns, 1);
             self.driver.end(&connection.socket);
             self.await_end(name);
         }

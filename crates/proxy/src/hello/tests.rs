@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use reactor::FigureSet;
+use reactor::MetricSet;
 
 use super::*;
 
@@ -179,19 +179,19 @@ fn what_is_counted_is_what_happened() {
     }
     talk(b"nonsense\r\n\r\n");
     stop(hello);
-    let sheet = handle.figures();
-    let told = |figure: Figure| sheet.total(figure as usize) as usize;
-    let polls: usize = Figure::POLLS.into_iter().map(told).sum();
-    assert_eq!(polls, told(Figure::Turns));
-    assert_eq!(told(Figure::Accepted), rounds + 1);
-    assert_eq!(told(Figure::Closes), told(Figure::Accepted));
-    assert_eq!(told(Figure::Shutdowns), told(Figure::Accepted));
-    assert_eq!(told(Figure::Connections), 0);
-    assert_eq!(told(Figure::RequestsAnswered), rounds * requests);
-    assert_eq!(told(Figure::RequestsRejected), 1);
-    assert_eq!(told(Figure::BytesRead), said);
-    assert_eq!(told(Figure::BytesWritten), heard);
+    let snapshot = handle.snapshot();
+    let told = |metric: Metric| snapshot.total(metric as usize) as usize;
+    let polls: usize = Metric::POLLS.into_iter().map(told).sum();
+    assert_eq!(polls, told(Metric::Turns));
+    assert_eq!(told(Metric::Accepted), rounds + 1);
+    assert_eq!(told(Metric::Closes), told(Metric::Accepted));
+    assert_eq!(told(Metric::Shutdowns), told(Metric::Accepted));
+    assert_eq!(told(Metric::Connections), 0);
+    assert_eq!(told(Metric::RequestsAnswered), rounds * requests);
+    assert_eq!(told(Metric::RequestsRejected), 1);
+    assert_eq!(told(Metric::BytesRead), said);
+    assert_eq!(told(Metric::BytesWritten), heard);
     // What comes together is answered together.
-    assert!((rounds + 1..=rounds * requests + 1).contains(&told(Figure::Sends)));
-    assert!(told(Figure::Receives) > rounds && told(Figure::Accepts) > rounds);
+    assert!((rounds + 1..=rounds * requests + 1).contains(&told(Metric::Sends)));
+    assert!(told(Metric::Receives) > rounds && told(Metric::Accepts) > rounds);
 }

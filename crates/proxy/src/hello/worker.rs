@@ -16,7 +16,7 @@ use super::answer::Answer;
 use super::guess::Guess;
 use super::known::Known;
 use super::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, BLOCK_BYTES, LINGER, LISTEN_BACKLOG};
-use super::stats::{Figure, WorkerStats};
+use super::stats::{Metric, WorkerStats};
 use crate::complaints::{Complaint, Complaints};
 use crate::sweep::Sweep;
 
@@ -162,31 +162,31 @@ impl<D: Driver> Worker<D> {
         for signal in &signals {
             match signal.token {
                 Token::LISTENER => {
-                    self.passed(Figure::StageSignals);
+                    self.passed(Metric::StageSignals);
                     self.accept();
-                    self.passed(Figure::StageAccept);
+                    self.passed(Metric::StageAccept);
                 }
                 Token::MAILBOX => {}
                 token => self.on_signal(name(token), *signal),
             }
         }
         self.signals = signals;
-        self.passed(Figure::StageSignals);
+        self.passed(Metric::StageSignals);
         if self.mailbox.take().contains(&Mail::End) {
             self.end_all();
         }
-        self.passed(Figure::StageMail);
+        self.passed(Metric::StageMail);
         self.meet_deadlines();
-        self.passed(Figure::StageDeadlines);
+        self.passed(Metric::StageDeadlines);
         for slot in mem::take(&mut self.closing) {
             self.remove(slot);
         }
-        self.passed(Figure::StageClosing);
+        self.passed(Metric::StageClosing);
         Ok(())
     }
 
     /// A stage of the turn is through.
-    fn passed(&mut self, stage: Figure) {
+    fn passed(&mut self, stage: Metric) {
         let clock = || self.driver.elapsed();
         self.timing.passed(stage, clock, &self.stats);
     }
@@ -221,7 +221,7 @@ impl<D: Driver> Worker<D> {
             if !announced && !self.others_wait.is_worth_it() {
                 return;
             }
-            self.stats.add(Figure::Accepts, 1);
+            self.stats.add(Metric::Accepts, 1);
             let accepted = self.driver.accept();
             if !announced {
                 let nobody = matches!(accepted, Accepted::Nobody);
@@ -238,8 +238,8 @@ impl<D: Driver> Worker<D> {
 
     /// Reads before it watches, if the request has likely come with the connection.
     fn admit(&mut self, socket: D::Socket) {
-        self.stats.add(Figure::Accepted, 1);
-        self.stats.add(Figure::Connections, 1);
+        self.stats.add(Metric::Accepted, 1);
+        self.stats.add(Metric::Connections, 1);
         let (slot, generation) = self.connections.insert(Connection {
             socket,
             phase: Phase::Asking { skip: 0 },
@@ -263,25 +263,29 @@ impl<D: Driver> Worker<D> {
             .get(slot, generation)
             .expect("found above")
             .socket;
-        self.stats.add(Figure::Watches, 1);
+        self.stats.add(Metric::Watches, 1);
         let watched = self.driver.watch(socket, token);
         if let Err(error) = watched {
             self.close(name);
             return self.pause(error);
         }
         if self.owed.contains_key(&slot) {
-            self.watch_room(name);
+            self.watch_writable(name);
         }
     }
 
-    pub(super) fn watch_room(&mut self, name: Name) {
+    pub(super) fn watch_writable(&mut self, name: Name) {
         if let Some(connection) = self.connections.get(name.slot, name.generation)
             && connection.watched
             && !mem::replace(&mut connection.room_watched, true)
         {
             let token = Token(u64::from(name.generation) << 32 | u64::from(name.slot));
-            self.stats.add(Figure::Watches, 1);
-            if self.driver.watch_room(&connection.socket, token).is_err() {
+            self.stats.add(Metric::Watches, 1);
+            if self
+                .driver
+                .watch_writable(&connection.socket, token)
+                .is_err()
+            {
                 self.close(name);
             }
         }
@@ -289,7 +293,7 @@ impl<D: Driver> Worker<D> {
 
     fn pause(&mut self, error: io::Error) {
         if self.paused_until.is_none() && !self.ending {
-            self.stats.add(Figure::AcceptPauses, 1);
+            self.stats.add(Metric::AcceptPauses, 1);
             self.driver.pause_accepting(true);
         }
         self.paused_until = Some(self.now.after(ACCEPT_PAUSE));
@@ -358,7 +362,7 @@ impl<D: Driver> Worker<D> {
     /// They would be reset with the listener, and may have asked.
     fn accept_the_waiting(&mut self) {
         for _ in 0..LISTEN_BACKLOG {
-            self.stats.add(Figure::Accepts, 1);
+            self.stats.add(Metric::Accepts, 1);
             match self.driver.accept() {
                 Accepted::Connection(socket, _) => self.admit(socket),
                 Accepted::Gone => {}
@@ -409,8 +413,8 @@ impl<D: Driver> Worker<D> {
         self.partial.remove(&slot);
         self.owed.remove(&slot);
         self.connections.remove(slot);
-        self.stats.take(Figure::Connections, 1);
-        self.stats.add(Figure::Closes, 1);
+        self.stats.take(Metric::Connections, 1);
+        self.stats.add(Metric::Closes, 1);
     }
 }
 

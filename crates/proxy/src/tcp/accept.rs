@@ -16,7 +16,7 @@ use crate::tcp::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN};
 use crate::tcp::names::{Name, Side, Watched};
 use crate::tcp::pair::{Flow, Origin, Pair, Phase, Tenths};
 use crate::tcp::settings::Balance;
-use crate::tcp::stats::Figure;
+use crate::tcp::stats::Metric;
 use crate::tcp::worker::Worker;
 
 /// Where a worker accepts.
@@ -101,7 +101,7 @@ impl<D: Relay> Worker<D> {
         let Some(open) = self.accepting.open.iter().find(|open| open.id == id) else {
             return false;
         };
-        self.stats.add(Figure::Accepts, 1);
+        self.stats.add(Metric::Accepts, 1);
         match self.driver.accept_from(&open.listener) {
             Accepted::Connection(socket, peer) => self.admit(front, socket, peer),
             Accepted::Nobody => return false,
@@ -115,14 +115,14 @@ impl<D: Relay> Worker<D> {
     }
 
     fn admit(&mut self, front: &Arc<Front>, client: D::Socket, peer: SocketAddr) {
-        self.stats.add(Figure::Accepted, 1);
+        self.stats.add(Metric::Accepted, 1);
         let settings = &front.settings;
         if front.counts.enter(settings.max_connections).is_err() {
             // Dropping the socket closes it.
-            self.stats.add(Figure::Closes, 1);
-            return self.stats.add(Figure::RefusedListener, 1);
+            self.stats.add(Metric::Closes, 1);
+            return self.stats.add(Metric::RefusedListener, 1);
         }
-        self.stats.add(Figure::Connections, 1);
+        self.stats.add(Metric::Connections, 1);
         let is_asked_for = settings.access_log
             || settings.proxy_in.is_some()
             || settings.proxy_out.is_some()
@@ -156,7 +156,7 @@ impl<D: Relay> Worker<D> {
         let name = Name { slot, generation };
         let client = &self.pairs.get(slot, generation).expect("just added").client;
         let token = Watched::Pair(name, Side::Client).token();
-        self.stats.add(Figure::Watches, 1);
+        self.stats.add(Metric::Watches, 1);
         if let Err(error) = self.driver.watch(client, token) {
             // The kernel's memory for watches has run out: as good as no descriptor.
             self.close(name, CloseReason::NoBackend);
@@ -183,7 +183,7 @@ impl<D: Relay> Worker<D> {
                 .enter_source(origin.source.ip(), limit)
                 .is_ok();
             if !origin.counted {
-                self.stats.add(Figure::RefusedSource, 1);
+                self.stats.add(Metric::RefusedSource, 1);
                 return self.close(name, CloseReason::Refused);
             }
         }
@@ -192,7 +192,7 @@ impl<D: Relay> Worker<D> {
 
     pub(crate) fn pause_accepting(&mut self, error: io::Error) {
         if self.accepting.paused_until.is_none() {
-            self.stats.add(Figure::AcceptPauses, 1);
+            self.stats.add(Metric::AcceptPauses, 1);
             self.pause_listeners(true);
         }
         self.accepting.paused_until = Some(self.now.after(ACCEPT_PAUSE));

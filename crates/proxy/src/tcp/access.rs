@@ -19,7 +19,7 @@ use crate::complaints::{Complaint, Complaints};
 use crate::tcp::closing::CloseReason;
 use crate::tcp::limits::ACCESS_BATCHES_WAITING;
 use crate::tcp::pair::{Origin, Pair};
-use crate::tcp::stats::{Figure, WorkerStats};
+use crate::tcp::stats::{Metric, WorkerStats};
 
 /// What lines are written to.
 pub type AccessOutput = Box<dyn Write + Send>;
@@ -221,11 +221,11 @@ impl Access {
             return;
         };
         if desk.lines.try_send(lines).is_err() {
-            stats.add(Figure::AccessLinesLost, count);
+            stats.add(Metric::AccessLinesLost, count);
         }
         if desk.shared.lost.load(Ordering::Relaxed) > 0 {
             let lost = desk.shared.lost.swap(0, Ordering::Relaxed);
-            stats.add(Figure::AccessLinesLost, lost);
+            stats.add(Metric::AccessLinesLost, lost);
         }
     }
 }

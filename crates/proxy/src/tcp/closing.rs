@@ -7,7 +7,7 @@ use reactor::Relay;
 
 use crate::tcp::names::Name;
 use crate::tcp::pair::{Held, Phase};
-use crate::tcp::stats::Figure;
+use crate::tcp::stats::Metric;
 use crate::tcp::worker::Worker;
 
 /// Why a pair ends.
@@ -42,14 +42,14 @@ impl CloseReason {
         }
     }
 
-    const fn figure(self) -> Option<Figure> {
+    const fn metric(self) -> Option<Metric> {
         Some(match self {
-            Self::Done => Figure::ClosedDone,
-            Self::Reset => Figure::ClosedReset,
-            Self::Timeout => Figure::ClosedTimeout,
-            Self::NoBackend => Figure::ClosedNoBackend,
-            Self::Header => Figure::ClosedHeader,
-            Self::Drain => Figure::ClosedDrain,
+            Self::Done => Metric::ClosedDone,
+            Self::Reset => Metric::ClosedReset,
+            Self::Timeout => Metric::ClosedTimeout,
+            Self::NoBackend => Metric::ClosedNoBackend,
+            Self::Header => Metric::ClosedHeader,
+            Self::Drain => Metric::ClosedDrain,
             // Counted where it was refused.
             Self::Refused => return None,
         })
@@ -79,12 +79,12 @@ impl<D: Relay> Worker<D> {
             let Some(pair) = self.pairs.remove(name.slot) else {
                 continue;
             };
-            if let Some(figure) = reason.figure() {
-                self.stats.add(figure, 1);
+            if let Some(metric) = reason.metric() {
+                self.stats.add(metric, 1);
             }
-            self.stats.take(Figure::Connections, 1);
+            self.stats.take(Metric::Connections, 1);
             let sockets = 1 + u64::from(pair.backend.is_some());
-            self.stats.add(Figure::Closes, sockets);
+            self.stats.add(Metric::Closes, sockets);
             let must_reset = match reason {
                 CloseReason::Reset | CloseReason::NoBackend => true,
                 CloseReason::Timeout | CloseReason::Drain => pair.is_under_way(self.now),
@@ -98,7 +98,7 @@ impl<D: Relay> Worker<D> {
             }
             for flow in [&pair.up, &pair.down] {
                 if let Some(Held::Pipe(..)) = flow.held.as_deref() {
-                    self.stats.take(Figure::Pipes, 1);
+                    self.stats.take(Metric::Pipes, 1);
                 }
             }
             pair.front.counts.leave();

@@ -17,7 +17,7 @@ use crate::tcp::closing::CloseReason;
 use crate::tcp::front::Front;
 use crate::tcp::names::{Name, Side, Watched};
 use crate::tcp::pair::{Direction, Phase, Tenths};
-use crate::tcp::stats::Figure;
+use crate::tcp::stats::Metric;
 use crate::tcp::worker::Worker;
 
 impl<D: Relay> Worker<D> {
@@ -37,7 +37,7 @@ impl<D: Relay> Worker<D> {
             };
             let is_another = pair.tried.count() > 0;
             pair.tried.add(index);
-            self.stats.add(Figure::Retries, u64::from(is_another));
+            self.stats.add(Metric::Retries, u64::from(is_another));
             let backend = &front.backends[index];
             match self.try_backend(name, &front, backend) {
                 Ok(()) => return,
@@ -56,13 +56,13 @@ impl<D: Relay> Worker<D> {
         front: &Arc<Front>,
         backend: &Arc<Backend>,
     ) -> io::Result<()> {
-        self.stats.add(Figure::Connects, 1);
+        self.stats.add(Metric::Connects, 1);
         let options = front.connect_options();
         let token = Watched::Pair(name, Side::Backend).token();
-        self.stats.add(Figure::Dials, 1);
+        self.stats.add(Metric::Dials, 1);
         backend.begun();
         let socket = self.driver.connect(backend.address, &options, token)?;
-        self.stats.add(Figure::Watches, 1);
+        self.stats.add(Metric::Watches, 1);
         let until = self.now.after(front.settings.connect_timeout);
         let moved = Tenths::of(self.now);
         if let Some(pair) = self.pair(name) {
@@ -127,7 +127,7 @@ impl<D: Relay> Worker<D> {
         pair.down.ended = false;
         let front = Arc::clone(&pair.front);
         let server = pair.server.take();
-        self.stats.add(Figure::Closes, u64::from(closed));
+        self.stats.add(Metric::Closes, u64::from(closed));
         if let Some(server) = server {
             server.connections.fetch_sub(1, Ordering::Relaxed);
             self.note_failure(&front, &server, error);
@@ -136,7 +136,7 @@ impl<D: Relay> Worker<D> {
     }
 
     fn note_failure(&mut self, front: &Front, backend: &Backend, error: &io::Error) {
-        self.stats.add(Figure::ConnectsFailed, 1);
+        self.stats.add(Metric::ConnectsFailed, 1);
         let ejected = backend.failed(&front.settings, self.now);
         let connect_timeout = front.settings.connect_timeout;
         let say = || said(backend, error, ejected, connect_timeout);

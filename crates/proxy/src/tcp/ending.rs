@@ -78,10 +78,10 @@ impl<D: Relay> Worker<D> {
         let Some(pair) = self.pairs.get(name.slot, name.generation) else {
             return false;
         };
-        let figures = pair
+        let metrics = pair
             .socket(side)
-            .and_then(|socket| self.driver.figures(socket));
-        figures.is_some_and(|figures| figures.unacknowledged == 0)
+            .and_then(|socket| self.driver.tcp_info(socket));
+        metrics.is_some_and(|metrics| metrics.unacknowledged == 0)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::tcp::header::{self, Header, HeaderError};
 use crate::tcp::names::Name;
 use crate::tcp::pair::Held;
 use crate::tcp::settings::HeaderVersion;
-use crate::tcp::stats::Figure;
+use crate::tcp::stats::Metric;
 use crate::tcp::worker::Worker;
 
 impl<D: Relay> Worker<D> {
@@ -21,10 +21,10 @@ impl<D: Relay> Worker<D> {
     pub(crate) fn greet(&mut self, name: Name) {
         let mut block = mem::take(&mut self.block);
         while let Some(pair) = self.pairs.get(name.slot, name.generation) {
-            self.stats.add(Figure::Receives, 1);
+            self.stats.add(Metric::Receives, 1);
             match self.driver.recv(&pair.client, &mut block) {
                 Received::Bytes(count) => {
-                    self.stats.add(Figure::BytesRead, count as u64);
+                    self.stats.add(Metric::BytesRead, count as u64);
                     if self.take_greeting(name, &block[..count]) {
                         break;
                     }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use reactor::{Mailbox, Reservation, SharedPoller, Sheet, System, Tick};
+use reactor::{Mailbox, Reservation, SharedPoller, Snapshot, System, Tick};
 
 use crate::complaints::Complaints;
 use crate::tcp::access::{Access, AccessLog};
@@ -19,7 +19,7 @@ use crate::tcp::backend::BackendReport;
 use crate::tcp::front::{Front, Plan};
 use crate::tcp::latency::{Latency, LatencyReport};
 use crate::tcp::settings::{ListenerSettings, Settings};
-use crate::tcp::stats::{Figure, WorkerStats};
+use crate::tcp::stats::{Metric, WorkerStats};
 use crate::tcp::worker::{Mail, Worker};
 
 /// Where a proxy's words go.
@@ -207,15 +207,15 @@ impl Proxy {
         self.ending.load(Ordering::Relaxed)
     }
 
-    /// All workers' figures.
-    pub fn figures(&self) -> Sheet {
-        let mut sheet = Sheet::of(self.stats.iter().map(AsRef::as_ref));
-        for (values, mailbox) in sheet.workers.iter_mut().zip(&self.mailboxes) {
-            values[Figure::MailboxMessages as usize] = mailbox.waiting() as u64;
-            values[Figure::BytesWritten as usize] =
-                values[Figure::BytesUp as usize] + values[Figure::BytesDown as usize];
+    /// All workers' metrics.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::of(self.stats.iter().map(AsRef::as_ref));
+        for (values, mailbox) in snapshot.workers.iter_mut().zip(&self.mailboxes) {
+            values[Metric::MailboxMessages as usize] = mailbox.waiting() as u64;
+            values[Metric::BytesWritten as usize] =
+                values[Metric::BytesUp as usize] + values[Metric::BytesDown as usize];
         }
-        sheet
+        snapshot
     }
 
     /// The backends of all listeners, in the order of the settings.

@@ -13,7 +13,7 @@ use crate::tcp::limits::{BULK_STREAK, MOVES_PER_TURN};
 use crate::tcp::names::{Name, Side, Watched};
 use crate::tcp::pair::{Direction, Flow, FlowState, Held, Pair, Phase, Tenths};
 use crate::tcp::splice::Pipes;
-use crate::tcp::stats::{Figure, WorkerStats};
+use crate::tcp::stats::{Metric, WorkerStats};
 use crate::tcp::worker::Worker;
 
 /// What one move came to.
@@ -100,11 +100,11 @@ impl<D: Relay> Worker<D> {
         {
             pair.moved = Tenths::of(self.now);
             pair.count(direction, count as u64);
-            let figure = match direction {
-                Direction::Up => Figure::BytesUp,
-                Direction::Down => Figure::BytesDown,
+            let metric = match direction {
+                Direction::Up => Metric::BytesUp,
+                Direction::Down => Metric::BytesDown,
             };
-            self.stats.add(figure, count as u64);
+            self.stats.add(metric, count as u64);
             if pair.front.settings.request_latency {
                 self.latency.moved(pair, direction, || self.driver.micros());
             }
@@ -112,7 +112,7 @@ impl<D: Relay> Worker<D> {
         match moved {
             Move::On(_) => return true,
             Move::Last(_) | Move::Nothing => {}
-            Move::Full(_) => self.watch_room(name, direction.taker()),
+            Move::Full(_) => self.watch_writable(name, direction.taker()),
             Move::Over => self.look_for_end(name),
             Move::TakerBroke => self.on_taker_broke(name, direction),
             Move::GiverBroke => self.on_giver_broke(name, direction),
@@ -121,14 +121,14 @@ impl<D: Relay> Worker<D> {
     }
 
     /// A backend's room is watched from the first. So is a client's once it was full.
-    fn watch_room(&mut self, name: Name, side: Side) {
+    fn watch_writable(&mut self, name: Name, side: Side) {
         let Some(pair) = self.pairs.get(name.slot, name.generation) else {
             return;
         };
         if side == Side::Client && !mem::replace(&mut pair.room_watched, true) {
             let token = Watched::Pair(name, side).token();
-            self.stats.add(Figure::Watches, 1);
-            if self.driver.watch_room(&pair.client, token).is_err() {
+            self.stats.add(Metric::Watches, 1);
+            if self.driver.watch_writable(&pair.client, token).is_err() {
                 self.close(name, CloseReason::Reset);
             }
         }
@@ -157,7 +157,7 @@ impl<D: Relay> Hands<'_, D> {
             FlowState::Open => self.copy(giver, taker, flow),
             FlowState::Ended => {
                 self.release(flow);
-                self.stats.add(Figure::Shutdowns, 1);
+                self.stats.add(Metric::Shutdowns, 1);
                 self.driver.end(taker);
                 flow.state = FlowState::Done;
                 Move::Over
@@ -172,17 +172,17 @@ impl<D: Relay> Hands<'_, D> {
 
     /// Receives a block and sends it.
     fn copy(&mut self, giver: &D::Socket, taker: &D::Socket, flow: &mut Flow<D::Pipe>) -> Move {
-        self.stats.add(Figure::Receives, 1);
+        self.stats.add(Metric::Receives, 1);
         let count = match self.driver.recv(giver, self.block) {
             Received::Bytes(count) => count,
             Received::Blocked => return Move::Nothing,
             Received::Ended => return Self::ended(flow, FlowState::Ended),
             Received::Failed(_) => return Self::ended(flow, FlowState::Reset),
         };
-        self.stats.add(Figure::BytesRead, count as u64);
+        self.stats.add(Metric::BytesRead, count as u64);
         let is_full = count == self.block.len();
         flow.streak = if is_full { flow.streak + 1 } else { 0 };
-        self.stats.add(Figure::Sends, 1);
+        self.stats.add(Metric::Sends, 1);
         let bytes = &self.block[..count];
         let sent = match self.driver.send(taker, &[bytes]) {
             Sent::Bytes(sent) => sent,
@@ -214,10 +214,10 @@ impl<D: Relay> Hands<'_, D> {
         let Some(Held::Pipe(pipe, within)) = flow.held.as_deref_mut() else {
             unreachable!("bytes that are held are poured before more are received");
         };
-        self.stats.add(Figure::Splices, 1);
+        self.stats.add(Metric::Splices, 1);
         match self.driver.fill(pipe, giver) {
             Received::Bytes(count) => {
-                self.stats.add(Figure::BytesRead, count as u64);
+                self.stats.add(Metric::BytesRead, count as u64);
                 *within = count;
                 if count < self.block.len() {
                     flow.streak = 0;
@@ -238,16 +238,16 @@ impl<D: Relay> Hands<'_, D> {
         let (sent, left) = match flow.held.as_deref_mut()? {
             Held::Pipe(_, 0) => return None,
             Held::Pipe(pipe, within) => {
-                self.stats.add(Figure::Splices, 1);
+                self.stats.add(Metric::Splices, 1);
                 let sent = self.driver.pour(pipe, taker, *within);
                 if let Sent::Bytes(count) = sent {
                     *within -= count;
-                    self.stats.add(Figure::BytesSpliced, count as u64);
+                    self.stats.add(Metric::BytesSpliced, count as u64);
                 }
                 (sent, *within)
             }
             Held::Bytes(bytes, taken) => {
-                self.stats.add(Figure::Sends, 1);
+                self.stats.add(Metric::Sends, 1);
                 let sent = self.driver.send(taker, &[&bytes[*taken..]]);
                 if let Sent::Bytes(count) = sent {
                     *taken += count;

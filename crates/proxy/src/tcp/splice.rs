@@ -8,7 +8,7 @@ use reactor::{Relay, Tick};
 
 use crate::tcp::limits::{PIPE_REST, SPARE_PIPES};
 use crate::tcp::pair::Held;
-use crate::tcp::stats::{Figure, WorkerStats};
+use crate::tcp::stats::{Metric, WorkerStats};
 
 /// Empty pipes that wait for bulk.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl<P> Pipes<P> {
             return Some(pipe);
         }
         let pipe = driver.pipe().ok()?;
-        stats.add(Figure::Pipes, 1);
+        stats.add(Metric::Pipes, 1);
         Some(pipe)
     }
 
@@ -49,7 +49,7 @@ impl<P> Pipes<P> {
                 self.rested = now;
                 self.spare.push(pipe);
             }
-            Some(Held::Pipe(..)) => stats.take(Figure::Pipes, 1),
+            Some(Held::Pipe(..)) => stats.take(Metric::Pipes, 1),
             Some(Held::Bytes(..)) | None => {}
         }
     }
@@ -57,7 +57,7 @@ impl<P> Pipes<P> {
     /// Closes pipes that nobody has wanted for a while.
     pub(crate) fn trim(&mut self, now: Tick, stats: &WorkerStats) {
         if !self.spare.is_empty() && now.since(self.rested) >= PIPE_REST {
-            stats.take(Figure::Pipes, self.spare.len() as u64);
+            stats.take(Metric::Pipes, self.spare.len() as u64);
             self.spare = Vec::new();
         }
     }

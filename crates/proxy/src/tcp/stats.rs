@@ -2,9 +2,9 @@
 
 use reactor::Counters;
 
-reactor::figures! {
-    /// A figure that each worker keeps.
-    pub enum Figure {
+reactor::metrics! {
+    /// A metric that each worker keeps.
+    pub enum Metric {
         Connections = Gauge "connections" "Connections of clients, each with that to its backend.";
         Accepted = Counter "connections_accepted" "Connections accepted.";
         RefusedListener = Counter "connections_refused" ["limit" = "listener"] "Connections closed because a limit was reached.";
@@ -44,5 +44,5 @@ reactor::figures! {
     }
 }
 
-/// One worker's figures. Written by the worker, read by anybody.
-pub type WorkerStats = Counters<Figure, { Figure::ALL.len() }>;
+/// One worker's metrics. Written by the worker, read by anybody.
+pub type WorkerStats = Counters<Metric, { Metric::ALL.len() }>;

@@ -22,7 +22,7 @@ use crate::tcp::names::{Name, Watched};
 use crate::tcp::pair::{Direction, Pair};
 use crate::tcp::reload::Drain;
 use crate::tcp::splice::Pipes;
-use crate::tcp::stats::{Figure, WorkerStats};
+use crate::tcp::stats::{Metric, WorkerStats};
 
 /// What other threads tell a worker.
 #[derive(Debug)]
@@ -121,24 +121,24 @@ impl<D: Relay> Worker<D> {
             match Watched::of(signal.token) {
                 Watched::Pair(name, side) => self.on_signal(name, side, *signal),
                 Watched::Listener(id) => {
-                    self.passed(Figure::StageSignals);
+                    self.passed(Metric::StageSignals);
                     self.accept(id);
-                    self.passed(Figure::StageAccept);
+                    self.passed(Metric::StageAccept);
                 }
                 Watched::Check(index, attempt) => self.on_check(index, attempt),
                 Watched::Mailbox => {}
             }
         }
         self.signals = signals;
-        self.passed(Figure::StageSignals);
+        self.passed(Metric::StageSignals);
         for mail in self.mailbox.take() {
             self.on_mail(mail);
         }
-        self.passed(Figure::StageMail);
+        self.passed(Metric::StageMail);
         self.meet_deadlines();
-        self.passed(Figure::StageDeadlines);
+        self.passed(Metric::StageDeadlines);
         self.look_after_backends();
-        self.passed(Figure::StageChecks);
+        self.passed(Metric::StageChecks);
         self.close_all();
         self.pipes.trim(self.now, &self.stats);
         let lost = self.latency.turn(|| self.driver.unix_seconds());
@@ -149,12 +149,12 @@ impl<D: Relay> Worker<D> {
             });
         }
         self.access.flush(&self.stats);
-        self.passed(Figure::StageClosing);
+        self.passed(Metric::StageClosing);
         Ok(())
     }
 
     /// A stage of the turn is through.
-    fn passed(&mut self, stage: Figure) {
+    fn passed(&mut self, stage: Metric) {
         let clock = || self.driver.elapsed();
         self.timing.passed(stage, clock, &self.stats);
     }

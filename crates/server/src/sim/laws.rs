@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use reactor::{FigureSet, Tick};
+use reactor::{MetricSet, Tick};
 
 use super::world::{World, id};
 use crate::settings::Settings;
-use crate::stats::Figure;
+use crate::stats::Metric;
 
 const NAMES: [&str; 5] = ["1", "2", "rj", "bob", "2147483648"];
 
@@ -264,13 +264,13 @@ impl Model {
             }
         }
         let outcomes = [
-            Figure::Deliveries,
-            Figure::DeliveriesQueued,
-            Figure::DeliveriesShed,
+            Metric::Deliveries,
+            Metric::DeliveriesQueued,
+            Metric::DeliveriesShed,
         ];
         let counted: u64 = outcomes
             .iter()
-            .map(|&outcome| self.world.figure(outcome))
+            .map(|&outcome| self.world.metric(outcome))
             .sum();
         assert_eq!(
             counted, self.targets,
@@ -280,11 +280,11 @@ impl Model {
 
     /// What the worker counts of its own loop adds up.
     fn audit(&self) {
-        let figure = |figure| self.world.figure(figure);
-        let by_events = Figure::POLLS.map(figure);
+        let metric = |metric| self.world.metric(metric);
+        let by_events = Metric::POLLS.map(metric);
         assert_eq!(
             by_events.iter().sum::<u64>(),
-            figure(Figure::Turns),
+            metric(Metric::Turns),
             "polls"
         );
         let least = (0..).zip(by_events).map(|(length, polls)| match length {
@@ -292,12 +292,12 @@ impl Model {
             _ => polls << (length - 1),
         });
         let least: u64 = least.sum();
-        let signals = figure(Figure::Signals);
+        let signals = metric(Metric::Signals);
         assert!((least..=2 * least).contains(&signals), "{signals} events");
-        let worked = figure(Figure::Busy) + figure(Figure::Waiting);
+        let worked = metric(Metric::Busy) + metric(Metric::Waiting);
         let passed = self.world.net.borrow().now.since(Tick::default());
         assert_eq!(u128::from(worked), passed.as_nanos(), "time");
-        assert_eq!(figure(Figure::Closes), figure(Figure::Accepted), "closes");
+        assert_eq!(metric(Metric::Closes), metric(Metric::Accepted), "closes");
     }
 
     fn end(&mut self) {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use std::{io, mem};
 
-use reactor::{Accepted, Driver, Received, Sent, Signal, TcpFigures, Tick, Token};
+use reactor::{Accepted, Driver, Received, Sent, Signal, TcpInfo, Tick, Token};
 use rustix::io::Errno;
 
 /// Both ends of one connection, and what is between them.
@@ -212,7 +212,7 @@ impl Driver for SimDriver {
         Ok(())
     }
 
-    fn watch_room(&mut self, socket: &Socket, token: Token) -> io::Result<()> {
+    fn watch_writable(&mut self, socket: &Socket, token: Token) -> io::Result<()> {
         let pipe = &mut self.0.borrow_mut().pipes[socket.number];
         assert_eq!(
             pipe.token,
@@ -272,9 +272,9 @@ impl Driver for SimDriver {
         None
     }
 
-    fn figures(&mut self, socket: &Socket) -> Option<TcpFigures> {
+    fn tcp_info(&mut self, socket: &Socket) -> Option<TcpInfo> {
         let acknowledged = self.0.borrow().pipes[socket.number].acknowledged?;
-        Some(TcpFigures {
+        Some(TcpInfo {
             acknowledged,
             unacknowledged: 0,
         })

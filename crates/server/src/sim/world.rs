@@ -12,7 +12,7 @@ use super::net::{self, Shared as Net, SimDriver};
 use crate::accept::Addresses;
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
 use crate::settings::Settings;
-use crate::stats::{Figure, WorkerStats};
+use crate::stats::{Metric, WorkerStats};
 use crate::worker::{Shared, Worker};
 
 pub(super) struct World {
@@ -152,8 +152,8 @@ impl World {
         self.net.borrow().pipes[client].closed
     }
 
-    pub(super) fn figure(&self, figure: Figure) -> u64 {
-        self.handle.stats().total(figure)
+    pub(super) fn metric(&self, metric: Metric) -> u64 {
+        self.handle.stats().total(metric)
     }
 
     /// Nothing is left of any connection.
@@ -161,14 +161,14 @@ impl World {
         assert_eq!(self.worker.connections.len(), 0, "records");
         assert_eq!(self.handle.router().online(), 0, "ids online");
         for gauge in [
-            Figure::Connections,
-            Figure::SessionsSse,
-            Figure::SessionsNdjson,
-            Figure::SessionsTest,
-            Figure::BacklogSessions,
-            Figure::BacklogBytes,
+            Metric::Connections,
+            Metric::SessionsSse,
+            Metric::SessionsNdjson,
+            Metric::SessionsTest,
+            Metric::BacklogSessions,
+            Metric::BacklogBytes,
         ] {
-            assert_eq!(self.figure(gauge), 0, "{gauge:?}");
+            assert_eq!(self.metric(gauge), 0, "{gauge:?}");
         }
         assert_eq!(self.net.borrow().descriptors, 1_000, "descriptors");
         assert_eq!(self.mailbox.outstanding(), 0, "weight in the mailbox");
@@ -187,7 +187,7 @@ pub(super) fn id(text: &str) -> Id {
 fn event(subject: &str, text: &str) -> Event {
     Event {
         subject: id(subject),
-        kind: None,
+        event_type: None,
         payload: Payload::Text(text.to_owned().into()),
     }
 }

@@ -14,8 +14,8 @@ fn ping() -> Vec<u8> {
 
 fn assert_connected(outcome: &Outcome) {
     assert!(outcome.is_up && !outcome.is_closed, "{outcome:?}");
-    assert_eq!(outcome.figures.nodes, 1);
-    assert_eq!(outcome.figures.refused, [0; Refusal::KINDS]);
+    assert_eq!(outcome.metrics.nodes, 1);
+    assert_eq!(outcome.metrics.refused, [0; Refusal::KINDS]);
     let [answer] = &*outcome.heard.messages else {
         panic!("{outcome:?}");
     };
@@ -128,8 +128,8 @@ fn another_cookie_is_refused_in_both_directions() {
     ] {
         let outcome = alike_at_every_split(opener, &[stream, ping()].concat());
         assert!(outcome.is_closed && !outcome.is_up, "{outcome:?}");
-        assert_eq!(outcome.figures.refused, refused(Refusal::Cookie));
-        assert_eq!((outcome.figures.nodes, outcome.figures.messages), (0, 0));
+        assert_eq!(outcome.metrics.refused, refused(Refusal::Cookie));
+        assert_eq!((outcome.metrics.nodes, outcome.metrics.messages), (0, 0));
         assert_eq!(outcome.heard.handshake.len(), spoken);
         // No proof of its own is given to who has none.
         assert_eq!(
@@ -188,7 +188,7 @@ fn versions_and_names_that_do_not_do_are_refused() {
             outcome.is_closed && !outcome.is_up,
             "{refusal:?}: {outcome:?}"
         );
-        assert_eq!(outcome.figures.refused, refused(refusal));
+        assert_eq!(outcome.metrics.refused, refused(refusal));
     }
 }
 
@@ -208,7 +208,7 @@ fn half_a_handshake_ends_when_its_time_is_over_and_not_before() {
             bed.receive(line, &stream[end..end]);
             bed.pass(Duration::from_millis(1));
             assert!(bed.is_closed(line), "{end} bytes");
-            assert_eq!(bed.node.figures.refused, refused(Refusal::HandshakeSlow));
+            assert_eq!(bed.node.metrics.refused, refused(Refusal::HandshakeSlow));
         }
     }
 }
@@ -230,7 +230,7 @@ fn a_caller_whose_node_is_connected_says_whether_it_has_restarted() {
                 (!stays, stays)
             );
             assert_eq!(heard.messages.len(), usize::from(!stays));
-            assert_eq!(bed.node.figures.nodes, 1);
+            assert_eq!(bed.node.metrics.nodes, 1);
             assert_eq!(
                 bed.node.lines.find(PEER.name),
                 Some(if stays { first } else { second })
@@ -257,8 +257,8 @@ fn of_two_calls_that_cross_the_one_of_the_greater_name_goes_on() {
         );
         bed.receive(ours, &PEER.answer(true));
         bed.settle();
-        assert_eq!(bed.node.figures.nodes, 1);
-        assert_eq!(bed.node.figures.refused, [0; Refusal::KINDS]);
+        assert_eq!(bed.node.metrics.nodes, 1);
+        assert_eq!(bed.node.metrics.refused, [0; Refusal::KINDS]);
     }
 }
 
@@ -283,7 +283,7 @@ fn two_nodes_that_call_each_other_at_once_are_left_with_one_connection() {
         exchange(&mut beds, &connections, size);
         for (end, bed) in beds.iter().enumerate() {
             assert_eq!(
-                bed.node.figures.nodes, 1,
+                bed.node.metrics.nodes, 1,
                 "{size} bytes at a time, end {end}"
             );
             let up = connections

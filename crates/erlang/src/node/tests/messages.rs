@@ -126,7 +126,7 @@ fn messages_to_a_pid_reach_who_has_it() {
     });
     let outcome = alike_at_every_split(Opener::Peer, &[PEER.call(), lost.concat()].concat());
     assert!(outcome.heard.messages.is_empty());
-    assert_eq!(outcome.figures.refused[Refusal::NotUnderstood.kind()], 2);
+    assert_eq!(outcome.metrics.refused[Refusal::NotUnderstood.kind()], 2);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn what_nobody_understands_is_dropped_and_a_call_is_told() {
         bed.receive(line, &packet);
     }
     bed.settle();
-    assert_eq!(bed.node.figures.refused[Refusal::NotUnderstood.kind()], 3);
+    assert_eq!(bed.node.metrics.refused[Refusal::NotUnderstood.kind()], 3);
     assert!(bed.take_sent(line).is_empty());
     let told = heard(&[PEER.call_to("router", &atom("what"))]);
     assert!(

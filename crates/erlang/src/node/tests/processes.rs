@@ -139,7 +139,7 @@ fn a_process_that_ends_is_logged_out_at_every_split() {
         let stream = [PEER.call(), login("alice", &PEER.pid(5)), down].concat();
         let outcome = alike_at_every_split(Opener::Peer, &stream);
         assert_eq!(outcome.sessions, 0);
-        assert_eq!(outcome.figures.refused, [0; Refusal::KINDS]);
+        assert_eq!(outcome.metrics.refused, [0; Refusal::KINDS]);
     }
 }
 

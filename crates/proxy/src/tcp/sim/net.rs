@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use reactor::{
-    Accepted, ConnectOptions, Driver, ListenerOptions, Received, Relay, Sent, Signal, TcpFigures,
+    Accepted, ConnectOptions, Driver, ListenerOptions, Received, Relay, Sent, Signal, TcpInfo,
     Tick, Token,
 };
 use rustix::io::Errno;
@@ -281,7 +281,7 @@ impl Driver for SimDriver {
         Ok(())
     }
 
-    fn watch_room(&mut self, socket: &Socket, token: Token) -> io::Result<()> {
+    fn watch_writable(&mut self, socket: &Socket, token: Token) -> io::Result<()> {
         let peer = &mut self.0.borrow_mut().peers[socket.number];
         assert_eq!(peer.token, Some(token), "a socket keeps its name");
         assert!(!mem::replace(&mut peer.room_watched, true), "once");
@@ -333,10 +333,10 @@ impl Driver for SimDriver {
         None
     }
 
-    fn figures(&mut self, socket: &Socket) -> Option<TcpFigures> {
+    fn tcp_info(&mut self, socket: &Socket) -> Option<TcpInfo> {
         let peer = &self.0.borrow().peers[socket.number];
         // The kernel knows nothing of a connection that is gone.
-        (!peer.broken).then_some(TcpFigures {
+        (!peer.broken).then_some(TcpInfo {
             acknowledged: peer.heard.len() as u64,
             unacknowledged: peer.unacknowledged,
         })

@@ -6,7 +6,7 @@ use super::net::{Manner, Peer};
 use super::world::{World, backend, settings};
 use crate::tcp::header::{self, Header};
 use crate::tcp::settings::{Check, HeaderVersion};
-use crate::tcp::stats::Figure;
+use crate::tcp::stats::Metric;
 use crate::tcp::worker::Mail;
 
 #[test]
@@ -24,7 +24,7 @@ fn what_a_client_says_before_there_is_a_backend_is_not_lost() {
     world.net.borrow_mut().end(client);
     world.net.borrow_mut().end(server);
     world.settle();
-    assert_eq!(world.figure(Figure::ClosedDone), 1);
+    assert_eq!(world.metric(Metric::ClosedDone), 1);
     world.assert_empty();
 }
 
@@ -39,7 +39,7 @@ fn a_backend_that_fails_at_any_stage_of_connecting_is_followed_by_another() {
         let (to, server) = *world.calls().last().expect("a call");
         assert_eq!(to, backend(1), "{manner:?}");
         assert_eq!(world.heard(server), b"hello");
-        assert_eq!(world.figure(Figure::ConnectsFailed), 1);
+        assert_eq!(world.metric(Metric::ConnectsFailed), 1);
         world.net.borrow_mut().end(client);
         world.net.borrow_mut().end(server);
         world.settle();
@@ -61,13 +61,13 @@ fn a_message_costs_one_receive_whatever_became_of_other_backends() {
         world.settle();
         world.pass(Duration::from_secs(6));
         let (_, server) = *world.calls().last().expect("a call");
-        let before = world.figure(Figure::Receives);
+        let before = world.metric(Metric::Receives);
         for (from, to, message) in [(server, client, b"answer"), (client, server, b"thanks")] {
             world.net.borrow_mut().say(from, message);
             world.settle();
             assert!(world.heard(to).ends_with(message));
         }
-        assert_eq!(world.figure(Figure::Receives) - before, 2, "{manner:?}");
+        assert_eq!(world.metric(Metric::Receives) - before, 2, "{manner:?}");
     }
 }
 
@@ -272,7 +272,7 @@ fn idle_pairs_are_closed_and_busy_ones_are_not() {
     assert!(world.net.borrow().peers[idle].closed);
     assert!(!world.net.borrow().peers[busy].closed);
     world.pass(Duration::from_secs(12));
-    assert_eq!(world.figure(Figure::ClosedTimeout), 2);
+    assert_eq!(world.metric(Metric::ClosedTimeout), 2);
     world.assert_empty();
 }
 
@@ -285,7 +285,7 @@ fn no_pipe_is_held_while_nothing_flows() {
     world.net.borrow_mut().make_room(server, usize::MAX);
     world.settle();
     assert_eq!(world.heard(server), [7; 10_000]);
-    assert!(world.figure(Figure::BytesSpliced) > 9_000);
+    assert!(world.metric(Metric::BytesSpliced) > 9_000);
     world.pass(Duration::from_secs(2));
     assert_eq!(world.net.borrow().pipes, 0);
     world.net.borrow_mut().say(client, b"small again");
@@ -329,9 +329,9 @@ fn a_header_that_does_not_come_is_not_waited_for() {
     let mut world = World::new(settings);
     let (_slow, _wrong) = (world.come(b"PROXY TCP4"), world.come(b"GET /"));
     world.settle();
-    assert_eq!(world.figure(Figure::ClosedHeader), 1);
+    assert_eq!(world.metric(Metric::ClosedHeader), 1);
     world.pass(Duration::from_secs(4));
-    assert_eq!(world.figure(Figure::ClosedHeader), 2);
+    assert_eq!(world.metric(Metric::ClosedHeader), 2);
     assert!(world.calls().is_empty());
     world.assert_empty();
 }
@@ -393,7 +393,7 @@ fn a_draining_worker_ends_with_its_last_connection_or_its_time() {
             world.settle();
         } else {
             world.pass(Duration::from_secs(6));
-            assert_eq!(world.figure(Figure::ClosedDrain), 1);
+            assert_eq!(world.metric(Metric::ClosedDrain), 1);
         }
         assert!(world.worker.is_over());
         world.assert_empty();

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{FigureSet, Mailbox, Tick};
+use reactor::{Mailbox, MetricSet, Tick};
 
 use super::net::{self, Peer, Shared, SimDriver};
 use crate::complaints::Complaints;
@@ -13,7 +13,7 @@ use crate::tcp::access::Access;
 use crate::tcp::front::Front;
 use crate::tcp::latency::Latency;
 use crate::tcp::settings::{BackendAddress, ListenerSettings};
-use crate::tcp::stats::{Figure, WorkerStats};
+use crate::tcp::stats::{Metric, WorkerStats};
 use crate::tcp::worker::{Mail, Worker};
 
 pub(super) struct World {
@@ -80,9 +80,9 @@ impl World {
     /// Turns until nothing is left to do at this time.
     pub(super) fn settle(&mut self) {
         for _ in 0..100_000 {
-            let before = self.figure(Figure::Signals);
+            let before = self.metric(Metric::Signals);
             self.turn();
-            if self.figure(Figure::Signals) == before && self.worker.unread.is_empty() {
+            if self.metric(Metric::Signals) == before && self.worker.unread.is_empty() {
                 return;
             }
         }
@@ -107,16 +107,16 @@ impl World {
         self.net.borrow().peers[peer].heard.clone()
     }
 
-    pub(super) fn figure(&self, figure: Figure) -> u64 {
-        self.stats.get(figure)
+    pub(super) fn metric(&self, metric: Metric) -> u64 {
+        self.stats.get(metric)
     }
 
     /// Nothing is left of any connection.
     pub(super) fn assert_empty(&mut self) {
         self.pass(Duration::from_secs(3));
         assert_eq!(self.worker.pairs.len(), 0, "records");
-        assert_eq!(self.figure(Figure::Connections), 0, "connections");
-        assert_eq!(self.figure(Figure::Pipes), 0, "pipes counted");
+        assert_eq!(self.metric(Metric::Connections), 0, "connections");
+        assert_eq!(self.metric(Metric::Pipes), 0, "pipes counted");
         let net = self.net.borrow();
         assert_eq!((net.sockets, net.pipes), (0, 0), "sockets and pipes");
         for backend in &self.front.backends {
@@ -131,26 +131,26 @@ impl World {
 
     /// What the worker has counted is what happened.
     fn audit(&self) {
-        let figure = |figure| self.figure(figure);
-        let polls: u64 = Figure::POLLS.map(figure).iter().sum();
-        assert_eq!(polls, figure(Figure::Turns), "polls");
+        let metric = |metric| self.metric(metric);
+        let polls: u64 = Metric::POLLS.map(metric).iter().sum();
+        assert_eq!(polls, metric(Metric::Turns), "polls");
         let net = self.net.borrow();
-        let worked = figure(Figure::Busy) + figure(Figure::Waiting);
+        let worked = metric(Metric::Busy) + metric(Metric::Waiting);
         let passed = net.now.since(Tick::default());
         assert_eq!(u128::from(worked), passed.as_nanos(), "time");
 
-        let (accepted, connects) = (figure(Figure::Accepted), figure(Figure::Connects));
-        let (failed, retries) = (figure(Figure::ConnectsFailed), figure(Figure::Retries));
+        let (accepted, connects) = (metric(Metric::Accepted), metric(Metric::Connects));
+        let (failed, retries) = (metric(Metric::ConnectsFailed), metric(Metric::Retries));
         assert!(retries <= failed && failed <= connects, "connects");
         // One that fails at once has no socket.
-        let closed = figure(Figure::Closes);
+        let closed = metric(Metric::Closes);
         let sockets = accepted + connects - failed..=accepted + connects;
         assert!(sockets.contains(&closed), "{closed} of {sockets:?} closed");
 
         let settings = &self.front.settings;
         let (read, sent) = (
-            figure(Figure::BytesRead),
-            figure(Figure::BytesUp) + figure(Figure::BytesDown),
+            metric(Metric::BytesRead),
+            metric(Metric::BytesUp) + metric(Metric::BytesDown),
         );
         if settings.check.is_none() {
             let heard: usize = net.peers.iter().map(|peer| peer.heard.len()).sum();
@@ -158,7 +158,7 @@ impl World {
         }
         if settings.proxy_in.is_none() && settings.proxy_out.is_none() {
             assert!(sent <= read, "{sent} bytes sent of {read} received");
-            if figure(Figure::ClosedDone) == accepted {
+            if metric(Metric::ClosedDone) == accepted {
                 assert_eq!(sent, read, "nobody broke off");
             }
         }

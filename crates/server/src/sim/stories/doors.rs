@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::world;
 use crate::settings::Settings;
 use crate::sim::world::World;
-use crate::stats::Figure;
+use crate::stats::Metric;
 
 #[test]
 fn accepting_pauses_when_descriptors_run_out_and_resumes_when_one_is_free() {
@@ -15,7 +15,7 @@ fn accepting_pauses_when_descriptors_run_out_and_resumes_when_one_is_free() {
     let second = world.connect("/events/2");
     world.settle();
     assert_eq!(world.text(second), "");
-    assert_eq!(world.figure(Figure::AcceptPauses), 1);
+    assert_eq!(world.metric(Metric::AcceptPauses), 1);
     world.net.borrow_mut().end(first);
     world.settle();
     assert!(world.text(second).starts_with("HTTP/1.1 200 "));

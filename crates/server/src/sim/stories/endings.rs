@@ -104,7 +104,7 @@ fn a_worker_that_ends_settles_what_it_owes() {
         let tally = router::Tally::new();
         let event = router::Event {
             subject: somebody.clone(),
-            kind: None,
+            event_type: None,
             payload: router::Payload::Text("late".into()),
         };
         handle.router().publish(event, &tally);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::world;
 use crate::settings::Settings;
 use crate::sim::world::World;
-use crate::stats::Figure;
+use crate::stats::Metric;
 
 #[test]
 fn a_head_that_dawdles_is_answered_408_and_silence_is_closed() {
@@ -93,7 +93,7 @@ fn pipelined_requests_wait_until_their_answers_are_taken() {
         .borrow_mut()
         .connect(requests.as_bytes(), 100, usize::MAX);
     world.settle();
-    assert!(world.figure(Figure::BacklogBytes) < 4096);
+    assert!(world.metric(Metric::BacklogBytes) < 4096);
     for _ in 0..2_000 {
         world.net.borrow_mut().make_room(client, 100);
         world.turn();

@@ -7,7 +7,7 @@ use super::world;
 use crate::mail::SessionReport;
 use crate::settings::Settings;
 use crate::sim::world::{World, id};
-use crate::stats::Figure;
+use crate::stats::Metric;
 
 #[test]
 fn a_reader_that_does_not_read_is_cut_after_the_stall_timeout_and_named() {
@@ -22,7 +22,7 @@ fn a_reader_that_does_not_read_is_cut_after_the_stall_timeout_and_named() {
     assert!(!world.is_closed(client));
     world.pass(Duration::from_secs(2));
     assert!(world.is_closed(client));
-    assert_eq!(world.figure(Figure::ClosedSlow), 1);
+    assert_eq!(world.metric(Metric::ClosedSlow), 1);
     assert_eq!(world.handle.stats().slow, [(id("sleeper"), 1)]);
     world.assert_empty();
 }
@@ -44,7 +44,7 @@ fn a_reader_that_takes_little_but_goes_on_is_not_cut_before_it_stops() {
     // It had ten seconds from the last look at which it had taken something.
     world.pass(Duration::from_secs(21));
     assert!(world.is_closed(client));
-    assert_eq!(world.figure(Figure::ClosedSlow), 1);
+    assert_eq!(world.metric(Metric::ClosedSlow), 1);
     world.assert_empty();
 }
 

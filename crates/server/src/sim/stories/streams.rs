@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::world;
 use crate::mail::Handle;
 use crate::sim::world::{World, id};
-use crate::stats::Figure;
+use crate::stats::Metric;
 
 #[test]
 fn what_a_session_is_owed_in_one_turn_leaves_in_one_system_call() {
@@ -69,9 +69,9 @@ fn heartbeats_come_once_in_every_period_and_spread_over_it() {
     );
     let mut busiest = 0;
     for _ in 0..250 {
-        let so_far = world.figure(Figure::Heartbeats);
+        let so_far = world.metric(Metric::Heartbeats);
         world.pass(Duration::from_millis(100));
-        busiest = busiest.max(world.figure(Figure::Heartbeats) - so_far);
+        busiest = busiest.max(world.metric(Metric::Heartbeats) - so_far);
     }
     for (before, after) in before.iter().zip(beats(&world)) {
         assert_eq!(after - before, 1, "in 25 seconds");
@@ -106,7 +106,7 @@ struct Woken {
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
-        let written = self.handle.stats().total(Figure::Deliveries);
+        let written = self.handle.stats().total(Metric::Deliveries);
         self.written.store(written, Ordering::Relaxed);
     }
 }

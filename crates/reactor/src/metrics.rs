@@ -1,4 +1,4 @@
-//! What workers count: names and meanings, a block of counters for each worker, and a sheet of all.
+//! What workers count: names and meanings, a block of counters for each worker, and a snapshot of all.
 //!
 //! Each worker writes its own block with plain stores; readers sum the blocks. Must never need a locked
 //! instruction.
@@ -8,9 +8,9 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Whether a figure only grows.
+/// Whether a metric only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Grows from zero at the start.
     Counter,
     /// Goes up and down.
@@ -21,21 +21,21 @@ pub enum Kind {
     Bucket,
 }
 
-/// A figure's name and meaning.
+/// A metric's name and meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Description {
+pub struct MetricDescription {
     /// In Prometheus terms, without the `encke_` prefix and the `_total` suffix.
     pub name: &'static str,
-    /// The label that tells figures of one name apart, with its value.
+    /// The label that tells metrics of one name apart, with its value.
     pub label: Option<(&'static str, &'static str)>,
     /// Whether it only grows.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// One sentence.
     pub help: &'static str,
 }
 
-/// All that a worker of one program counts: an enum that [`figures!`](crate::figures) makes.
-pub trait FigureSet: Copy + 'static {
+/// All that a worker of one program counts: an enum that [`metrics!`](crate::metrics) makes.
+pub trait MetricSet: Copy + 'static {
     /// All of them, in the order of their indexes; those of one name stand together.
     const ALL: &'static [Self];
     /// Passes of the loop.
@@ -49,8 +49,8 @@ pub trait FigureSet: Copy + 'static {
     /// Time waited.
     const WAITING: Self;
 
-    /// The figure's name and meaning.
-    fn describe(self) -> Description;
+    /// The metric's name and meaning.
+    fn describe(self) -> MetricDescription;
 
     /// Its place in [`ALL`](Self::ALL).
     fn index(self) -> usize;
@@ -59,12 +59,12 @@ pub trait FigureSet: Copy + 'static {
 /// Makes the enum of all that a worker of one program counts: what is listed, and what every worker's loop
 /// counts.
 ///
-/// A figure is written `Accepted = Counter "connections_accepted" "Connections accepted.";`, one that
+/// A metric is written `Accepted = Counter "connections_accepted" "Connections accepted.";`, one that
 /// shares its name with others `ClosedPeer = Counter "connections_closed" ["reason" = "peer"] "…";`.
 #[macro_export]
-macro_rules! figures {
+macro_rules! metrics {
     ($(#[$meta:meta])* $visibility:vis enum $name:ident { $($own:tt)* }) => {
-        $crate::figures! { @make $(#[$meta])* $visibility enum $name {
+        $crate::metrics! { @make $(#[$meta])* $visibility enum $name {
             $($own)*
             Turns = Counter "turns" "Passes of the worker's loop, each with one epoll_wait.";
             Signals = Counter "poll_events" "Events that the poller reported.";
@@ -82,7 +82,7 @@ macro_rules! figures {
             Waiting = Time "worker_seconds" ["state" = "waiting"] "Time of the workers. What passes while one waits counts when it wakes.";
         } }
 
-        impl $crate::FigureSet for $name {
+        impl $crate::MetricSet for $name {
             const ALL: &'static [Self] = Self::ALL;
             const TURNS: Self = Self::Turns;
             const SIGNALS: Self = Self::Signals;
@@ -101,7 +101,7 @@ macro_rules! figures {
             const BUSY: Self = Self::Busy;
             const WAITING: Self = Self::Waiting;
 
-            fn describe(self) -> $crate::Description {
+            fn describe(self) -> $crate::MetricDescription {
                 Self::describe(self)
             }
 
@@ -111,25 +111,25 @@ macro_rules! figures {
         }
     };
     (@make $(#[$meta:meta])* $visibility:vis enum $name:ident {
-        $($figure:ident = $kind:ident $text:literal $([$label:literal = $value:literal])? $help:literal;)*
+        $($metric:ident = $kind:ident $text:literal $([$label:literal = $value:literal])? $help:literal;)*
     }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         $visibility enum $name {
-            $(#[doc = $help] $figure,)*
+            $(#[doc = $help] $metric,)*
         }
 
         impl $name {
-            /// All figures; those of one name stand together.
-            $visibility const ALL: &[Self] = &[$(Self::$figure),*];
+            /// All metrics; those of one name stand together.
+            $visibility const ALL: &[Self] = &[$(Self::$metric),*];
 
-            /// The figure's name and meaning.
-            $visibility const fn describe(self) -> $crate::Description {
+            /// The metric's name and meaning.
+            $visibility const fn describe(self) -> $crate::MetricDescription {
                 match self {
-                    $(Self::$figure => $crate::Description {
+                    $(Self::$metric => $crate::MetricDescription {
                         name: $text,
-                        label: $crate::figures!(@label $($label = $value)?),
-                        kind: $crate::Kind::$kind,
+                        label: $crate::metrics!(@label $($label = $value)?),
+                        kind: $crate::MetricKind::$kind,
                         help: $help,
                     },)*
                 }
@@ -140,7 +140,7 @@ macro_rules! figures {
     (@label) => { None };
 }
 
-/// One worker's figures: `N` is how many there are in `F`. Written by the worker, read by anybody.
+/// One worker's metrics: `N` is how many there are in `F`. Written by the worker, read by anybody.
 ///
 /// Aligned so that no two workers write to one cache line, nor to two that are fetched together.
 #[derive(Debug)]
@@ -150,9 +150,9 @@ pub struct Counters<F, const N: usize> {
     of: PhantomData<F>,
 }
 
-impl<F: FigureSet, const N: usize> Default for Counters<F, N> {
+impl<F: MetricSet, const N: usize> Default for Counters<F, N> {
     fn default() -> Self {
-        const { assert!(F::ALL.len() == N, "a cell for each figure") }
+        const { assert!(F::ALL.len() == N, "a cell for each metric") }
         Self {
             cells: [const { AtomicU64::new(0) }; N],
             of: PhantomData,
@@ -160,10 +160,10 @@ impl<F: FigureSet, const N: usize> Default for Counters<F, N> {
     }
 }
 
-impl<F: FigureSet, const N: usize> Counters<F, N> {
-    /// Adds to a figure. Only the owning worker calls this, so no locked instruction is needed.
-    pub fn add(&self, figure: F, count: u64) {
-        let cell = &self.cells[figure.index()];
+impl<F: MetricSet, const N: usize> Counters<F, N> {
+    /// Adds to a metric. Only the owning worker calls this, so no locked instruction is needed.
+    pub fn add(&self, metric: F, count: u64) {
+        let cell = &self.cells[metric.index()];
         cell.store(
             cell.load(Ordering::Relaxed).wrapping_add(count),
             Ordering::Relaxed,
@@ -171,13 +171,13 @@ impl<F: FigureSet, const N: usize> Counters<F, N> {
     }
 
     /// Subtracts from a gauge.
-    pub fn take(&self, figure: F, count: u64) {
-        self.add(figure, count.wrapping_neg());
+    pub fn take(&self, metric: F, count: u64) {
+        self.add(metric, count.wrapping_neg());
     }
 
-    /// Adds time to a figure.
-    pub fn add_time(&self, figure: F, time: Duration) {
-        self.add(figure, time.as_nanos() as u64);
+    /// Adds time to a metric.
+    pub fn add_time(&self, metric: F, time: Duration) {
+        self.add(metric, time.as_nanos() as u64);
     }
 
     /// Counts a turn whose poll returned so many events.
@@ -188,56 +188,58 @@ impl<F: FigureSet, const N: usize> Counters<F, N> {
         self.add(F::POLLS[length.min(F::POLLS.len() - 1)], 1);
     }
 
-    /// A figure's value.
-    pub fn get(&self, figure: F) -> u64 {
-        self.cells[figure.index()].load(Ordering::Relaxed)
+    /// A metric's value.
+    pub fn get(&self, metric: F) -> u64 {
+        self.cells[metric.index()].load(Ordering::Relaxed)
     }
 }
 
 /// What all workers of a program have counted at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sheet {
-    /// What is counted; figures of one name stand together.
-    pub figures: Vec<Description>,
-    /// For each worker its values, in the order of `figures`.
+pub struct Snapshot {
+    /// What is counted; metrics of one name stand together.
+    pub metrics: Vec<MetricDescription>,
+    /// For each worker its values, in the order of `metrics`.
     pub workers: Vec<Vec<u64>>,
 }
 
-impl Sheet {
+impl Snapshot {
     /// Reads the counters of all workers.
-    pub fn of<'a, F: FigureSet, const N: usize>(
+    pub fn of<'a, F: MetricSet, const N: usize>(
         workers: impl Iterator<Item = &'a Counters<F, N>>,
     ) -> Self {
         let values =
-            |counters: &Counters<F, N>| F::ALL.iter().map(|&figure| counters.get(figure)).collect();
+            |counters: &Counters<F, N>| F::ALL.iter().map(|&metric| counters.get(metric)).collect();
         Self {
-            figures: F::ALL.iter().map(|figure| figure.describe()).collect(),
+            metrics: F::ALL.iter().map(|metric| metric.describe()).collect(),
             workers: workers.map(values).collect(),
         }
     }
 
-    /// The sum over all workers of the figure at this place.
+    /// The sum over all workers of the metric at this place.
     pub fn total(&self, index: usize) -> u64 {
         self.workers.iter().map(|values| values[index]).sum()
     }
 }
 
 /// A line for a log: all sums that are not zero, as `connections_closed_done=3`, times in seconds.
-impl fmt::Display for Sheet {
+impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut gap = "";
-        for (index, figure) in self.figures.iter().enumerate() {
+        for (index, metric) in self.metrics.iter().enumerate() {
             let sum = self.total(index);
             if sum == 0 {
                 continue;
             }
-            write!(f, "{gap}{}", figure.name)?;
-            if let Some((_, label)) = figure.label {
+            write!(f, "{gap}{}", metric.name)?;
+            if let Some((_, label)) = metric.label {
                 write!(f, "_{label}")?;
             }
-            match figure.kind {
-                Kind::Time => write!(f, "={:.3}", Duration::from_nanos(sum).as_secs_f64())?,
-                Kind::Counter | Kind::Gauge | Kind::Bucket => write!(f, "={sum}")?,
+            match metric.kind {
+                MetricKind::Time => write!(f, "={:.3}", Duration::from_nanos(sum).as_secs_f64())?,
+                MetricKind::Counter | MetricKind::Gauge | MetricKind::Bucket => {
+                    write!(f, "={sum}")?
+                }
             }
             gap = " ";
         }
@@ -249,48 +251,48 @@ impl fmt::Display for Sheet {
 mod tests {
     use super::*;
 
-    figures! {
+    metrics! {
         /// What a worker of the tests counts.
-        enum Figure {
+        enum Metric {
             Open = Gauge "open" "Open.";
             LostHere = Counter "lost" ["at" = "here"] "Lost.";
             LostThere = Counter "lost" ["at" = "there"] "Lost.";
         }
     }
 
-    type Stats = Counters<Figure, { Figure::ALL.len() }>;
+    type Stats = Counters<Metric, { Metric::ALL.len() }>;
 
     #[test]
     fn own_figures_come_before_those_of_the_loop_and_each_has_its_place() {
-        for (place, figure) in Figure::ALL.iter().enumerate() {
-            assert_eq!(figure.index(), place);
+        for (place, metric) in Metric::ALL.iter().enumerate() {
+            assert_eq!(metric.index(), place);
         }
-        assert_eq!(Figure::LostThere.describe().label, Some(("at", "there")));
-        assert_eq!(Figure::ALL[3], Figure::Turns);
-        let mut names: Vec<_> = Figure::ALL.iter().map(|f| f.describe().name).collect();
+        assert_eq!(Metric::LostThere.describe().label, Some(("at", "there")));
+        assert_eq!(Metric::ALL[3], Metric::Turns);
+        let mut names: Vec<_> = Metric::ALL.iter().map(|f| f.describe().name).collect();
         names.dedup();
         let together = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), together, "figures of one name stand together");
+        assert_eq!(names.len(), together, "metrics of one name stand together");
     }
 
     #[test]
     fn a_sheet_sums_workers_and_keeps_them_apart() {
         let workers = [Stats::default(), Stats::default()];
-        workers[0].add(Figure::Open, 3);
-        workers[1].add(Figure::Open, 2);
-        workers[1].take(Figure::Open, 1);
-        workers[1].add_time(Figure::Busy, Duration::from_micros(7));
-        let sheet = Sheet::of(workers.iter());
-        assert_eq!(sheet.figures.len(), Figure::ALL.len());
-        assert_eq!(sheet.total(Figure::Open.index()), 4);
-        assert_eq!(sheet.workers[1][Figure::Open.index()], 1);
-        assert_eq!(sheet.total(Figure::Busy.index()), 7_000);
-        workers[0].add(Figure::LostThere, 5);
-        workers[0].add_time(Figure::Waiting, Duration::from_millis(1_250));
+        workers[0].add(Metric::Open, 3);
+        workers[1].add(Metric::Open, 2);
+        workers[1].take(Metric::Open, 1);
+        workers[1].add_time(Metric::Busy, Duration::from_micros(7));
+        let snapshot = Snapshot::of(workers.iter());
+        assert_eq!(snapshot.metrics.len(), Metric::ALL.len());
+        assert_eq!(snapshot.total(Metric::Open.index()), 4);
+        assert_eq!(snapshot.workers[1][Metric::Open.index()], 1);
+        assert_eq!(snapshot.total(Metric::Busy.index()), 7_000);
+        workers[0].add(Metric::LostThere, 5);
+        workers[0].add_time(Metric::Waiting, Duration::from_millis(1_250));
         assert_eq!(
-            Sheet::of(workers.iter()).to_string(),
+            Snapshot::of(workers.iter()).to_string(),
             "open=4 lost_there=5 worker_seconds_busy=0.000 worker_seconds_waiting=1.250"
         );
     }
@@ -302,13 +304,13 @@ mod tests {
         for events in polls {
             stats.polled(events);
         }
-        assert_eq!(stats.get(Figure::Turns), polls.len() as u64);
+        assert_eq!(stats.get(Metric::Turns), polls.len() as u64);
         assert_eq!(
-            stats.get(Figure::Signals),
+            stats.get(Metric::Signals),
             polls.iter().sum::<usize>() as u64
         );
-        for figure in Figure::POLLS {
-            let (_, range) = figure.describe().label.expect("a bucket has a range");
+        for metric in Metric::POLLS {
+            let (_, range) = metric.describe().label.expect("a bucket has a range");
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             let first: usize = first.parse().expect("a number");
             let last = match first {
@@ -318,7 +320,7 @@ mod tests {
             let within = polls
                 .iter()
                 .filter(|events| (first..=last).contains(events));
-            assert_eq!(stats.get(figure), within.count() as u64, "{range}");
+            assert_eq!(stats.get(metric), within.count() as u64, "{range}");
         }
     }
 }
