@@ -56,7 +56,7 @@ black-box: setup build
 bench_with = $(target)/release/encke-bench $(1) --server $(target)/release/encke --markdown $(target)/bench.md
 
 bench:
-	cargo build --release -p encke -p lab
+	cargo build --release -p encke -p bench
 	rm -f $(target)/bench.md
 	$(call bench_with,memory)
 	$(call bench_with,connect)

@@ -322,9 +322,10 @@ impl FromArgMatches for ServeArguments {
 
 impl ControlArguments {
     /// A client of the control listener.
-    pub(crate) fn client(&self) -> Result<lab::control_client::Control, Failure> {
+    pub(crate) fn client(&self) -> Result<client::control_client::Control, Failure> {
         let token = self.token()?;
-        lab::control_client::Control::new(&self.control, token.as_deref()).map_err(Failure::misused)
+        client::control_client::Control::new(&self.control, token.as_deref())
+            .map_err(Failure::misused)
     }
 
     /// The token from the flags, else from the environment.

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::thread;
 
-use lab::doctor::apply::{Change, apply};
-use lab::doctor::readings::Readings;
-use lab::doctor::{Diagnosis, Finding, Level, Wanted};
-use lab::spoken;
+use machine::doctor::apply::{Change, apply};
+use machine::doctor::readings::Readings;
+use machine::doctor::{Diagnosis, Finding, Level, Wanted};
+use machine::spoken;
 use serde::Serialize;
 
 use crate::arguments::DoctorArguments;
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {
 }
 
 /// Why not all could be applied, and how to undo what was.
-fn refused(why: &lab::failure::Failure, changes: &[Change]) -> Failure {
+fn refused(why: &machine::failure::Failure, changes: &[Change]) -> Failure {
     let mut text = why.to_string();
     for Change { command, undo, .. } in changes {
         text.push_str(&format!("\ndone before: {command}; to undo: {undo}"));

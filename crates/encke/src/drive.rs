@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use lab::drive::{
+use client::http::Url;
+use load::drive::{
     Draw, LATE_NANOS, Options, Pace, Payload, Progress, Report, Template, Times, Way,
 };
-use lab::http::Url;
-use lab::interrupt::Interrupt;
+use machine::interrupt::Interrupt;
 
 use crate::arguments::{DriveArguments, Targets};
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &DriveArguments) -> Result<(), Failure> {
     options.check().map_err(Failure::misused)?;
     let interrupt = Interrupt::catch()?;
     let bar = progress::Progress::of(0, "events");
-    let report = lab::drive::run(&options, &interrupt, |progress| {
+    let report = load::drive::run(&options, &interrupt, |progress| {
         bar.length(progress.length);
         bar.reach(progress.events.sent);
         bar.say(live(progress));
@@ -107,7 +107,7 @@ fn draw(arguments: &DriveArguments) -> Draw {
     match (arguments.targets, &arguments.graph) {
         (Targets::Degree, Some(graph)) => Draw::Degree {
             graph: graph.clone(),
-            max_id: arguments.max_id.unwrap_or(lab::friends::USERS_MAX),
+            max_id: arguments.max_id.unwrap_or(load::friends::USERS_MAX),
         },
         (Targets::Zipf, _) => Draw::Zipf {
             max_id,

@@ -49,8 +49,8 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<lab::failure::Failure> for Failure {
-    fn from(failure: lab::failure::Failure) -> Self {
+impl From<machine::failure::Failure> for Failure {
+    fn from(failure: machine::failure::Failure) -> Self {
         Self::failed(failure)
     }
 }

@@ -2,15 +2,15 @@
 
 use std::fs;
 
-use lab::decode::Transport;
-use lab::flood::citizens::Citizens;
-use lab::flood::expect::Expectations;
-use lab::flood::order::Check;
-use lab::flood::report::Report;
-use lab::flood::targets::Targets;
-use lab::flood::watch::{self, News, Until};
-use lab::flood::{Flood, Options};
-use lab::interrupt::Interrupt;
+use client::decode::Transport;
+use load::flood::citizens::Citizens;
+use load::flood::expect::Expectations;
+use load::flood::order::Check;
+use load::flood::report::Report;
+use load::flood::targets::Targets;
+use load::flood::watch::{self, News, Until};
+use load::flood::{Flood, Options};
+use machine::interrupt::Interrupt;
 
 use crate::arguments::{FloodArguments, FloodTransport};
 use crate::failure::Failure;

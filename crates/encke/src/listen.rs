@@ -4,9 +4,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
-use lab::decode::Transport as Wire;
-use lab::http::Url;
-use lab::listen::{Event, News, Options};
+use client::decode::Transport as Wire;
+use client::http::Url;
+use client::listen::{Event, News, Options};
 
 use crate::arguments::{ListenArguments, Report, Transport};
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &ListenArguments) -> Result<(), Failure> {
     let mut left = arguments.count;
     let mut broken = None;
     let never = AtomicBool::new(false);
-    lab::listen::listen(&options, &never, |news| {
+    client::listen::listen(&options, &never, |news| {
         let told = tell(&news, arguments);
         let reading = told.unwrap_or_else(|failure| {
             broken = Some(failure);

@@ -1,8 +1,8 @@
 //! `encke plot`: pictures of what `encke record` wrote.
 
-use lab::plot::panels::{self, Kind};
-use lab::plot::paper;
-use lab::plot::recording::Recording;
+use machine::plot::panels::{self, Kind};
+use machine::plot::paper;
+use machine::plot::recording::Recording;
 use serde_json::json;
 
 use crate::arguments::{PanelName, PlotArguments};

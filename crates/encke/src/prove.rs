@@ -3,9 +3,9 @@
 use std::env;
 use std::fs;
 
-use lab::interrupt::Interrupt;
-use lab::prove::proof::Proof;
-use lab::prove::{self, News, Options, clients, page};
+use bench::prove::proof::Proof;
+use bench::prove::{self, News, Options, clients, page};
+use machine::interrupt::Interrupt;
 
 use crate::arguments::ProveArguments;
 use crate::failure::Failure;
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<(), Failure> {
     })?;
     // Nothing is worse than to measure for minutes and not to be able to say what.
     fs::write(&arguments.output, "").map_err(|error| unwritable(arguments, &error))?;
-    let interrupt = Interrupt::catch()?;
+    let interrupt = Interrupt::catch_with_cleanup(bench::child::undo_all)?;
     let options = Options {
         program,
         connections: arguments.connections,

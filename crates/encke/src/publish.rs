@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal};
 
-use lab::control_client::{Control, Labels, Receipt};
+use client::control_client::{Control, Labels, Receipt};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ fn stream(client: &mut Control, subject: &str, event: &EventArguments) -> Result
 /// Gives each line to `publish`, one after another.
 fn each_line(
     report: Report,
-    mut publish: impl FnMut(&[u8]) -> lab::failure::Outcome<Receipt>,
+    mut publish: impl FnMut(&[u8]) -> machine::failure::Outcome<Receipt>,
 ) -> Result<(), Failure> {
     let mut told = Told::new(report);
     let mut input = io::stdin().lock();

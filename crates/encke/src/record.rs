@@ -4,11 +4,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-use lab::interrupt::Interrupt;
-use lab::record::probe::{Options, Probe};
-use lab::record::process::Whom;
-use lab::record::row::Row;
-use lab::record::{self, Pace, Sleep, Source, Summary};
+use machine::interrupt::Interrupt;
+use machine::record::probe::{Options, Probe};
+use machine::record::process::Whom;
+use machine::record::row::Row;
+use machine::record::{self, Pace, Sleep, Source, Summary};
 
 use crate::arguments::RecordArguments;
 use crate::failure::Failure;

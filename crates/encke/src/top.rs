@@ -10,10 +10,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lab::failure::Outcome;
-use lab::interrupt::Interrupt;
-use lab::top::view::View;
-use lab::top::{Look, Watch};
+use client::top::view::View;
+use client::top::{Look, Watch};
+use machine::failure::Outcome;
+use machine::interrupt::Interrupt;
 
 use crate::arguments::TopArguments;
 use crate::failure::Failure;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-pub(crate) use lab::spoken::{count as spoken_count, size as spoken_size};
+pub(crate) use machine::spoken::{count as spoken_count, size as spoken_size};
 
 /// Reads `25s`, `500ms`, `1m`, `1.5h` or `0`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {

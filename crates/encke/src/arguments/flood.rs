@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lab::flood::order::IdRule;
-use lab::flood::sources::Sources;
+use load::flood::order::IdRule;
+use load::flood::sources::Sources;
 
 use super::Report;
 use crate::units::duration;

@@ -6,8 +6,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use lab::friends::{End, Options, Report};
-use lab::interrupt::Interrupt;
+use load::friends::{End, Options, Report};
+use machine::interrupt::Interrupt;
 
 use crate::arguments::GenerateArguments;
 use crate::failure::Failure;
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
 }
 
 fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
-    let picture = lab::friends::picture::svg(report)?;
+    let picture = load::friends::picture::svg(report)?;
     fs::write(path, picture).map_err(|error| {
         Failure::failed(format_args!(
             "{} cannot be written: {error}",
@@ -71,7 +71,7 @@ fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
 fn write(options: Options, out: &mut impl Write) -> Result<End, Failure> {
     let interrupt = Interrupt::catch()?;
     let progress = Progress::of(options.users.into(), "users");
-    let end = lab::friends::write(options, out, |users| {
+    let end = load::friends::write(options, out, |users| {
         progress.reach(users.into());
         !interrupt.asked()
     })?;
@@ -135,7 +135,7 @@ mod tests {
             degree: 5,
             seed: 1,
         };
-        let Ok(End::Written(report)) = lab::friends::write(options, &mut io::sink(), |_| true)
+        let Ok(End::Written(report)) = load::friends::write(options, &mut io::sink(), |_| true)
         else {
             panic!("a sink takes all");
         };

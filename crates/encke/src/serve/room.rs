@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use lab::doctor::readings::Readings;
-use lab::doctor::room;
+use machine::doctor::readings::Readings;
+use machine::doctor::room;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use router::WORKERS_MAX;
 

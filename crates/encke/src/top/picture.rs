@@ -8,7 +8,7 @@ mod head;
 /// Who is slow, and backends.
 mod below;
 
-use lab::top::view::{Rates, Row, View};
+use client::top::view::{Rates, Row, View};
 use serde_json::Value;
 
 use below::below;

@@ -5,8 +5,8 @@
 use std::fmt::Display;
 use std::io::Write;
 
+use client::top::view::View;
 use console::Term;
-use lab::top::view::View;
 
 use super::picture;
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
 //! The last lines: what is told of others than workers.
 
-use lab::top::view::{PushView, View};
+use client::top::view::{PushView, View};
 use serde_json::Value;
 
 use super::{short, text};

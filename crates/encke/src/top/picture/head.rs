@@ -1,6 +1,6 @@
 //! The first lines: which program it is, and what all workers together are at.
 
-use lab::top::view::{PushView, RelayRow, RequestsRow, Row, SessionsRow, View};
+use client::top::view::{PushView, RelayRow, RequestsRow, Row, SessionsRow, View};
 
 use super::{at, short};
 use crate::units::{age, spoken_count};

@@ -1,0 +1,461 @@
+//! `encke-bench`: the figures of a push server, measured against the barest one.
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bench::report::Report;
+use bench::setting::{Setting, tables_for};
+use bench::{changes, child, connect, fairness, fanout, memory, publish};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use client::decode::Transport;
+use load::flood::sources::Sources;
+use load::flood::targets::Targets;
+use load::{bare, flood};
+use machine::failure::{Doing, Outcome};
+
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    about,
+    after_help = "Example: encke-bench memory --server target/release/encke"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Accept, read, send a fixed head, hold; obey `fanout ROUNDS SIZE RATE` lines on standard input
+    BareHold(BareHold),
+    /// Connect, send a request, wait for the first bytes, hold
+    BareClients(BareClientsArgs),
+    /// Say back whatever comes: a backend for a proxy
+    BareEcho(BareEcho),
+    /// Ask and await the answer on each connection, again and again; tell how many came, and how soon
+    BareAsk(BareAsk),
+    /// Open streaming clients and answer lines on standard input with what they saw
+    Clients(ClientsArgs),
+    /// Memory of a session, beside that of the bare server
+    Memory(MemoryArgs),
+    /// Connect rate against the bare server, ramp by ramp in turns
+    Connect(ConnectArgs),
+    /// Processor time of a delivered event, against a bare loop of send
+    Fanout(FanoutArgs),
+    /// Latency of an event to one user beside a busy subject
+    Fairness(FairnessArgs),
+    /// Batch publish and a popular subject, with nobody online
+    Publish(PublishArgs),
+    /// Durable changes of the graph, an edge a request, and the time it takes to start
+    Changes(ChangesArgs),
+    /// Opening, memory and reading of the flood's own clients, against the barest ones
+    Flood(FloodArgs),
+}
+
+#[derive(Debug, Args)]
+struct BareHold {
+    /// Address to listen on
+    #[arg(long, default_value_t = bare::default_address())]
+    listen: SocketAddr,
+    /// Worker threads
+    #[arg(long, default_value_t = 2)]
+    workers: u32,
+    /// A descriptor table for each worker
+    #[arg(long)]
+    private_fds: bool,
+}
+
+#[derive(Debug, Args)]
+struct BareClientsArgs {
+    /// Where to connect, on loopback
+    server: SocketAddr,
+    /// How many
+    #[arg(long, default_value_t = 1000)]
+    connections: u32,
+    /// Threads, each with a descriptor table of its own
+    #[arg(long, default_value_t = 1)]
+    threads: u32,
+    /// Unanswered clients at once, over all threads
+    #[arg(long, default_value_t = 1024)]
+    window: u32,
+}
+
+#[derive(Debug, Args)]
+struct BareEcho {
+    /// Address to listen on
+    #[arg(long, default_value_t = bare::default_address())]
+    listen: SocketAddr,
+}
+
+#[derive(Debug, Args)]
+struct BareAsk {
+    /// Where to connect, on loopback
+    server: SocketAddr,
+    /// Clients, each with one question at a time
+    #[arg(long, default_value_t = 100)]
+    connections: u32,
+    /// For how long
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// What is asked: echo, http, or http-once, where each request has a connection of its own
+    #[arg(long, default_value = "echo")]
+    ask: Asked,
+    /// Bytes of a question that is to come back
+    #[arg(long, default_value_t = 64)]
+    size: usize,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Asked {
+    Echo,
+    Http,
+    HttpOnce,
+}
+
+#[derive(Debug, Args)]
+struct ClientsArgs {
+    /// Where to connect; {n} becomes the client's number
+    url: String,
+    /// How many
+    #[arg(long, default_value_t = 1000)]
+    connections: u32,
+    /// The first client's number
+    #[arg(long, default_value_t = 0)]
+    first: u32,
+    /// Threads
+    #[arg(long, default_value_t = 1)]
+    threads: u32,
+    /// A descriptor table for each thread
+    #[arg(long)]
+    private_fds: bool,
+    /// Unanswered clients at once, over all threads
+    #[arg(long, default_value_t = 1024)]
+    window: u32,
+    /// sse, ndjson, test or raw
+    #[arg(long, default_value = "sse")]
+    transport: Transport,
+    /// Source addresses
+    #[arg(long, default_value = "127.1.0.0/16")]
+    source: Sources,
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// The server's program
+    #[arg(long)]
+    server: PathBuf,
+    /// Workers of the server and of the bare one; by default as many as the clients' descriptors
+    /// need
+    #[arg(long)]
+    workers: Option<u32>,
+    /// Client threads; by default as many as their descriptors need
+    #[arg(long)]
+    threads: Option<u32>,
+    /// Unanswered clients at once
+    #[arg(long, default_value_t = 1024)]
+    window: u32,
+    /// JSON pointer into /v1/stats under which system calls are counted; repeatable. A turn is one
+    /// wait for events
+    #[arg(long, default_values_t = ["/totals/system_calls", "/totals/turns"].map(String::from))]
+    calls: Vec<String>,
+    /// One descriptor table for all workers: no --private-fds
+    #[arg(long)]
+    shared_fds: bool,
+    /// An argument passed on to `serve`; repeatable
+    #[arg(long = "serve-arg", allow_hyphen_values = true)]
+    serve_args: Vec<String>,
+    /// Write the figures as JSON here
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Append the figures as Markdown here
+    #[arg(long)]
+    markdown: Option<PathBuf>,
+    /// Exit with 1 when a figure misses its bound
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Debug, Args)]
+struct MemoryArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Sessions
+    #[arg(long, default_value_t = 1_000_000)]
+    connections: u32,
+}
+
+#[derive(Debug, Args)]
+struct ConnectArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Sessions of a ramp
+    #[arg(long, default_value_t = 200_000)]
+    connections: u32,
+    /// Pairs of ramps that are counted
+    #[arg(long, default_value_t = 5)]
+    pairs: u32,
+}
+
+#[derive(Debug, Args)]
+struct FanoutArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Sessions
+    #[arg(long, default_value_t = 18_000)]
+    connections: u32,
+    /// Rounds that are counted
+    #[arg(long, default_value_t = 7)]
+    rounds: u32,
+    /// Events to everyone in a round
+    #[arg(long, default_value_t = 10)]
+    events: u32,
+}
+
+#[derive(Debug, Args)]
+struct FairnessArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Sessions
+    #[arg(long, default_value_t = 18_000)]
+    connections: u32,
+    /// Seconds
+    #[arg(long, default_value_t = 20)]
+    seconds: u32,
+    /// Events a second to each user watched
+    #[arg(long, default_value_t = 100)]
+    rate: u32,
+}
+
+#[derive(Debug, Args)]
+struct PublishArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Events of a batch
+    #[arg(long, default_value_t = 1_000_000)]
+    events: u32,
+    /// Batches
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Subscribers of the popular subject
+    #[arg(long, default_value_t = 1_000_000)]
+    subscribers: u32,
+    /// Publishes about it
+    #[arg(long, default_value_t = 100)]
+    publishes: u32,
+}
+
+#[derive(Debug, Args)]
+struct ChangesArgs {
+    #[command(flatten)]
+    common: Common,
+    /// The data directory, made if it is not there; what is added stays
+    #[arg(long)]
+    data: PathBuf,
+    /// Clients, each with a connection of its own
+    #[arg(long, default_value_t = 64)]
+    clients: u32,
+    /// Changes of each client
+    #[arg(long, default_value_t = 2000)]
+    changes: u32,
+}
+
+#[derive(Debug, Args)]
+struct FloodArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Clients
+    #[arg(long, default_value_t = 18_000)]
+    connections: u32,
+    /// Openings of each kind
+    #[arg(long, default_value_t = 5)]
+    openings: u32,
+    /// Sends to every client in a run of reading; 0 leaves reading out
+    #[arg(long, default_value_t = 30)]
+    sends: u32,
+    /// Runs of reading that are counted
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a command; whether all that was asked strictly is met.
+fn run(command: Command) -> Outcome<bool> {
+    match command {
+        Command::BareHold(args) => {
+            let BareHold {
+                listen,
+                workers,
+                private_fds,
+            } = args;
+            let options = bare::Options {
+                listen,
+                workers,
+                private_fds,
+            };
+            bare::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
+        }
+        Command::BareClients(args) => {
+            let options = bare::clients::Options {
+                server: args.server,
+                connections: args.connections,
+                threads: args.threads.max(1),
+                window: args.window,
+            };
+            bare::clients::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
+        }
+        Command::BareEcho(args) => bare::echo::run(args.listen).map(|()| true),
+        Command::BareAsk(args) => {
+            let answers = bare::ask::run(&args.options()?)?;
+            println!("{}", serde_json::to_string(&answers).doing("writing JSON")?);
+            Ok(true)
+        }
+        Command::Flood(args) => {
+            child::clean_up_on_interrupt()?;
+            let extent = bench::flood::Extent {
+                openings: args.openings.max(1),
+                sends: args.sends,
+                rounds: args.rounds.max(1),
+            };
+            let mut setting = args.common.setting(args.connections);
+            // One thread is one core, as far as one table reaches.
+            if args.connections <= bench::flood::CLIENTS_OF_ONE_TABLE {
+                setting.threads = args.common.threads.unwrap_or(1);
+                setting.workers = args.common.workers.unwrap_or(1);
+            }
+            args.common.tell(&bench::flood::run(&setting, extent)?)
+        }
+        Command::Clients(args) => {
+            let options = args.options()?;
+            flood::driven::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
+        }
+        Command::Memory(args) => {
+            child::clean_up_on_interrupt()?;
+            let setting = args.common.setting(args.connections);
+            args.common.tell(&memory::run(&setting)?)
+        }
+        Command::Connect(args) => {
+            child::clean_up_on_interrupt()?;
+            let setting = args.common.setting(args.connections);
+            args.common
+                .tell(&connect::run(&setting, args.pairs.max(1))?)
+        }
+        Command::Fanout(args) => {
+            child::clean_up_on_interrupt()?;
+            let setting = args.common.setting(args.connections);
+            let extent = fanout::Extent {
+                rounds: args.rounds.max(1),
+                events: args.events.max(1),
+            };
+            args.common.tell(&fanout::run(&setting, extent)?)
+        }
+        Command::Fairness(args) => {
+            child::clean_up_on_interrupt()?;
+            let setting = args.common.setting(args.connections);
+            let duration = Duration::from_secs(args.seconds.max(1).into());
+            let extent = fairness::Extent {
+                duration,
+                rate: args.rate.max(1),
+            };
+            args.common.tell(&fairness::run(&setting, extent)?)
+        }
+        Command::Changes(args) => {
+            child::clean_up_on_interrupt()?;
+            let setting = args.common.setting(1);
+            let extent = changes::Extent {
+                data: args.data,
+                clients: args.clients.max(1),
+                changes: args.changes.max(1),
+            };
+            args.common.tell(&changes::run(&setting, &extent)?)
+        }
+        Command::Publish(args) => {
+            child::clean_up_on_interrupt()?;
+            let setting = args.common.setting(1);
+            let extent = publish::Extent {
+                events: args.events,
+                rounds: args.rounds.max(1),
+                subscribers: args.subscribers,
+                publishes: args.publishes.max(1),
+            };
+            args.common.tell(&publish::run(&setting, extent)?)
+        }
+    }
+}
+
+impl BareAsk {
+    fn options(&self) -> Outcome<bare::ask::Options> {
+        let duration = Duration::try_from_secs_f64(self.seconds).doing("--seconds")?;
+        Ok(bare::ask::Options {
+            server: self.server,
+            connections: self.connections.max(1),
+            duration,
+            question: match self.ask {
+                Asked::Echo => bare::ask::Question::Echo(self.size),
+                Asked::Http => bare::ask::Question::Http,
+                Asked::HttpOnce => bare::ask::Question::HttpOnce,
+            },
+        })
+    }
+}
+
+impl ClientsArgs {
+    fn options(self) -> Outcome<flood::Options> {
+        let targets = Targets::one(&self.url)?;
+        Ok(flood::Options {
+            first: self.first,
+            threads: Some(self.threads),
+            private_fds: self.private_fds,
+            window: self.window,
+            sources: Some(self.source),
+            ..flood::Options::new(targets, self.url, self.connections, self.transport)
+        })
+    }
+}
+
+impl Common {
+    fn setting(&self, connections: u32) -> Setting {
+        let tables = tables_for(connections);
+        Setting {
+            server: self.server.clone(),
+            connections,
+            workers: self.workers.unwrap_or(tables),
+            threads: self.threads.unwrap_or(tables),
+            window: self.window,
+            calls_pointers: self.calls.clone(),
+            private_fds: !self.shared_fds,
+            server_arguments: self.serve_args.clone(),
+        }
+    }
+
+    /// Prints the report and writes it where it is wanted.
+    fn tell(&self, report: &Report) -> Outcome<bool> {
+        print!("{}", report.table());
+        if let Some(path) = &self.json {
+            let text = serde_json::to_string_pretty(report).doing("writing JSON")?;
+            fs::write(path, text + "\n").doing(format_args!("writing {}", path.display()))?;
+        }
+        if let Some(path) = &self.markdown {
+            fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path)
+                .and_then(|mut file| writeln!(file, "{}", report.markdown()))
+                .doing(format_args!("writing {}", path.display()))?;
+        }
+        Ok(!self.strict || report.missed().next().is_none())
+    }
+}

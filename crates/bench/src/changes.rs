@@ -1,0 +1,127 @@
+//! Durable changes of the graph, one edge a request, and the time that the graph takes to start.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Instant;
+
+use crate::child::Server;
+use crate::report::{Needed, Report};
+use crate::setting::Setting;
+use machine::failure::{Doing, Failure, Outcome};
+use machine::measure::{Processor, median};
+
+/// The first subscriber that changes: beyond the users of a generated graph.
+const FIRST: u32 = 1_500_000_000;
+
+/// Syncs that are timed.
+const SYNCS: u32 = 200;
+
+/// What a sync writes before: a page.
+const PAGE_BYTES: usize = 4096;
+
+/// How much is measured.
+#[derive(Debug, Clone)]
+pub struct Extent {
+    /// The data directory, which may hold a graph already. It keeps what is added.
+    pub data: PathBuf,
+    /// Clients with a connection each; each waits for its answer before its next change.
+    pub clients: u32,
+    /// Changes of each client.
+    pub changes: u32,
+}
+
+/// Measures.
+pub fn run(setting: &Setting, extent: &Extent) -> Outcome<Report> {
+    let mut setting = setting.clone();
+    let data = extent.data.display().to_string();
+    setting
+        .server_arguments
+        .extend(["--memory=false".to_owned(), "--data".to_owned(), data]);
+    let (server, seconds) = start(&setting)?;
+
+    let stats = server.control()?.stats()?;
+    let edges = stats
+        .pointer("/graph/edges")
+        .and_then(|edges| edges.as_u64());
+    let edges = edges.ok_or_else(|| Failure::new("/v1/stats has no number at /graph/edges"))?;
+    let mut report = Report::new(format!("Durable changes, a graph of {edges} edges"));
+    report.bounded("start to serving", seconds, "s", Needed::AtMost(1.5));
+
+    let sync = sync_seconds(&extent.data)?;
+    report.figure("one sync of a page on this disk", sync * 1e6, "us");
+    change(&server, extent, &mut report)?;
+
+    // Killed, not asked to end.
+    drop(server);
+    let (_, seconds) = start(&setting)?;
+    report.bounded("start after a kill", seconds, "s", Needed::AtMost(3.0));
+    Ok(report)
+}
+
+/// Starts the server, and the seconds that took.
+fn start(setting: &Setting) -> Outcome<(Server, f64)> {
+    let begun = Instant::now();
+    let server = setting.start_server()?;
+    Ok((server, begun.elapsed().as_secs_f64()))
+}
+
+/// Seconds that a sync takes after a page was written: the median.
+fn sync_seconds(data: &Path) -> Outcome<f64> {
+    let path = data.join("sync-is-timed");
+    let doing = format_args!("timing a sync in {}", data.display()).to_string();
+    let file = File::create(&path).doing(&doing)?;
+    let mut times = Vec::new();
+    for number in 0..SYNCS {
+        let page = [number as u8; PAGE_BYTES];
+        file.write_all_at(&page, u64::from(number) * PAGE_BYTES as u64)
+            .doing(&doing)?;
+        let begun = Instant::now();
+        file.sync_data().doing(&doing)?;
+        times.push(begun.elapsed().as_secs_f64());
+    }
+    std::fs::remove_file(&path).doing(&doing)?;
+    Ok(median(&times))
+}
+
+fn change(server: &Server, extent: &Extent, report: &mut Report) -> Outcome<()> {
+    let before = Processor::of(server.pid())?;
+    let begun = Instant::now();
+    let clients: Vec<_> = (0..extent.clients)
+        .map(|client| {
+            let (mut control, changes) = (server.control()?, extent.changes);
+            Ok(thread::spawn(move || -> Outcome<Vec<f64>> {
+                let subscriber = (FIRST + client).to_string();
+                (0..changes)
+                    .map(|subject| {
+                        let asked = Instant::now();
+                        control.subscribe(&subscriber, &subject.to_string())?;
+                        Ok(asked.elapsed().as_secs_f64())
+                    })
+                    .collect()
+            }))
+        })
+        .collect::<Outcome<_>>()?;
+    let mut times = Vec::new();
+    for client in clients {
+        times.extend(client.join().expect("a client does not panic")?);
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let spent = &Processor::of(server.pid())? - &before;
+    times.sort_by(f64::total_cmp);
+    let changes = times.len() as f64;
+    let rate = changes / seconds;
+    let name = format!("{} clients, an edge a request: rate", extent.clients);
+    report.bounded(name, rate, "changes/s", Needed::AtLeast(10_000.0));
+    for (name, share) in [("latency p50", 0.5), ("latency p99", 0.99)] {
+        let time = times.get((changes * share) as usize).copied();
+        report.figure(name, time.unwrap_or_default() * 1000.0, "ms");
+    }
+    report.figure(
+        "processor of the server",
+        spent.total as f64 / 1000.0 / changes,
+        "us/change",
+    );
+    Ok(())
+}

@@ -1,0 +1,296 @@
+//! Processes that the harness starts: helpers that obey lines, and the server under measurement.
+//! Whatever ends the harness ends them.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use client::control_client::Control;
+use machine::doctor::apply::{self, Change};
+use machine::failure::{Doing, Failure, Outcome};
+use machine::host::{self, Lent};
+
+/// Time for a server to listen.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Lines of a fallen server's log that are shown.
+const LAST_LINES: usize = 5;
+
+/// What an interrupt has to undo: children by process id, settings by name.
+static UNDO: Mutex<Undo> = Mutex::new(Undo {
+    children: Vec::new(),
+    settings: Vec::new(),
+    changes: Vec::new(),
+});
+
+struct Undo {
+    children: Vec<u32>,
+    settings: Vec<(String, String)>,
+    changes: Vec<Change>,
+}
+
+fn undo() -> std::sync::MutexGuard<'static, Undo> {
+    UNDO.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// On an interrupt: ends the children, gives settings back, exits with 130.
+pub fn clean_up_on_interrupt() -> Outcome<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals =
+        signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).doing("watching for interrupts")?;
+    thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            undo_all();
+            std::process::exit(130);
+        }
+    });
+    Ok(())
+}
+
+/// Ends the children and gives settings back, for a process that is about to exit.
+pub fn undo_all() {
+    let undo = undo();
+    undo.children.iter().for_each(|&pid| kill(pid));
+    Lent::give_back(&undo.settings);
+    // Whoever exits in a hurry has no one left to tell.
+    let _ = apply::give_back(&undo.changes);
+}
+
+/// These are the changes to give back on an exit in a hurry, instead of those before.
+pub(crate) fn undo_on_interrupt(changes: &[Change]) {
+    undo().changes = changes.to_vec();
+}
+
+/// Raises what a flood of `connections` needs; given back when dropped, or on an interrupt.
+pub fn lend_settings(connections: u64) -> Lent {
+    let lent = Lent::raise(&host::settings_for(connections));
+    undo().settings.extend(lent.before());
+    lent
+}
+
+fn kill(pid: u32) {
+    if let Some(pid) = pid.try_into().ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// A child of ours. Dropping it kills it and waits for its end.
+#[derive(Debug)]
+struct Owned(Child);
+
+impl Owned {
+    fn spawn(command: &mut Command) -> Outcome<Self> {
+        let program = command.get_program().to_owned();
+        // An interrupt from the keyboard goes to the whole process group; it is ours to act upon.
+        let child = command
+            .process_group(0)
+            .spawn()
+            .doing(format_args!("starting {}", Path::new(&program).display()))?;
+        undo().children.push(child.id());
+        Ok(Self(child))
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        // Only now may the number belong to a stranger.
+        undo().children.retain(|&pid| pid != self.0.id());
+    }
+}
+
+/// A helper process that answers each line with a line of JSON.
+#[derive(Debug)]
+pub struct Helper {
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    child: Owned,
+}
+
+impl Helper {
+    /// Starts this very program with `arguments`.
+    pub fn start(arguments: &[String]) -> Outcome<Self> {
+        let program = std::env::current_exe().doing("finding this program")?;
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = Owned::spawn(&mut command)?;
+        let input = child.0.stdin.take();
+        let output = child.0.stdout.take().expect("its output was piped");
+        Ok(Self {
+            input,
+            output: BufReader::new(output),
+            child,
+        })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+
+    /// Asks without waiting for the answer.
+    pub fn tell(&mut self, line: &str) -> Outcome<()> {
+        let input = self
+            .input
+            .as_mut()
+            .expect("input is open until the helper quits");
+        writeln!(input, "{line}")
+            .and_then(|()| input.flush())
+            .doing("talking to a helper process")
+    }
+
+    /// Waits for the answer to what was told.
+    pub fn answer(&mut self) -> Outcome<Value> {
+        let mut line = String::new();
+        let read = self
+            .output
+            .read_line(&mut line)
+            .doing("listening to a helper process")?;
+        if read == 0 {
+            return Err(Failure::new(
+                "a helper process ended; what it said is above",
+            ));
+        }
+        serde_json::from_str(&line).doing("understanding a helper process")
+    }
+
+    /// Asks and waits.
+    pub fn ask(&mut self, line: &str) -> Outcome<Value> {
+        self.tell(line)?;
+        self.answer()
+    }
+
+    /// Lets it end by itself, and waits for that.
+    pub fn quit(mut self) {
+        self.input = None;
+        let _ = self.child.0.wait();
+    }
+}
+
+/// A server under measurement.
+#[derive(Debug)]
+pub struct Server {
+    child: Owned,
+    /// Its public listener.
+    pub public: SocketAddr,
+    /// Its control listener, as a URL.
+    pub control_url: String,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts `program serve` with `arguments` on free loopback ports and waits until it is well.
+    pub fn start(program: &Path, arguments: &[String]) -> Outcome<Self> {
+        let public = host::free_address()?;
+        let mut control = public;
+        control.set_port(if public.port() < 1024 {
+            public.port() + 1
+        } else {
+            0
+        });
+        if control.port() == 0 {
+            control = host::free_address()?;
+        }
+        let log = std::env::temp_dir().join(format!("encke-bench-{}.log", public.port()));
+        let file = File::create(&log).doing(format_args!("creating {}", log.display()))?;
+        let mut command = Command::new(program);
+        // The settings of whoever measures are for servers of his own.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("ENCKE_") {
+                command.env_remove(name);
+            }
+        }
+        command
+            .arg("serve")
+            .args([
+                "--listen",
+                &public.to_string(),
+                "--control",
+                &control.to_string(),
+            ])
+            // Nothing is left behind, unless `arguments` say where: flags beat the environment.
+            .env("ENCKE_MEMORY", "true")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().doing("sharing the log")?)
+            .stderr(file);
+        let child = Owned::spawn(&mut command)?;
+        let mut server = Self {
+            child,
+            public,
+            control_url: format!("http://{control}"),
+            log,
+        };
+        server.wait_until_well()?;
+        Ok(server)
+    }
+
+    fn wait_until_well(&mut self) -> Outcome<()> {
+        let until = Instant::now() + START_TIMEOUT;
+        loop {
+            if self.control()?.is_healthy() {
+                return Ok(());
+            }
+            let ended = self.child.0.try_wait().doing("looking after the server")?;
+            if ended.is_some() || Instant::now() > until {
+                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+                return Err(Failure::new(format!(
+                    "the server did not start to listen; it said:\n{}",
+                    said.trim()
+                )));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+
+    /// What it said that a person should read: complaints, or the end.
+    fn last_words(&self) -> String {
+        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = said.lines().collect();
+        let from = lines.iter().position(|line| line.contains("panicked at"));
+        let from = from.unwrap_or(lines.len().saturating_sub(LAST_LINES));
+        lines[from..]
+            .iter()
+            .take(LAST_LINES)
+            .copied()
+            .collect::<Vec<&str>>()
+            .join("\n")
+    }
+
+    /// A client of its control listener.
+    pub fn control(&self) -> Outcome<Control> {
+        Control::new(&self.control_url, None)
+    }
+}
+
+impl Drop for Server {
+    /// A server that fell by itself is the news of the run; one that we end needs no log.
+    fn drop(&mut self) {
+        match self.child.0.try_wait() {
+            Ok(Some(status)) => eprintln!(
+                "the server ended by itself ({status}); its log is {} and says:\n{}",
+                self.log.display(),
+                self.last_words()
+            ),
+            _ => drop(std::fs::remove_file(&self.log)),
+        }
+    }
+}

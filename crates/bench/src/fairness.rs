@@ -1,0 +1,159 @@
+//! Latency of an event to one user while a subject with everyone online is published without
+//! pause.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::body::edges;
+use crate::child::{self, Server};
+use crate::report::{Needed, Report};
+use crate::setting::{SUBJECT, Setting};
+use crate::sides::{Clients, Side};
+use client::control_client::Labels;
+use client::stamp::Stamp;
+use machine::clock::realtime_nanos;
+use machine::failure::Outcome;
+
+/// A user who subscribes to nothing.
+const WITNESS: u32 = 1_900_000_000;
+
+/// A user who subscribes to the busy subject.
+const MEMBER: u32 = 1_900_000_001;
+
+/// Time for the last events to arrive.
+const LAST_SECONDS: u64 = 60;
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// Length of the measurement.
+    pub duration: Duration,
+    /// Events a second to each of the two users.
+    pub rate: u32,
+}
+
+/// Measures.
+pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
+    let _lent = child::lend_settings(setting.connections.into());
+    let count = setting.connections;
+    let server = setting.start_server()?;
+    let mut control = server.control()?;
+    control.subscribe_many(&mut edges(0, count, SUBJECT))?;
+    control.subscribe(&MEMBER.to_string(), &SUBJECT.to_string())?;
+    let mut everyone = Clients::start(setting, Side::Server, server.public, 0, count)?;
+    everyone.opened()?;
+    let mut witness = Clients::start(setting, Side::Witness, server.public, WITNESS, 1)?;
+    witness.opened()?;
+    let mut member = Clients::start(setting, Side::Member, server.public, MEMBER, 1)?;
+    member.opened()?;
+
+    let mut report = Report::new(format!("Fairness, {count} sessions of one busy subject"));
+    let quiet = publish_stamped(&server, extent)?;
+    let alone = settled(&mut witness, quiet)?;
+    settled(&mut member, quiet)?;
+    witness.forget()?;
+    member.forget()?;
+
+    let (stop, published) = (AtomicBool::new(false), AtomicU64::new(0));
+    let sent = thread::scope(|scope| {
+        let busy = scope.spawn(|| {
+            let mut control = server.control()?;
+            while !stop.load(Ordering::Relaxed) {
+                control.publish(&SUBJECT.to_string(), b"to everyone", Labels::default())?;
+                published.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        let sent = publish_stamped(&server, extent);
+        stop.store(true, Ordering::Relaxed);
+        busy.join().expect("the busy publisher does not panic")?;
+        sent
+    })?;
+    let beside = settled(&mut witness, sent)?;
+    let within = settled(&mut member, sent)?;
+    let published = published.load(Ordering::Relaxed);
+    let delivered = everyone.events(published * u64::from(count), LAST_SECONDS)?;
+
+    report.figure(
+        "publishes to everyone",
+        published as f64 / extent.duration.as_secs_f64(),
+        "/s",
+    );
+    report.figure(
+        "deliveries to everyone",
+        delivered.events as f64 / extent.duration.as_secs_f64(),
+        "/s",
+    );
+    report.figure("quiet: latency p50", alone.p50_us / 1000.0, "ms");
+    report.figure("quiet: latency p99", alone.p99_us / 1000.0, "ms");
+    report.figure("busy: latency p50", beside.p50_us / 1000.0, "ms");
+    report.bounded(
+        "busy: latency p99",
+        beside.p99_us / 1000.0,
+        "ms",
+        Needed::AtMost(50.0),
+    );
+    report.figure("busy: latency max", beside.max_us / 1000.0, "ms");
+    report.figure(
+        "busy, a subscriber: latency p50",
+        within.p50_us / 1000.0,
+        "ms",
+    );
+    report.bounded(
+        "busy, a subscriber: latency p99",
+        within.p99_us / 1000.0,
+        "ms",
+        Needed::AtMost(50.0),
+    );
+    report.figure(
+        "busy, a subscriber: latency max",
+        within.max_us / 1000.0,
+        "ms",
+    );
+    everyone.quit();
+    witness.quit();
+    member.quit();
+    Ok(report)
+}
+
+/// Publishes to the two users at the rate, each event stamped with the time at which it was due,
+/// so that a late publish counts as latency. Returns how many each was sent.
+fn publish_stamped(server: &Server, extent: Extent) -> Outcome<u64> {
+    let mut control = server.control()?;
+    let interval = Duration::from_secs(1) / extent.rate;
+    let (begun, begun_nanos) = (Instant::now(), realtime_nanos());
+    let mut due = Duration::ZERO;
+    let mut sent = 0;
+    while due < extent.duration {
+        if let Some(early) = due.checked_sub(begun.elapsed()) {
+            thread::sleep(early);
+        }
+        sent += 1;
+        let stamp = Stamp {
+            due: begun_nanos + u64::try_from(due.as_nanos()).unwrap_or(u64::MAX),
+            number: sent,
+        };
+        let mut payload = b"{".to_vec();
+        stamp.append(&mut payload);
+        payload.push(b'}');
+        for user in [WITNESS, MEMBER] {
+            // A receipt waits for a turn; waiting for it would make the next event late.
+            control.publish_early(&user.to_string(), &payload)?;
+        }
+        due += interval;
+    }
+    Ok(sent)
+}
+
+/// The latencies once all `sent` stamped events have come.
+fn settled(clients: &mut Clients, sent: u64) -> Outcome<crate::sides::SeenLatency> {
+    let until = Instant::now() + Duration::from_secs(LAST_SECONDS);
+    loop {
+        let seen = clients.seen()?;
+        if seen.latency.count >= sent || Instant::now() > until {
+            return Ok(seen.latency);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}

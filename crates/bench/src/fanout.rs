@@ -1,0 +1,356 @@
+//! Processor time of a delivered event, against a bare loop of `send` over as many sockets, round
+//! by round in turn and at the same pace.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::body::{batch, edges};
+use crate::child::{self, Server};
+use crate::report::{Needed, Report};
+use crate::setting::{SUBJECT, Setting, counters, publish_whole};
+use crate::sides::{Bare, Clients, Seen, Side};
+use client::control_client::{Control, Labels};
+use client::random::Random;
+use machine::failure::Outcome;
+use machine::measure::{Processor, median};
+
+/// How long the idle server is watched, to take its heartbeats and timers away.
+const IDLE: Duration = Duration::from_secs(3);
+
+/// Pause between rounds, so that one does not pay for another.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Time for a round to reach all clients.
+const ROUND_SECONDS: u64 = 120;
+
+/// The payload: with its framing about as long as a short chat message.
+const PAYLOAD: &str = "hello, this is an event that everyone gets";
+
+/// System calls of a delivery: one, and a share of those that a turn makes for all it serves.
+const CALLS_MAX: f64 = 1.01;
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// Rounds of each kind.
+    pub rounds: u32,
+    /// Events to everyone in a round.
+    pub events: u32,
+}
+
+/// The shapes of traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Events to everyone, one after the other, each awaited.
+    Everyone,
+    /// One event for each user, in a random order, in one batch.
+    Single,
+    /// Events to everyone in one batch: a session is owed several in a turn.
+    Burst,
+}
+
+impl Shape {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Everyone => "one subject",
+            Self::Single => "single users in a batch",
+            Self::Burst => "one subject in a batch",
+        }
+    }
+
+    fn bare_order(self) -> &'static str {
+        if self == Self::Single {
+            "scatter"
+        } else {
+            "fanout"
+        }
+    }
+}
+
+/// What one round took, for each delivered event.
+#[derive(Debug, Clone, Default)]
+struct Each {
+    total_us: f64,
+    events: f64,
+    /// Ticks are coarse: only their sum over rounds says how much was user time.
+    user_ticks: f64,
+    ticks: f64,
+    calls: Option<f64>,
+    rate: f64,
+    by_thread: Vec<(String, f64)>,
+}
+
+/// User time of an event over all `rounds`, in microseconds.
+fn user_us(rounds: &[Each]) -> f64 {
+    let sum = |of: fn(&Each) -> f64| rounds.iter().map(of).sum::<f64>();
+    let total = sum(|each| each.total_us * each.events);
+    total * sum(|each| each.user_ticks) / sum(|each| each.ticks) / sum(|each| each.events)
+}
+
+struct Bench<'a> {
+    setting: &'a Setting,
+    extent: Extent,
+    server: Server,
+    control: Control,
+    clients: Clients,
+    idle: Processor,
+    bare: Bare,
+    bare_clients: Clients,
+    random: Random,
+}
+
+/// Measures.
+pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
+    let _lent = child::lend_settings(u64::from(setting.connections) * 2);
+    let mut bench = Bench::start(setting, extent)?;
+    let mut report = Report::new(format!("Fan-out, {} sessions", setting.connections));
+    for shape in [Shape::Everyone, Shape::Single, Shape::Burst] {
+        bench.measure(shape, &mut report)?;
+    }
+    let Bench {
+        clients,
+        bare_clients,
+        bare,
+        ..
+    } = bench;
+    clients.quit();
+    bare_clients.quit();
+    bare.quit();
+    Ok(report)
+}
+
+impl<'a> Bench<'a> {
+    fn start(setting: &'a Setting, extent: Extent) -> Outcome<Self> {
+        let count = setting.connections;
+        let server = setting.start_server()?;
+        let mut control = server.control()?;
+        control.subscribe_many(&mut edges(0, count, SUBJECT))?;
+        let mut clients = Clients::start(setting, Side::Server, server.public, 0, count)?;
+        clients.opened()?;
+        let bare = Bare::start(setting)?;
+        let mut bare_clients = Clients::start(setting, Side::Bare, bare.address, 0, count)?;
+        bare_clients.opened()?;
+        thread::sleep(PAUSE);
+        let before = Processor::of(server.pid())?;
+        thread::sleep(IDLE);
+        let idle = &Processor::of(server.pid())? - &before;
+        let random = Random::seeded(1);
+        Ok(Self {
+            setting,
+            extent,
+            server,
+            control,
+            clients,
+            idle,
+            bare,
+            bare_clients,
+            random,
+        })
+    }
+
+    fn measure(&mut self, shape: Shape, report: &mut Report) -> Outcome<()> {
+        let (mut served, mut paced, mut unpaced) = (Vec::new(), Vec::new(), Vec::new());
+        // The first round warms caches and is not counted.
+        for round in 0..=self.extent.rounds {
+            let (each, size) = self.round(shape)?;
+            let at_pace = self.bare_round(shape, size, each.rate)?;
+            let at_will = self.bare_round(shape, size, 0.0)?;
+            let words = |each: &Each| format!("{:.2} us at {:.0}/s", each.total_us, each.rate);
+            eprintln!(
+                "{} round {round}: {}; bare {}, {}",
+                shape.words(),
+                words(&each),
+                words(&at_pace),
+                words(&at_will),
+            );
+            if round > 0 {
+                served.push(each);
+                paced.push(at_pace);
+                unpaced.push(at_will);
+            }
+        }
+        let ratio = |bare: &[Each]| {
+            let ratios = served
+                .iter()
+                .zip(bare)
+                .map(|(one, bare)| one.total_us / bare.total_us);
+            median(&ratios.collect::<Vec<f64>>())
+        };
+        let middle = |rounds: &[Each], of: fn(&Each) -> f64| {
+            median(&rounds.iter().map(of).collect::<Vec<f64>>())
+        };
+        let name = shape.words();
+        // A burst has no bare counterpart with as many sends: it is there to show coalescing.
+        let asked = shape != Shape::Burst;
+        report.figure(
+            format!("{name}: rate"),
+            middle(&served, |each| each.rate),
+            "events/s",
+        );
+        report.figure(
+            format!("{name}: processor"),
+            middle(&served, |each| each.total_us),
+            "us/event",
+        );
+        let user = user_us(&served);
+        let calls: Vec<f64> = served.iter().filter_map(|each| each.calls).collect();
+        let calls_name = format!("{name}: system calls");
+        if asked {
+            report.bounded(
+                format!("{name}: user"),
+                user,
+                "us/event",
+                Needed::AtMost(0.5),
+            );
+            report.bounded(
+                calls_name,
+                median(&calls),
+                "a delivery",
+                Needed::AtMost(CALLS_MAX),
+            );
+        } else {
+            report.figure(format!("{name}: user"), user, "us/event");
+            report.bounded(
+                calls_name,
+                median(&calls),
+                "a delivery",
+                Needed::AtMost(0.99),
+            );
+        }
+        if calls.is_empty() {
+            report.note(format!(
+                "No system calls are counted at `{}` of the server's statistics.",
+                self.setting.calls_pointers.join(", ")
+            ));
+        }
+        for (kind, bare) in [("at like pace", &paced), ("at its own pace", &unpaced)] {
+            let label = format!("{name}: bare {kind}");
+            report.figure(
+                format!("{label}, rate"),
+                middle(bare, |each| each.rate),
+                "events/s",
+            );
+            report.figure(
+                format!("{label}, processor"),
+                middle(bare, |each| each.total_us),
+                "us/event",
+            );
+            report.figure(format!("{label}, user"), user_us(bare), "us/event");
+        }
+        if asked {
+            report.bounded(
+                format!("{name}: processor, of the bare one at like pace"),
+                ratio(&paced),
+                "x",
+                Needed::AtMost(1.15),
+            );
+        }
+        report.figure(
+            format!("{name}: processor, of the bare one at its own pace"),
+            ratio(&unpaced),
+            "x",
+        );
+        if let Some(each) = served.last() {
+            let threads: Vec<String> = each
+                .by_thread
+                .iter()
+                .filter(|(_, us)| *us >= 0.01)
+                .map(|(thread, us)| format!("{thread} {us:.2}"))
+                .collect();
+            report.note(format!(
+                "{name}: processor time by thread in the last round, us/event: {}.",
+                threads.join(", ")
+            ));
+        }
+        Ok(())
+    }
+
+    /// One round of the server; also the bytes of an event as clients saw them.
+    fn round(&mut self, shape: Shape) -> Outcome<(Each, u32)> {
+        thread::sleep(PAUSE);
+        let subjects: Vec<u32> = match shape {
+            Shape::Single => {
+                let mut users: Vec<u32> = (0..self.setting.connections).collect();
+                self.random.shuffle(&mut users);
+                users
+            }
+            Shape::Everyone | Shape::Burst => vec![SUBJECT; self.extent.events as usize],
+        };
+        let expected = match shape {
+            Shape::Single => u64::from(self.setting.connections),
+            _ => u64::from(self.setting.connections) * u64::from(self.extent.events),
+        };
+        let calls_before = self.calls()?;
+        let seen_before = self.clients.seen()?;
+        let before = Processor::of(self.server.pid())?;
+        let begun = Instant::now();
+        if shape == Shape::Everyone {
+            for _ in &subjects {
+                let subject = SUBJECT.to_string();
+                self.control
+                    .publish(&subject, PAYLOAD.as_bytes(), Labels::default())?;
+            }
+        } else {
+            publish_whole(&mut self.control, &mut batch(subjects, PAYLOAD))?;
+        }
+        let seen = self
+            .clients
+            .events(seen_before.events + expected, ROUND_SECONDS)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let spent = &Processor::of(self.server.pid())? - &before;
+        let spent = spent.without_idle(seconds, &self.idle, IDLE.as_secs_f64());
+        let calls = self
+            .calls()?
+            .zip(calls_before)
+            .map(|(now, before)| now - before);
+        let each = each(&spent, &seen_before, &seen, seconds, calls);
+        let size =
+            (seen.bytes - seen_before.bytes) as f64 / (seen.events - seen_before.events) as f64;
+        Ok((each, size.round() as u32))
+    }
+
+    fn bare_round(&mut self, shape: Shape, size: u32, rate: f64) -> Outcome<Each> {
+        thread::sleep(PAUSE);
+        let rounds = if shape == Shape::Single {
+            1
+        } else {
+            self.extent.events
+        };
+        let seen_before = self.bare_clients.seen()?;
+        let before = Processor::of(self.bare.pid())?;
+        let begun = Instant::now();
+        let sends = self
+            .bare
+            .send(shape.bare_order(), rounds, size, rate as u32)?;
+        let seen = self
+            .bare_clients
+            .events(seen_before.events + sends, ROUND_SECONDS)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let spent = &Processor::of(self.bare.pid())? - &before;
+        Ok(each(&spent, &seen_before, &seen, seconds, None))
+    }
+
+    fn calls(&mut self) -> Outcome<Option<f64>> {
+        Ok(counters(
+            &self.control.stats()?,
+            &self.setting.calls_pointers,
+        ))
+    }
+}
+
+fn each(spent: &Processor, before: &Seen, after: &Seen, seconds: f64, calls: Option<f64>) -> Each {
+    let events = (after.events - before.events) as f64;
+    Each {
+        total_us: spent.total as f64 / 1000.0 / events,
+        events,
+        user_ticks: spent.user as f64,
+        ticks: (spent.user + spent.system) as f64,
+        calls: calls.map(|calls| calls / events),
+        rate: events / seconds,
+        by_thread: spent
+            .by_thread
+            .iter()
+            .map(|(name, nanos)| (name.clone(), *nanos as f64 / 1000.0 / events))
+            .collect(),
+    }
+}

@@ -1,0 +1,118 @@
+//! Memory of a session, beside that of a bare server.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::body::batch;
+use crate::child;
+use crate::report::{Needed, Report};
+use crate::setting::{Setting, publish_whole};
+use crate::sides::{Bare, Clients, Side};
+use machine::failure::Outcome;
+use machine::measure::Memory;
+
+/// Pause before memory is read, so that what was under way is over.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// Time for one event to reach each client.
+const TRAFFIC_SECONDS: u64 = 300;
+
+/// Events about each client when traffic is made.
+const TRAFFIC_ROUNDS: u32 = 2;
+
+/// Measures. Of the bare server only what a session costs: the rates at which two servers open a million each,
+/// one after the other, do not compare; [`crate::connect`] does that.
+pub fn run(setting: &Setting) -> Outcome<Report> {
+    let _lent = child::lend_settings(setting.connections.into());
+    let mut report = Report::new(format!("Memory, {} sessions", setting.connections));
+    of_server(setting, &mut report)?;
+    of_bare(setting, &mut report)?;
+    Ok(report)
+}
+
+fn of_server(setting: &Setting, report: &mut Report) -> Outcome<()> {
+    let server = setting.start_server()?;
+    thread::sleep(SETTLE);
+    let started = Memory::of(server.pid())?;
+    let mut clients = Clients::start(setting, Side::Server, server.public, 0, setting.connections)?;
+    let seen = clients.opened()?;
+    let rate = f64::from(setting.connections) / seen.seconds;
+    thread::sleep(SETTLE);
+    let idle = Memory::of(server.pid())?;
+    let mut control = server.control()?;
+    for round in 1..=TRAFFIC_ROUNDS {
+        let mut events = batch(0..setting.connections, "hello, this is an event");
+        publish_whole(&mut control, &mut events)?;
+        let events = u64::from(setting.connections) * u64::from(round);
+        clients.events(events, TRAFFIC_SECONDS)?;
+    }
+    thread::sleep(SETTLE);
+    let after = Memory::of(server.pid())?;
+    let client_memory = Memory::of(clients.pid())?;
+    clients.quit();
+    thread::sleep(SETTLE);
+    let left = Memory::of(server.pid())?;
+
+    let sessions = f64::from(setting.connections);
+    let each = |now: u64| now.saturating_sub(started.resident) as f64 / sessions;
+    report.figure("resident at start", started.resident as f64 / 1e6, "MB");
+    report.figure(
+        "resident with idle sessions",
+        idle.resident as f64 / 1e6,
+        "MB",
+    );
+    report.figure(
+        "private with idle sessions",
+        idle.private as f64 / 1e6,
+        "MB",
+    );
+    report.figure(
+        "proportional with idle sessions",
+        idle.proportional as f64 / 1e6,
+        "MB",
+    );
+    report.bounded(
+        "an idle session",
+        each(idle.resident),
+        "bytes",
+        Needed::AtMost(100.0),
+    );
+    report.bounded(
+        "a session after traffic",
+        each(after.resident),
+        "bytes",
+        Needed::AtMost(each(idle.resident).max(100.0)),
+    );
+    report.figure(
+        "resident when all have left",
+        left.resident as f64 / 1e6,
+        "MB",
+    );
+    report.figure(
+        "a client of the harness",
+        client_memory.resident as f64 / sessions,
+        "bytes",
+    );
+    report.figure("connect rate", rate, "sessions/s");
+    Ok(())
+}
+
+fn of_bare(setting: &Setting, report: &mut Report) -> Outcome<()> {
+    let bare = Bare::start(setting)?;
+    let started = Memory::of(bare.pid())?;
+    let mut clients = Clients::start(setting, Side::Server, bare.address, 0, setting.connections)?;
+    clients.opened()?;
+    let idle = Memory::of(bare.pid())?;
+    let client_memory = Memory::of(clients.pid())?;
+    clients.quit();
+    bare.quit();
+    let grown = idle.resident.saturating_sub(started.resident) as f64;
+    report.figure(
+        "bare: an idle session",
+        grown / f64::from(setting.connections),
+        "bytes",
+    );
+    let client = client_memory.resident as f64 / f64::from(setting.connections);
+    report.figure("bare: a client of the harness", client, "bytes");
+    Ok(())
+}

@@ -1,0 +1,345 @@
+//! The report: one page of HTML that needs nothing else, for a screen or paper, light or dark.
+
+use std::fmt::{self, Write as _};
+
+use super::history::{self, MEMORY};
+use super::proof::{Driven, Opened, Proof};
+use machine::failure::Outcome;
+use machine::plot::panels::Kind;
+use machine::plot::recording::Recording;
+use machine::plot::{Across, Axis, Figure, Line, Panel, Unit, panels, paper};
+use machine::spoken::count;
+
+/// Colours of the page follow the reader; those of the figures' ink and grid are replaced by the
+/// page's, and lines keep theirs.
+const STYLE: &str = include_str!("page.css");
+
+/// The page.
+pub fn html(proof: &Proof) -> Outcome<String> {
+    let users = count(proof.connections.into());
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>Encke: {users} users on one machine</title>\n<style>\n{STYLE}</style>\n</head>\n\
+         <body>\n<main>\n<h1>{users} users on one machine</h1>\n"
+    );
+    push(
+        &mut page,
+        format_args!(
+            "<p class=\"sub\">Encke {}, {}</p>\n",
+            proof.version,
+            machine(proof)
+        ),
+    );
+    verdict(proof, &mut page);
+    if let Some(opened) = &proof.opened {
+        tiles(opened, proof.driven.as_ref(), &mut page);
+        history(proof, opened, &mut page);
+    }
+    if let Some(driven) = &proof.driven {
+        latency(driven, &mut page)?;
+    }
+    over_time(proof, &mut page)?;
+    details(proof, &mut page);
+    page.push_str("</main>\n</body>\n</html>\n");
+    Ok(page)
+}
+
+fn machine(proof: &Proof) -> String {
+    let machine = &proof.machine;
+    escaped(&format!(
+        "{}, {} cores, {} GiB, Linux {}",
+        machine.processor, machine.cores, machine.memory_gib, machine.kernel
+    ))
+}
+
+fn verdict(proof: &Proof, page: &mut String) {
+    let failures = proof.failures();
+    if proof.interrupted {
+        page.push_str(
+            "<p class=\"bad\">It was interrupted: this is what was found until then.</p>\n",
+        );
+    }
+    for failure in &failures {
+        push(
+            page,
+            format_args!("<p class=\"bad\">{}</p>\n", escaped(failure)),
+        );
+    }
+    if failures.is_empty() && !proof.interrupted {
+        page.push_str(
+            "<p class=\"good\">Every event that the receipts promise arrived; none twice, none out \
+             of order, no stream ended.</p>\n",
+        );
+    }
+}
+
+/// The figures that are read first.
+fn tiles(opened: &Opened, driven: Option<&Driven>, page: &mut String) {
+    page.push_str("<div class=\"tiles\">\n");
+    let mut tile = |value: String, unit: &str, what: &str| {
+        push(
+            page,
+            format_args!(
+                "<div class=\"tile\"><b>{value}</b> <span>{unit}</span><p>{what}</p></div>\n"
+            ),
+        );
+    };
+    let whole = |value: f64| count(value.round().max(0.0) as u64);
+    tile(
+        whole(opened.server_each()),
+        "bytes",
+        "a connection, in the server&rsquo;s process",
+    );
+    tile(
+        whole(opened.kernel_end_each()),
+        "bytes",
+        "a connection, in the kernel, for the server&rsquo;s end",
+    );
+    tile(whole(opened.rate()), "a second", "users connected");
+    if let Some(driven) = driven {
+        let (processor, _) = driven.processor_each();
+        tile(whole(driven.rate()), "a second", "events delivered");
+        let p99 = format!("{:.2}", driven.latency.p99_us / 1000.0);
+        tile(
+            p99,
+            "ms",
+            "99 of 100 deliveries, from when the event was due",
+        );
+        tile(
+            format!("{processor:.1}"),
+            "&micro;s",
+            "processor time of the server a delivery",
+        );
+    }
+    page.push_str("</div>\n");
+}
+
+/// Beside those who came before.
+fn history(proof: &Proof, opened: &Opened, page: &mut String) {
+    page.push_str(
+        "<h2>Beside its forerunners</h2>\n<table>\n<thead><tr><th>Server</th>\
+         <th class=\"n\">Memory of the process, bytes a user</th>\
+         <th class=\"n\">Events a second</th></tr></thead>\n<tbody>\n",
+    );
+    for past in MEMORY {
+        let (bytes, rate) = (count(past.bytes as u64), count(history::RATE as u64));
+        push(
+            page,
+            format_args!(
+                "<tr><td>{}</td><td class=\"n\">{bytes}</td><td class=\"n\">{rate}</td></tr>\n",
+                past.server
+            ),
+        );
+    }
+    let rate = proof.driven.as_ref().map_or_else(
+        || "&ndash;".to_owned(),
+        |driven| count(driven.published.rate.reached.round() as u64),
+    );
+    push(
+        page,
+        format_args!(
+            "<tr class=\"us\"><td>Encke {}, this run</td><td class=\"n\" id=\"server-bytes\">{:.1}</td>\
+             <td class=\"n\" id=\"rate\">{rate}</td></tr>\n</tbody>\n</table>\n",
+            proof.version,
+            opened.server_each(),
+        ),
+    );
+    page.push_str(
+        "<p class=\"note\">The experiments of 2008 held a million users, each of whom got a message a \
+         minute. Memory is what the server&rsquo;s process grew by while users connected, divided by \
+         their number; with few users the allocator&rsquo;s steps show in it. The kernel&rsquo;s \
+         sockets come on top, for every server alike.</p>\n",
+    );
+}
+
+fn latency(driven: &Driven, page: &mut String) -> Outcome<()> {
+    let (latency, published) = (&driven.latency, &driven.published.latency);
+    let delivered = [
+        ("50 %", latency.p50_us, Some(published.p50_us)),
+        ("90 %", latency.p90_us, None),
+        ("99 %", latency.p99_us, Some(published.p99_us)),
+        ("99.9 %", latency.p999_us, Some(published.p999_us)),
+        ("99.99 %", latency.p9999_us, None),
+        ("all", latency.max_us, Some(published.max_us)),
+    ];
+    push(
+        page,
+        format_args!(
+            "<h2>Latency</h2>\n<p class=\"note\">From the time at which an event was due, whether or \
+             not it left in time; {} deliveries.</p>\n<table>\n<thead><tr><th>So many were no \
+             slower</th><th class=\"n\">Delivered, ms</th><th class=\"n\">Receipt, ms</th></tr>\
+             </thead>\n<tbody>\n",
+            count(latency.count)
+        ),
+    );
+    for (share, delivered, receipt) in delivered {
+        let receipt = receipt.map_or_else(String::new, |us| format!("{:.3}", us / 1000.0));
+        push(
+            page,
+            format_args!(
+                "<tr><td>{share}</td><td class=\"n\">{:.3}</td><td class=\"n\">{receipt}</td></tr>\n",
+                delivered / 1000.0
+            ),
+        );
+    }
+    page.push_str("</tbody>\n</table>\n");
+    if latency.count > 0 {
+        let nines = |share: f64, us: f64| (-(1.0 - share).log10(), us / 1e6);
+        let points = vec![
+            nines(0.5, latency.p50_us),
+            nines(0.9, latency.p90_us),
+            nines(0.99, latency.p99_us),
+            nines(0.999, latency.p999_us),
+            nines(0.9999, latency.p9999_us),
+        ];
+        let axis = Axis {
+            title: "Latency of deliveries".to_owned(),
+            unit: Unit::Seconds,
+            lines: vec![Line::whole("delivered", points)],
+        };
+        let figure = Figure {
+            title: String::new(),
+            panels: vec![Panel {
+                left: axis,
+                right: None,
+            }],
+            across: Across::Nines,
+        };
+        put(&figure, page)?;
+    }
+    Ok(())
+}
+
+/// What was recorded, and users and deliveries over the same time.
+fn over_time(proof: &Proof, page: &mut String) -> Outcome<()> {
+    let recording = Recording::parse("server", "the recording", &proof.recording)?;
+    // The users say themselves how many they are: a recording counts a million of them rarely.
+    let shown = [Kind::Memory, Kind::Kernel, Kind::Processor];
+    let mut figure = panels::figure(&[recording], Some(&shown), "")?;
+    if let Some(opened) = &proof.opened {
+        let points = opened
+            .arrivals
+            .iter()
+            .map(|&(at, users)| (at, users as f64));
+        let panel = panel("Users connected", Unit::Count, points.collect());
+        figure.panels.insert(2, panel);
+    }
+    if let Some(driven) = &proof.driven {
+        let rates = driven.arrivals.windows(2).filter_map(|pair| {
+            let ((before, less), (now, more)) = (pair[0], pair[1]);
+            (now > before).then(|| (now, more.saturating_sub(less) as f64 / (now - before)))
+        });
+        let panel = panel("Events delivered", Unit::PerSecond, rates.collect());
+        figure.panels.push(panel);
+    }
+    page.push_str("<h2>Over time</h2>\n");
+    put(&figure, page)
+}
+
+fn panel(title: &str, unit: Unit, points: Vec<(f64, f64)>) -> Panel {
+    Panel {
+        left: Axis {
+            title: title.to_owned(),
+            unit,
+            lines: vec![Line::whole("server", points)],
+        },
+        right: None,
+    }
+}
+
+fn put(figure: &Figure, page: &mut String) -> Outcome<()> {
+    let svg = paper::svg(figure)?;
+    // The declaration of an XML document has no place within a page.
+    let svg = svg.find("<svg").map_or(&svg[..], |start| &svg[start..]);
+    push(page, format_args!("<figure>\n{svg}</figure>\n"));
+    Ok(())
+}
+
+fn details(proof: &Proof, page: &mut String) {
+    page.push_str("<h2>Details</h2>\n<table class=\"details\">\n<tbody>\n");
+    let mut row = |name: &str, value: &dyn fmt::Display| {
+        let value = escaped(&value.to_string());
+        push(
+            page,
+            format_args!("<tr><td>{name}</td><td>{value}</td></tr>\n"),
+        );
+    };
+    row("Command", &proof.command);
+    let tables = if proof.private_fds {
+        ", a descriptor table each"
+    } else {
+        ""
+    };
+    row("Workers", &format_args!("{}{tables}", proof.workers));
+    if let Some(graph) = proof.graph {
+        row(
+            "Graph",
+            &format_args!(
+                "{} friendships, made and loaded in {:.1} s",
+                count(graph.friendships),
+                graph.seconds
+            ),
+        );
+    }
+    if let Some(opened) = &proof.opened {
+        row(
+            "Users connected",
+            &format_args!("{} in {:.1} s", count(opened.connections), opened.seconds),
+        );
+        let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+        row(
+            "Server resident",
+            &format_args!(
+                "{} before, {} with all users",
+                megabytes(opened.server_before),
+                megabytes(opened.server)
+            ),
+        );
+        row(
+            "Kernel objects, both ends",
+            &format_args!("{} more than before", megabytes(opened.kernel)),
+        );
+        row(
+            "Process of the users",
+            &format_args!("{:.0} bytes a user", opened.user_each()),
+        );
+    }
+    if let Some(driven) = &proof.driven {
+        let (processor, user) = driven.processor_each();
+        let rate = &driven.published.rate;
+        row(
+            "Events published",
+            &format_args!(
+                "{}, {} a second of {} asked for",
+                count(driven.published.events.accepted),
+                count(rate.reached.round() as u64),
+                count(rate.asked.round() as u64)
+            ),
+        );
+        row("Events delivered", &count(driven.deliveries));
+        row(
+            "Processor time a delivery",
+            &format_args!("{processor:.2} \u{b5}s, {user:.2} of it in user mode"),
+        );
+    }
+    for setting in &proof.settings {
+        row("Set and given back", setting);
+    }
+    for remark in &proof.remarks {
+        row("Could be better", remark);
+    }
+    page.push_str("</tbody>\n</table>\n");
+}
+
+fn push(page: &mut String, arguments: fmt::Arguments<'_>) {
+    page.write_fmt(arguments).expect("a string takes any text");
+}
+
+/// Text that stands for itself within a page.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}

@@ -1,0 +1,212 @@
+//! The machine before and after the experiment: what is needed is set, and given back.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use super::{News, Options};
+use crate::body::Lines;
+use crate::child;
+use machine::doctor::apply::{self, Change};
+use machine::doctor::readings::Readings;
+use machine::doctor::{Diagnosis, Level, Remedy, Wanted, room};
+use machine::failure::{Failure, Outcome};
+use machine::host;
+
+/// Findings whose settings are changed for an experiment. The others say what is better for a server that
+/// is there for years; they are left to its operator.
+const SET: [&str; 5] = [
+    "open files",
+    "firewall table",
+    "accept queue",
+    "handshakes",
+    "TCP memory",
+];
+
+/// A machine on which the experiment fits. Dropping it gives settings back.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) wanted: Wanted,
+    /// What might be better, as sentences.
+    pub(super) remarks: Vec<String>,
+    changes: Vec<Change>,
+}
+
+impl Ready {
+    /// Examines the machine, and changes what it may: as root, settings of the kernel.
+    pub(super) fn make(options: &Options, tell: &mut dyn FnMut(News)) -> Outcome<Self> {
+        host::raise_descriptors();
+        let readings = Readings::of_machine();
+        let wanted = wanted(options, &readings)?;
+        let diagnosis = Diagnosis::of(&readings, wanted);
+        let mut changes = Vec::new();
+        let wanting: Vec<&Remedy> = diagnosis
+            .findings
+            .iter()
+            .filter(|finding| SET.contains(&finding.name))
+            .flat_map(|finding| &finding.remedies)
+            .filter(|remedy| matches!(remedy, Remedy::Setting { .. }))
+            .collect();
+        if !wanting.is_empty() {
+            let applied = apply::apply(wanting.into_iter(), Path::new("/"));
+            changes = applied.made;
+            child::undo_on_interrupt(&changes);
+            if let Some(why) = applied.refused {
+                tell(News::Said(format!(
+                    "other settings stay as they are: {why}"
+                )));
+            }
+        }
+        for change in &changes {
+            tell(News::Said(format!(
+                "set for the experiment: {}",
+                change.command
+            )));
+        }
+        let diagnosis = Diagnosis::of(&Readings::of_machine(), wanted);
+        let ready = Self {
+            wanted,
+            remarks: sentences(&diagnosis, Level::Better),
+            changes,
+        };
+        if diagnosis.well {
+            return Ok(ready);
+        }
+        // Dropping it gives back what was set.
+        Err(Failure::new(format!(
+            "{} users do not fit on this machine together with their server: {}",
+            options.connections,
+            sentences(&diagnosis, Level::Stops).join("; ")
+        )))
+    }
+
+    /// Workers and descriptor tables of the server.
+    pub(super) fn serve_arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["--workers".to_owned(), self.wanted.workers.to_string()];
+        if self.wanted.private_fds {
+            arguments.push("--private-fds".to_owned());
+        }
+        arguments
+    }
+
+    /// Gives settings back; what had been set, as commands.
+    pub(super) fn give_back(mut self) -> Vec<String> {
+        let commands = self.changes.iter().map(|change| change.command.clone());
+        let commands = commands.collect();
+        self.undo();
+        commands
+    }
+
+    fn undo(&mut self) {
+        let changes = std::mem::take(&mut self.changes);
+        child::undo_on_interrupt(&[]);
+        if let Err(failure) = apply::give_back(&changes) {
+            eprintln!("warning: {failure}");
+        }
+    }
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        self.undo();
+    }
+}
+
+fn sentences(diagnosis: &Diagnosis, level: Level) -> Vec<String> {
+    let findings = diagnosis.findings.iter();
+    let findings = findings.filter(|finding| finding.level == level);
+    findings
+        .map(|finding| {
+            let remedy = finding.remedies.first().map(|remedy| remedy.command());
+            format!(
+                "{}: found {}, needed {} ({})",
+                finding.name,
+                finding.found,
+                finding.needed,
+                remedy.unwrap_or_default()
+            )
+        })
+        .collect()
+}
+
+/// One table for all where it is large enough, else one for each of enough workers.
+fn wanted(options: &Options, readings: &Readings) -> Outcome<Wanted> {
+    let connections = u64::from(options.connections);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let limit = readings.descriptors_hard;
+    let workers = options.workers.unwrap_or(cores);
+    let private_fds = room::descriptors(connections, workers, false) > limit;
+    let least = match room::workers(connections, limit) {
+        Some(least) if private_fds => least,
+        None if private_fds => {
+            return Err(Failure::new(format!(
+                "{limit} descriptors a table are too few for {connections} users with any number \
+                 of workers: raise the limit (ulimit -Hn)"
+            )));
+        }
+        _ => 1,
+    };
+    Ok(Wanted {
+        connections,
+        workers: workers.max(least),
+        private_fds,
+        both_ends: true,
+    })
+}
+
+/// Friendship is mutual: each line `a b` becomes two subscriptions.
+pub(super) fn both_ways(list: impl Read) -> impl Read {
+    let mut lines = BufReader::new(list).lines();
+    Lines::new(move |out: &mut Vec<u8>| match lines.next() {
+        Some(Ok(line)) => {
+            if let Some((one, other)) = line.split_once(' ') {
+                out.extend_from_slice(format!("{one} {other}\n{other} {one}\n").as_bytes());
+            }
+            true
+        }
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn options(connections: u32) -> Options {
+        Options {
+            program: "encke".into(),
+            connections,
+            rate: 1.0,
+            duration: Duration::ZERO,
+            degree: None,
+            seed: 1,
+            workers: None,
+        }
+    }
+
+    fn of(connections: u32, limit: u64) -> Outcome<Wanted> {
+        let readings = Readings {
+            descriptors_hard: limit,
+            ..Readings::default()
+        };
+        wanted(&options(connections), &readings)
+    }
+
+    #[test]
+    fn tables_are_divided_only_where_one_is_too_small() {
+        assert!(!of(10_000, 20_000).unwrap().private_fds);
+        let million = of(1_000_000, 20_000).unwrap();
+        assert!(million.private_fds && million.workers > 50 && million.both_ends);
+        let error = of(1_000_000, 100).unwrap_err().to_string();
+        assert!(error.contains("ulimit -Hn"), "{error}");
+    }
+
+    #[test]
+    fn friends_subscribe_to_each_other() {
+        let mut text = String::new();
+        both_ways(&b"2 1\n3 1\n"[..])
+            .read_to_string(&mut text)
+            .unwrap();
+        assert_eq!(text, "2 1\n1 2\n3 1\n1 3\n");
+    }
+}

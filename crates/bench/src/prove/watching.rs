@@ -1,0 +1,67 @@
+//! The recording that runs beside the experiment.
+
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use machine::failure::{Doing, Failure, Outcome};
+use machine::interrupt::Interrupt;
+use machine::record::probe::{Options, Probe};
+use machine::record::process::Whom;
+use machine::record::{self, Pace, Sleep};
+
+/// Fine enough for the shortest experiment, and few rows for the longest.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// A recording under way.
+#[derive(Debug)]
+pub(super) struct Watching {
+    stop: Interrupt,
+    started: Instant,
+    thread: JoinHandle<std::io::Result<Vec<u8>>>,
+}
+
+impl Watching {
+    /// Records process `pid` and the connections of `port`.
+    pub(super) fn start(pid: u32, port: u16) -> Outcome<Self> {
+        let whom = Some(Whom::Pid(pid));
+        let mut probe = Probe::start(Options { whom, port })?;
+        let stop = Interrupt::default();
+        let mut sleep = Sleep::from_now(stop.clone());
+        let started = Instant::now();
+        let thread = thread::Builder::new()
+            .name("record".to_owned())
+            .spawn(move || {
+                let mut rows = Vec::new();
+                let pace = Pace {
+                    every: EVERY,
+                    duration: None,
+                };
+                record::run(&mut probe, pace, &mut sleep, &mut rows, |_| {})?;
+                Ok(rows)
+            })
+            .doing("starting the thread that records")?;
+        Ok(Self {
+            stop,
+            started,
+            thread,
+        })
+    }
+
+    /// Seconds since it began: the time of its rows.
+    pub(super) fn elapsed(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    /// Bytes of all objects of the kernel, now.
+    pub(super) fn kernel(&self) -> u64 {
+        record::kernel_objects().unwrap_or(0)
+    }
+
+    /// Ends it; its rows, as a file.
+    pub(super) fn stop(self) -> Outcome<String> {
+        self.stop.ask();
+        let rows = self.thread.join().expect("the recorder does not panic");
+        let rows = rows.doing("recording")?;
+        String::from_utf8(rows).map_err(|_| Failure::new("the recording is no text"))
+    }
+}

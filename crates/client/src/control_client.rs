@@ -1,0 +1,209 @@
+//! A client of Encke's control listener, for the commands. Its errors are sentences that say what
+//! to do.
+
+mod exchange;
+mod lines;
+mod refusal;
+#[cfg(test)]
+mod tests;
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use refusal::detail;
+
+use crate::http::{Connection, Payload, Url, segment};
+use machine::failure::{Doing, Failure, Outcome};
+
+/// What became of a publish.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// The event's id; empty when the receipt sums up many.
+    #[serde(default)]
+    pub id: String,
+    /// Ids subscribed.
+    pub subscribers: u64,
+    /// Ids of them online.
+    pub online: u64,
+    /// Sessions written to.
+    pub written: u64,
+    /// Sessions in whose backlog it waits.
+    pub queued: u64,
+    /// Sessions that lost it.
+    pub shed: u64,
+    /// What the server says besides.
+    #[serde(flatten)]
+    pub more: serde_json::Map<String, Value>,
+}
+
+/// What a payload is called besides its subject.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Labels<'a> {
+    /// `Content-Type` of the payload.
+    pub content_type: Option<&'a str>,
+    /// The event's type, which subscribers see.
+    pub kind: Option<&'a str>,
+}
+
+/// A control listener. Keeps its connection from call to call.
+#[derive(Debug)]
+pub struct Control {
+    url: Url,
+    shown: String,
+    bearer: Option<String>,
+    patience: Option<Duration>,
+    connection: Option<Connection>,
+}
+
+impl Control {
+    /// The listener at `url`, which is not contacted yet.
+    pub fn new(url: &str, token: Option<&str>) -> Outcome<Self> {
+        Ok(Self {
+            url: Url::parse(url)?,
+            shown: url.trim_end_matches('/').to_owned(),
+            bearer: token.map(|token| format!("Bearer {token}")),
+            patience: None,
+            connection: None,
+        })
+    }
+
+    /// Limits how long the server may be silent within an answer. Without this it may for ever.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = Some(patience);
+    }
+
+    /// Publishes `payload` about `subject`.
+    pub fn publish(
+        &mut self,
+        subject: &str,
+        payload: &[u8],
+        labels: Labels<'_>,
+    ) -> Outcome<Receipt> {
+        let path = with_kind(format!("/v1/publish/{}", segment(subject)), labels.kind);
+        self.receipt(&path, payload, labels)
+    }
+
+    /// Publishes `payload` about `subject` without waiting for the workers' turns.
+    pub fn publish_early(&mut self, subject: &str, payload: &[u8]) -> Outcome<()> {
+        let path = format!("/v1/publish/{}?receipt=early", segment(subject));
+        let fields = [("Content-Type", "text/plain; charset=utf-8")];
+        self.call("POST", &path, &fields, Payload::Bytes(payload))
+            .map(drop)
+    }
+
+    /// Sends `payload` to the sessions of `id` alone.
+    pub fn send(&mut self, id: &str, payload: &[u8], labels: Labels<'_>) -> Outcome<Receipt> {
+        let path = with_kind(format!("/v1/send/{}", segment(id)), labels.kind);
+        self.receipt(&path, payload, labels)
+    }
+
+    /// Subscribes `subscriber` to `subject`; whether it was not subscribed before.
+    pub fn subscribe(&mut self, subscriber: &str, subject: &str) -> Outcome<bool> {
+        let answer = self.call("PUT", &edge(subscriber, subject), &[], Payload::None)?;
+        changed(&answer, "added")
+    }
+
+    /// Ends a subscription; whether there was one.
+    pub fn unsubscribe(&mut self, subscriber: &str, subject: &str) -> Outcome<bool> {
+        let answer = self.call("DELETE", &edge(subscriber, subject), &[], Payload::None)?;
+        changed(&answer, "removed")
+    }
+
+    /// The sessions of `id`.
+    pub fn sessions(&mut self, id: &str) -> Outcome<Value> {
+        let path = format!("/v1/sessions/{}", segment(id));
+        self.call("GET", &path, &[], Payload::None)
+    }
+
+    /// Logs out the sessions of `id` and closes them.
+    pub fn close_sessions(&mut self, id: &str) -> Outcome<Value> {
+        let path = format!("/v1/sessions/{}", segment(id));
+        self.call("DELETE", &path, &[], Payload::None)
+    }
+
+    /// The sessions that are owed most, `limit` of them at most.
+    pub fn slowest(&mut self, limit: usize) -> Outcome<Value> {
+        let path = format!("/v1/slowest?limit={limit}");
+        self.call("GET", &path, &[], Payload::None)
+    }
+
+    /// The server's statistics.
+    pub fn stats(&mut self) -> Outcome<Value> {
+        self.call("GET", "/v1/stats", &[], Payload::None)
+    }
+
+    /// Whether the server says that it is well.
+    pub fn is_healthy(&mut self) -> bool {
+        self.call("GET", "/healthz", &[], Payload::None).is_ok()
+    }
+
+    /// Adds many edges: lines of `subscriber subject`.
+    pub fn subscribe_many(&mut self, edges: &mut dyn Read) -> Outcome<Value> {
+        self.stream("/v1/subscriptions", "text/plain", edges)
+    }
+
+    /// Removes many edges.
+    pub fn unsubscribe_many(&mut self, edges: &mut dyn Read) -> Outcome<Value> {
+        self.stream("/v1/subscriptions/remove", "text/plain", edges)
+    }
+
+    /// Copies the server's graph to `out`, as the file of a data directory.
+    pub fn backup(&mut self, out: &mut dyn Write) -> Outcome<()> {
+        self.download("/v1/graph/backup", out)
+    }
+
+    /// Copies to `out` how Erlang nodes have spelt the ids of the server's graph, as the file of a data
+    /// directory. Nothing is written if none has.
+    pub fn backup_spellings(&mut self, out: &mut dyn Write) -> Outcome<()> {
+        self.download("/v1/graph/backup/erlang-ids", out)
+    }
+
+    /// Publishes a ready NDJSON batch and returns its one summary.
+    pub fn publish_batch(&mut self, batch: &mut dyn Read) -> Outcome<Value> {
+        self.stream(
+            "/v1/publish?receipts=summary",
+            "application/x-ndjson",
+            batch,
+        )
+    }
+
+    fn receipt(&mut self, path: &str, payload: &[u8], labels: Labels<'_>) -> Outcome<Receipt> {
+        let content_type = labels.content_type.unwrap_or("text/plain; charset=utf-8");
+        let value = self.call(
+            "POST",
+            path,
+            &[("Content-Type", content_type)],
+            Payload::Bytes(payload),
+        )?;
+        serde_json::from_value(value).doing("reading the receipt")
+    }
+}
+
+fn edge(subscriber: &str, subject: &str) -> String {
+    format!(
+        "/v1/subscriptions/{}/{}",
+        segment(subscriber),
+        segment(subject)
+    )
+}
+
+/// Whether the one edge of a call is among those that `member` of the answer counts.
+fn changed(answer: &Value, member: &str) -> Outcome<bool> {
+    let count = answer[member].as_u64().ok_or_else(|| {
+        Failure::new(format!(
+            "the answer does not say how many edges were {member}: is the server as new as this \
+             program?"
+        ))
+    })?;
+    Ok(count > 0)
+}
+
+fn with_kind(path: String, kind: Option<&str>) -> String {
+    match kind {
+        Some(kind) => format!("{path}?type={}", segment(kind)),
+        None => path,
+    }
+}

@@ -1,0 +1,164 @@
+//! Many events on one request: lines go out as a batch while their receipts come back.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::thread;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Control;
+use crate::http::{Connection, Payload};
+use machine::failure::{Doing, Failure, Outcome};
+
+impl Control {
+    /// Publishes each line of `input` about `subject`, in one streamed request. Receipts are read
+    /// while lines are written, and each passes to `tell`; the return value counts them.
+    pub fn publish_lines(
+        &mut self,
+        subject: &str,
+        kind: Option<&str>,
+        input: impl Read + Send,
+        mut tell: impl FnMut(Value),
+    ) -> Outcome<u64> {
+        let mut connection = self.connect()?;
+        let fields = self.fields(Some("application/x-ndjson"));
+        connection
+            .write("POST", "/v1/publish", &fields, Payload::Chunked)
+            .map_err(|error| self.explain(&error))?;
+        let mut chunks = connection.chunks().map_err(|error| self.explain(&error))?;
+        thread::scope(|scope| {
+            let writer = scope.spawn(move || {
+                let written = write_lines(&mut chunks, subject, kind, BufReader::new(input));
+                match &written {
+                    Ok(()) => chunks.finish().map_err(LineError::Server),
+                    Err(LineError::Input(_)) => {
+                        chunks.abandon();
+                        written
+                    }
+                    // The server ended the request; its answer says why.
+                    Err(LineError::Server(_)) => written,
+                }
+            });
+            let read = self.read_receipts(&mut connection, &mut tell);
+            let written = writer.join().expect("the writer of lines does not panic");
+            match (read, written) {
+                (_, Err(LineError::Input(error))) => Err(Failure::new(format!(
+                    "reading the lines to publish: {error}"
+                ))),
+                (Err(failure), _) => Err(failure),
+                (Ok(count), Ok(())) => Ok(count),
+                (Ok(count), Err(LineError::Server(error))) => Err(Failure::new(format!(
+                    "the server at {} ended the batch after {count} receipts: {error}",
+                    self.shown
+                ))),
+            }
+        })
+    }
+
+    fn read_receipts(
+        &self,
+        connection: &mut Connection,
+        tell: &mut impl FnMut(Value),
+    ) -> Outcome<u64> {
+        let answer = connection
+            .read_head()
+            .map_err(|error| self.explain(&error))?;
+        let mut body = BufReader::new(connection.body(&answer));
+        if answer.status >= 300 {
+            return Err(self.refusal(&answer, &mut body));
+        }
+        let (mut count, mut line) = (0, String::new());
+        loop {
+            line.clear();
+            let read = body
+                .read_line(&mut line)
+                .map_err(|error| self.explain(&error))?;
+            if read == 0 {
+                return Ok(count);
+            }
+            if !line.trim().is_empty() {
+                tell(serde_json::from_str(&line).doing("reading a receipt")?);
+                count += 1;
+            }
+        }
+    }
+}
+
+enum LineError {
+    Input(io::Error),
+    Server(io::Error),
+}
+
+/// One line of a batch.
+#[derive(Serialize)]
+struct BatchLine<'a> {
+    subject: IdValue<'a>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'a str>,
+    data: &'a str,
+}
+
+/// An id as JSON: integers as numbers, as the API wants them.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum IdValue<'a> {
+    Integer(u64),
+    Text(&'a str),
+}
+
+impl<'a> IdValue<'a> {
+    fn of(id: &'a str) -> Self {
+        match id.parse::<u64>() {
+            // `007` is another id than 7.
+            Ok(number) if number.to_string() == id => Self::Integer(number),
+            _ => Self::Text(id),
+        }
+    }
+}
+
+fn write_lines(
+    chunks: &mut impl Write,
+    subject: &str,
+    kind: Option<&str>,
+    mut input: BufReader<impl Read>,
+) -> Result<(), LineError> {
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        if input
+            .read_until(b'\n', &mut bytes)
+            .map_err(LineError::Input)?
+            == 0
+        {
+            return Ok(());
+        }
+        let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        let data = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
+        let line = BatchLine {
+            subject: IdValue::of(subject),
+            kind,
+            data: &data,
+        };
+        serde_json::to_writer(&mut *chunks, &line)
+            .map_err(io::Error::from)
+            .and_then(|()| chunks.write_all(b"\n"))
+            .map_err(LineError::Server)?;
+        // What a person types must not wait for more.
+        if input.buffer().is_empty() {
+            chunks.flush().map_err(LineError::Server)?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_a_number_only_when_it_reads_back_the_same() {
+        let json = |id| serde_json::to_string(&IdValue::of(id)).unwrap();
+        assert_eq!(json("7"), "7");
+        assert_eq!(json("007"), "\"007\"");
+        assert_eq!(json("rj"), "\"rj\"");
+    }
+}

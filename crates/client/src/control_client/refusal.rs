@@ -1,0 +1,77 @@
+//! Why a call failed, as a sentence that says what to do.
+
+use std::io::{self, Read};
+
+use serde_json::Value;
+
+use super::Control;
+use crate::http::Answer;
+use machine::failure::Failure;
+
+/// Most of a refusal's body that is shown.
+const DETAIL_MAX: u64 = 64 * 1024;
+
+impl Control {
+    pub(super) fn explain(&self, error: &io::Error) -> Failure {
+        let url = &self.shown;
+        Failure::new(match error.kind() {
+            io::ErrorKind::ConnectionRefused => format!(
+                "no Encke control listener at {url}: start one with `encke serve` or pass --control"
+            ),
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+                format!("{url} did not answer in time: is it the control listener, and is it busy?")
+            }
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe => {
+                format!("{url} closed the connection before it answered: look at the server's log")
+            }
+            io::ErrorKind::InvalidData => {
+                format!("what listens at {url} does not speak HTTP ({error}): check --control")
+            }
+            _ => format!("calling {url}: {error}"),
+        })
+    }
+
+    /// Why the server refused: what its problem details say, and the remedy where it is ours.
+    pub(super) fn refusal(&self, answer: &Answer, body: &mut dyn Read) -> Failure {
+        let mut bytes = Vec::new();
+        let _ = body.take(DETAIL_MAX).read_to_end(&mut bytes);
+        let url = &self.shown;
+        if matches!(answer.status, 401 | 403) {
+            let found = if self.bearer.is_some() {
+                "another"
+            } else {
+                "a"
+            };
+            return Failure::new(format!(
+                "{url} wants {found} token: pass --control-token, the one `encke serve` was \
+                 started with"
+            ));
+        }
+        let detail = detail(&bytes);
+        let detail = if detail.is_empty() {
+            "no reason given".to_owned()
+        } else {
+            detail
+        };
+        Failure::new(format!("{url} answered {}: {detail}", answer.status))
+    }
+}
+
+/// The `detail` or `title` of problem details, else the first line of the text.
+pub fn detail(body: &[u8]) -> String {
+    if let Ok(Value::Object(problem)) = serde_json::from_slice::<Value>(body) {
+        for member in ["detail", "title"] {
+            if let Some(Value::String(text)) = problem.get(member) {
+                return text.clone();
+            }
+        }
+    }
+    String::from_utf8_lossy(body)
+        .lines()
+        .next()
+        .unwrap_or("")
+        .trim()
+        .to_owned()
+}

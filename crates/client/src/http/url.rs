@@ -1,0 +1,128 @@
+//! Where a server is, and how an id is spelt in a path.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use machine::failure::{Failure, Outcome};
+
+/// An `http://` address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Url {
+    authority: String,
+    host: String,
+    port: u16,
+    path: String,
+}
+
+impl Url {
+    /// Reads `http://host[:port][/path]`; a bare `host:port` is taken as one.
+    pub fn parse(text: &str) -> Outcome<Self> {
+        if let Some(scheme) = text.split_once("://").map(|(scheme, _)| scheme)
+            && scheme != "http"
+        {
+            return Err(Failure::new(format!(
+                "`{text}` is a {scheme} address: only http:// is spoken here; for TLS, go through \
+                 a proxy"
+            )));
+        }
+        let rest = text.strip_prefix("http://").unwrap_or(text);
+        let (authority, path) = match rest.find('/') {
+            Some(slash) => rest.split_at(slash),
+            None => (rest, "/"),
+        };
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => {
+                let port = port.parse().map_err(|_| {
+                    Failure::new(format!(
+                        "`{text}` has no valid port: write http://host:port"
+                    ))
+                })?;
+                (host, port)
+            }
+            _ => (authority, 80),
+        };
+        if host.is_empty() {
+            return Err(Failure::new(format!(
+                "`{text}` names no host: write http://host:port"
+            )));
+        }
+        let host = host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
+        Ok(Self {
+            authority: authority.to_owned(),
+            host,
+            port,
+            path: path.to_owned(),
+        })
+    }
+
+    /// `host:port` as written.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// Path and query.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The first address of the host.
+    pub fn resolve(&self) -> Outcome<SocketAddr> {
+        (self.host.as_str(), self.port)
+            .to_socket_addrs()
+            .ok()
+            .and_then(|mut addresses| addresses.next())
+            .ok_or_else(|| Failure::new(format!("no address is known for host `{}`", self.host)))
+    }
+}
+
+/// Percent-encodes `text` as one segment of a path.
+pub fn segment(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_as_people_write_them() {
+        let url = Url::parse("http://127.0.0.1:8000/events/{n}?a=b").unwrap();
+        assert_eq!(
+            (url.authority(), url.path()),
+            ("127.0.0.1:8000", "/events/{n}?a=b")
+        );
+        assert_eq!(Url::parse("localhost:8001").unwrap().path(), "/");
+        assert_eq!(
+            Url::parse("http://[::1]:80")
+                .unwrap()
+                .resolve()
+                .unwrap()
+                .port(),
+            80
+        );
+        assert!(
+            Url::parse("https://x")
+                .unwrap_err()
+                .to_string()
+                .contains("only http://")
+        );
+        assert!(Url::parse("http://x:port/").is_err());
+        assert!(Url::parse("http://:80/").is_err());
+    }
+
+    #[test]
+    fn a_segment_keeps_only_what_needs_no_escape() {
+        assert_eq!(segment("rj-7_.~"), "rj-7_.~");
+        assert_eq!(segment("a/b c?é"), "a%2Fb%20c%3F%C3%A9");
+    }
+}

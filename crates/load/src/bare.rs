@@ -1,0 +1,238 @@
+//! The barest streaming server: accept, read, send a fixed head, hold; and a loop of `send` over
+//! what it holds. What it costs is what the kernel costs, the budget of every real server.
+//!
+//! It obeys lines, and answers each with a line of JSON:
+//!
+//! - `stats`: sockets held
+//! - `fanout ROUNDS SIZE RATE`: an event of SIZE bytes to every socket in turn, ROUNDS times; at
+//!   RATE sends a second over all workers, 0 for as fast as it goes
+//! - `scatter ROUNDS SIZE RATE`: the same in a random order, as when each event is for one user
+//! - `stamped ROUNDS EVENTS RATE`: EVENTS events in one send to every socket in turn, ROUNDS times,
+//!   each with an id and a publisher's stamp
+//! - `quit`, or the end of input
+//!
+//! `clients` are its counterpart: the barest that can be opened. `ask` and `echo` are the barest pair on
+//! both sides of a server that answers, or of a proxy.
+
+pub mod ask;
+pub mod clients;
+pub mod echo;
+mod holder;
+mod message;
+
+use std::io::{self, BufRead, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use serde::Serialize;
+
+use crate::poll::Waker;
+use holder::Holder;
+use machine::clock::realtime_nanos;
+use machine::failure::{Doing, Outcome};
+use machine::host;
+use message::{Message, message};
+
+/// Length of the accept queue; the kernel cuts it to net.core.somaxconn.
+const BACKLOG: i32 = 65_535;
+
+/// Stack of a worker.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// How to hold.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Address to listen on.
+    pub listen: SocketAddr,
+    /// Worker threads, each with its own listener and poller.
+    pub workers: u32,
+    /// A descriptor table for each worker.
+    pub private_fds: bool,
+}
+
+#[derive(Debug)]
+enum Command {
+    Count(Sender<u64>),
+    Send(Loop, Sender<Spent>),
+}
+
+/// One run of the send loop on one worker.
+#[derive(Debug, Clone)]
+struct Loop {
+    message: Message,
+    rounds: u32,
+    in_random_order: bool,
+    pause_nanos: f64,
+    start: Arc<Barrier>,
+}
+
+/// What a run of the send loop took.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Spent {
+    /// Messages handed to the kernel whole.
+    pub sends: u64,
+    /// Messages that found the socket full.
+    pub blocked: u64,
+    /// Processor time.
+    pub cpu_us: f64,
+    /// Of which the program's own.
+    pub user_us: f64,
+    /// Of which the kernel's.
+    pub system_us: f64,
+    /// From first to last, on the slowest worker.
+    pub seconds: f64,
+}
+
+/// Holds connections and obeys `input` until it ends.
+pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Outcome<()> {
+    let workers = start(options)?;
+    let mut answer = |text: String| {
+        writeln!(output, "{text}")
+            .and_then(|()| output.flush())
+            .doing("writing an answer")
+    };
+    answer(format!("{{\"listening\":\"{}\"}}", options.listen))?;
+    for line in input.lines() {
+        let line = line.doing("reading a command")?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |index: usize| words.get(index).and_then(|word| word.parse::<u32>().ok());
+        match (words.first().copied(), number(1), number(2), number(3)) {
+            (Some("stats"), ..) => answer(format!("{{\"held\":{}}}", held(&workers)?))?,
+            (
+                Some(order @ ("fanout" | "scatter" | "stamped")),
+                Some(rounds),
+                Some(size),
+                Some(rate),
+            ) => {
+                let message = match order {
+                    "stamped" => Message::Stamped {
+                        events: size,
+                        run: realtime_nanos(),
+                    },
+                    _ => Message::Fixed(message(size as usize)?.into()),
+                };
+                let spent = send_loop(&workers, order == "scatter", rounds, message, rate)?;
+                answer(serde_json::to_string(&spent).doing("writing an answer")?)?;
+            }
+            (Some("quit"), ..) => break,
+            _ => answer("{\"error\":\"unknown command: fanout ROUNDS SIZE RATE\"}".to_owned())?,
+        }
+    }
+    Ok(())
+}
+
+/// A worker's mailbox and the waker that makes it look.
+#[derive(Debug)]
+struct Worker {
+    commands: Sender<Command>,
+    waker: Arc<Waker>,
+}
+
+fn start(options: &Options) -> Outcome<Vec<Worker>> {
+    let mut workers = Vec::new();
+    let (ready, listening) = channel();
+    for index in 0..options.workers.max(1) {
+        let (commands, mailbox) = channel();
+        let waker = Arc::new(Waker::new().doing("making an eventfd")?);
+        let (options, thread_waker, ready) = (options.clone(), waker.clone(), ready.clone());
+        thread::Builder::new()
+            .name(format!("bare-{index}"))
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                let private = options.private_fds;
+                let holder = (if private {
+                    host::own_descriptors()
+                } else {
+                    Ok(())
+                })
+                .and_then(|()| Holder::new(&options, &thread_waker));
+                match holder {
+                    Ok(mut holder) => {
+                        let _ = ready.send(Ok(()));
+                        holder.run(&mailbox, &thread_waker);
+                    }
+                    Err(failure) => {
+                        let _ = ready.send(Err(failure));
+                    }
+                }
+            })
+            .doing("starting a worker")?;
+        workers.push(Worker { commands, waker });
+    }
+    for _ in &workers {
+        listening.recv().doing("starting a worker")??;
+    }
+    Ok(workers)
+}
+
+fn held(workers: &[Worker]) -> Outcome<u64> {
+    let (answer, answers) = channel();
+    for worker in workers {
+        worker
+            .commands
+            .send(Command::Count(answer.clone()))
+            .doing("asking a worker")?;
+        worker.waker.wake();
+    }
+    drop(answer);
+    Ok(answers.iter().sum())
+}
+
+fn send_loop(
+    workers: &[Worker],
+    in_random_order: bool,
+    rounds: u32,
+    message: Message,
+    rate: u32,
+) -> Outcome<Spent> {
+    let (answer, answers) = channel();
+    let order = Loop {
+        message,
+        rounds,
+        in_random_order,
+        pause_nanos: if rate == 0 {
+            0.0
+        } else {
+            1e9 * workers.len() as f64 / f64::from(rate)
+        },
+        start: Arc::new(Barrier::new(workers.len())),
+    };
+    for worker in workers {
+        worker
+            .commands
+            .send(Command::Send(order.clone(), answer.clone()))
+            .doing("asking")?;
+        worker.waker.wake();
+    }
+    drop(answer);
+    Ok(answers.iter().fold(Spent::default(), |sum, spent| Spent {
+        sends: sum.sends + spent.sends,
+        blocked: sum.blocked + spent.blocked,
+        cpu_us: sum.cpu_us + spent.cpu_us,
+        user_us: sum.user_us + spent.user_us,
+        system_us: sum.system_us + spent.system_us,
+        seconds: sum.seconds.max(spent.seconds),
+    }))
+}
+
+fn listen(address: SocketAddr) -> io::Result<OwnedFd> {
+    use socket2::{Domain, Protocol, Socket, Type};
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM.nonblocking(),
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// The address used when none is given.
+pub fn default_address() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, 900))
+}

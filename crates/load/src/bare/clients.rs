@@ -1,0 +1,166 @@
+//! The barest streaming clients: connect, send a request, wait for the first bytes, hold. What they
+//! cost is what the kernel costs, the budget of every real client.
+
+use std::io::{BufRead, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Instant;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send,
+    socket_with, sockopt,
+};
+
+use crate::poll::{Batch, Interest, Poller};
+use machine::failure::{Doing, Failure, Outcome};
+use machine::host;
+
+/// The first source address; each thread takes 256 addresses from there on.
+const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 5, 0, 1);
+
+/// Addresses of a thread.
+const SOURCES_PER_THREAD: u32 = 256;
+
+/// The first port of a source; those below belong to listeners.
+const PORT_FIRST: u32 = 10_000;
+
+/// Sources of a thread: ports of each of its addresses.
+pub(super) const SOURCES: u32 = SOURCES_PER_THREAD * (65_536 - PORT_FIRST);
+
+/// Connections begun between two looks at what came.
+const OPENS_PER_TURN: u32 = 64;
+
+/// What every client asks.
+const REQUEST: &[u8] = b"GET /events/1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+
+/// Stack of a thread.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// How to open.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where to connect: an address of loopback.
+    pub server: SocketAddr,
+    /// How many, over all threads.
+    pub connections: u32,
+    /// Threads, each with a descriptor table of its own.
+    pub threads: u32,
+    /// Clients without an answer at once, over all threads.
+    pub window: u32,
+}
+
+/// Opens all clients, writes a line of JSON with how long it took, and holds them until `input`
+/// ends.
+pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Outcome<()> {
+    let begun = Instant::now();
+    let (opened, all) = channel();
+    for index in 0..options.threads {
+        let (options, opened) = (options.clone(), opened.clone());
+        thread::Builder::new()
+            .name(format!("bare-clients-{index}"))
+            .stack_size(STACK_BYTES)
+            .spawn(move || hold(&options, index, &opened))
+            .doing("starting a client thread")?;
+    }
+    for _ in 0..options.threads {
+        all.recv().doing("opening the bare clients")??;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    writeln!(output, "{{\"seconds\":{seconds}}}")
+        .and_then(|()| output.flush())
+        .doing("writing an answer")?;
+    input.lines().for_each(drop);
+    Ok(())
+}
+
+/// One thread: opens its share, says so, and keeps it for as long as the process lives.
+fn hold(options: &Options, index: u32, opened: &Sender<Outcome<()>>) {
+    let sockets = host::own_descriptors().and_then(|()| open(options, index));
+    let held = match sockets {
+        Ok(held) => held,
+        Err(failure) => {
+            let _ = opened.send(Err(failure));
+            return;
+        }
+    };
+    let _ = opened.send(Ok(()));
+    loop {
+        thread::park();
+        std::hint::black_box(&held);
+    }
+}
+
+fn open(options: &Options, index: u32) -> Outcome<Vec<OwnedFd>> {
+    let start =
+        |index: u32| u64::from(options.connections) * u64::from(index) / u64::from(options.threads);
+    let count = (start(index + 1) - start(index)) as usize;
+    let window = (options.window / options.threads).max(1);
+    let poller = Poller::new().doing("making an epoll")?;
+    let (mut batch, mut buffer) = (Batch::new(), [0; 4096]);
+    let mut sockets = Vec::with_capacity(count);
+    let (mut next_source, mut unanswered) = (0, 0);
+    while sockets.len() < count || unanswered > 0 {
+        for _ in 0..OPENS_PER_TURN {
+            if sockets.len() == count || unanswered >= window {
+                break;
+            }
+            let socket = begin(options.server, index, &mut next_source)
+                .doing("opening a bare client; the server may not be there")?;
+            poller
+                .add(&socket, sockets.len() as u64, Interest::IN)
+                .doing("watching a socket")?;
+            sockets.push(socket);
+            unanswered += 1;
+        }
+        poller.wait(&mut batch, None).doing("waiting for answers")?;
+        for ready in batch.iter() {
+            match recv(
+                &sockets[ready.token as usize],
+                &mut buffer,
+                RecvFlags::empty(),
+            ) {
+                Ok((_, 0)) => return Err(Failure::new("the server closed a bare client")),
+                Ok(_) => unanswered -= 1,
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(errno) => return Err(Failure::new(format!("reading a head: {errno}"))),
+            }
+        }
+    }
+    Ok(sockets)
+}
+
+/// A client whose request is sent.
+fn begin(server: SocketAddr, thread: u32, next_source: &mut u32) -> Result<OwnedFd, Errno> {
+    let socket = connect_from(server, thread, next_source)?;
+    send(&socket, REQUEST, SendFlags::NOSIGNAL)?;
+    Ok(socket)
+}
+
+/// A client from the next source. On loopback the handshake is over when `connect` returns.
+pub(super) fn connect_from(
+    server: SocketAddr,
+    thread: u32,
+    next_source: &mut u32,
+) -> Result<OwnedFd, Errno> {
+    loop {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        let (address, port) = (
+            u32::from(SOURCE) + thread * SOURCES_PER_THREAD + *next_source % SOURCES_PER_THREAD,
+            PORT_FIRST + *next_source / SOURCES_PER_THREAD,
+        );
+        *next_source += 1;
+        let port = u16::try_from(port).map_err(|_| Errno::ADDRNOTAVAIL)?;
+        let source = SocketAddrV4::new(Ipv4Addr::from(address), port);
+        match bind(&socket, &source).and_then(|()| connect(&socket, &server)) {
+            Ok(()) => return Ok(socket),
+            // An earlier run may have left it waiting.
+            Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! One connection and the events that go over it, in their order.
+//!
+//! Owns the socket. An event about an id always takes the same lane, so that the driver itself never
+//! changes the order of a target's events.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use rustix::io::Errno;
+use socket2::{Domain, Socket, Type};
+
+use super::answer::{News, Reader, Receipts};
+use super::payload::Event;
+use super::report::Tally;
+use super::request::{Outgoing, Requests};
+use super::trouble::Trouble;
+use crate::poll::{Interest, Poller};
+use client::control_client;
+
+/// Unsent bytes beyond which a batch takes no more events: what a socket takes at once, some times.
+/// The others wait, and are late.
+const UNSENT_MAX: usize = 256 * 1024;
+
+/// Reads of one lane before others have their turn.
+const READS_MAX: usize = 16;
+
+/// Time for a connection to be made.
+const CONNECT_NANOS: u64 = 5_000_000_000;
+
+/// What all lanes share.
+pub(super) struct Shared<'a> {
+    pub(super) poller: &'a Poller,
+    pub(super) server: SocketAddr,
+    pub(super) requests: &'a Requests,
+    pub(super) tally: &'a mut Tally,
+    /// Bodies are put together here.
+    pub(super) scratch: &'a mut Vec<u8>,
+    /// Bytes of one read.
+    pub(super) block: &'a mut [u8],
+    /// Nanoseconds since the first event was due.
+    pub(super) now: u64,
+}
+
+/// One connection after another, and their events.
+#[derive(Debug)]
+pub(super) struct Lane {
+    token: u64,
+    /// Events that are due and not sent.
+    waiting: VecDeque<Event>,
+    /// Events that are sent and not answered.
+    flying: VecDeque<Flight>,
+    link: Option<Link>,
+    /// The server is not there, or will take no more.
+    pub(super) is_lost: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    due: u64,
+    sent: u64,
+}
+
+/// A connection.
+#[derive(Debug)]
+struct Link {
+    stream: TcpStream,
+    opened: u64,
+    connected: bool,
+    watches_room: bool,
+    out: Outgoing,
+    reader: Reader,
+    /// The last byte of a batch is written.
+    finished: bool,
+}
+
+/// How a link ended.
+enum End {
+    /// As it should, or between two requests.
+    Fine,
+    Unreachable(io::Error),
+    Failed(Trouble),
+}
+
+impl Lane {
+    pub(super) fn new(token: u64) -> Self {
+        Self {
+            token,
+            waiting: VecDeque::new(),
+            flying: VecDeque::new(),
+            link: None,
+            is_lost: false,
+        }
+    }
+
+    /// Takes an event that is due.
+    pub(super) fn take(&mut self, event: Event) {
+        self.waiting.push_back(event);
+    }
+
+    /// Forgets the events that were not sent.
+    pub(super) fn forget(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// Whether nothing is under way. A batch is under way until its answer is whole.
+    pub(super) fn is_done(&self, is_batch: bool) -> bool {
+        self.is_lost
+            || (self.waiting.is_empty()
+                && self.flying.is_empty()
+                && (!is_batch || self.link.is_none()))
+    }
+
+    /// Sends what can be sent. With `last` no other event will come.
+    pub(super) fn send(&mut self, last: bool, with: &mut Shared<'_>) {
+        if self.is_lost {
+            return;
+        }
+        if self.link.is_none() && (with.requests.is_batch() && !last || !self.waiting.is_empty()) {
+            self.open(with);
+        }
+        let Some(link) = &mut self.link else { return };
+        let is_batch = with.requests.is_batch();
+        while let Some(&event) = self.waiting.front() {
+            let has_room = match is_batch {
+                true => link.out.len() < UNSENT_MAX,
+                false => self.flying.is_empty(),
+            };
+            if !has_room {
+                break;
+            }
+            self.waiting.pop_front();
+            with.requests.put(event, &mut link.out, with.scratch);
+            with.tally.sent(event.due, with.now);
+            self.flying.push_back(Flight {
+                due: event.due,
+                sent: with.now,
+            });
+        }
+        if is_batch && last && self.waiting.is_empty() && !link.finished {
+            with.requests.finish(&mut link.out);
+            link.finished = true;
+        }
+        if link.out.len() > 0 && link.connected {
+            self.write(with);
+        }
+    }
+
+    /// Acts on a socket's news.
+    pub(super) fn hear(&mut self, flags: Interest, with: &mut Shared<'_>) {
+        let Some(link) = &mut self.link else { return };
+        if !link.connected {
+            match link.stream.take_error() {
+                Ok(None) if flags.contains(Interest::OUT) => link.connected = true,
+                Ok(None) => {}
+                Ok(Some(error)) | Err(error) => return self.end(End::Unreachable(error), with),
+            }
+        }
+        if flags.intersects(Interest::IN | Interest::HUP | Interest::ERR) {
+            self.read(with);
+        }
+        if flags.contains(Interest::OUT) {
+            self.write(with);
+        }
+    }
+
+    /// Gives up what takes too long: connections, and answers that were waited for longer than
+    /// `patience`.
+    pub(super) fn expire(&mut self, patience: u64, with: &mut Shared<'_>) {
+        let Some(link) = &self.link else { return };
+        if !link.connected && with.now - link.opened > CONNECT_NANOS {
+            return self.end(End::Unreachable(io::ErrorKind::TimedOut.into()), with);
+        }
+        let waits_since = match self.flying.front() {
+            Some(flight) => flight.sent,
+            None if link.finished => with.tally.last_answer.max(link.opened),
+            None => return,
+        };
+        if with.now.saturating_sub(waits_since) > patience {
+            self.end(End::Failed(Trouble::TimedOut), with);
+        }
+    }
+
+    fn open(&mut self, with: &mut Shared<'_>) {
+        let stream = match connect(with.server) {
+            Ok(stream) => stream,
+            Err(error) => return self.end(End::Unreachable(error), with),
+        };
+        let interest = Interest::IN | Interest::OUT;
+        if let Err(error) = with.poller.add(&stream, self.token, interest) {
+            return self.end(End::Unreachable(error), with);
+        }
+        let mut out = Outgoing::default();
+        with.requests.begin(&mut out);
+        self.link = Some(Link {
+            stream,
+            opened: with.now,
+            connected: false,
+            watches_room: true,
+            out,
+            reader: Reader::new(with.requests.is_batch()),
+            finished: false,
+        });
+    }
+
+    fn write(&mut self, with: &mut Shared<'_>) {
+        let Some(link) = &mut self.link else { return };
+        while link.out.len() > 0 {
+            match link.stream.write(link.out.ready()) {
+                Ok(count) => link.out.took(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // What the server answered before it went says why.
+                Err(_) => return self.read(with),
+            }
+        }
+        let wants_room = link.out.len() > 0;
+        if wants_room != link.watches_room {
+            let room = if wants_room {
+                Interest::OUT
+            } else {
+                Interest::empty()
+            };
+            let watched = with
+                .poller
+                .modify(&link.stream, self.token, Interest::IN | room);
+            match watched {
+                Ok(()) => link.watches_room = wants_room,
+                Err(_) => self.end(End::Failed(Trouble::Lost), with),
+            }
+        }
+    }
+
+    fn read(&mut self, with: &mut Shared<'_>) {
+        for _ in 0..READS_MAX {
+            let Some(link) = &mut self.link else { return };
+            let count = match link.stream.read(with.block) {
+                Ok(0) => return self.ended(with),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return self.ended(with),
+            };
+            let (tally, flying, now) = (&mut *with.tally, &mut self.flying, with.now);
+            let mut closes = false;
+            let read = link.reader.read(&with.block[..count], |news| {
+                closes |= hear(news, flying, tally, now);
+            });
+            if let Err(malformed) = read {
+                let trouble = Trouble::Malformed(malformed.to_string());
+                return self.end(End::Failed(trouble), with);
+            }
+            if closes {
+                return self.end(End::Fine, with);
+            }
+            if count < with.block.len() {
+                return;
+            }
+        }
+    }
+
+    /// The server has ended the connection, or broken it.
+    fn ended(&mut self, with: &mut Shared<'_>) {
+        let Some(link) = &mut self.link else { return };
+        if !link.connected {
+            let error = Errno::CONNREFUSED.into();
+            return self.end(End::Unreachable(error), with);
+        }
+        let (tally, flying, now) = (&mut *with.tally, &mut self.flying, with.now);
+        link.reader.end(|news| {
+            hear(news, flying, tally, now);
+        });
+        self.end(End::Fine, with);
+    }
+
+    /// Drops the link. What flies is lost; a batch that has not ended by itself takes no more.
+    fn end(&mut self, end: End, with: &mut Shared<'_>) {
+        let is_batch = with.requests.is_batch();
+        let finished = self.link.as_ref().is_some_and(|link| link.finished);
+        let flying = self.flying.len() as u64;
+        self.flying.clear();
+        if let Some(link) = self.link.take() {
+            let _ = with.poller.remove(&link.stream);
+        }
+        match end {
+            End::Fine => {
+                with.tally.lost(flying, Trouble::Lost);
+                self.is_lost = is_batch && !(finished && flying == 0);
+                self.tell_unsent(flying, "the server ended the connection", with);
+            }
+            End::Failed(trouble) => {
+                with.tally.lost(flying, trouble);
+                self.is_lost = is_batch;
+                self.tell_unsent(flying, "the connection broke", with);
+            }
+            End::Unreachable(error) => {
+                self.is_lost = true;
+                // What was put into the buffer of a connection that never was is unsent.
+                with.tally.unsend(flying);
+                let trouble = Trouble::Unreachable(words(&error));
+                with.tally
+                    .troubles
+                    .add(trouble, flying + self.waiting.len() as u64, "");
+            }
+        }
+    }
+
+    /// Says why a batch that ended with every answer given sends the rest no more.
+    fn tell_unsent(&self, flying: u64, why: &str, with: &mut Shared<'_>) {
+        if self.is_lost && flying == 0 {
+            let trouble = Trouble::Unreachable(why.to_owned());
+            let waiting = self.waiting.len() as u64;
+            with.tally.troubles.add(trouble, waiting, "");
+        }
+    }
+}
+
+/// Counts an answer; whether the connection has to end with it.
+fn hear(news: News<'_>, flying: &mut VecDeque<Flight>, tally: &mut Tally, now: u64) -> bool {
+    match news {
+        // An empty line keeps a connection alive.
+        News::Line(line) if line.trim_ascii().is_empty() => false,
+        News::Line(line) => {
+            // More answers than events would be the server's mistake; each event has one.
+            if let Some(flight) = flying.pop_front() {
+                match Receipts::of_line(line) {
+                    Ok(receipt) => tally.accepted(flight.due, now, receipt),
+                    Err(error) => tally.refused(1, now, Trouble::Line(error), ""),
+                }
+            }
+            false
+        }
+        News::LinesEnd => true,
+        News::Whole {
+            status,
+            body,
+            closes,
+        } => {
+            if (200..300).contains(&status) {
+                if let Some(flight) = flying.pop_front() {
+                    tally.accepted(flight.due, now, Receipts::of_body(body));
+                }
+                return closes;
+            }
+            // Of a batch, all that was sent is refused at once.
+            let refused = flying.len() as u64;
+            flying.clear();
+            let said = control_client::detail(body);
+            tally.refused(refused, now, Trouble::Status(status), &said);
+            closes
+        }
+    }
+}
+
+fn connect(server: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(
+        Domain::for_address(server),
+        Type::STREAM.nonblocking(),
+        None,
+    )?;
+    socket.set_tcp_nodelay(true)?;
+    match socket.connect(&server.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(socket.into())
+}
+
+/// An error of the system without its number.
+fn words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "nothing listens there".to_owned(),
+        io::ErrorKind::TimedOut => "no answer in time".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,303 @@
+//! Whom events are about: ids drawn at random.
+//!
+//! Ids drawn with weights come from Walker's table of aliases as Vose builds it: eight bytes an id,
+//! and the same small cost for each draw whatever the weights.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use crate::friends::USERS_MAX;
+use client::random::Random;
+use machine::failure::{Doing, Failure, Outcome};
+
+/// How targets are drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Draw {
+    /// Each id from 1 to `max_id` alike.
+    Uniform {
+        /// The largest id.
+        max_id: u32,
+    },
+    /// Id `k` from 1 to `max_id` in proportion to `k^-exponent`.
+    Zipf {
+        /// The largest id.
+        max_id: u32,
+        /// 1 is Zipf's own; 0 is uniform.
+        exponent: f64,
+    },
+    /// Each id of an edge list in proportion to its edges.
+    Degree {
+        /// The list: `a b` a line.
+        graph: PathBuf,
+        /// Ids above are left out.
+        max_id: u32,
+    },
+}
+
+/// Draws ids.
+#[derive(Debug)]
+pub(super) struct Targets {
+    random: Random,
+    max_id: u32,
+    /// Nothing for a uniform draw.
+    aliases: Option<Aliases>,
+}
+
+impl Draw {
+    /// Says what is wrong with it.
+    pub fn check(&self) -> Outcome<()> {
+        let max_id = match self {
+            Self::Uniform { max_id } | Self::Zipf { max_id, .. } | Self::Degree { max_id, .. } => {
+                *max_id
+            }
+        };
+        if !(1..=USERS_MAX).contains(&max_id) {
+            return Err(Failure::new(format!(
+                "{max_id} is no largest id: give one from 1 to {USERS_MAX}"
+            )));
+        }
+        match self {
+            Self::Zipf { exponent, .. } if !(0.0..=100.0).contains(exponent) => {
+                Err(Failure::new(format!(
+                    "{exponent} is no exponent to draw with: give one from 0 to 100; 1 is Zipf's own"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Targets {
+    /// Reads the graph, if there is one.
+    pub(super) fn new(draw: &Draw, seed: u64) -> Outcome<Self> {
+        draw.check()?;
+        let (max_id, aliases) = match draw {
+            Draw::Uniform { max_id } => (*max_id, None),
+            Draw::Zipf { max_id, exponent } => {
+                let weights = (1..=*max_id).map(|id| f64::from(id).powf(-exponent));
+                (*max_id, Some(Aliases::new(weights.collect())))
+            }
+            Draw::Degree { graph, max_id } => {
+                let weights = degrees(graph, *max_id)?;
+                (weights.len() as u32, Some(Aliases::new(weights)))
+            }
+        };
+        Ok(Self {
+            random: Random::seeded(seed),
+            max_id,
+            aliases,
+        })
+    }
+
+    /// The largest id that can be drawn.
+    pub(super) fn max_id(&self) -> u32 {
+        self.max_id
+    }
+
+    /// The next id.
+    pub(super) fn next(&mut self) -> u32 {
+        let column = self.random.below(self.max_id.into()) as u32;
+        match &self.aliases {
+            None => column + 1,
+            Some(aliases) => aliases.settle(column, self.random.bits()) + 1,
+        }
+    }
+}
+
+/// For each column the share of it that is its own, in 2^-32, and whose the rest is.
+#[derive(Debug)]
+struct Aliases(Vec<(u32, u32)>);
+
+impl Aliases {
+    /// Of weights that are not negative and not all zero.
+    fn new(mut weights: Vec<f64>) -> Self {
+        let scale = weights.len() as f64 / weights.iter().sum::<f64>();
+        let (mut small, mut large) = (Vec::new(), Vec::new());
+        for (column, weight) in (0u32..).zip(&mut weights) {
+            *weight *= scale;
+            match *weight < 1.0 {
+                true => small.push(column),
+                false => large.push(column),
+            }
+        }
+        // A column that is left over is all its own, but for rounding.
+        let mut table: Vec<(u32, u32)> = (0..weights.len() as u32)
+            .map(|column| (u32::MAX, column))
+            .collect();
+        while let (Some(&little), Some(&much)) = (small.last(), large.last()) {
+            small.pop();
+            let own = weights[little as usize];
+            table[little as usize] = ((own * 2f64.powi(32)) as u32, much);
+            weights[much as usize] -= 1.0 - own;
+            if weights[much as usize] < 1.0 {
+                large.pop();
+                small.push(much);
+            }
+        }
+        Self(table)
+    }
+
+    /// The column itself, or its alias, as the lower half of `bits` decides.
+    fn settle(&self, column: u32, bits: u64) -> u32 {
+        let (own, alias) = self.0[column as usize];
+        if (bits as u32) < own { column } else { alias }
+    }
+}
+
+/// How many edges each id has, from 1 on, up to the largest that has one.
+fn degrees(path: &Path, max_id: u32) -> Outcome<Vec<f64>> {
+    let shown = path.display();
+    let mut lines = BufReader::new(File::open(path).doing(format_args!("opening {shown}"))?);
+    let (mut degrees, mut line, mut number) = (Vec::new(), String::new(), 0u64);
+    loop {
+        line.clear();
+        let read = lines.read_line(&mut line);
+        if read.doing(format_args!("reading {shown}"))? == 0 {
+            break;
+        }
+        number += 1;
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        for id in ends(&line).ok_or_else(|| {
+            Failure::new(format!(
+                "line {number} of {shown} is no edge: it has to be two ids from 1 to {USERS_MAX} \
+                 with a blank between, as `encke friends generate` writes"
+            ))
+        })? {
+            if id > max_id {
+                continue;
+            }
+            if degrees.len() < id as usize {
+                degrees.resize(id as usize, 0.0);
+            }
+            degrees[id as usize - 1] += 1.0;
+        }
+    }
+    if degrees.is_empty() {
+        return Err(Failure::new(format!(
+            "{shown} has no edge between ids up to {max_id}: give another graph or a larger --max-id"
+        )));
+    }
+    Ok(degrees)
+}
+
+/// The two ids of a line.
+fn ends(line: &str) -> Option<[u32; 2]> {
+    let mut words = line.split_ascii_whitespace();
+    let mut id = || {
+        words
+            .next()?
+            .parse()
+            .ok()
+            .filter(|id| (1..=USERS_MAX).contains(id))
+    };
+    let ends = [id()?, id()?];
+    words.next().is_none().then_some(ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const DRAWS: u32 = 1_000_000;
+
+    /// Pearson's statistic of so many draws against the shares expected.
+    fn chi_square(draw: &Draw, expected: &[f64]) -> f64 {
+        let mut targets = Targets::new(draw, 42).unwrap();
+        assert_eq!(targets.max_id() as usize, expected.len());
+        let mut counts = vec![0.0; expected.len()];
+        for _ in 0..DRAWS {
+            counts[targets.next() as usize - 1] += 1.0;
+        }
+        let sum: f64 = expected.iter().sum();
+        counts
+            .iter()
+            .zip(expected)
+            .filter(|(_, share)| **share > 0.0)
+            .map(|(count, share)| {
+                let expected = share / sum * f64::from(DRAWS);
+                (count - expected) * (count - expected) / expected
+            })
+            .sum()
+    }
+
+    /// What the statistic exceeds once in a thousand times with so many degrees of freedom (Wilson
+    /// and Hilferty).
+    fn bound(freedom: f64) -> f64 {
+        let spread = 2.0 / (9.0 * freedom);
+        freedom * (1.0 - spread + 3.09 * spread.sqrt()).powi(3)
+    }
+
+    #[test]
+    fn uniform_draws_are_as_frequent_as_expected() {
+        let found = chi_square(&Draw::Uniform { max_id: 1000 }, &[1.0; 1000]);
+        assert!(found < bound(999.0), "{found}");
+    }
+
+    #[test]
+    fn zipf_draws_are_as_frequent_as_expected() {
+        for exponent in [0.0, 0.8, 1.0, 1.5] {
+            let expected: Vec<f64> = (1..=1000).map(|id| f64::from(id).powf(-exponent)).collect();
+            let draw = Draw::Zipf {
+                max_id: 1000,
+                exponent,
+            };
+            let found = chi_square(&draw, &expected);
+            assert!(found < bound(999.0), "{exponent}: {found}");
+            // The check would notice an exponent that is a little off.
+            let off: Vec<f64> = (1..=1000)
+                .map(|id| f64::from(id).powf(-exponent - 0.02))
+                .collect();
+            assert!(chi_square(&draw, &off) > bound(999.0), "{exponent}");
+        }
+    }
+
+    #[test]
+    fn draws_by_degree_are_as_frequent_as_expected() {
+        let path = std::env::temp_dir().join(format!("encke-degrees-{}", std::process::id()));
+        fs::write(&path, "# a star, and a pair\n2 1\n3 1\n\n4 1\n6 7\n").unwrap();
+        let draw = |max_id| Draw::Degree {
+            graph: path.clone(),
+            max_id,
+        };
+        let found = chi_square(&draw(100), &[3.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0]);
+        let cut = chi_square(&draw(3), &[3.0, 1.0, 1.0]);
+        let nothing = Targets::new(
+            &Draw::Degree {
+                graph: path.clone(),
+                max_id: 0,
+            },
+            1,
+        );
+        fs::remove_file(&path).unwrap();
+        assert!(found < bound(5.0) && cut < bound(2.0), "{found} {cut}");
+        assert!(nothing.is_err());
+    }
+
+    #[test]
+    fn a_line_that_is_no_edge_is_named() {
+        for line in ["1", "1 2 3", "0 1", "a b", "1,2", "1 4294967296"] {
+            assert_eq!(ends(line), None, "{line}");
+        }
+        assert_eq!(ends("3\t4\r\n"), Some([3, 4]));
+        let path = std::env::temp_dir().join(format!("encke-lines-{}", std::process::id()));
+        fs::write(&path, "1 2\n1;2\n").unwrap();
+        let error = degrees(&path, 9).unwrap_err().to_string();
+        fs::remove_file(&path).unwrap();
+        assert!(error.starts_with("line 2 of "), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_is_refused() {
+        assert!(Draw::Uniform { max_id: 0 }.check().is_err());
+        let zipf = |exponent| Draw::Zipf {
+            max_id: 5,
+            exponent,
+        };
+        assert!(zipf(f64::NAN).check().is_err() && zipf(-1.0).check().is_err());
+        assert!(zipf(1.0).check().is_ok());
+    }
+}

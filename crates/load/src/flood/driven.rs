@@ -1,0 +1,99 @@
+//! A flood that obeys lines: the harness runs it in a process of its own, so that its processor
+//! time is not the server's.
+//!
+//! Each line in is answered by one line of JSON:
+//!
+//! - `stats`: the totals
+//! - `await open SECONDS`: the totals once every client is open or has failed
+//! - `await events COUNT SECONDS`: the totals once that many events have come
+//! - `await quiet MILLIS SECONDS`: the totals once nothing has come for so long
+//! - `forget`: forgets latencies
+//! - `quit`, or the end of input: closes everything
+
+use std::io::{BufRead, Write};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::tally::Totals;
+use super::{Flood, Options};
+use machine::clock::monotonic_nanos;
+use machine::failure::{Doing, Outcome};
+
+/// Pause between two looks at the counters while waiting: a round lasts a hundred times as long.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    /// Whether what was awaited came in time.
+    reached: bool,
+    /// The machine's monotonic clock when it was answered.
+    at_nanos: u64,
+    /// Seconds since the clients began to connect.
+    seconds: f64,
+    #[serde(flatten)]
+    totals: Totals,
+}
+
+/// Opens the flood and obeys `input` until it ends.
+pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Outcome<()> {
+    let begun = Instant::now();
+    let mut flood = Flood::start(options)?;
+    for line in input.lines() {
+        let line = line.doing("reading a command")?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |index: usize| words.get(index).and_then(|word| word.parse().ok());
+        let reached = match words.first().copied() {
+            Some("stats") => true,
+            Some("forget") => {
+                flood.forget_latencies();
+                true
+            }
+            Some("await") => match (words.get(1).copied(), number(2), number(3)) {
+                (Some("open"), Some(seconds), None) => wait(seconds, || flood.settled()),
+                (Some("events"), Some(count), Some(seconds)) => {
+                    wait(seconds, || flood.counts().events >= count)
+                }
+                (Some("quiet"), Some(millis), Some(seconds)) => quiet(&flood, millis, seconds),
+                _ => false,
+            },
+            Some("quit") => break,
+            _ => false,
+        };
+        let answer = Answer {
+            reached,
+            at_nanos: monotonic_nanos(),
+            seconds: begun.elapsed().as_secs_f64(),
+            totals: flood.totals(),
+        };
+        let text = serde_json::to_string(&answer).doing("writing an answer")?;
+        writeln!(output, "{text}")
+            .and_then(|()| output.flush())
+            .doing("writing an answer")?;
+    }
+    flood.stop();
+    Ok(())
+}
+
+fn wait(seconds: u64, mut done: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + Duration::from_secs(seconds);
+    while !done() {
+        if Instant::now() >= until {
+            return false;
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    true
+}
+
+fn quiet(flood: &Flood, millis: u64, seconds: u64) -> bool {
+    let (mut last, mut since) = (flood.counts().bytes, Instant::now());
+    wait(seconds, || {
+        let bytes = flood.counts().bytes;
+        if bytes != last {
+            (last, since) = (bytes, Instant::now());
+        }
+        since.elapsed() >= Duration::from_millis(millis)
+    })
+}

@@ -1,0 +1,234 @@
+//! One client between reads: a state of fewer than 200 bytes, and what it makes of bytes.
+
+use std::os::fd::OwnedFd;
+
+use super::order::{Check, Order};
+use super::tally::Counts;
+use client::decode::count::{Counter, Noticed};
+use client::decode::framing::{Framing, Piece};
+use client::decode::head::Head;
+use client::decode::websocket::{self, Kind};
+use client::decode::{Malformed, Transport};
+use machine::clock::realtime_nanos;
+
+/// User memory of one client, the check of its order and its buffers included when it is idle. A
+/// million are less than 200 MB.
+const STREAM_BYTES_MAX: usize = 184;
+
+const _: () = assert!(size_of::<Stream>() <= STREAM_BYTES_MAX);
+
+/// Masks protect proxies from hostile scripts, of which there are none here: one does for all.
+const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
+
+/// Bytes of an unwelcome answer's body that are waited for, to show its first line.
+const REFUSAL_MAX: usize = 1024;
+
+/// One client. Owned by its thread from connect to close.
+#[derive(Debug)]
+pub(super) enum Stream {
+    /// Not connected, or no more.
+    Closed,
+    /// The handshake is under way; the request waits for it.
+    Connecting(OwnedFd),
+    /// So many bytes of the request are sent.
+    Trickling(OwnedFd, u16),
+    /// The request is sent. Bytes of an incomplete head are kept, which is rare.
+    Head(OwnedFd, Vec<u8>),
+    /// The head has come; events follow.
+    Body(OwnedFd, Body),
+}
+
+/// The reading state of an open stream.
+#[derive(Debug)]
+pub(super) struct Body {
+    wire: Wire,
+    counter: Counter,
+    order: Order,
+}
+
+#[derive(Debug)]
+enum Wire {
+    Http(Framing),
+    WebSocket(websocket::Reader),
+}
+
+/// What bytes meant to a client whose head was awaited.
+#[derive(Debug)]
+pub(super) enum Heading {
+    /// The head is incomplete; these bytes are to be kept.
+    Partial,
+    /// The stream is open; its bytes start after this many.
+    Open(Body, usize),
+    /// An answer that opens no stream: its status and the first line of its body.
+    Refused(u16, String),
+}
+
+/// What became of an open stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It goes on.
+    More,
+    /// The server has ended it.
+    Ended,
+    /// The server has closed its WebSocket with this code.
+    Closed(u16),
+}
+
+/// How a crew reads, and where it counts.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) transport: Transport,
+    pub(super) check: Check,
+    pub(super) counts: Counts,
+    /// Of this turn.
+    pub(super) latencies: Vec<u64>,
+    /// What is to be sent back, of the stream that is read.
+    pub(super) answer: Vec<u8>,
+}
+
+/// Reads a head at the start of `bytes`; `key` is the client's, of a WebSocket. After the end of
+/// the connection, what is partial is refused.
+pub(super) fn heading(
+    bytes: &[u8],
+    transport: Transport,
+    key: impl FnOnce() -> String,
+    ended: bool,
+) -> Result<Heading, Malformed> {
+    let Some((head, used)) = Head::parse(bytes)? else {
+        return Ok(Heading::Partial);
+    };
+    let wire = match (transport, head.status) {
+        (Transport::WebSocket, 101) => {
+            websocket::check(&head, &key())?;
+            Wire::WebSocket(websocket::Reader::new())
+        }
+        (Transport::WebSocket, _) => return refusal(&head, &bytes[used..], ended),
+        (_, 200) => Wire::Http(head.framing()?),
+        _ => return refusal(&head, &bytes[used..], ended),
+    };
+    let body = Body {
+        wire,
+        counter: Counter::new(),
+        order: Order::default(),
+    };
+    Ok(Heading::Open(body, used))
+}
+
+/// The status and the first line of the body, once that has come.
+fn refusal(head: &Head<'_>, mut input: &[u8], ended: bool) -> Result<Heading, Malformed> {
+    let (mut framing, mut body) = (head.framing()?, Vec::new());
+    let mut complete = ended || framing.is_complete();
+    while let Some(piece) = framing.next(&mut input)? {
+        match piece {
+            Piece::Bytes(bytes) => body.extend_from_slice(bytes),
+            Piece::ChunkEnd => {}
+            Piece::End => {
+                complete = true;
+                break;
+            }
+        }
+    }
+    let has_line = body.trim_ascii_start().contains(&b'\n');
+    if !complete && !has_line && body.len() < REFUSAL_MAX {
+        return Ok(Heading::Partial);
+    }
+    let text = String::from_utf8_lossy(&body);
+    let line = text.trim().lines().next().unwrap_or("").trim();
+    Ok(Heading::Refused(head.status, line.to_owned()))
+}
+
+impl Reading {
+    #[inline]
+    fn notice(&mut self, what: Noticed, order: &mut Order, now: &mut u64) {
+        let Noticed::Event { stamp, id } = what else {
+            self.counts.heartbeats += 1;
+            return;
+        };
+        self.counts.events += 1;
+        if let Some(id) = id {
+            order.id(self.check.ids, id, &mut self.counts.ids);
+        }
+        let Some(stamp) = stamp else {
+            return;
+        };
+        if self.check.numbers && stamp.number > 0 {
+            order.number(stamp, &mut self.counts.numbers);
+        }
+        if *now == 0 {
+            *now = realtime_nanos();
+        }
+        self.counts.ahead += u64::from(stamp.due > *now);
+        self.latencies.push(now.saturating_sub(stamp.due));
+    }
+}
+
+impl Body {
+    /// Reads bytes of the stream.
+    #[inline]
+    pub(super) fn read(
+        &mut self,
+        reading: &mut Reading,
+        mut input: &[u8],
+    ) -> Result<Progress, Malformed> {
+        let transport = reading.transport;
+        // Read at the first stamp: the bytes have come together.
+        let mut now = 0;
+        let (counter, order) = (&mut self.counter, &mut self.order);
+        let mut answer = std::mem::take(&mut reading.answer);
+        let mut notice = |what| reading.notice(what, order, &mut now);
+        let mut chunks = 0;
+        let progress = match &mut self.wire {
+            Wire::Http(framing) => loop {
+                let Some(piece) = framing.next(&mut input)? else {
+                    break Progress::More;
+                };
+                match piece {
+                    Piece::Bytes(bytes) => {
+                        counter.bytes(transport, bytes, &mut notice);
+                        chunks += u64::from(!framing.is_chunked());
+                    }
+                    Piece::ChunkEnd => {
+                        counter.chunk_end(transport, &mut notice);
+                        chunks += 1;
+                    }
+                    Piece::End => break Progress::Ended,
+                }
+            },
+            Wire::WebSocket(reader) => loop {
+                let Some(piece) = reader.next(&mut input)? else {
+                    break Progress::More;
+                };
+                match piece {
+                    websocket::Piece::Bytes(bytes) => counter.bytes(transport, bytes, &mut notice),
+                    websocket::Piece::MessageEnd => {
+                        counter.message_end(&mut notice);
+                        chunks += 1;
+                    }
+                    websocket::Piece::Ping => {
+                        notice(Noticed::Heartbeat);
+                        let payload = reader.take_control();
+                        websocket::push_frame(Kind::Pong, &payload, MASK, &mut answer);
+                    }
+                    websocket::Piece::Pong => notice(Noticed::Heartbeat),
+                    websocket::Piece::Close(code) => {
+                        let payload = reader.take_control();
+                        let echo = payload.get(..2).unwrap_or(&[]);
+                        websocket::push_frame(Kind::Close, echo, MASK, &mut answer);
+                        break Progress::Closed(code);
+                    }
+                }
+            },
+        };
+        reading.answer = answer;
+        reading.counts.chunks += chunks;
+        Ok(progress)
+    }
+
+    /// Whether the end of the connection is the end of the stream.
+    pub(super) fn may_end_here(&self) -> bool {
+        match &self.wire {
+            Wire::Http(framing) => framing.may_end_here(),
+            Wire::WebSocket(_) => false,
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! What clients saw: the counts of one thread, shown to others once a turn, and their sum.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::order::Sequence;
+use super::trouble::Trouble;
+
+/// Digits of a latency that are kept.
+const LATENCY_DIGITS: u8 = 3;
+
+/// Longest latency told apart: a minute.
+const LATENCY_MAX_NANOS: u64 = 60_000_000_000;
+
+/// How streams ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Closes {
+    /// By the server, as the protocol asks.
+    pub complete: u64,
+    /// By the server, in the middle of a stream that it had not ended.
+    pub cut: u64,
+    /// By a reset of the server.
+    pub reset: u64,
+    /// By silence: the kernel gave up.
+    pub timed_out: u64,
+    /// Here, as the bytes were not the protocol's.
+    pub malformed: u64,
+    /// By another error.
+    pub other: u64,
+    /// Here, on purpose: clients that reset or reconnect.
+    pub own: u64,
+}
+
+impl Closes {
+    /// All of them.
+    pub fn sum(&self) -> u64 {
+        self.complete
+            + self.cut
+            + self.reset
+            + self.timed_out
+            + self.malformed
+            + self.other
+            + self.own
+    }
+}
+
+/// What clients have done and seen, in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Connections begun, those of clients that came back included.
+    pub opened: u64,
+    /// Heads that opened a stream.
+    pub heads: u64,
+    /// Connections that came to nothing.
+    pub failed: u64,
+    /// Events read.
+    pub events: u64,
+    /// Comments, empty lines, empty objects, greetings, pings.
+    pub heartbeats: u64,
+    /// Chunks of HTTP, messages of WebSockets, or reads of a stream that has neither.
+    pub chunks: u64,
+    /// Bytes read, heads and framing included.
+    pub bytes: u64,
+    /// Events whose stamp lay in the future: the publisher's clock is ahead.
+    pub ahead: u64,
+    /// How streams ended.
+    pub closes: Closes,
+    /// The check by the publisher's numbers.
+    pub numbers: Sequence,
+    /// The check by event ids.
+    pub ids: Sequence,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.opened += other.opened;
+        self.heads += other.heads;
+        self.failed += other.failed;
+        self.events += other.events;
+        self.heartbeats += other.heartbeats;
+        self.chunks += other.chunks;
+        self.bytes += other.bytes;
+        self.ahead += other.ahead;
+        let (closes, others) = (&mut self.closes, &other.closes);
+        closes.complete += others.complete;
+        closes.cut += others.cut;
+        closes.reset += others.reset;
+        closes.timed_out += others.timed_out;
+        closes.malformed += others.malformed;
+        closes.other += others.other;
+        closes.own += others.own;
+        self.numbers.add(&other.numbers);
+        self.ids.add(&other.ids);
+    }
+}
+
+/// What one thread shows of its clients. Written by it once a turn; read by any.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    shown: Mutex<Shown>,
+}
+
+#[derive(Debug, Default)]
+struct Shown {
+    counts: Counts,
+    /// Made when the first stamped event comes: most threads never see one.
+    latency: Option<Histogram<u64>>,
+    /// How often, and what the first of them met.
+    troubles: BTreeMap<Trouble, (u64, String)>,
+    /// Codes of WebSockets that the server closed.
+    close_codes: BTreeMap<u16, u64>,
+    /// Why the thread ended, if it ended by itself.
+    gave_up: Option<String>,
+    /// Every client is open or has failed.
+    settled: bool,
+}
+
+impl Tally {
+    /// Shows what there is at the end of a turn; takes the latencies.
+    pub(super) fn show(&self, counts: &Counts, latencies: &mut Vec<u64>, settled: bool) {
+        let mut shown = self.shown();
+        shown.counts = *counts;
+        shown.settled |= settled;
+        if latencies.is_empty() {
+            return;
+        }
+        let histogram = shown.latency.get_or_insert_with(latency_histogram);
+        for nanos in latencies.drain(..) {
+            histogram.saturating_record(nanos.max(1));
+        }
+    }
+
+    pub(super) fn forget_latencies(&self) {
+        self.shown().latency = None;
+    }
+
+    /// Counts clients that met a trouble; keeps the first detail of its kind.
+    pub(super) fn trouble(&self, trouble: Trouble, count: u64, detail: &str) {
+        let mut shown = self.shown();
+        let kind = shown.troubles.entry(trouble);
+        kind.or_insert_with(|| (0, detail.to_owned())).0 += count;
+    }
+
+    /// Counts a WebSocket that the server closed with `code`.
+    pub(super) fn close_code(&self, code: u16) {
+        *self.shown().close_codes.entry(code).or_default() += 1;
+    }
+
+    /// Takes note that the thread ends before it was asked to.
+    pub(super) fn give_up(&self, why: &str) {
+        let mut shown = self.shown();
+        shown.gave_up = Some(why.to_owned());
+        shown.settled = true;
+    }
+
+    /// The counts alone: cheap.
+    pub(super) fn counts(&self) -> Counts {
+        self.shown().counts
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.shown().settled
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn latency_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_MAX_NANOS, LATENCY_DIGITS)
+        .expect("the bounds of the histogram are in order")
+}
+
+/// The sum over all threads.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Totals {
+    /// The numbers.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Streams open now.
+    pub active: u64,
+    /// Streams that ended after their head.
+    pub closed: u64,
+    /// Threads that are done opening.
+    pub threads_done: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Each kind of trouble as a sentence.
+    pub troubles: Vec<String>,
+    /// Codes with which the server closed WebSockets, and how often.
+    pub close_codes: BTreeMap<u16, u64>,
+    /// Latency of stamped events.
+    pub latency: Latency,
+}
+
+/// A latency distribution in microseconds.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Latency {
+    /// Events that carried a stamp.
+    pub count: u64,
+    /// The fastest.
+    pub min_us: f64,
+    /// The mean.
+    pub mean_us: f64,
+    /// Half were faster.
+    pub p50_us: f64,
+    /// 9 of 10 were faster.
+    pub p90_us: f64,
+    /// 99 of 100 were faster.
+    pub p99_us: f64,
+    /// 999 of 1,000 were faster.
+    pub p999_us: f64,
+    /// 9,999 of 10,000 were faster.
+    pub p9999_us: f64,
+    /// The slowest.
+    pub max_us: f64,
+}
+
+impl Totals {
+    /// The sum over `tallies`.
+    pub(super) fn of<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Self {
+        let mut totals = Self::default();
+        let mut latency: Option<Histogram<u64>> = None;
+        let mut troubles: BTreeMap<Trouble, (u64, String)> = BTreeMap::new();
+        let mut gave_up = Vec::new();
+        for tally in tallies {
+            let shown = tally.shown();
+            totals.threads += 1;
+            totals.threads_done += u64::from(shown.settled);
+            totals.counts.add(&shown.counts);
+            if let Some(more) = &shown.latency {
+                let merged = latency.get_or_insert_with(latency_histogram);
+                merged
+                    .add(more)
+                    .expect("all histograms have the same bounds");
+            }
+            for (trouble, (count, detail)) in &shown.troubles {
+                let kind = troubles.entry(*trouble);
+                kind.or_insert_with(|| (0, detail.clone())).0 += count;
+            }
+            for (code, count) in &shown.close_codes {
+                *totals.close_codes.entry(*code).or_default() += count;
+            }
+            gave_up.extend(shown.gave_up.clone());
+        }
+        totals.closed = totals.counts.closes.sum();
+        totals.active = totals.counts.heads - totals.closed;
+        totals.latency = latency.as_ref().map(Latency::of).unwrap_or_default();
+        let told = troubles
+            .iter()
+            .map(|(trouble, (count, detail))| trouble.sentence(*count, detail));
+        totals.troubles = told.collect();
+        if let Some(why) = gave_up.first() {
+            let threads = gave_up.len();
+            totals
+                .troubles
+                .push(format!("{threads} client threads ended early: {why}"));
+        }
+        totals
+    }
+}
+
+impl Latency {
+    fn of(histogram: &Histogram<u64>) -> Self {
+        let micros = |nanos: u64| nanos as f64 / 1000.0;
+        let quantile = |of: f64| micros(histogram.value_at_quantile(of));
+        Self {
+            count: histogram.len(),
+            min_us: micros(histogram.min()),
+            mean_us: histogram.mean() / 1000.0,
+            p50_us: quantile(0.5),
+            p90_us: quantile(0.9),
+            p99_us: quantile(0.99),
+            p999_us: quantile(0.999),
+            p9999_us: quantile(0.9999),
+            max_us: micros(histogram.max()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use client::random::Random;
+
+    #[test]
+    fn percentiles_agree_with_a_sorted_list() {
+        let (mut random, tallies) = (Random::seeded(3), [Tally::default(), Tally::default()]);
+        let mut all: Vec<u64> = (0..20_000)
+            .map(|_| 1_000 + random.below(50_000_000))
+            .collect();
+        for (index, nanos) in all.iter().enumerate() {
+            tallies[index % 2].show(&Counts::default(), &mut vec![*nanos], false);
+        }
+        all.sort_unstable();
+        let latency = Totals::of(tallies.iter()).latency;
+        let near = |found: f64, nanos: u64| {
+            let expected = nanos as f64 / 1000.0;
+            assert!(
+                (found - expected).abs() <= expected * 0.002,
+                "{found} is not {expected}"
+            );
+        };
+        assert_eq!(latency.count, 20_000);
+        near(latency.min_us, all[0]);
+        near(latency.mean_us, all.iter().sum::<u64>() / 20_000);
+        near(latency.p50_us, all[9_999]);
+        near(latency.p90_us, all[17_999]);
+        near(latency.p99_us, all[19_799]);
+        near(latency.p999_us, all[19_979]);
+        near(latency.p9999_us, all[19_997]);
+        near(latency.max_us, all[19_999]);
+    }
+
+    #[test]
+    fn a_trouble_is_told_once_with_its_count() {
+        let tallies = [Tally::default(), Tally::default()];
+        tallies[0].trouble(Trouble::Refused, 1, "");
+        tallies[0].trouble(Trouble::Status(503), 1, "busy");
+        tallies[1].trouble(Trouble::Refused, 2, "");
+        tallies[1].trouble(Trouble::Status(503), 1, "later");
+        let troubles = Totals::of(tallies.iter()).troubles;
+        assert_eq!(troubles.len(), 2);
+        assert!(troubles[0].starts_with("3 clients found nobody listening"));
+        assert!(
+            troubles[1].starts_with("2 clients were answered with status 503 (the first: busy)")
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! Where clients connect and what they ask: one URL with a place for the client's number, or a list.
+//!
+//! Owns the request's bytes. A list is kept as one text, shared by all threads.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::net::SocketAddr;
+
+use client::decode::{Transport, websocket};
+use client::http::Url;
+use machine::failure::{Failure, Outcome};
+
+/// What becomes the client's number.
+const PLACE: &str = "{n}";
+
+/// Where to connect.
+#[derive(Debug, Clone)]
+pub struct Targets {
+    servers: Vec<Server>,
+    /// All paths, one after the other.
+    paths: String,
+    /// One for each URL; client `i` takes entry `i` modulo their count.
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone)]
+struct Server {
+    address: SocketAddr,
+    authority: String,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    server: u32,
+    /// Where its path ends; it starts where that of the entry before ends.
+    end: u32,
+}
+
+impl Targets {
+    /// One URL for all; `{n}` in its path becomes the client's number.
+    pub fn one(url: &str) -> Outcome<Self> {
+        Self::list([url])
+    }
+
+    /// A URL for each client, from the start again when there are fewer. Those that cannot be used
+    /// are counted in one error, with the first.
+    pub fn list<'a>(urls: impl IntoIterator<Item = &'a str>) -> Outcome<Self> {
+        let mut targets = Self {
+            servers: Vec::new(),
+            paths: String::new(),
+            entries: Vec::new(),
+        };
+        let mut known = HashMap::new();
+        let mut wrong: Option<(usize, Failure)> = None;
+        for url in urls {
+            match targets.push(url, &mut known) {
+                Ok(()) => {}
+                Err(failure) => wrong.get_or_insert((0, failure)).0 += 1,
+            }
+        }
+        let good = targets.entries.len();
+        match wrong {
+            Some((1, failure)) if good == 0 => Err(failure),
+            Some((count, failure)) => Err(Failure::new(format!(
+                "{count} of {} URLs cannot be used; the first: {failure}",
+                count + good
+            ))),
+            None if good == 0 => Err(Failure::new("there is no URL: give one a line")),
+            None => Ok(targets),
+        }
+    }
+
+    fn push(&mut self, text: &str, known: &mut HashMap<String, u32>) -> Outcome<()> {
+        let url = Url::parse(&as_http(text)?)?;
+        let server = match known.get(url.authority()) {
+            Some(&server) => server,
+            None => {
+                let authority = url.authority().to_owned();
+                let server = self.servers.len() as u32;
+                self.servers.push(Server {
+                    address: url.resolve()?,
+                    authority: authority.clone(),
+                });
+                known.insert(authority, server);
+                server
+            }
+        };
+        self.paths.push_str(url.path());
+        let end = u32::try_from(self.paths.len())
+            .map_err(|_| Failure::new("the URLs are longer than 4 GiB: use a placeholder {n}"))?;
+        self.entries.push(Entry { server, end });
+        Ok(())
+    }
+
+    /// How many URLs there are.
+    pub fn count(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// The first server's address, by which sources are planned.
+    pub fn server(&self) -> SocketAddr {
+        self.servers[0].address
+    }
+
+    /// The server of client `ordinal`.
+    pub(super) fn server_of(&self, ordinal: u32) -> SocketAddr {
+        let (entry, _) = self.entry(ordinal);
+        self.servers[entry.server as usize].address
+    }
+
+    fn entry(&self, ordinal: u32) -> (Entry, &str) {
+        let place = ordinal as usize % self.entries.len();
+        let start = place
+            .checked_sub(1)
+            .map_or(0, |before| self.entries[before].end as usize);
+        let entry = self.entries[place];
+        (entry, &self.paths[start..entry.end as usize])
+    }
+
+    /// Writes the request of client `ordinal`, whose number is `number`.
+    pub(super) fn write_request(&self, ordinal: u32, number: u32, how: &Asking, out: &mut Vec<u8>) {
+        let (entry, path) = self.entry(ordinal);
+        out.clear();
+        out.extend_from_slice(b"GET ");
+        for (place, part) in path.split(PLACE).enumerate() {
+            if place > 0 {
+                write!(out, "{number}").expect("a Vec takes every byte");
+            }
+            out.extend_from_slice(part.as_bytes());
+        }
+        let authority = &self.servers[entry.server as usize].authority;
+        write!(out, " HTTP/1.1\r\nHost: {authority}\r\n").expect("a Vec takes every byte");
+        match how.transport {
+            Transport::Sse => out.extend_from_slice(b"Accept: text/event-stream\r\n"),
+            Transport::Ndjson => out.extend_from_slice(b"Accept: application/x-ndjson\r\n"),
+            Transport::WebSocket => write!(
+                out,
+                "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+                 Sec-WebSocket-Key: {}\r\n",
+                websocket::key(how.seed, ordinal)
+            )
+            .expect("a Vec takes every byte"),
+            Transport::Chunks | Transport::Raw => {}
+        }
+        out.extend_from_slice(how.fields.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// What all requests have in common.
+#[derive(Debug, Clone)]
+pub(super) struct Asking {
+    pub(super) transport: Transport,
+    /// More header lines, each with its end.
+    pub(super) fields: String,
+    /// Of the keys of WebSockets.
+    pub(super) seed: u64,
+}
+
+/// `ws://` addresses as `http://` ones.
+fn as_http(url: &str) -> Outcome<String> {
+    match url.split_once("://") {
+        Some(("ws", rest)) => Ok(format!("http://{rest}")),
+        Some(("https" | "wss", _)) => Err(Failure::new(format!(
+            "`{url}` asks for TLS, which clients here do not speak: give the http:// address of the \
+             server behind the TLS proxy, or put a TLS client such as stunnel between"
+        ))),
+        _ => Ok(url.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asking(transport: Transport) -> Asking {
+        Asking {
+            transport,
+            fields: "X-Test: 1\r\n".to_owned(),
+            seed: 1,
+        }
+    }
+
+    fn request(targets: &Targets, ordinal: u32, number: u32, transport: Transport) -> String {
+        let mut out = Vec::new();
+        targets.write_request(ordinal, number, &asking(transport), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_number_takes_its_place_wherever_it_stands() {
+        let targets = Targets::one("http://127.0.0.1:80/events/{n}?id={n}").unwrap();
+        assert_eq!(
+            request(&targets, 0, 42, Transport::Raw),
+            "GET /events/42?id=42 HTTP/1.1\r\nHost: 127.0.0.1:80\r\nX-Test: 1\r\n\r\n"
+        );
+        assert!(request(&targets, 0, 42, Transport::Sse).contains("\r\nAccept: text/event-stream"));
+        let websocket = request(&targets, 3, 42, Transport::WebSocket);
+        let key = websocket::key(1, 3);
+        assert!(websocket.contains(&format!("\r\nSec-WebSocket-Key: {key}\r\n")));
+    }
+
+    #[test]
+    fn a_list_goes_round() {
+        let urls = [
+            "http://127.0.0.1:1/a",
+            "http://127.0.0.2:2/b{n}",
+            "ws://127.0.0.1:1",
+        ];
+        let targets = Targets::list(urls).unwrap();
+        assert_eq!((targets.count(), targets.servers.len()), (3, 2));
+        let path = |ordinal| {
+            let request = request(&targets, ordinal, ordinal, Transport::Raw);
+            request.split(' ').nth(1).unwrap().to_owned()
+        };
+        assert_eq!([0, 1, 2, 3, 4].map(path), ["/a", "/b1", "/", "/a", "/b4"]);
+        assert_eq!(targets.server_of(4).port(), 2);
+    }
+
+    #[test]
+    fn urls_that_cannot_be_used_are_counted_in_one_sentence() {
+        let error = |urls: &[&str]| Targets::list(urls.iter().copied()).unwrap_err().to_string();
+        assert!(error(&["https://127.0.0.1/"]).starts_with("`https://127.0.0.1/` asks for TLS"));
+        let several = error(&["http://127.0.0.1/", "wss://a/", "ftp://b/", "https://c/"]);
+        assert!(
+            several.starts_with("3 of 4 URLs cannot be used; the first: `wss://a/` asks for TLS"),
+            "{several}"
+        );
+        assert!(error(&[]).contains("no URL"));
+    }
+}

@@ -1,0 +1,181 @@
+//! Barabási and Albert's graph, drawn as Batagelj and Brandes do (Efficient generation of large
+//! random networks, 2005): in time linear in the edges.
+//!
+//! The list of all ends of all edges holds each user as often as he has friends. To draw from it
+//! evenly is to draw users by how many friends they have, without keeping weights.
+//!
+//! Each user in turn makes `degree` friends among those before him. Nobody is his own friend, since
+//! only older users are drawn, and no two are friends twice, since one drawn again is drawn anew. The
+//! first `degree` + 1 users, who have no choice, are all friends. So a graph has exactly
+//! `users * degree - degree * (degree + 1) / 2` edges, and nobody has fewer than `degree` friends.
+
+use client::random::Random;
+use machine::failure::{Failure, Outcome};
+
+use super::Options;
+
+/// Makes users one after another. Keeps four bytes an edge.
+#[derive(Debug)]
+pub struct Generator {
+    options: Options,
+    random: Random,
+    /// The older end of each edge, in the order in which they were made. The newer end is known by
+    /// the edge's place.
+    older: Vec<u32>,
+    /// The newer end of the edges among the first `degree` + 1 users.
+    newer_of_first: Vec<u32>,
+    /// Users made. Within, users count from 0.
+    made: u32,
+    /// The friends of the last user made, as ids.
+    friends: Vec<u32>,
+}
+
+impl Generator {
+    /// Of `options` that were checked. Fails when there is no memory for the edges.
+    pub fn new(options: Options) -> Outcome<Self> {
+        let edges = edges(options);
+        let mut older = Vec::new();
+        older.try_reserve_exact(edges as usize).map_err(|_| {
+            Failure::new(format!(
+                "{edges} friendships need {} MiB of memory, and there are not so many: give fewer \
+                 users or a smaller degree",
+                (edges * 4) >> 20
+            ))
+        })?;
+        Ok(Self {
+            options,
+            random: Random::seeded(options.seed),
+            older,
+            newer_of_first: Vec::new(),
+            made: 0,
+            friends: Vec::new(),
+        })
+    }
+
+    /// The id of the next user, and the ids of the friends he makes among those before him.
+    pub fn next_user(&mut self) -> Option<(u32, &[u32])> {
+        if self.made == self.options.users {
+            return None;
+        }
+        let user = self.made;
+        let before = self.older.len();
+        if user <= self.options.degree {
+            self.older.extend(0..user);
+            self.newer_of_first.extend((0..user).map(|_| user));
+        } else {
+            self.draw(before);
+        }
+        self.made += 1;
+        self.friends.clear();
+        self.friends
+            .extend(self.older[before..].iter().map(|friend| friend + 1));
+        Some((user + 1, &self.friends))
+    }
+
+    /// Draws the next user's friends among the ends of the edges made before him.
+    fn draw(&mut self, before: usize) {
+        let ends = before as u64 * 2;
+        while self.older.len() < before + self.options.degree as usize {
+            let place = self.random.below(ends);
+            let friend = self.end(place);
+            if !self.older[before..].contains(&friend) {
+                self.older.push(friend);
+            }
+        }
+    }
+
+    /// Who stands at this place of the list of all ends: each edge has two, the newer one first.
+    fn end(&self, place: u64) -> u32 {
+        let edge = (place / 2) as usize;
+        if place % 2 == 1 {
+            return self.older[edge];
+        }
+        match self.newer_of_first.get(edge) {
+            Some(&newer) => newer,
+            None => {
+                let later = (edge - self.newer_of_first.len()) as u64;
+                let degree = self.options.degree;
+                degree + 1 + (later / u64::from(degree)) as u32
+            }
+        }
+    }
+
+    /// Users made.
+    pub fn made(&self) -> u32 {
+        self.made
+    }
+
+    /// Friendships made.
+    pub fn edges(&self) -> u64 {
+        self.older.len() as u64
+    }
+
+    /// How many friends each user made has, by id from 1.
+    pub fn degrees(&self) -> Vec<u32> {
+        let degree = self.options.degree;
+        let mut degrees: Vec<u32> = (0..self.made).map(|user| user.min(degree)).collect();
+        for &older in &self.older {
+            degrees[older as usize] += 1;
+        }
+        degrees
+    }
+}
+
+/// Friendships of a whole graph.
+fn edges(options: Options) -> u64 {
+    let (users, degree) = (u64::from(options.users), u64::from(options.degree));
+    users * degree - degree * (degree + 1) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    proptest! {
+        #[test]
+        fn friendships_are_simple_and_as_many_as_promised(
+            degree in 1u32..12,
+            more in 1u32..300,
+            seed: u64,
+        ) {
+            let users = degree + more;
+            let options = Options { users, degree, seed };
+            let mut generator = Generator::new(options).unwrap();
+            let (mut pairs, mut counted) = (HashSet::new(), vec![0; users as usize]);
+            let mut expected = 1;
+            while let Some((user, friends)) = generator.next_user() {
+                prop_assert_eq!(user, expected);
+                expected += 1;
+                prop_assert_eq!(friends.len() as u32, (user - 1).min(degree));
+                for &friend in friends {
+                    prop_assert!((1..user).contains(&friend), "{} and {}", user, friend);
+                    prop_assert!(pairs.insert((user, friend)), "{} and {} twice", user, friend);
+                    counted[user as usize - 1] += 1;
+                    counted[friend as usize - 1] += 1;
+                }
+            }
+            prop_assert_eq!(expected, users + 1);
+            prop_assert_eq!(pairs.len() as u64, edges(options));
+            prop_assert_eq!(generator.degrees(), counted);
+        }
+    }
+
+    #[test]
+    fn each_place_of_the_list_is_an_end_of_its_edge() {
+        let options = Options {
+            users: 40,
+            degree: 4,
+            seed: 3,
+        };
+        let mut generator = Generator::new(options).unwrap();
+        let mut ends = Vec::new();
+        while let Some((user, friends)) = generator.next_user() {
+            ends.extend(friends.iter().flat_map(|friend| [user, *friend]));
+        }
+        for (place, &id) in ends.iter().enumerate() {
+            assert_eq!(generator.end(place as u64) + 1, id, "place {place}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! A picture of how many friends users have: the share of users with at least so many, on
+//! logarithmic scales, where a power law is a straight line. An SVG document.
+
+use plotters::backend::{DrawingBackend, SVGBackend};
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
+use plotters::element::{Circle, PathElement, Text};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{IntoFont, RGBColor, ShapeStyle, WHITE};
+
+use super::Report;
+use super::degrees::Distribution;
+use machine::failure::{Doing, Outcome};
+use machine::plot::paper::{self, FONT};
+use machine::spoken;
+
+/// The picture, and within it the scales, in pixels.
+const SIZE: (u32, u32) = (860, 600);
+const LEFT: f64 = 90.0;
+const RIGHT: f64 = 830.0;
+const TOP: f64 = 70.0;
+const BOTTOM: f64 = 535.0;
+
+const TEXT_SIZE: f64 = 15.0;
+const TITLE_SIZE: f64 = 20.0;
+
+const INK: RGBColor = RGBColor(31, 35, 40);
+const GREY: RGBColor = RGBColor(101, 109, 118);
+const GRID: RGBColor = RGBColor(225, 228, 232);
+/// Told apart by the colour-blind as well (Okabe and Ito, 2008).
+const DOTS: RGBColor = RGBColor(0, 114, 178);
+const LAW: RGBColor = RGBColor(213, 94, 0);
+
+/// Dots that are nearer to the last one than this, in pixels, are left out.
+const APART: i32 = 2;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+
+/// Draws the degrees of a graph.
+pub fn svg(report: &Report) -> Outcome<String> {
+    paper::load_font();
+    let mut text = String::new();
+    let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+    draw(report, &area).doing("drawing the degrees")?;
+    drop(area);
+    Ok(text)
+}
+
+fn draw<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
+    let degrees = &report.degrees;
+    let users = f64::from(report.made);
+    let across = Scale::over(degrees.min.max(1).into(), degrees.max.into(), LEFT, RIGHT);
+    let up = Scale::over(1.0 / users, 1.0, BOTTOM, TOP);
+    area.fill(&WHITE)?;
+    title(report, area)?;
+    for tick in across.ticks() {
+        let x = across.place(tick);
+        rule(area, [(x, TOP as i32), (x, BOTTOM as i32)], GRID)?;
+        let words = spoken::count(tick.round() as u64);
+        write(area, &words, (x, BOTTOM as i32 + 16), GREY, HPos::Center)?;
+    }
+    for tick in up.ticks().filter(|tick| is_power_of_ten(*tick)) {
+        let y = up.place(tick);
+        rule(area, [(LEFT as i32, y), (RIGHT as i32, y)], GRID)?;
+        write(area, &share(tick), (LEFT as i32 - 8, y), GREY, HPos::Right)?;
+    }
+    let middle = ((LEFT + RIGHT) / 2.0) as i32;
+    write(
+        area,
+        "friends",
+        (middle, BOTTOM as i32 + 42),
+        INK,
+        HPos::Center,
+    )?;
+    let above = (LEFT as i32 - 60, TOP as i32 - 18);
+    write(area, "users with at least so many", above, INK, HPos::Left)?;
+    dots(degrees, users, (&across, &up), area)?;
+    law(degrees, users, (&across, &up), area)?;
+    area.present()
+}
+
+fn title<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
+    let words = format!(
+        "{} users, {} friendships",
+        spoken::count(report.made.into()),
+        spoken::count(report.edges)
+    );
+    let style = (FONT, TITLE_SIZE)
+        .into_font()
+        .color(&INK)
+        .pos(Pos::new(HPos::Left, VPos::Center));
+    area.draw(&Text::new(words, (LEFT as i32 - 60, 24), style))
+}
+
+/// What was counted.
+fn dots<'a>(
+    degrees: &Distribution,
+    users: f64,
+    (across, up): (&Scale, &Scale),
+    area: &Area<'a>,
+) -> Drawn<'a> {
+    let mut last = (i32::MIN / 2, i32::MIN / 2);
+    for &(degree, at_least) in &degrees.at_least {
+        if degree == 0 {
+            continue;
+        }
+        let at = (
+            across.place(degree.into()),
+            up.place(at_least as f64 / users),
+        );
+        if (at.0 - last.0).abs().max((at.1 - last.1).abs()) >= APART {
+            area.draw(&Circle::new(at, 2, ShapeStyle::from(DOTS).filled()))?;
+            last = at;
+        }
+    }
+    Ok(())
+}
+
+/// What was fitted.
+fn law<'a>(
+    degrees: &Distribution,
+    users: f64,
+    (across, up): (&Scale, &Scale),
+    area: &Area<'a>,
+) -> Drawn<'a> {
+    let Some(law) = degrees.power_law else {
+        return Ok(());
+    };
+    let (from, tail) = (f64::from(law.from), law.users as f64 / users);
+    let at = |degree: f64| {
+        let share = tail * ((degree - 0.5) / (from - 0.5)).powf(1.0 - law.exponent);
+        (across.place(degree), up.place(share))
+    };
+    // Where fewer than one user is expected, the line would leave the picture.
+    let last = (from - 0.5) * (tail * users).powf(1.0 / (law.exponent - 1.0)) + 0.5;
+    let ends = [at(from), at(last.min(degrees.max.into()))];
+    let style = ShapeStyle::from(LAW).stroke_width(2);
+    area.draw(&PathElement::new(ends, style))?;
+    let words = format!(
+        "power law fitted from {} friends on: exponent {:.2} ± {:.2}",
+        law.from, law.exponent, law.error
+    );
+    let below = (RIGHT as i32 - 8, TOP as i32 + 16);
+    write(area, &words, below, LAW, HPos::Right)
+}
+
+fn rule<'a>(area: &Area<'a>, ends: [(i32, i32); 2], colour: RGBColor) -> Drawn<'a> {
+    area.draw(&PathElement::new(ends, ShapeStyle::from(colour)))
+}
+
+fn write<'a>(
+    area: &Area<'a>,
+    words: &str,
+    at: (i32, i32),
+    colour: RGBColor,
+    side: HPos,
+) -> Drawn<'a> {
+    let style = (FONT, TEXT_SIZE)
+        .into_font()
+        .color(&colour)
+        .pos(Pos::new(side, VPos::Center));
+    area.draw(&Text::new(words.to_owned(), at, style))
+}
+
+/// A logarithmic scale.
+#[derive(Debug)]
+struct Scale {
+    /// Logarithms to base 10 of the ends.
+    low: f64,
+    high: f64,
+    /// Pixels of the ends.
+    first: f64,
+    last: f64,
+}
+
+impl Scale {
+    /// From the 1, 2 or 5 times a power of ten that is not above `least`, to that which is not below
+    /// `most`.
+    fn over(least: f64, most: f64, first: f64, last: f64) -> Self {
+        let round = |value: f64| {
+            let power = 10f64.powf(value.log10().floor());
+            [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power)
+        };
+        // A power of ten is not always its logarithm's power in binary fractions.
+        let low = round(least)
+            .into_iter()
+            .rfind(|tick| *tick <= least * (1.0 + 1e-9));
+        let high = round(most)
+            .into_iter()
+            .find(|tick| *tick >= most * (1.0 - 1e-9));
+        let (low, high) = (low.unwrap_or(least), high.unwrap_or(most));
+        Self {
+            low: low.log10(),
+            // A scale has to have some length.
+            high: high.log10().max(low.log10() + 0.1),
+            first,
+            last,
+        }
+    }
+
+    fn place(&self, value: f64) -> i32 {
+        let share = (value.log10() - self.low) / (self.high - self.low);
+        (self.first + share * (self.last - self.first)).round() as i32
+    }
+
+    /// Each 1, 2 and 5 times a power of ten within.
+    fn ticks(&self) -> impl Iterator<Item = f64> {
+        let powers = self.low.floor() as i32..=self.high.ceil() as i32;
+        powers
+            .flat_map(|power| [1.0, 2.0, 5.0].map(|factor| factor * 10f64.powi(power)))
+            .filter(|tick| (self.low - 1e-9..=self.high + 1e-9).contains(&tick.log10()))
+    }
+}
+
+fn is_power_of_ten(value: f64) -> bool {
+    (value.log10() - value.log10().round()).abs() < 1e-9
+}
+
+/// A power of ten in words: `10 %`, `0.001 %`.
+fn share(value: f64) -> String {
+    let decimals = (-(value * 100.0).log10().round()).max(0.0) as usize;
+    format!("{:.decimals$} %", value * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::friends::{End, Options, write};
+
+    #[test]
+    fn a_picture_shows_the_degrees_and_the_law() {
+        let options = Options {
+            users: 20_000,
+            degree: 5,
+            seed: 1,
+        };
+        let Ok(End::Written(report)) = write(options, &mut std::io::sink(), |_| true) else {
+            panic!("a sink takes all");
+        };
+        let text = svg(&report).unwrap();
+        for words in [
+            "20,000 users, 99,985 friendships",
+            "users with at least so many",
+            "power law fitted from 20 friends on: exponent ",
+            "100 %",
+            "0.01 %",
+            "\n200\n",
+        ] {
+            assert!(text.contains(words), "{words} in {text}");
+        }
+        let dots = text.matches("<circle").count();
+        assert!((50..2_000).contains(&dots), "{dots}");
+    }
+
+    #[test]
+    fn scales_have_ticks_at_both_ends() {
+        let ticks = |least, most| {
+            let scale = Scale::over(least, most, 0.0, 100.0);
+            assert!(scale.place(least) >= 0 && scale.place(most) <= 100);
+            scale.ticks().collect::<Vec<f64>>()
+        };
+        assert_eq!(ticks(3.0, 40.0), [2.0, 5.0, 10.0, 20.0, 50.0]);
+        assert_eq!(ticks(1.0, 1.0), [1.0]);
+        assert_eq!(ticks(0.001, 1.0).len(), 10);
+    }
+
+    #[test]
+    fn shares_are_told_in_hundredths() {
+        assert_eq!([1.0, 0.1, 1e-6].map(share), ["100 %", "10 %", "0.0001 %"]);
+    }
+}

@@ -1,0 +1,167 @@
+//! Figures as files: SVG for a page, PNG for everything else.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Once;
+
+use plotters::backend::{BitMapBackend, SVGBackend};
+use plotters::drawing::IntoDrawingArea;
+use plotters::style::{FontStyle, register_font};
+
+use super::Figure;
+use super::figure::{WIDTH, draw, height};
+use crate::failure::{Doing, Failure, Outcome};
+
+/// Named with what stands in for it where it is not installed.
+pub const FONT: &str = "Roboto, Helvetica, Arial, sans-serif";
+
+/// Roboto (Apache-2.0), cut down to Latin letters.
+static ROBOTO: &[u8] = include_bytes!("Roboto-Regular.ttf");
+
+/// Pixels of a PNG to a point, so that it is sharp on a fine screen.
+const FINENESS: u32 = 2;
+
+/// A PNG is drawn this much larger, and each pixel is the mean of a square: lines without steps.
+const SMOOTHNESS: u32 = 2;
+
+/// Writes the figure to a file; its ending says how.
+pub fn write(figure: &Figure, path: &Path) -> Outcome<()> {
+    let shown = path.display();
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let bytes = match ending.map(str::to_ascii_lowercase).as_deref() {
+        Some("svg") => svg(figure)?.into_bytes(),
+        Some("png") => png(figure)?,
+        _ => {
+            return Err(Failure::new(format!(
+                "{shown} should end in .svg or .png, which says how to draw it"
+            )));
+        }
+    };
+    fs::write(path, bytes).doing(format_args!("{shown} cannot be written"))
+}
+
+/// The figure as an SVG document.
+pub fn svg(figure: &Figure) -> Outcome<String> {
+    load_font();
+    let mut text = String::new();
+    let area = SVGBackend::with_string(&mut text, (WIDTH, height(figure))).into_drawing_area();
+    draw(figure, &area, 1.0).doing("drawing an SVG")?;
+    drop(area);
+    Ok(text)
+}
+
+/// The figure as a PNG file.
+pub fn png(figure: &Figure) -> Outcome<Vec<u8>> {
+    load_font();
+    let (width, height) = (WIDTH * FINENESS, height(figure) * FINENESS);
+    let size = (width * SMOOTHNESS, height * SMOOTHNESS);
+    let mut large = vec![0; size.0 as usize * size.1 as usize * 3];
+    let area = BitMapBackend::with_buffer(&mut large, size).into_drawing_area();
+    draw(figure, &area, f64::from(FINENESS * SMOOTHNESS)).doing("drawing a PNG")?;
+    drop(area);
+    let pixels = smoothed(&large, width as usize);
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder
+        .write_header()
+        .and_then(|mut writer| writer.write_image_data(&pixels))
+        .doing("writing a PNG")?;
+    Ok(file)
+}
+
+/// The mean of each square of [`SMOOTHNESS`] pixels; `width` is that of the result.
+fn smoothed(large: &[u8], width: usize) -> Vec<u8> {
+    let side = SMOOTHNESS as usize;
+    let row = width * side * 3;
+    let mut small = Vec::with_capacity(large.len() / side / side);
+    for rows in large.chunks_exact(row * side) {
+        for x in 0..width {
+            for colour in 0..3 {
+                let square = (0..side * side).map(|at| {
+                    let (down, right) = (at / side, at % side);
+                    u32::from(rows[down * row + (x * side + right) * 3 + colour])
+                });
+                small.push((square.sum::<u32>() / (SMOOTHNESS * SMOOTHNESS)) as u8);
+            }
+        }
+    }
+    small
+}
+
+/// Text is measured, and in a PNG drawn, with a font that is in the program: before anything is drawn,
+/// it has to be loaded.
+pub fn load_font() {
+    static LOADED: Once = Once::new();
+    LOADED.call_once(|| {
+        let loaded = register_font(FONT, FontStyle::Normal, ROBOTO);
+        debug_assert!(loaded.is_ok(), "the font in the program is a font");
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plot::{Across, Axis, Line, Panel, Unit};
+
+    fn figure() -> Figure {
+        let line = |label: &str, factor: f64| {
+            let points = (0..100).map(|x| (f64::from(x), f64::from(x) * factor));
+            Line::whole(label, points.collect())
+        };
+        Figure {
+            title: "A <title> & more".to_owned(),
+            panels: vec![Panel {
+                left: Axis {
+                    title: "Memory".to_owned(),
+                    unit: Unit::Bytes,
+                    lines: vec![line("one", 1e6), line("two", 2e6)],
+                },
+                right: Some(Axis {
+                    title: String::new(),
+                    unit: Unit::BytesEach,
+                    lines: vec![line("one", 1.0)],
+                }),
+            }],
+            across: Across::Time,
+        }
+    }
+
+    #[test]
+    fn an_svg_has_titles_units_and_legend() {
+        let text = svg(&figure()).unwrap();
+        for words in [
+            "A &lt;title&gt; &amp; more",
+            "Memory, MB",
+            "bytes a connection (dashed)",
+            "one",
+            "two",
+            "200",
+            "time since the start, s",
+        ] {
+            assert!(text.contains(words), "{words} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_png_is_what_it_says_and_not_empty() {
+        let file = png(&figure()).unwrap();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(&file))
+            .read_info()
+            .unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut pixels).unwrap();
+        assert_eq!(info.width, WIDTH * FINENESS);
+        let inked = pixels
+            .chunks(3)
+            .filter(|pixel| pixel != &[255, 255, 255])
+            .count();
+        assert!(inked > 10_000, "{inked}");
+    }
+
+    #[test]
+    fn an_ending_that_is_no_picture_is_told() {
+        let error = write(&figure(), Path::new("/tmp/x.gif")).unwrap_err();
+        assert!(error.to_string().contains("should end in .svg or .png"));
+    }
+}
