@@ -9,8 +9,8 @@ mod subsmanager;
 
 use std::sync::Arc;
 
-use ::router::{Mailboxes, Router, SessionRef, Tally, Target, WorkerId};
-use reactor::Tick;
+use ::router::{Mailboxes, Router, SessionRef, Tally, WorkerId};
+use reactor::{SlotKey, Tick};
 
 use crate::calls::Calls;
 use crate::control::{self, Control};
@@ -110,8 +110,8 @@ impl<M: Mailboxes> Desk<M> {
         }
     }
 
-    const fn name(&self, target: Target) -> SessionRef {
-        SessionRef::new(self.worker, target.slot, target.generation)
+    const fn name(&self, slot: SlotKey) -> SessionRef {
+        SessionRef::new(self.worker, slot)
     }
 
     /// Where events come from and go to.

@@ -9,8 +9,8 @@ mod deadlines;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::Tick;
-use router::{Counts, Mailboxes, Parcel, Router, Target, WorkerId};
+use reactor::{SlotKey, Tick};
+use router::{Counts, Mailboxes, Parcel, Router, WorkerId};
 use server::SessionReport;
 
 use crate::desk::{Delivered, Desk};
@@ -205,13 +205,13 @@ impl<M: Mailboxes> Node<M> {
     }
 
     /// What is told of sessions.
-    pub(crate) fn report(&mut self, targets: &[Target]) -> Vec<SessionReport> {
-        self.desk.report(&self.lines, targets)
+    pub(crate) fn report(&mut self, recipients: &[SlotKey]) -> Vec<SessionReport> {
+        self.desk.report(&self.lines, recipients)
     }
 
     /// Ends sessions that the operator closes.
-    pub(crate) fn close_sessions(&mut self, targets: &[Target]) {
-        self.desk.close(&mut self.lines, targets);
+    pub(crate) fn close_sessions(&mut self, recipients: &[SlotKey]) {
+        self.desk.close(&mut self.lines, recipients);
     }
 }
 

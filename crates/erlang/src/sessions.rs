@@ -4,8 +4,7 @@ use std::hash::BuildHasher;
 
 use graph::Key;
 use hashbrown::{DefaultHashBuilder, HashTable};
-use reactor::{Slab, Tick};
-use router::Target;
+use reactor::{Slab, SlotKey, Tick};
 
 use crate::lines::LineId;
 
@@ -67,25 +66,24 @@ impl Session {
 
 impl Sessions {
     /// The session of a process.
-    pub(crate) fn find(&mut self, process: Process) -> Option<Target> {
+    pub(crate) fn find(&mut self, process: Process) -> Option<SlotKey> {
         let hash = self.hasher.hash_one(process);
         let slot = self.index.find(hash, |&slot| {
             self.slab
-                .peek(slot)
-                .is_some_and(|session| session.process == process)
+                .at(slot)
+                .is_some_and(|(_, session)| session.process == process)
         });
-        let slot = *slot?;
-        self.at(slot)
+        let index = *slot?;
+        self.at(index)
     }
 
-    pub(crate) fn get(&mut self, target: Target) -> Option<&mut Session> {
-        self.slab.get(target.slot, target.generation)
+    pub(crate) fn get(&mut self, slot: SlotKey) -> Option<&mut Session> {
+        self.slab.get_mut(slot)
     }
 
     /// The session in a slot.
-    pub(crate) fn at(&mut self, slot: u32) -> Option<Target> {
-        let (generation, _) = self.slab.at(slot)?;
-        Some(Target { slot, generation })
+    pub(crate) fn at(&self, index: u32) -> Option<SlotKey> {
+        Some(self.slab.at(index)?.0)
     }
 
     /// Slots that may hold sessions are below it.
@@ -98,14 +96,14 @@ impl Sessions {
     }
 
     /// Adds a session of a process that has none.
-    pub(crate) fn insert(&mut self, now: Tick, process: Process, key: Key) -> Target {
-        let (slot, generation) = self.slab.insert(Session {
+    pub(crate) fn insert(&mut self, now: Tick, process: Process, key: Key) -> SlotKey {
+        let slot = self.slab.insert(Session {
             process,
             since: (now.0 / 1000) as u32,
             keys: Keys::One(key),
         });
-        self.index(slot, process);
-        Target { slot, generation }
+        self.index(slot.index, process);
+        slot
     }
 
     /// Makes a session findable by its process.
@@ -116,21 +114,21 @@ impl Sessions {
             hasher,
         } = self;
         index.insert_unique(hasher.hash_one(process), slot, |&slot| {
-            let session = slab.peek(slot).expect("the index holds taken slots");
+            let (_, session) = slab.at(slot).expect("the index holds taken slots");
             hasher.hash_one(session.process)
         });
     }
 
     /// The node of a session is reached by another connection.
-    pub(crate) fn move_to(&mut self, target: Target, line: LineId) {
-        let Some(session) = self.get(target) else {
+    pub(crate) fn move_to(&mut self, slot: SlotKey, line: LineId) {
+        let Some(session) = self.get(slot) else {
             return;
         };
         let before = session.process;
         session.process.line = line;
         let after = session.process;
-        self.unindex(target.slot, before);
-        self.index(target.slot, after);
+        self.unindex(slot.index, before);
+        self.index(slot.index, after);
     }
 
     fn unindex(&mut self, slot: u32, process: Process) {
@@ -141,15 +139,15 @@ impl Sessions {
     }
 
     /// Adds a key to a session.
-    pub(crate) fn add(&mut self, target: Target, key: Key) {
-        if let Some(session) = self.get(target) {
+    pub(crate) fn add(&mut self, slot: SlotKey, key: Key) {
+        if let Some(session) = self.get(slot) {
             session.add(key);
         }
     }
 
-    pub(crate) fn remove(&mut self, target: Target) -> Option<Session> {
-        let process = self.get(target)?.process;
-        self.unindex(target.slot, process);
-        self.slab.remove(target.slot)
+    pub(crate) fn remove(&mut self, slot: SlotKey) -> Option<Session> {
+        let process = self.get(slot)?.process;
+        self.unindex(slot.index, process);
+        self.slab.remove(slot)
     }
 }

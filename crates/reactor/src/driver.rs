@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use crate::slab::SlotKey;
+
 /// Milliseconds since the worker began, by a clock that never goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Tick(pub u64);
@@ -23,15 +25,61 @@ impl Tick {
     }
 }
 
-/// Names a watched socket in the signals about it.
+/// Name of a watched socket in the signals about it: a tag of ten bits above 54 bits that the tag's
+/// owner fills, usually with a [`SlotKey`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Token(pub u64);
+pub struct Token(u64);
 
 impl Token {
     /// The listener.
     pub const LISTENER: Self = Self(u64::MAX);
     /// The mailbox.
     pub const MAILBOX: Self = Self(u64::MAX - 1);
+    /// Tags below this one are free for what else a worker watches.
+    pub const TAGS_MAX: u16 = (u64::MAX >> SlotKey::BITS) as u16;
+
+    /// Names the socket of a record, where a worker watches several kinds of sockets.
+    pub const fn tagged(tag: u16, key: SlotKey) -> Self {
+        Self::tagged_number(tag, key.to_bits())
+    }
+
+    /// Names a socket by a number of at most 54 bits.
+    pub const fn tagged_number(tag: u16, number: u64) -> Self {
+        debug_assert!(tag < Self::TAGS_MAX && number >> SlotKey::BITS == 0);
+        Self((tag as u64) << SlotKey::BITS | number)
+    }
+
+    /// Unpacks a token that [`to_bits`](Self::to_bits) packed.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Packs the token into what the kernel keeps for a watched descriptor.
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The kind of socket.
+    pub const fn tag(self) -> u16 {
+        (self.0 >> SlotKey::BITS) as u16
+    }
+
+    /// The number that stands below the tag.
+    pub const fn number(self) -> u64 {
+        self.0 & ((1 << SlotKey::BITS) - 1)
+    }
+
+    /// The record whose socket it is.
+    pub const fn key(self) -> SlotKey {
+        SlotKey::from_bits(self.0)
+    }
+}
+
+impl From<SlotKey> for Token {
+    /// Names the socket of a record, where all records of a worker are of one kind.
+    fn from(key: SlotKey) -> Self {
+        Self::tagged(0, key)
+    }
 }
 
 /// What the poller reports of one socket.

@@ -31,7 +31,7 @@ pub use listener::{ListenerOptions, Reservation, adopt, listen};
 pub use mailbox::Mailbox;
 pub use metrics::{Counters, MetricDescription, MetricKind, MetricSet, Snapshot};
 pub use relay::{ConnectOptions, Relay};
-pub use slab::{Slab, Slot};
+pub use slab::{Slab, Slot, SlotKey};
 pub use system::{Pipe, SharedPoller, System};
 pub use thread::spawn;
 pub use timing::Timing;

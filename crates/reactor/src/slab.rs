@@ -8,8 +8,50 @@ use std::mem;
 /// Slots in a chunk.
 const CHUNK: usize = 512;
 
-/// Generations use this many bits, as the directory packs them.
-const GENERATION_MASK: u32 = (1 << 28) - 1;
+/// Name of a record in a [`Slab`]: its slot, and how many records the slot held before it.
+///
+/// A name that outlives its record meets an empty slot or another generation, never a stranger:
+/// the generation wraps after 2^28 records of one slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SlotKey {
+    /// The slot, below [`SlotKey::SLOTS_MAX`].
+    pub index: u32,
+    /// The slot's generation, below 2^28.
+    pub generation: u32,
+}
+
+impl SlotKey {
+    /// Bits of a packed name. The ten bits above them are free for its owner or a tag.
+    pub const BITS: u32 = Self::INDEX_BITS + Self::GENERATION_BITS;
+    /// Slots that a name can tell apart.
+    pub const SLOTS_MAX: u32 = 1 << Self::INDEX_BITS;
+
+    const INDEX_BITS: u32 = 26;
+    const GENERATION_BITS: u32 = 28;
+    const GENERATION_MASK: u32 = (1 << Self::GENERATION_BITS) - 1;
+
+    /// Packs the name into the lower [`BITS`](Self::BITS) bits. Packed names sort by slot.
+    pub const fn to_bits(self) -> u64 {
+        debug_assert!(self.index < Self::SLOTS_MAX && self.generation <= Self::GENERATION_MASK);
+        (self.index as u64) << Self::GENERATION_BITS | self.generation as u64
+    }
+
+    /// Unpacks a name; bits above [`BITS`](Self::BITS) are ignored.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self {
+            index: (bits >> Self::GENERATION_BITS) as u32 & (Self::SLOTS_MAX - 1),
+            generation: bits as u32 & Self::GENERATION_MASK,
+        }
+    }
+
+    /// Returns the name of the slot's next record.
+    const fn successor(self) -> Self {
+        Self {
+            index: self.index,
+            generation: (self.generation + 1) & Self::GENERATION_MASK,
+        }
+    }
+}
 
 /// One place for a record.
 #[derive(Debug)]
@@ -62,8 +104,8 @@ impl<T> Slab<T> {
         (self.chunks.len() * CHUNK) as u32
     }
 
-    /// Puts a record into a vacant slot and returns the slot and its generation.
-    pub fn insert(&mut self, record: T) -> (u32, u32) {
+    /// Puts a record into a vacant slot.
+    pub fn insert(&mut self, record: T) -> SlotKey {
         if self.vacant == NONE {
             self.grow();
         }
@@ -74,65 +116,70 @@ impl<T> Slab<T> {
                 let generation = slot.generation;
                 self.vacant = next;
                 self.len += 1;
-                (index, generation)
+                SlotKey { index, generation }
             }
             Entry::Taken(_) => unreachable!("the list of vacant slots holds vacant slots"),
         }
     }
 
-    /// Takes the record out. Its name is stale from now on.
-    pub fn remove(&mut self, index: u32) -> Option<T> {
-        let vacant = self.vacant;
-        let slot = self.slot_mut(index);
-        if let Entry::Vacant(_) = slot.entry {
-            return None;
-        }
-        slot.generation = (slot.generation + 1) & GENERATION_MASK;
-        let record = mem::replace(&mut slot.entry, Entry::Vacant(vacant));
-        self.vacant = index;
+    /// Takes the record out, unless the name is stale. It is stale from now on.
+    pub fn remove(&mut self, key: SlotKey) -> Option<T> {
+        self.get(key)?;
+        let vacant = mem::replace(&mut self.vacant, key.index);
         self.len -= 1;
-        match record {
+        let slot = self.slot_mut(key.index);
+        slot.generation = key.successor().generation;
+        match mem::replace(&mut slot.entry, Entry::Vacant(vacant)) {
             Entry::Taken(record) => Some(record),
-            Entry::Vacant(_) => None,
+            Entry::Vacant(_) => unreachable!("the slot was found taken"),
         }
     }
 
     /// The record named, unless the name is stale.
-    pub fn get(&mut self, index: u32, generation: u32) -> Option<&mut T> {
-        match self
-            .chunks
-            .get_mut(index as usize / CHUNK)?
-            .get_mut(index as usize % CHUNK)?
-        {
-            Slot {
-                generation: current,
-                entry: Entry::Taken(record),
-            } if *current == generation => Some(record),
-            _ => None,
-        }
-    }
-
-    /// The record in a slot whoever it is, with its generation.
-    pub fn at(&mut self, index: u32) -> Option<(u32, &mut T)> {
-        match self
-            .chunks
-            .get_mut(index as usize / CHUNK)?
-            .get_mut(index as usize % CHUNK)?
-        {
+    pub fn get(&self, key: SlotKey) -> Option<&T> {
+        let chunk = self.chunks.get(key.index as usize / CHUNK)?;
+        match chunk.get(key.index as usize % CHUNK)? {
             Slot {
                 generation,
                 entry: Entry::Taken(record),
-            } => Some((*generation, record)),
+            } if *generation == key.generation => Some(record),
             _ => None,
         }
     }
 
-    /// The record in a slot whoever it is, only to look at.
-    pub fn peek(&self, index: u32) -> Option<&T> {
+    /// The record named, unless the name is stale.
+    pub fn get_mut(&mut self, key: SlotKey) -> Option<&mut T> {
+        let chunk = self.chunks.get_mut(key.index as usize / CHUNK)?;
+        match chunk.get_mut(key.index as usize % CHUNK)? {
+            Slot {
+                generation,
+                entry: Entry::Taken(record),
+            } if *generation == key.generation => Some(record),
+            _ => None,
+        }
+    }
+
+    /// The record in a slot, if there is one, with its name.
+    pub fn at(&self, index: u32) -> Option<(SlotKey, &T)> {
         let chunk = self.chunks.get(index as usize / CHUNK)?;
-        match &chunk.get(index as usize % CHUNK)?.entry {
-            Entry::Taken(record) => Some(record),
-            Entry::Vacant(_) => None,
+        match chunk.get(index as usize % CHUNK)? {
+            &Slot {
+                generation,
+                entry: Entry::Taken(ref record),
+            } => Some((SlotKey { index, generation }, record)),
+            _ => None,
+        }
+    }
+
+    /// The record in a slot, if there is one, with its name.
+    pub fn at_mut(&mut self, index: u32) -> Option<(SlotKey, &mut T)> {
+        let chunk = self.chunks.get_mut(index as usize / CHUNK)?;
+        match chunk.get_mut(index as usize % CHUNK)? {
+            &mut Slot {
+                generation,
+                entry: Entry::Taken(ref mut record),
+            } => Some((SlotKey { index, generation }, record)),
+            _ => None,
         }
     }
 
@@ -142,6 +189,10 @@ impl<T> Slab<T> {
 
     fn grow(&mut self) {
         let first = self.slots();
+        assert!(
+            first < SlotKey::SLOTS_MAX,
+            "a slab names at most 2^26 slots; descriptors run out long before"
+        );
         let last = first + CHUNK as u32 - 1;
         let slots = (first..=last).map(|index| Slot {
             generation: 0,
@@ -149,5 +200,44 @@ impl<T> Slab<T> {
         });
         self.chunks.push(slots.collect());
         self.vacant = first;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_packed_name_unpacks_whatever_stands_above_it(
+            index in 0..SlotKey::SLOTS_MAX, generation in 0..=SlotKey::GENERATION_MASK, tag in 0_u64..1 << 10,
+        ) {
+            let key = SlotKey { index, generation };
+            prop_assert_eq!(key.to_bits() >> SlotKey::BITS, 0);
+            prop_assert_eq!(SlotKey::from_bits(tag << SlotKey::BITS | key.to_bits()), key);
+        }
+    }
+
+    #[test]
+    fn the_last_generation_is_followed_by_the_first() {
+        let last = SlotKey {
+            index: 7,
+            generation: SlotKey::GENERATION_MASK,
+        };
+        let (index, generation) = (7, 0);
+        assert_eq!(last.successor(), SlotKey { index, generation });
+    }
+
+    #[test]
+    fn a_stale_name_removes_nothing() {
+        let mut slab = Slab::default();
+        let first = slab.insert("first");
+        assert_eq!(slab.remove(first), Some("first"));
+        let second = slab.insert("second");
+        assert_eq!(second.index, first.index);
+        assert_eq!(slab.remove(first), None);
+        assert_eq!((slab.get(first), slab.get(second)), (None, Some(&"second")));
     }
 }

@@ -29,16 +29,16 @@ proptest! {
                 prop_assert!(model.insert(name, number).is_none(), "a name is given once");
             } else {
                 let name = *model.keys().nth(pick % model.len()).expect("not empty");
-                prop_assert_eq!(slab.remove(name.0), model.remove(&name));
+                prop_assert_eq!(slab.remove(name), model.remove(&name));
                 stale.push(name);
             }
             prop_assert_eq!(slab.len(), model.len());
         }
         for (name, number) in &model {
-            prop_assert_eq!(slab.get(name.0, name.1), Some(&mut number.clone()));
+            prop_assert_eq!(slab.get(*name), Some(number));
         }
         for name in stale {
-            prop_assert_eq!(slab.get(name.0, name.1), None);
+            prop_assert_eq!(slab.get(name), None);
         }
     }
 
@@ -206,12 +206,14 @@ fn the_kernel_is_reported_as_it_is() {
     assert_eq!(peer, client.local_addr().expect("connected"));
     assert_eq!(driver.peer(&socket), Some(peer));
 
-    driver.watch(&socket, Token(7)).expect("room for a watch");
+    driver
+        .watch(&socket, Token::tagged_number(0, 7))
+        .expect("room for a watch");
     let mut block = [0; 16];
     assert_eq!(driver.recv(&socket, &mut block), Received::Blocked);
     client.write_all(b"hello").expect("a connection");
     until(&mut driver, |signal| {
-        signal.token == Token(7) && signal.readable
+        signal.token == Token::tagged_number(0, 7) && signal.readable
     });
     assert_eq!(driver.recv(&socket, &mut block), Received::Bytes(5));
 
@@ -241,7 +243,7 @@ fn the_kernel_is_reported_as_it_is() {
 
     drop(client);
     let signal = until(&mut driver, |signal| {
-        signal.token == Token(7) && signal.ended
+        signal.token == Token::tagged_number(0, 7) && signal.ended
     });
     assert!(signal.readable, "an end is something to read");
     assert!(matches!(

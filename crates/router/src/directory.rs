@@ -12,6 +12,7 @@ use graph::Key;
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 use parking_lot::RwLock;
+use reactor::SlotKey;
 
 use crate::session::{SessionRef, WORKERS_MAX, WorkerId};
 
@@ -33,7 +34,7 @@ pub(crate) struct Directory {
 struct Shard {
     blocks: HashTable<Block>,
     /// Ids with more than one session; a block's place names an entry of this.
-    crowds: Vec<HashSet<SessionRef>>,
+    session_sets: Vec<HashSet<SessionRef>>,
     vacant: Vec<u32>,
 }
 
@@ -59,23 +60,25 @@ struct Block {
 }
 
 /// Where a key's sessions are: a session, or, under the worker number that no worker has, the
-/// index of a crowd.
+/// index of a session set.
 #[derive(Clone, Copy)]
 struct Place(SessionRef);
 
 enum Found {
     One(SessionRef),
-    Crowd(usize),
+    Many(usize),
 }
 
 impl Place {
-    fn crowd(index: u32) -> Self {
-        Self(SessionRef::new(WorkerId(WORKERS_MAX), index, 0))
+    fn session_set(index: u32) -> Self {
+        let generation = 0;
+        let key = SlotKey { index, generation };
+        Self(SessionRef::new(WorkerId(WORKERS_MAX), key))
     }
 
     fn find(self) -> Found {
         match self.0.worker() {
-            WorkerId(WORKERS_MAX) => Found::Crowd(self.0.slot() as usize),
+            WorkerId(WORKERS_MAX) => Found::Many(self.0.key().index as usize),
             _ => Found::One(self.0),
         }
     }
@@ -135,23 +138,23 @@ impl Shard {
             return true;
         }
         match block.places[rank].find() {
-            Found::Crowd(index) => {
-                self.crowds[index].insert(session);
+            Found::Many(index) => {
+                self.session_sets[index].insert(session);
             }
             Found::One(first) if first == session => {}
             Found::One(first) => {
-                let crowd = HashSet::from_iter([first, session]);
+                let sessions = HashSet::from_iter([first, session]);
                 let index = match self.vacant.pop() {
                     Some(index) => {
-                        self.crowds[index as usize] = crowd;
+                        self.session_sets[index as usize] = sessions;
                         index
                     }
                     None => {
-                        self.crowds.push(crowd);
-                        self.crowds.len() as u32 - 1
+                        self.session_sets.push(sessions);
+                        self.session_sets.len() as u32 - 1
                     }
                 };
-                block.places[rank] = Place::crowd(index);
+                block.places[rank] = Place::session_set(index);
             }
         }
         false
@@ -179,14 +182,14 @@ impl Shard {
                 true
             }
             Found::One(_) => false,
-            Found::Crowd(index) => {
-                let crowd = &mut self.crowds[index];
-                crowd.remove(&session);
-                if crowd.len() == 1
-                    && let Some(&last) = crowd.iter().next()
+            Found::Many(index) => {
+                let sessions = &mut self.session_sets[index];
+                sessions.remove(&session);
+                if sessions.len() == 1
+                    && let Some(&last) = sessions.iter().next()
                 {
                     block.places[rank] = Place(last);
-                    *crowd = HashSet::new();
+                    *sessions = HashSet::new();
                     self.vacant.push(index as u32);
                 }
                 false
@@ -201,7 +204,7 @@ impl Shard {
     fn visit(&self, place: Place, sessions: &mut Vec<SessionRef>) {
         match place.find() {
             Found::One(session) => sessions.push(session),
-            Found::Crowd(index) => sessions.extend(&self.crowds[index]),
+            Found::Many(index) => sessions.extend(&self.session_sets[index]),
         }
     }
 }

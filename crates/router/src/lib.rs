@@ -7,7 +7,7 @@
 mod event;
 /// Which workers and slots the sessions of an id live in.
 mod directory;
-/// An event's targets, split by worker.
+/// An event's recipients, split by worker.
 mod plan;
 /// What became of an event, counted by the workers.
 mod tally;
@@ -17,7 +17,7 @@ mod route;
 mod session;
 
 pub use event::{EVENT_TYPE_BYTES_MAX, Event, EventId, EventType, EventTypeError, Payload};
-pub use plan::{Audience, Batch, Delivery, Parcel, Target, Targets};
+pub use plan::{Audience, Batch, Delivery, Parcel, Recipients};
 pub use route::{Accepted, Router};
 pub use session::{Mailboxes, SessionRef, WORKERS_MAX, WorkerId};
 pub use tally::{Counts, Done, Tally};

@@ -1,59 +1,40 @@
-//! Events' targets, split by worker: one parcel, one mailbox entry, for each worker concerned.
+//! Events' recipients, split by worker: one parcel, one mailbox entry, for each worker concerned.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use graph::Key;
+use reactor::SlotKey;
 
 use crate::directory::{Directory, Lookups};
 use crate::event::Event;
 use crate::session::{SessionRef, WorkerId};
 use crate::tally::Tally;
 
-/// A session as its own worker names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
-    /// The slot in the worker's slab.
-    pub slot: u32,
-    /// The slot's generation when the plan was made.
-    pub generation: u32,
-}
-
-impl From<SessionRef> for Target {
-    fn from(session: SessionRef) -> Self {
-        Self {
-            slot: session.slot(),
-            generation: session.generation(),
-        }
-    }
-}
-
-/// The sessions of one worker that are owed an event. One target, the usual case, costs no
+/// The sessions of one worker that are owed an event. One recipient, the usual case, costs no
 /// allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Targets {
+pub enum Recipients {
     /// A single session.
-    One([Target; 1]),
+    One([SlotKey; 1]),
     /// Several, in ascending order of slot and each once.
-    Many(Box<[Target]>),
+    Many(Box<[SlotKey]>),
 }
 
-impl Targets {
-    /// The targets in order.
-    pub fn as_slice(&self) -> &[Target] {
+impl Recipients {
+    /// The recipients in order.
+    pub fn as_slice(&self) -> &[SlotKey] {
         match self {
             Self::One(one) => one,
             Self::Many(many) => many,
         }
     }
-}
 
-impl Targets {
-    /// The targets of one worker: `sessions` ascend, as their order is that of the slots.
+    /// The recipients of one worker: `sessions` ascend, as their order is that of the slots.
     pub(crate) fn of(sessions: &[SessionRef]) -> Self {
         match *sessions {
-            [one] => Self::One([one.into()]),
-            _ => Self::Many(sessions.iter().map(|&session| session.into()).collect()),
+            [one] => Self::One([one.key()]),
+            _ => Self::Many(sessions.iter().map(|session| session.key()).collect()),
         }
     }
 }
@@ -63,8 +44,8 @@ impl Targets {
 pub struct Delivery {
     /// Which of the parcel's events.
     pub event: u32,
-    /// To whom.
-    pub targets: Targets,
+    /// The sessions that are owed it.
+    pub recipients: Recipients,
 }
 
 /// Events on their way to one worker: one mailbox entry, and one answer when the worker is through
@@ -82,11 +63,11 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// Targets of all deliveries.
-    pub fn targets(&self) -> usize {
+    /// Recipients of all deliveries.
+    pub fn recipients(&self) -> usize {
         self.deliveries
             .iter()
-            .map(|delivery| delivery.targets.as_slice().len())
+            .map(|delivery| delivery.recipients.as_slice().len())
             .sum()
     }
 }
@@ -185,7 +166,7 @@ impl Batch {
                 }
                 self.deliveries[index].push(Delivery {
                     event: event as u32,
-                    targets: Targets::of(group),
+                    recipients: Recipients::of(group),
                 });
             }
         }

@@ -204,7 +204,7 @@ impl<M: Mailboxes> Router<M> {
                 tally,
             };
             if let Err(refused) = self.mailboxes.post(worker, parcel) {
-                let shed = refused.targets() as u64;
+                let shed = refused.recipients() as u64;
                 refused.tally.add(Counts {
                     shed,
                     ..Counts::default()

@@ -7,8 +7,9 @@ use std::thread;
 
 use graph::{Graph, Id, Key};
 use proptest::prelude::*;
+use reactor::SlotKey;
 use router::{
-    Batch, Counts, Event, Mailboxes, Parcel, Payload, Router, SessionRef, Tally, Target, WorkerId,
+    Batch, Counts, Event, Mailboxes, Parcel, Payload, Router, SessionRef, Tally, WorkerId,
 };
 
 const WORKERS: u16 = 3;
@@ -109,14 +110,16 @@ fn operation() -> impl Strategy<Value = Operation> {
 fn session(number: u32) -> SessionRef {
     SessionRef::new(
         WorkerId((number % u32::from(WORKERS)) as u16),
-        number * 7,
-        number,
+        SlotKey {
+            index: number * 7,
+            generation: number,
+        },
     )
 }
 
-fn names(worker: WorkerId, targets: &[Target]) -> impl Iterator<Item = SessionRef> {
-    let name = move |target: &Target| SessionRef::new(worker, target.slot, target.generation);
-    targets.iter().map(name)
+fn names(worker: WorkerId, recipients: &[SlotKey]) -> impl Iterator<Item = SessionRef> {
+    let name = move |&key: &SlotKey| SessionRef::new(worker, key);
+    recipients.iter().map(name)
 }
 
 #[derive(Default)]
@@ -196,9 +199,9 @@ proptest! {
             for (worker, parcel) in &parcels {
                 prop_assert_eq!(parcel.first_sequence, accepted.sequence);
                 prop_assert_eq!(parcel.deliveries.len(), 1);
-                let targets = parcel.deliveries[0].targets.as_slice();
-                prop_assert!(targets.is_sorted_by(|a, b| a < b), "ascending, each once");
-                got.extend(names(*worker, targets));
+                let recipients = parcel.deliveries[0].recipients.as_slice();
+                prop_assert!(recipients.is_sorted_by(|a, b| a < b), "ascending, each once");
+                got.extend(names(*worker, recipients));
                 parcel.tally.settle();
             }
             prop_assert_eq!(tally.pending(), 0);
@@ -299,7 +302,7 @@ fn a_batch_reaches_whom_its_events_would_reach_alone_in_the_same_order() {
         for (worker, parcel) in router.mailboxes().take() {
             for delivery in &parcel.deliveries {
                 let payload = &parcel.events[delivery.event as usize].payload;
-                for name in names(worker, delivery.targets.as_slice()) {
+                for name in names(worker, delivery.recipients.as_slice()) {
                     received.entry(name).or_default().push(payload.clone());
                 }
             }

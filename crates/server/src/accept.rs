@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use reactor::SlotKey;
 use reactor::{Accepted, Driver, Tick};
-use router::{SessionRef, Target};
 
 use crate::clock::Tenths;
 use crate::connection::{CloseReason, Connection, Phase, Watched};
@@ -101,7 +101,7 @@ impl<D: Driver> Worker<D> {
 
     fn admit(&mut self, socket: D::Socket, peer: IpAddr) {
         self.stats.add(Metric::Accepted, 1);
-        let (slot, generation) = self.connections.insert(Connection {
+        let key = self.connections.insert(Connection {
             socket,
             since: Tenths::of(self.clock.now),
             owed: None,
@@ -111,25 +111,20 @@ impl<D: Driver> Worker<D> {
             watched: Watched::Nothing,
             admitted: false,
         });
-        debug_assert!(
-            slot < SessionRef::SLOTS_MAX,
-            "descriptors run out long before slots"
-        );
         self.stats.add(Metric::Connections, 1);
-        let target = Target { slot, generation };
-        match self.admission(slot, peer) {
+        match self.admission(key.index, peer) {
             Admission::Admitted => {
-                if let Some(connection) = self.connection(target) {
+                if let Some(connection) = self.connection(key) {
                     connection.admitted = true;
                 }
-                self.on_readable(target, false);
+                self.on_readable(key, false);
             }
             Admission::Refused(limit) => {
                 self.stats.add(limit, 1);
-                self.refuse(target);
+                self.refuse(key);
             }
         }
-        self.watch(target);
+        self.watch(key);
     }
 
     /// Counts a connection in, unless a limit is reached. One that is refused lingers for a moment and
@@ -158,25 +153,25 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Begins to report the connection's edges, unless it is about to go already.
-    fn watch(&mut self, target: Target) {
-        let Some(connection) = self.connections.get(target.slot, target.generation) else {
+    fn watch(&mut self, key: SlotKey) {
+        let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
         if connection.phase == Phase::Closed {
             return;
         }
         self.stats.add(Metric::Watches, 1);
-        match self.driver.watch(&connection.socket, Self::token(target)) {
+        match self.driver.watch(&connection.socket, key.into()) {
             Ok(()) => {
                 connection.watched = Watched::Input;
                 if connection.blocked {
-                    self.watch_writable(target);
+                    self.watch_writable(key);
                 }
-                self.time(target);
+                self.time(key);
             }
             // The kernel's memory for watches has run out: as good as no descriptor.
             Err(error) => {
-                self.close(target, CloseReason::Rejected);
+                self.close(key, CloseReason::Rejected);
                 self.pause_accepting(error);
             }
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use reactor::Driver;
-use router::Target;
+use reactor::SlotKey;
 use wire::head::{Body, HeadError, Method, Request, Version};
 use wire::response::{self, Cors};
 use wire::status::Status;
@@ -114,50 +114,43 @@ impl Answer {
 
 impl<D: Driver> Worker<D> {
     /// Answers a request; the connection goes on to the next if both sides want it to.
-    pub(crate) fn answer(&mut self, target: Target, request: &Request<'_>, answer: &Answer) {
+    pub(crate) fn answer(&mut self, key: SlotKey, request: &Request<'_>, answer: &Answer) {
         // A body is not read: what follows the head cannot be told from the next request.
         let bodiless = matches!(request.body, Body::None | Body::Sized(0));
         let keep_alive = request.keep_alive && bodiless && !self.is_draining();
         let head_only = request.method == Method::Head;
         let cors = self.cors(request.origin);
-        self.give(target, answer, head_only, keep_alive, request.version, cors);
+        self.give(key, answer, head_only, keep_alive, request.version, cors);
     }
 
     /// Answers what is not a request, and ends the connection: where the next would begin is unknown.
-    pub(crate) fn reject_head(&mut self, target: Target, error: HeadError) {
+    pub(crate) fn reject_head(&mut self, key: SlotKey, error: HeadError) {
         let answer = Answer::error(error.status(), error.reason());
-        self.give_last(target, &answer);
+        self.give_last(key, &answer);
     }
 
     /// Answers a head that took too long.
-    pub(crate) fn reject_late(&mut self, target: Target) {
+    pub(crate) fn reject_late(&mut self, key: SlotKey) {
         let reason = "the request's head did not arrive in time; send it at once";
         let answer = Answer::error(Status::REQUEST_TIMEOUT, reason);
-        self.give_last(target, &answer);
+        self.give_last(key, &answer);
     }
 
     /// Answers a connection beyond a limit, without reading its request.
-    pub(crate) fn refuse(&mut self, target: Target) {
+    pub(crate) fn refuse(&mut self, key: SlotKey) {
         let answer = Answer::busy("too many connections; try again later");
-        self.give_last(target, &answer);
+        self.give_last(key, &answer);
     }
 
     /// Gives an answer behind which nothing can follow: the next request could not be found, or is not
     /// wanted.
-    pub(crate) fn give_last(&mut self, target: Target, answer: &Answer) {
-        self.give(
-            target,
-            answer,
-            false,
-            false,
-            Version::Http11,
-            Cors::default(),
-        );
+    pub(crate) fn give_last(&mut self, key: SlotKey, answer: &Answer) {
+        self.give(key, answer, false, false, Version::Http11, Cors::default());
     }
 
     fn give(
         &mut self,
-        target: Target,
+        key: SlotKey,
         answer: &Answer,
         head_only: bool,
         keep_alive: bool,
@@ -192,13 +185,13 @@ impl<D: Driver> Worker<D> {
             cors,
             &mut out,
         );
-        self.write(target, &out);
+        self.write(key, &out);
         self.egress.put_back(out);
         if keep_alive {
-            self.await_request(target);
+            self.await_request(key);
         } else {
             self.end(
-                target,
+                key,
                 if is_error {
                     CloseReason::Rejected
                 } else {
@@ -209,12 +202,12 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The connection waits for its next request, from now.
-    pub(crate) fn await_request(&mut self, target: Target) {
+    pub(crate) fn await_request(&mut self, key: SlotKey) {
         let since = Tenths::of(self.clock.now);
-        if let Some(connection) = self.connection(target) {
+        if let Some(connection) = self.connection(key) {
             connection.phase = Phase::Head { partial: false };
             connection.since = since;
-            self.time(target);
+            self.time(key);
         }
     }
 

@@ -6,8 +6,8 @@
 use std::mem;
 use std::time::Duration;
 
+use reactor::SlotKey;
 use reactor::{Driver, Tick, Wheel};
-use router::Target;
 use wire::frame;
 
 use crate::clock::Tenths;
@@ -23,8 +23,8 @@ const YOUNG: u32 = 5;
 /// What a worker must not forget.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
-    wheel: Wheel<Target>,
-    due: Vec<Target>,
+    wheel: Wheel<SlotKey>,
+    due: Vec<SlotKey>,
     rounds: Rounds,
 }
 
@@ -69,35 +69,35 @@ impl<D: Driver> Worker<D> {
         self.resume_accepting();
         let mut due = mem::take(&mut self.deadlines.due);
         self.deadlines.wheel.expire(self.clock.now, &mut due);
-        for target in due.drain(..) {
-            self.on_deadline(target);
+        for key in due.drain(..) {
+            self.on_deadline(key);
         }
         self.deadlines.due = due;
         self.make_rounds();
     }
 
     /// Sees to it that the connection is looked at when its phase has lasted too long.
-    pub(crate) fn time(&mut self, target: Target) {
-        let Some(deadline) = self.deadline(target) else {
+    pub(crate) fn time(&mut self, key: SlotKey) {
+        let Some(deadline) = self.deadline(key) else {
             return;
         };
         // An earlier one will find out that there is a later.
-        if let Some(connection) = self.connection(target)
+        if let Some(connection) = self.connection(key)
             && deadline < connection.due.tick()
         {
             connection.due = Tenths::of(deadline);
-            self.deadlines.wheel.add(deadline, target);
+            self.deadlines.wheel.add(deadline, key);
         }
     }
 
     /// When the connection's present phase will have lasted too long.
-    fn deadline(&mut self, target: Target) -> Option<Tick> {
-        let connection = self.connections.get(target.slot, target.generation)?;
+    fn deadline(&mut self, key: SlotKey) -> Option<Tick> {
+        let connection = self.connections.get_mut(key)?;
         let since = connection.since.tick();
         let settings = &self.shared.settings;
         let stalled = self
             .backlogs
-            .get(target.slot)
+            .get(key.index)
             .filter(|_| connection.blocked)
             .map(|backlog| backlog.deadline(settings.stall_timeout));
         match connection.phase {
@@ -109,9 +109,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn on_deadline(&mut self, target: Target) {
+    fn on_deadline(&mut self, key: SlotKey) {
         let now = self.clock.now;
-        let Some(connection) = self.connection(target) else {
+        let Some(connection) = self.connection(key) else {
             return;
         };
         // An earlier deadline was added after this one and has set a later: that one counts.
@@ -120,17 +120,17 @@ impl<D: Driver> Worker<D> {
         }
         connection.due = Tenths::NEVER;
         let (phase, blocked) = (connection.phase, connection.blocked);
-        match self.deadline(target) {
+        match self.deadline(key) {
             None => {}
-            Some(later) if later > self.clock.now => self.time(target),
-            Some(_) if blocked && phase != Phase::Relayed && self.reads_on(target) => {
-                self.time(target);
+            Some(later) if later > self.clock.now => self.time(key),
+            Some(_) if blocked && phase != Phase::Relayed && self.reads_on(key) => {
+                self.time(key);
             }
             Some(_) => match phase {
-                Phase::Open(_) => self.close(target, CloseReason::Slow),
-                Phase::Head { partial: true } if !blocked => self.reject_late(target),
-                Phase::Ending { reason } if !blocked => self.close(target, reason),
-                _ => self.close(target, CloseReason::Timeout),
+                Phase::Open(_) => self.close(key, CloseReason::Slow),
+                Phase::Head { partial: true } if !blocked => self.reject_late(key),
+                Phase::Ending { reason } if !blocked => self.close(key, reason),
+                _ => self.close(key, CloseReason::Timeout),
             },
         }
     }
@@ -138,10 +138,10 @@ impl<D: Driver> Worker<D> {
     /// Whether the reader of a full socket may have further time. The kernel reports room only when a third
     /// of the socket's buffer is free, megabytes that a slow reader needs long for: so what counts is what it
     /// has acknowledged. Where the kernel cannot tell, it has taken nothing.
-    fn reads_on(&mut self, target: Target) -> bool {
+    fn reads_on(&mut self, key: SlotKey) -> bool {
         let (Some(connection), Some(backlog)) = (
-            self.connections.get(target.slot, target.generation),
-            self.backlogs.get_mut(target.slot),
+            self.connections.get_mut(key),
+            self.backlogs.get_mut(key.index),
         ) else {
             return false;
         };
@@ -163,7 +163,7 @@ impl<D: Driver> Worker<D> {
         for _ in 0..self.deadlines.rounds.due(self.clock.now, slots, period) {
             let slot = self.deadlines.rounds.slot % slots;
             self.deadlines.rounds.slot = slot + 1;
-            if let Some((generation, connection)) = self.connections.at(slot)
+            if let Some((key, connection)) = self.connections.at_mut(slot)
                 && !connection.blocked
                 && let Phase::Open(session) = connection.phase
                 // Its head was a sign of life, and storms of connections have enough to do.
@@ -171,10 +171,7 @@ impl<D: Driver> Worker<D> {
                 && let Some(heartbeat) = frame::heartbeat(session.transport)
             {
                 self.stats.add(Metric::Heartbeats, 1);
-                self.write(
-                    Target { slot, generation },
-                    heartbeat.bytes(session.framing),
-                );
+                self.write(key, heartbeat.bytes(session.framing));
             }
         }
     }

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use reactor::SlotKey;
 use reactor::{Driver, Tick};
-use router::Target;
 use wire::frame::{self, LAST_CHUNK};
 use wire::transport::Framing;
 
@@ -54,16 +54,16 @@ impl<D: Driver> Worker<D> {
         let slots = self.connections.slots();
         let last = slots.min(self.drain.slot.saturating_add(DRAIN_SLOTS_PER_TURN));
         for slot in self.drain.slot..last {
-            let Some((generation, connection)) = self.connections.at(slot) else {
+            let Some((key, connection)) = self.connections.at_mut(slot) else {
                 continue;
             };
-            let (phase, target) = (connection.phase, Target { slot, generation });
+            let (phase, key) = (connection.phase, key);
             match phase {
                 Phase::Open(_) => {
                     let retry = self.retry_of(slot);
-                    self.end_stream(target, Some(retry), CloseReason::Drain);
+                    self.end_stream(key, Some(retry), CloseReason::Drain);
                 }
-                Phase::Head { partial: false } => self.end(target, CloseReason::Drain),
+                Phase::Head { partial: false } => self.end(key, CloseReason::Drain),
                 // A request that is under way is answered; its answer says that the connection ends.
                 Phase::Head { partial: true } | Phase::Relayed => {}
                 Phase::Ending { .. } | Phase::Closed => {}
@@ -86,8 +86,8 @@ impl<D: Driver> Worker<D> {
 
     /// Logs a session out and ends its stream, after what it is owed and, where given, when to come
     /// back.
-    pub(crate) fn end_stream(&mut self, target: Target, retry: Option<u64>, reason: CloseReason) {
-        let Some(connection) = self.connection(target) else {
+    pub(crate) fn end_stream(&mut self, key: SlotKey, retry: Option<u64>, reason: CloseReason) {
+        let Some(connection) = self.connection(key) else {
             return;
         };
         let Phase::Open(session) = connection.phase else {
@@ -104,9 +104,9 @@ impl<D: Driver> Worker<D> {
         if session.framing == Framing::Chunked {
             out.extend_from_slice(LAST_CHUNK);
         }
-        self.write(target, &out[start..]);
+        self.write(key, &out[start..]);
         self.egress.put_back(out);
-        self.end(target, reason);
+        self.end(key, reason);
     }
 
     /// Whether the worker has nothing left to do, or no time.

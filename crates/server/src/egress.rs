@@ -4,8 +4,8 @@
 use std::ops::Range;
 use std::rc::Rc;
 
+use reactor::SlotKey;
 use reactor::{Driver, Sent};
-use router::Target;
 use wire::transport::{Framing, Transport};
 
 use crate::connection::{CloseReason, Connection, Phase, Watched};
@@ -71,8 +71,8 @@ impl<S> Connection<S> {
 impl<D: Driver> Worker<D> {
     /// Sends bytes to a connection. What its socket does not take waits in its backlog; more than
     /// that may hold closes it.
-    pub(crate) fn write(&mut self, target: Target, bytes: &[u8]) {
-        let Some(connection) = self.connections.get(target.slot, target.generation) else {
+    pub(crate) fn write(&mut self, key: SlotKey, bytes: &[u8]) {
+        let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
         let taken = match connection.phase {
@@ -80,19 +80,19 @@ impl<D: Driver> Worker<D> {
             _ if connection.blocked || bytes.is_empty() => 0,
             _ => match connection.send(&mut self.driver, &self.stats, &[bytes]) {
                 Some(taken) => taken,
-                None => return self.close(target, CloseReason::Reset),
+                None => return self.close(key, CloseReason::Reset),
             },
         };
         if taken < bytes.len()
-            && !self.push(target, bytes[taken..].into(), 0..bytes.len() - taken, false)
+            && !self.push(key, bytes[taken..].into(), 0..bytes.len() - taken, false)
         {
-            self.close(target, CloseReason::Slow);
+            self.close(key, CloseReason::Slow);
         }
     }
 
     /// Sends a session the frames it is owed, in order, in as few system calls as there can be.
-    pub(crate) fn write_frames(&mut self, target: Target, frames: &[FrameId]) {
-        let Some(connection) = self.connection(target) else {
+    pub(crate) fn write_frames(&mut self, key: SlotKey, frames: &[FrameId]) {
+        let Some(connection) = self.connection(key) else {
             return self.shed(frames);
         };
         let (Phase::Open(session), blocked) = (connection.phase, connection.blocked) else {
@@ -100,19 +100,19 @@ impl<D: Driver> Worker<D> {
         };
         let (transport, framing) = (session.transport, session.framing);
         if blocked {
-            return self.queue_frames(target, transport, framing, frames, 0);
+            return self.queue_frames(key, transport, framing, frames, 0);
         }
         for (at, batch) in frames.chunks(FRAMES_PER_SEND).enumerate() {
             let later = &frames[at * FRAMES_PER_SEND..];
-            match self.send_frames(target, transport, framing, batch) {
+            match self.send_frames(key, transport, framing, batch) {
                 Progress::All => {}
                 Progress::Part { frames, bytes } => {
                     let rest = &later[frames..];
-                    return self.queue_frames(target, transport, framing, rest, bytes);
+                    return self.queue_frames(key, transport, framing, rest, bytes);
                 }
                 Progress::Broken => {
                     self.shed(later);
-                    return self.close(target, CloseReason::Reset);
+                    return self.close(key, CloseReason::Reset);
                 }
             }
         }
@@ -121,7 +121,7 @@ impl<D: Driver> Worker<D> {
     /// Sends one batch of frames with one system call.
     fn send_frames(
         &mut self,
-        target: Target,
+        key: SlotKey,
         transport: Transport,
         framing: Framing,
         batch: &[FrameId],
@@ -154,7 +154,7 @@ impl<D: Driver> Worker<D> {
         let taken = if slices.iter().all(|slice| slice.is_empty()) {
             Some(0)
         } else {
-            let connection = self.connections.get(target.slot, target.generation);
+            let connection = self.connections.get_mut(key);
             connection.and_then(|connection| connection.send(&mut self.driver, &self.stats, slices))
         };
         let sent = taken.map_or(Progress::Broken, |taken| {
@@ -187,7 +187,7 @@ impl<D: Driver> Worker<D> {
     /// Appends frames to a session's backlog, the first of them without its first `taken` bytes.
     fn queue_frames(
         &mut self,
-        target: Target,
+        key: SlotKey,
         transport: Transport,
         framing: Framing,
         frames: &[FrameId],
@@ -203,9 +203,9 @@ impl<D: Driver> Worker<D> {
                 continue;
             }
             let (shared, range) = self.palette.keep(frame, transport, range);
-            if !self.push(target, shared, range, true) {
+            if !self.push(key, shared, range, true) {
                 self.shed(&frames[at..]);
-                return self.close(target, CloseReason::Slow);
+                return self.close(key, CloseReason::Slow);
             }
             self.palette.queued(frame);
         }
@@ -218,22 +218,22 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends what waited, now that the socket has room.
-    pub(crate) fn on_writable(&mut self, target: Target) {
-        while let Some(connection) = self.connections.get(target.slot, target.generation)
+    pub(crate) fn on_writable(&mut self, key: SlotKey) {
+        while let Some(connection) = self.connections.get_mut(key)
             && connection.blocked
             && connection.phase != Phase::Closed
-            && let Some(backlog) = self.backlogs.get_mut(target.slot)
+            && let Some(backlog) = self.backlogs.get_mut(key.index)
         {
             let mut slices = [&[][..]; FRAMES_PER_SEND];
             let count = backlog.front(&mut slices);
             match connection.send(&mut self.driver, &self.stats, &slices[..count]) {
-                None => return self.close(target, CloseReason::Reset),
+                None => return self.close(key, CloseReason::Reset),
                 Some(0) => return,
                 Some(taken) => {
                     backlog.advance(taken, self.clock.now);
                     self.stats.take(Metric::BacklogBytes, taken as u64);
                     if backlog.bytes() == 0 {
-                        self.unblock(target);
+                        self.unblock(key);
                     }
                 }
             }
@@ -241,17 +241,17 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The backlog is empty: the connection goes on where the full socket had stopped it.
-    fn unblock(&mut self, target: Target) {
-        self.backlogs.remove(target.slot);
+    fn unblock(&mut self, key: SlotKey) {
+        self.backlogs.remove(key.index);
         self.stats.take(Metric::BacklogSessions, 1);
-        let Some(connection) = self.connection(target) else {
+        let Some(connection) = self.connection(key) else {
             return;
         };
         connection.blocked = false;
         match connection.phase {
-            Phase::Ending { .. } => self.end_sending(target),
+            Phase::Ending { .. } => self.end_sending(key),
             // Requests may have waited for their answers to be taken.
-            Phase::Head { .. } => self.read_kept(target, true),
+            Phase::Head { .. } => self.read_kept(key, true),
             Phase::Relayed | Phase::Open(_) | Phase::Closed => {}
         }
     }
@@ -259,12 +259,12 @@ impl<D: Driver> Worker<D> {
     /// Appends to a connection's backlog. Returns whether there was room.
     fn push(
         &mut self,
-        target: Target,
+        key: SlotKey,
         shared: Rc<[u8]>,
         range: Range<usize>,
         is_event: bool,
     ) -> bool {
-        let Some(connection) = self.connection(target) else {
+        let Some(connection) = self.connection(key) else {
             return true;
         };
         let begins = !std::mem::replace(&mut connection.blocked, true);
@@ -276,30 +276,28 @@ impl<D: Driver> Worker<D> {
         let now = self.clock.now;
         if !self
             .backlogs
-            .push(target.slot, now, shared, range, is_event, bytes_max)
+            .push(key.index, now, shared, range, is_event, bytes_max)
         {
             return false;
         }
         self.stats.add(Metric::BacklogBytes, length);
         if begins {
-            self.watch_writable(target);
-            self.time(target);
+            self.watch_writable(key);
+            self.time(key);
         }
         true
     }
 
     /// Has room to send reported, from the first time that a socket is full.
-    pub(crate) fn watch_writable(&mut self, target: Target) {
-        let Some(connection) = self.connections.get(target.slot, target.generation) else {
+    pub(crate) fn watch_writable(&mut self, key: SlotKey) {
+        let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
         if connection.watched != Watched::Input {
             return;
         }
         self.stats.add(Metric::Watches, 1);
-        let watching = self
-            .driver
-            .watch_writable(&connection.socket, Self::token(target));
+        let watching = self.driver.watch_writable(&connection.socket, key.into());
         if watching.is_ok() {
             connection.watched = Watched::Room;
         }

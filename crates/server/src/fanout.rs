@@ -11,12 +11,13 @@ use std::rc::Rc;
 
 use graph::Id;
 use reactor::Driver;
-use router::{Parcel, Target};
+use reactor::SlotKey;
+use router::Parcel;
 
 use crate::connection::{Connection, Owed, Phase, Session};
 use crate::limits::{
-    PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES, SESSIONS_PER_FLUSH, SMALL_DELIVERY_TARGETS,
-    SMALL_TARGETS_PER_TURN,
+    PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES, SESSIONS_PER_FLUSH, SMALL_DELIVERY_RECIPIENTS,
+    SMALL_RECIPIENTS_PER_TURN,
 };
 use crate::load::Load;
 use crate::palette::FrameId;
@@ -41,8 +42,8 @@ pub(crate) struct Fanout {
     owed: Vec<OwedFrame>,
     /// Sessions owed something, in the order in which they came to be.
     owing: Vec<Owing>,
-    /// Working memory: the targets of small deliveries.
-    aimed: Vec<(Target, FrameId)>,
+    /// Working memory: the recipients of small deliveries.
+    aimed: Vec<(SlotKey, FrameId)>,
     /// Working memory: the frames of one session.
     frames: Vec<FrameId>,
 }
@@ -75,7 +76,7 @@ struct OwedFrame {
 /// A session that is owed something in this turn.
 #[derive(Debug, Clone, Copy)]
 struct Owing {
-    target: Target,
+    key: SlotKey,
     session: Session,
     /// The last of its frames.
     last: u32,
@@ -88,7 +89,7 @@ impl Fanout {
         for (delivery, index) in load.deliveries().iter().zip(0..) {
             let number = self.taken;
             self.taken += 1;
-            let is_large = delivery.targets.as_slice().len() > SMALL_DELIVERY_TARGETS;
+            let is_large = delivery.recipients.as_slice().len() > SMALL_DELIVERY_RECIPIENTS;
             let subject = &load.event(index).subject;
             if is_large || (!self.subjects.is_empty() && self.subjects.contains_key(subject)) {
                 *self.subjects.entry(subject.clone()).or_default() += 1;
@@ -153,15 +154,11 @@ impl Fanout {
 
     /// Appends a frame to a session's ring; `place` is the session's own note of its place among
     /// those owed something.
-    fn owe(&mut self, target: Target, session: Session, place: &mut Option<Owed>, frame: FrameId) {
+    fn owe(&mut self, key: SlotKey, session: Session, place: &mut Option<Owed>, frame: FrameId) {
         let last = self.owed.len() as u32;
         let next = match *place {
             None => {
-                self.owing.push(Owing {
-                    target,
-                    session,
-                    last,
-                });
+                self.owing.push(Owing { key, session, last });
                 *place = Owed::new(self.owing.len() as u32);
                 last
             }
@@ -202,17 +199,17 @@ impl<D: Driver> Worker<D> {
     }
 
     fn owe_small(&mut self) {
-        let (mut targets, mut bytes) = (0, 0);
-        while targets < SMALL_TARGETS_PER_TURN
+        let (mut recipients, mut bytes) = (0, 0);
+        while recipients < SMALL_RECIPIENTS_PER_TURN
             && bytes < PAYLOAD_BYTES_PER_TURN
             && let Some(run) = self.fanout.small.front_mut()
         {
             let delivery = run.deliveries.start;
             bytes += run.load.event(delivery).payload.bytes().len();
             let frame = self.palette.add(&run.load, delivery, true);
-            let slice = run.load.delivery(delivery).targets.as_slice();
-            targets += slice.len();
-            let aimed = slice.iter().map(|&target| (target, frame));
+            let slice = run.load.delivery(delivery).recipients.as_slice();
+            recipients += slice.len();
+            let aimed = slice.iter().map(|&key| (key, frame));
             self.fanout.aimed.extend(aimed);
             run.number += 1;
             run.deliveries.start += 1;
@@ -223,8 +220,8 @@ impl<D: Driver> Worker<D> {
         // In a loop of their own: with nothing between them, the processor fetches several records at a
         // time.
         let mut aimed = mem::take(&mut self.fanout.aimed);
-        for (target, frame) in aimed.drain(..) {
-            self.owe(target, frame);
+        for (key, frame) in aimed.drain(..) {
+            self.owe(key, frame);
         }
         self.fanout.aimed = aimed;
     }
@@ -234,11 +231,11 @@ impl<D: Driver> Worker<D> {
         let mut sweep = mem::take(&mut self.fanout.sweep);
         for swept in &mut sweep {
             let slice = swept.take(end);
-            let is_last = swept.served == swept.targets().len();
+            let is_last = swept.served == swept.recipients().len();
             if !slice.is_empty() {
                 let frame = self.palette.add(&swept.load, swept.delivery, is_last);
-                for &target in &swept.targets()[slice] {
-                    self.owe(target, frame);
+                for &key in &swept.recipients()[slice] {
+                    self.owe(key, frame);
                 }
             }
         }
@@ -247,13 +244,13 @@ impl<D: Driver> Worker<D> {
         self.fanout.leave_sweep();
     }
 
-    fn owe(&mut self, target: Target, frame: FrameId) {
-        match self.connections.get(target.slot, target.generation) {
+    fn owe(&mut self, key: SlotKey, frame: FrameId) {
+        match self.connections.get_mut(key) {
             Some(Connection {
                 phase: Phase::Open(session),
                 owed,
                 ..
-            }) => self.fanout.owe(target, *session, owed, frame),
+            }) => self.fanout.owe(key, *session, owed, frame),
             // The session has ended since the plan was made.
             _ => self.palette.shed(frame),
         }
@@ -267,7 +264,7 @@ impl<D: Driver> Worker<D> {
             for owing in group {
                 self.fanout.collect(owing.last);
                 let frames = mem::take(&mut self.fanout.frames);
-                self.write_frames(owing.target, &frames);
+                self.write_frames(owing.key, &frames);
                 self.fanout.frames = frames;
             }
         }
@@ -280,8 +277,8 @@ impl<D: Driver> Worker<D> {
     /// first system call is made: each call leaves the processor to wait for whatever is fetched after
     /// it, one line at a time.
     fn prepare(&mut self, group: &[Owing]) {
-        for &Owing { target, .. } in group {
-            let Some(connection) = self.connections.get(target.slot, target.generation) else {
+        for &Owing { key, .. } in group {
+            let Some(connection) = self.connections.get_mut(key) else {
                 unreachable!("slots are emptied at the end of a turn, when nothing is owed");
             };
             connection.owed = None;

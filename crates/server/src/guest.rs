@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use reactor::SlotKey;
 use reactor::{Mailbox, Timing};
-use router::{Counts, Parcel, SessionRef, Target, WorkerId};
+use router::{Counts, Parcel, SessionRef, WorkerId};
 
 use crate::mail::{Mail, SessionReport, parcel_weight};
 use crate::stats::{Metric, WorkerStats};
@@ -29,9 +30,9 @@ pub enum Errand {
     /// Deliver events, and [settle](Guest::settle) them.
     Deliver(Parcel),
     /// Report on those of the sessions that are there.
-    Inspect(Vec<Target>, Box<dyn FnOnce(Vec<SessionReport>) + Send>),
+    Inspect(Vec<SlotKey>, Box<dyn FnOnce(Vec<SessionReport>) + Send>),
     /// Log sessions out.
-    Close(Vec<Target>),
+    Close(Vec<SlotKey>),
     /// End.
     Drain,
 }
@@ -52,8 +53,8 @@ impl Guest {
     }
 
     /// The session that the guest keeps under this name.
-    pub const fn session(&self, target: Target) -> SessionRef {
-        SessionRef::new(self.id, target.slot, target.generation)
+    pub const fn session(&self, key: SlotKey) -> SessionRef {
+        SessionRef::new(self.id, key)
     }
 
     /// What has come, in order.
@@ -63,8 +64,8 @@ impl Guest {
             .into_iter()
             .filter_map(|mail| match mail {
                 Mail::Deliver(parcel) => Some(Errand::Deliver(parcel)),
-                Mail::Inspect { targets, report } => Some(Errand::Inspect(targets, report)),
-                Mail::Close(targets) => Some(Errand::Close(targets)),
+                Mail::Inspect { recipients, report } => Some(Errand::Inspect(recipients, report)),
+                Mail::Close(recipients) => Some(Errand::Close(recipients)),
                 Mail::Drain => Some(Errand::Drain),
                 // Only workers relay, and have backlogs.
                 Mail::Answer { .. } | Mail::Slowest { .. } => None,
@@ -119,7 +120,7 @@ impl Guest {
     pub fn leave(&self) {
         for mail in self.mailbox.close() {
             if let Mail::Deliver(parcel) = mail {
-                let shed = parcel.targets() as u64;
+                let shed = parcel.recipients() as u64;
                 let counts = Counts {
                     shed,
                     ..Counts::default()

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::mem;
 
+use reactor::SlotKey;
 use reactor::{Driver, Received};
-use router::Target;
 use wire::head;
 
 use crate::connection::{CloseReason, Phase};
@@ -46,12 +46,12 @@ impl Ingress {
         mem::take(&mut self.unread)
     }
 
-    fn postpone(&mut self, target: Target, ended: bool) {
+    fn postpone(&mut self, key: SlotKey, ended: bool) {
         let entry = self
             .unread
-            .entry(target.slot)
-            .or_insert((target.generation, false));
-        *entry = (target.generation, entry.1 | ended);
+            .entry(key.index)
+            .or_insert((key.generation, false));
+        *entry = (key.generation, entry.1 | ended);
     }
 
     fn keep(&mut self, slot: u32, input: &[u8]) {
@@ -70,28 +70,28 @@ impl Ingress {
 impl<D: Driver> Worker<D> {
     /// Goes on where the last turn's budget ended.
     pub(crate) fn read_on(&mut self, unread: HashMap<u32, (u32, bool)>) {
-        for (slot, (generation, ended)) in unread {
-            let target = Target { slot, generation };
-            if self.connection(target).is_some() {
-                self.read_kept(target, ended);
+        for (index, (generation, ended)) in unread {
+            let key = SlotKey { index, generation };
+            if self.connection(key).is_some() {
+                self.read_kept(key, ended);
             }
         }
     }
 
     /// Reads what a connection has sent. `ended` says that its end is among it, so that a short read
     /// is not the last.
-    pub(crate) fn on_readable(&mut self, target: Target, ended: bool) {
+    pub(crate) fn on_readable(&mut self, key: SlotKey, ended: bool) {
         let mut block = mem::take(&mut self.ingress.block);
-        let more = (0..READS_PER_TURN).all(|_| self.read_block(target, &mut block, ended));
+        let more = (0..READS_PER_TURN).all(|_| self.read_block(key, &mut block, ended));
         self.ingress.block = block;
         if more {
-            self.ingress.postpone(target, ended);
+            self.ingress.postpone(key, ended);
         }
     }
 
     /// Reads one block. Returns whether there may be more that no edge will announce.
-    fn read_block(&mut self, target: Target, block: &mut [u8], ended: bool) -> bool {
-        let Some(connection) = self.connections.get(target.slot, target.generation) else {
+    fn read_block(&mut self, key: SlotKey, block: &mut [u8], ended: bool) -> bool {
+        let Some(connection) = self.connections.get_mut(key) else {
             return false;
         };
         // What a client sends after a request that is being worked on, or whose answer it does not
@@ -99,7 +99,7 @@ impl<D: Driver> Worker<D> {
         match connection.phase {
             Phase::Head { .. } if connection.blocked => return false,
             // Its requests so far have used up the turn.
-            Phase::Head { .. } if self.ingress.unread.contains_key(&target.slot) => return false,
+            Phase::Head { .. } if self.ingress.unread.contains_key(&key.index) => return false,
             Phase::Relayed | Phase::Closed => return false,
             _ => {}
         }
@@ -107,37 +107,31 @@ impl<D: Driver> Worker<D> {
         match self.driver.recv(&connection.socket, block) {
             Received::Bytes(count) => {
                 self.stats.add(Metric::BytesRead, count as u64);
-                self.ingest(target, &block[..count]);
+                self.ingest(key, &block[..count]);
                 return count == block.len() || ended;
             }
             Received::Blocked => {}
-            Received::Ended => self.on_ended(target),
-            Received::Failed(_) => self.close(target, CloseReason::Reset),
+            Received::Ended => self.on_ended(key),
+            Received::Failed(_) => self.close(key, CloseReason::Reset),
         }
         false
     }
 
-    fn ingest(&mut self, target: Target, bytes: &[u8]) {
-        let Some(connection) = self.connection(target) else {
+    fn ingest(&mut self, key: SlotKey, bytes: &[u8]) {
+        let Some(connection) = self.connection(key) else {
             return;
         };
         match connection.phase {
             // A stream is never followed by another answer: what a client says during it is lost
             // on us. One that says a lot does not speak this protocol.
-            Phase::Open(_) if bytes.len() == BLOCK_BYTES => {
-                self.close(target, CloseReason::Rejected)
-            }
+            Phase::Open(_) if bytes.len() == BLOCK_BYTES => self.close(key, CloseReason::Rejected),
             Phase::Open(_) | Phase::Ending { .. } | Phase::Relayed | Phase::Closed => {}
-            Phase::Head { partial: false } => self.read_heads(target, bytes, 0),
+            Phase::Head { partial: false } => self.read_heads(key, bytes, 0),
             Phase::Head { partial: true } => {
-                let mut head = self
-                    .ingress
-                    .partial
-                    .remove(&target.slot)
-                    .unwrap_or_default();
+                let mut head = self.ingress.partial.remove(&key.index).unwrap_or_default();
                 let seen = head.len();
                 head.extend_from_slice(bytes);
-                self.read_heads(target, &head, seen);
+                self.read_heads(key, &head, seen);
             }
         }
     }
@@ -145,9 +139,9 @@ impl<D: Driver> Worker<D> {
     /// Acts on each whole head in `input`, of which the first `seen` bytes are known to hold none,
     /// and keeps the rest: what has not arrived whole, and what must wait until the answers so far
     /// are taken.
-    fn read_heads(&mut self, target: Target, mut input: &[u8], mut seen: usize) {
+    fn read_heads(&mut self, key: SlotKey, mut input: &[u8], mut seen: usize) {
         let mut budget = REQUESTS_PER_TURN;
-        while let Some(connection) = self.connection(target) {
+        while let Some(connection) = self.connection(key) {
             let Phase::Head { .. } = connection.phase else {
                 return;
             };
@@ -158,36 +152,36 @@ impl<D: Driver> Worker<D> {
                 return;
             }
             if connection.blocked {
-                return self.ingress.keep(target.slot, input);
+                return self.ingress.keep(key.index, input);
             }
             if budget == 0 {
-                self.ingress.keep(target.slot, input);
-                return self.ingress.postpone(target, true);
+                self.ingress.keep(key.index, input);
+                return self.ingress.postpone(key, true);
             }
             budget -= 1;
             match head::parse_from(input, seen) {
                 Ok(Some(request)) => {
                     let consumed = request.consumed;
-                    self.on_request(target, &request);
+                    self.on_request(key, &request);
                     input = &input[consumed..];
                     seen = 0;
                 }
-                Ok(None) => return self.ingress.keep(target.slot, input),
-                Err(error) => return self.reject_head(target, error),
+                Ok(None) => return self.ingress.keep(key.index, input),
+                Err(error) => return self.reject_head(key, error),
             }
         }
     }
 
     /// Goes on with requests that had to wait: until earlier answers were taken, or for this turn.
-    pub(crate) fn read_kept(&mut self, target: Target, ended: bool) {
-        if let Some(kept) = self.ingress.partial.remove(&target.slot) {
-            self.read_heads(target, &kept, 0);
+    pub(crate) fn read_kept(&mut self, key: SlotKey, ended: bool) {
+        if let Some(kept) = self.ingress.partial.remove(&key.index) {
+            self.read_heads(key, &kept, 0);
         }
-        self.on_readable(target, ended);
+        self.on_readable(key, ended);
     }
 
-    fn on_ended(&mut self, target: Target) {
-        let Some(connection) = self.connection(target) else {
+    fn on_ended(&mut self, key: SlotKey) {
+        let Some(connection) = self.connection(key) else {
             return;
         };
         let reason = match connection.phase {
@@ -196,6 +190,6 @@ impl<D: Driver> Worker<D> {
             Phase::Ending { reason } => reason,
             _ => CloseReason::Peer,
         };
-        self.close(target, reason);
+        self.close(key, reason);
     }
 }

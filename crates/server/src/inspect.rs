@@ -2,7 +2,7 @@
 //! asking.
 
 use reactor::Driver;
-use router::Target;
+use reactor::SlotKey;
 
 use crate::connection::{CloseReason, Phase};
 use crate::limits::{DRAIN_SLOTS_PER_TURN, INSPECTED_MAX};
@@ -10,24 +10,24 @@ use crate::mail::{Report, SessionReport};
 use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
-    pub(crate) fn inspect(&mut self, targets: &[Target], report: Report) {
-        let targets = &targets[..targets.len().min(INSPECTED_MAX)];
-        let reports = targets
+    pub(crate) fn inspect(&mut self, recipients: &[SlotKey], report: Report) {
+        let recipients = &recipients[..recipients.len().min(INSPECTED_MAX)];
+        let reports = recipients
             .iter()
-            .filter_map(|&target| self.session_report(target))
+            .filter_map(|&key| self.session_report(key))
             .collect();
         report(reports);
     }
 
-    pub(crate) fn session_report(&mut self, target: Target) -> Option<SessionReport> {
-        let name = self.name(target);
-        let connection = self.connections.get(target.slot, target.generation)?;
+    pub(crate) fn session_report(&mut self, key: SlotKey) -> Option<SessionReport> {
+        let name = self.name(key);
+        let connection = self.connections.get_mut(key)?;
         let Phase::Open(session) = connection.phase else {
             return None;
         };
-        let backlog = self.backlogs.get(target.slot);
+        let backlog = self.backlogs.get(key.index);
         let graph = self.shared.router.graph();
-        let keys = self.sessions.keys(target.slot, &session);
+        let keys = self.sessions.keys(key.index, &session);
         let metrics = self.driver.tcp_info(&connection.socket);
         Some(SessionReport {
             session: name,
@@ -45,10 +45,10 @@ impl<D: Driver> Worker<D> {
     /// Logs sessions out and ends their streams, a turn's worth of those that are to be.
     pub(crate) fn kick(&mut self) {
         for _ in 0..DRAIN_SLOTS_PER_TURN {
-            let Some(target) = self.kicked.pop_front() else {
+            let Some(key) = self.kicked.pop_front() else {
                 return;
             };
-            self.end_stream(target, None, CloseReason::Kicked);
+            self.end_stream(key, None, CloseReason::Kicked);
         }
     }
 }

@@ -18,20 +18,20 @@ pub(crate) const READS_PER_TURN: usize = 4;
 /// next.
 pub(crate) const REQUESTS_PER_TURN: usize = 64;
 
-/// Targets of small events served in one turn: about 5 ms of sending at 5 µs each, which is how
+/// Recipients of small events served in one turn: about 5 ms of sending at 5 µs each, which is how
 /// long a new connection may have to wait; and what a turn keeps of them stays in the cache.
-pub(crate) const SMALL_TARGETS_PER_TURN: usize = if cfg!(test) { 4 } else { 1024 };
+pub(crate) const SMALL_RECIPIENTS_PER_TURN: usize = if cfg!(test) { 4 } else { 1024 };
 
-/// Targets of large events served in one turn, between which small events are served:
+/// Recipients of large events served in one turn, between which small events are served:
 /// about 1 ms of sending.
-pub(crate) const LARGE_TARGETS_PER_TURN: usize = if cfg!(test) { 2 } else { 128 };
+pub(crate) const LARGE_RECIPIENTS_PER_TURN: usize = if cfg!(test) { 2 } else { 128 };
 
 /// Large deliveries served at a time, so that a session owed all of them gets them in one system call
 /// without a slice growing beyond measure.
 pub(crate) const SWEPT_MAX: usize = if cfg!(test) { 3 } else { 16 };
 
-/// A delivery with more targets than this is large and waits in a line of its own.
-pub(crate) const SMALL_DELIVERY_TARGETS: usize = if cfg!(test) { 2 } else { 256 };
+/// A delivery with more recipients than this is large and waits in a line of its own.
+pub(crate) const SMALL_DELIVERY_RECIPIENTS: usize = if cfg!(test) { 2 } else { 256 };
 
 /// Payload bytes that one turn may encode, so that the buffer they are encoded into stays small. One
 /// event is always let through.

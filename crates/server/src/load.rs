@@ -76,7 +76,7 @@ impl Drop for Load {
         if self.left.get() > 0 {
             let mut counts = self.counts.get();
             let counted = counts.written + counts.queued + counts.shed;
-            counts.shed += self.parcel.targets() as u64 - counted;
+            counts.shed += self.parcel.recipients() as u64 - counted;
             self.counts.set(counts);
             self.tell();
         }

@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use graph::{Graph, Id};
 use reactor::Mailbox;
-use router::{Mailboxes, Parcel, Router, SessionRef, Target, WorkerId};
+use reactor::SlotKey;
+use router::{Mailboxes, Parcel, Router, SessionRef, WorkerId};
 
 use crate::stats::{Metric, ServerStats, WorkerStats};
 
-/// Bytes of payloads, targets and what holds them that may wait for one worker. A publish beyond it is
+/// Bytes of payloads, recipients and what holds them that may wait for one worker. A publish beyond it is
 /// shed and says so in its receipt; publishers that await their receipts never get there.
 pub(crate) const MAILBOX_WEIGHT_MAX: usize = 64 << 20;
 
-/// What an event takes besides its payload and its targets.
+/// What an event takes besides its payload and its recipients.
 const DELIVERY_BYTES: usize = 128;
 
 /// What a worker does with what it was asked for.
@@ -25,17 +26,17 @@ pub(crate) type Report = Box<dyn FnOnce(Vec<SessionReport>) + Send>;
 pub(crate) enum Mail {
     Deliver(Parcel),
     Inspect {
-        targets: Vec<Target>,
+        recipients: Vec<SlotKey>,
         report: Report,
     },
     Slowest {
         limit: usize,
         report: Report,
     },
-    Close(Vec<Target>),
+    Close(Vec<SlotKey>),
     /// The whole response to a relayed request.
     Answer {
-        target: Target,
+        key: SlotKey,
         response: RelayResponse,
     },
     /// Stop accepting, tell the streams to come back, flush, and end.
@@ -111,7 +112,7 @@ pub(crate) fn parcel_weight(parcel: &Parcel) -> usize {
     let payloads = parcel.deliveries.iter().map(|delivery| {
         parcel.events[delivery.event as usize].payload.bytes().len() + DELIVERY_BYTES
     });
-    payloads.sum::<usize>() + parcel.targets() * size_of::<Target>()
+    payloads.sum::<usize>() + parcel.recipients() * size_of::<SlotKey>()
 }
 
 /// What other threads may ask of a running server. Cheap to clone.
@@ -167,10 +168,10 @@ impl Handle {
         report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static,
     ) {
         let report = Arc::new(report);
-        self.by_worker(sessions, |targets| {
+        self.by_worker(sessions, |recipients| {
             let report = Arc::clone(&report);
             Mail::Inspect {
-                targets,
+                recipients,
                 report: Box::new(move |sessions| report(sessions)),
             }
         });
@@ -213,12 +214,12 @@ impl Handle {
         }
     }
 
-    fn by_worker(&self, sessions: &[SessionRef], mail: impl Fn(Vec<Target>) -> Mail) {
+    fn by_worker(&self, sessions: &[SessionRef], mail: impl Fn(Vec<SlotKey>) -> Mail) {
         let mut sessions = sessions.to_vec();
         sessions.sort_unstable();
         for group in sessions.chunk_by(|a, b| a.worker() == b.worker()) {
-            let targets = group.iter().map(|&session| session.into()).collect();
-            self.router.mailboxes().0[usize::from(group[0].worker().0)].insert(mail(targets));
+            let recipients = group.iter().map(|&session| session.key()).collect();
+            self.router.mailboxes().0[usize::from(group[0].worker().0)].insert(mail(recipients));
         }
     }
 }

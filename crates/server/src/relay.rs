@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use reactor::Driver;
-use router::Target;
+use reactor::SlotKey;
 use wire::head::{Body, Method, Request};
 use wire::status::Status;
 
@@ -17,7 +17,7 @@ use crate::mail::{Mail, RelayRequest, RelayResponse};
 use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
-    pub(crate) fn on_relay(&mut self, target: Target, request: &Request<'_>) {
+    pub(crate) fn on_relay(&mut self, key: SlotKey, request: &Request<'_>) {
         let method = match request.method {
             Method::Get => "GET",
             Method::Post => "POST",
@@ -25,24 +25,24 @@ impl<D: Driver> Worker<D> {
             Method::Delete => "DELETE",
             Method::Head | Method::Options | Method::Other => {
                 let answer = Answer::method_not_allowed("GET, POST, PUT, DELETE");
-                return self.answer(target, request, &answer);
+                return self.answer(key, request, &answer);
             }
         };
         if !is_own_page(request) {
             let reason = "only the page that this server serves may ask this";
-            return self.answer(target, request, &Answer::error(Status::FORBIDDEN, reason));
+            return self.answer(key, request, &Answer::error(Status::FORBIDDEN, reason));
         }
         if request.body != Body::None && request.body != Body::Sized(0) {
             let reason = "no request may have a body here; the payload goes into ?data=";
             return self.answer(
-                target,
+                key,
                 request,
                 &Answer::error(Status::CONTENT_TOO_LARGE, reason),
             );
         }
         let Some(relay) = self.shared.relay.get() else {
             let answer = Answer::busy("the control API is not up yet");
-            return self.answer(target, request, &answer);
+            return self.answer(key, request, &answer);
         };
         let path = request.path.strip_prefix("/relay").unwrap_or(request.path);
         let path_and_query = match request.query {
@@ -55,17 +55,17 @@ impl<D: Driver> Worker<D> {
                 method,
                 path_and_query,
             },
-            Box::new(move |response| mailbox.insert(Mail::Answer { target, response })),
+            Box::new(move |response| mailbox.insert(Mail::Answer { key, response })),
         );
         let since = Tenths::of(self.clock.now);
-        if let Some(connection) = self.connection(target) {
+        if let Some(connection) = self.connection(key) {
             connection.phase = Phase::Relayed;
             connection.since = since;
-            self.time(target);
+            self.time(key);
         }
     }
 
-    pub(crate) fn answer_relayed(&mut self, target: Target, response: RelayResponse) {
+    pub(crate) fn answer_relayed(&mut self, key: SlotKey, response: RelayResponse) {
         let answer = Answer {
             status: status_of(response.status),
             content_type: response.content_type,
@@ -73,11 +73,11 @@ impl<D: Driver> Worker<D> {
             body: response.body.into(),
         };
         if self
-            .connection(target)
+            .connection(key)
             .is_some_and(|connection| connection.phase == Phase::Relayed)
         {
             // What else the client may have sent was not kept: the connection ends here.
-            self.give_last(target, &answer);
+            self.give_last(key, &answer);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use graph::{Id, Key};
 use reactor::Driver;
-use router::Target;
+use reactor::SlotKey;
 use wire::frame;
 use wire::head::{Body, Method, Request, Version};
 use wire::response;
@@ -70,10 +70,10 @@ impl<'a> Route<'a> {
 }
 
 impl<D: Driver> Worker<D> {
-    pub(crate) fn on_request(&mut self, target: Target, request: &Request<'_>) {
+    pub(crate) fn on_request(&mut self, key: SlotKey, request: &Request<'_>) {
         let route = Route::of(request.path);
         if let (Route::Relay, true) = (&route, self.shared.settings.relay) {
-            return self.on_relay(target, request);
+            return self.on_relay(key, request);
         }
         let answer = match (route, request.method) {
             (_, Method::Other) => Answer::error(
@@ -96,14 +96,14 @@ impl<D: Driver> Worker<D> {
             (Route::Stream(transport, segment), method) => {
                 match Self::ids(segment, request.query) {
                     Ok(ids) if method == Method::Get => {
-                        return self.log_in(target, request, transport, &ids);
+                        return self.log_in(key, request, transport, &ids);
                     }
-                    Ok(_) => return self.answer_stream_head(target, request, transport),
+                    Ok(_) => return self.answer_stream_head(key, request, transport),
                     Err(answer) => answer,
                 }
             }
         };
-        self.answer(target, request, &answer);
+        self.answer(key, request, &answer);
     }
 
     fn ids(segment: &str, query: Option<&str>) -> Result<Vec<Id>, Answer> {
@@ -116,23 +116,23 @@ impl<D: Driver> Worker<D> {
         names.iter().map(|name| parse(name)).collect()
     }
 
-    fn log_in(&mut self, target: Target, request: &Request<'_>, transport: Transport, ids: &[Id]) {
+    fn log_in(&mut self, key: SlotKey, request: &Request<'_>, transport: Transport, ids: &[Id]) {
         if self.is_draining() {
             let answer = Answer::busy("this server is ending; come back in a moment");
-            return self.answer(target, request, &answer);
+            return self.answer(key, request, &answer);
         }
-        let name = self.name(target);
+        let name = self.name(key);
         let mut keys = Vec::with_capacity(ids.len());
         for id in ids {
             match self.shared.router.login(id, name) {
-                Ok(key) => keys.push(key),
+                Ok(id) => keys.push(id),
                 Err(error) => {
-                    for key in keys {
-                        self.shared.router.logout(key, name);
+                    for id in keys {
+                        self.shared.router.logout(id, name);
                     }
                     tracing::error!(%error, "a session could not log in");
                     let answer = Answer::busy("this server knows too many ids; try again later");
-                    return self.answer(target, request, &answer);
+                    return self.answer(key, request, &answer);
                 }
             }
         }
@@ -146,12 +146,12 @@ impl<D: Driver> Worker<D> {
         if session.several {
             self.sessions
                 .several
-                .insert(target.slot, keys.into_boxed_slice());
+                .insert(key.index, keys.into_boxed_slice());
         }
         self.stats.add(Metric::Logins, 1);
         self.stats.add(Self::gauge(transport), 1);
         let since = Tenths::of(self.clock.now);
-        if let Some(connection) = self.connection(target) {
+        if let Some(connection) = self.connection(key) {
             connection.phase = Phase::Open(session);
             connection.since = since;
         }
@@ -165,24 +165,24 @@ impl<D: Driver> Worker<D> {
         let welcome = frame::welcome(transport, ids, retry, &mut out).range(framing);
         out.copy_within(welcome.clone(), head);
         out.truncate(head + welcome.len());
-        self.write(target, &out);
+        self.write(key, &out);
         self.egress.put_back(out);
     }
 
     /// The answer to HEAD: that of GET without the stream (RFC 9110, section 9.3.2).
-    fn answer_stream_head(&mut self, target: Target, request: &Request<'_>, transport: Transport) {
+    fn answer_stream_head(&mut self, key: SlotKey, request: &Request<'_>, transport: Transport) {
         let mut out = self.egress.scratch();
         let framing = Self::framing(request.version);
         let cors = self.cors(request.origin);
         response::stream_head(transport, framing, self.clock.date(), cors, &mut out);
         self.stats.add(Metric::RequestsAnswered, 1);
-        self.write(target, &out);
+        self.write(key, &out);
         self.egress.put_back(out);
         // Without chunks, the head has said that the connection closes.
         if framing == Framing::Close || !request.keep_alive || self.is_draining() {
-            self.end(target, CloseReason::Done);
+            self.end(key, CloseReason::Done);
         } else {
-            self.await_request(target);
+            self.await_request(key);
         }
     }
 
@@ -202,14 +202,14 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Takes a session from all its ids.
-    pub(crate) fn log_out(&mut self, target: Target, session: Session) {
+    pub(crate) fn log_out(&mut self, key: SlotKey, session: Session) {
         self.stats.take(Self::gauge(session.transport), 1);
-        let name = self.name(target);
-        for &key in self.sessions.keys(target.slot, &session) {
-            self.shared.router.logout(key, name);
+        let name = self.name(key);
+        for &id in self.sessions.keys(key.index, &session) {
+            self.shared.router.logout(id, name);
         }
         if session.several {
-            self.sessions.several.remove(&target.slot);
+            self.sessions.several.remove(&key.index);
         }
     }
 }

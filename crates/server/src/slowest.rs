@@ -8,7 +8,6 @@ use std::collections::BinaryHeap;
 use std::mem;
 
 use reactor::Driver;
-use router::Target;
 
 use crate::backlog::Backlogs;
 use crate::limits::{BACKLOGS_PER_TURN, INSPECTED_MAX};
@@ -99,9 +98,9 @@ impl<D: Driver> Worker<D> {
         let mut reports = Vec::new();
         for Reverse((_, slot)) in walk.largest.into_sorted_vec() {
             if self.backlogs.get(slot).is_some()
-                && let Some((generation, _)) = self.connections.at(slot)
+                && let Some((key, _)) = self.connections.at_mut(slot)
             {
-                reports.extend(self.session_report(Target { slot, generation }));
+                reports.extend(self.session_report(key));
             }
         }
         for Question { limit, report } in walk.questions {

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use reactor::SlotKey;
 use reactor::{Driver, Mailbox, Signal, Slab, Tick, Timing, Token};
-use router::{Router, SessionRef, Target, WorkerId};
+use router::{Router, SessionRef, WorkerId};
 
 use crate::accept::{Accepting, Addresses};
 use crate::backlog::Backlogs;
@@ -61,7 +62,7 @@ pub(crate) struct Worker<D: Driver> {
     pub(crate) drain: Drain,
     pub(crate) slowest: Slowest,
     /// Sessions that the operator has closed and whose turn has not come.
-    pub(crate) kicked: VecDeque<Target>,
+    pub(crate) kicked: VecDeque<SlotKey>,
     pub(crate) closing: Vec<Closing>,
     signals: Vec<Signal>,
 }
@@ -144,7 +145,7 @@ impl<D: Driver> Worker<D> {
                     self.passed(Metric::StageAccept);
                 }
                 Token::MAILBOX => {}
-                token => self.on_signal(Self::target(token), *signal),
+                token => self.on_signal(token.key(), *signal),
             }
         }
         self.signals = signals;
@@ -194,12 +195,12 @@ impl<D: Driver> Worker<D> {
         .min()
     }
 
-    fn on_signal(&mut self, target: Target, signal: Signal) {
+    fn on_signal(&mut self, key: SlotKey, signal: Signal) {
         if signal.writable {
-            self.on_writable(target);
+            self.on_writable(key);
         }
         if signal.readable {
-            self.on_readable(target, signal.ended);
+            self.on_readable(key, signal.ended);
         }
     }
 
@@ -207,35 +208,24 @@ impl<D: Driver> Worker<D> {
         for mail in self.mailbox.take() {
             match mail {
                 Mail::Deliver(parcel) => self.fanout.add(parcel),
-                Mail::Inspect { targets, report } => self.inspect(&targets, report),
+                Mail::Inspect { recipients, report } => self.inspect(&recipients, report),
                 Mail::Slowest { limit, report } => self.slowest.ask(limit, report),
-                Mail::Close(targets) => self.kicked.extend(targets),
-                Mail::Answer { target, response } => self.answer_relayed(target, response),
+                Mail::Close(recipients) => self.kicked.extend(recipients),
+                Mail::Answer { key, response } => self.answer_relayed(key, response),
                 Mail::Drain => self.begin_drain(),
             }
         }
     }
 
     /// The connection named, unless it is gone or about to go.
-    pub(crate) fn connection(&mut self, target: Target) -> Option<&mut Connection<D::Socket>> {
+    pub(crate) fn connection(&mut self, key: SlotKey) -> Option<&mut Connection<D::Socket>> {
         self.connections
-            .get(target.slot, target.generation)
+            .get_mut(key)
             .filter(|connection| connection.phase != Phase::Closed)
     }
 
-    pub(crate) const fn name(&self, target: Target) -> SessionRef {
-        SessionRef::new(self.id, target.slot, target.generation)
-    }
-
-    pub(crate) const fn token(target: Target) -> Token {
-        Token((target.generation as u64) << 32 | target.slot as u64)
-    }
-
-    const fn target(token: Token) -> Target {
-        Target {
-            slot: token.0 as u32,
-            generation: (token.0 >> 32) as u32,
-        }
+    pub(crate) const fn name(&self, key: SlotKey) -> SessionRef {
+        SessionRef::new(self.id, key)
     }
 
     pub(crate) fn is_draining(&self) -> bool {

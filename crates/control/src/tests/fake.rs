@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, Request};
 use bytes::Bytes;
 use graph::{Graph, Id};
 use parking_lot::Mutex;
-use reactor::Snapshot;
+use reactor::{SlotKey, Snapshot};
 use router::{Counts, Mailboxes, Parcel, Payload, Router, SessionRef, WorkerId};
 use serde_json::Value;
 use server::{Metric, ServerStats, SessionReport};
@@ -87,7 +87,7 @@ pub(crate) const NONE: Counts = Counts {
 };
 
 fn targets(parcel: &Parcel) -> u64 {
-    parcel.targets() as u64
+    parcel.recipients() as u64
 }
 
 fn settle(parcel: &Parcel, counts: Counts) {
@@ -133,8 +133,8 @@ impl Fake {
     }
 
     /// A session of an id on a worker.
-    pub(crate) fn login(&self, id: &str, worker: u16, slot: u32) -> SessionRef {
-        let session = SessionRef::new(WorkerId(worker), slot, 0);
+    pub(crate) fn login(&self, id: &str, worker: u16, index: u32) -> SessionRef {
+        let session = session_at(worker, index);
         self.router.login(&id.parse().unwrap(), session).unwrap();
         session
     }
@@ -244,11 +244,16 @@ impl Backend for Fake {
         }
         assert_eq!(limit, 1);
         for worker in 0..2 {
-            let mut slow = session_report(SessionRef::new(WorkerId(worker), 5, 0));
+            let mut slow = session_report(session_at(worker, 5));
             slow.backlog_bytes = 100 + usize::from(worker);
             report(vec![slow]);
         }
     }
+}
+
+fn session_at(worker: u16, index: u32) -> SessionRef {
+    let generation = 0;
+    SessionRef::new(WorkerId(worker), SlotKey { index, generation })
 }
 
 fn session_report(session: SessionRef) -> SessionReport {
@@ -256,7 +261,7 @@ fn session_report(session: SessionRef) -> SessionReport {
         session,
         ids: vec![Id::from(7), "rj".parse().unwrap()],
         transport: "sse",
-        age: Duration::from_millis(1500 + u64::from(session.slot())),
+        age: Duration::from_millis(1500 + u64::from(session.key().index)),
         peer: Some(SocketAddr::from(([10, 0, 0, 1], 5))),
         backlog_frames: 1,
         backlog_bytes: 2,

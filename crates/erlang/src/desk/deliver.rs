@@ -1,6 +1,7 @@
 //! Events to processes that are logged in.
 
-use ::router::{Counts, Mailboxes, Parcel, Target};
+use ::router::{Counts, Mailboxes, Parcel};
+use reactor::SlotKey;
 use server::SessionReport;
 
 use super::Desk;
@@ -25,8 +26,8 @@ impl<M: Mailboxes> Desk<M> {
         for delivery in &parcel.deliveries {
             let event = &parcel.events[delivery.event as usize];
             let message = payload::router_message(&event.payload);
-            for &target in delivery.targets.as_slice() {
-                let Some(session) = self.sessions.get(target) else {
+            for &slot in delivery.recipients.as_slice() {
+                let Some(session) = self.sessions.get(slot) else {
                     shed += 1;
                     continue;
                 };
@@ -51,15 +52,15 @@ impl<M: Mailboxes> Desk<M> {
     }
 
     /// What is told of sessions.
-    pub(crate) fn report(&mut self, lines: &Lines, targets: &[Target]) -> Vec<SessionReport> {
+    pub(crate) fn report(&mut self, lines: &Lines, recipients: &[SlotKey]) -> Vec<SessionReport> {
         let graph = self.router.graph();
         let now = self.now;
         let (worker, sessions) = (self.worker, &mut self.sessions);
-        let reports = targets.iter().filter_map(|&target| {
-            let session = sessions.get(target)?;
+        let reports = recipients.iter().filter_map(|&slot| {
+            let session = sessions.get(slot)?;
             let line = lines.get(session.process.line);
             Some(SessionReport {
-                session: ::router::SessionRef::new(worker, target.slot, target.generation),
+                session: ::router::SessionRef::new(worker, slot),
                 ids: session
                     .keys()
                     .iter()
@@ -80,16 +81,16 @@ impl<M: Mailboxes> Desk<M> {
     /// Ends the sessions of nodes that are gone, of some of the slots. Returns where to go on.
     pub(crate) fn sweep(&mut self, lines: &Lines, from: u32, slots: u32) -> Option<u32> {
         let end = self.sessions.slots().min(from + slots);
-        for slot in from..end {
-            let Some(target) = self.sessions.at(slot) else {
+        for index in from..end {
+            let Some(slot) = self.sessions.at(index) else {
                 continue;
             };
             let is_gone = self
                 .sessions
-                .get(target)
+                .get(slot)
                 .is_some_and(|session| lines.get(session.process.line).is_none());
             if is_gone {
-                self.end(target);
+                self.end(slot);
             }
         }
         (end < self.sessions.slots()).then_some(end)

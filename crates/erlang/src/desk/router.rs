@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use ::router::{Event, Mailboxes, Tally, Target};
+use ::router::{Event, Mailboxes, Tally};
+use reactor::SlotKey;
 
 use super::{Desk, Place, Refused, answer, answer_done, refuse};
 use crate::calls::Outcome;
@@ -125,8 +126,8 @@ impl<M: Mailboxes> Desk<M> {
             serial: pid.serial,
         };
         let known = self.sessions.find(process);
-        if let Some(target) = known
-            && let Some(session) = self.sessions.get(target)
+        if let Some(slot) = known
+            && let Some(session) = self.sessions.get(slot)
         {
             if let Some(key) = self.router.graph().find(&subject)
                 && session.keys().contains(&key)
@@ -142,19 +143,19 @@ impl<M: Mailboxes> Desk<M> {
         // The session must be there before it is found under the key, and its key is known after.
         let key = self.router.graph().hold(&subject);
         let key = key.map_err(|error| error.to_string())?;
-        let target = match known {
-            Some(target) => {
-                self.sessions.add(target, key);
-                target
+        let slot = match known {
+            Some(slot) => {
+                self.sessions.add(slot, key);
+                slot
             }
             None => {
-                let target = self.sessions.insert(self.now, process, key);
+                let slot = self.sessions.insert(self.now, process, key);
                 self.logins += 1;
-                self.monitor(lines, target, process);
-                target
+                self.monitor(lines, slot, process);
+                slot
             }
         };
-        let session = self.name(target);
+        let session = self.name(slot);
         let logged_in = self.router.login(&subject, session);
         self.router.graph().release(key);
         logged_in.map(drop).map_err(|error| error.to_string())
@@ -200,17 +201,17 @@ impl<M: Mailboxes> Desk<M> {
             id: pid.id,
             serial: pid.serial,
         };
-        if let Some(target) = self.sessions.find(process) {
-            self.monitor_no_more(lines, target, process);
-            self.end(target);
+        if let Some(slot) = self.sessions.find(process) {
+            self.monitor_no_more(lines, slot, process);
+            self.end(slot);
         }
         Ok(())
     }
 
     /// Ends a session.
-    pub(super) fn end(&mut self, target: Target) {
-        let name = self.name(target);
-        if let Some(session) = self.sessions.remove(target) {
+    pub(super) fn end(&mut self, slot: SlotKey) {
+        let name = self.name(slot);
+        if let Some(session) = self.sessions.remove(slot) {
             for &key in session.keys() {
                 self.router.logout(key, name);
             }
@@ -218,31 +219,31 @@ impl<M: Mailboxes> Desk<M> {
     }
 
     /// Ends sessions that the operator closes.
-    pub(crate) fn close(&mut self, lines: &mut Lines, targets: &[Target]) {
-        for &target in targets {
-            if let Some(process) = self.sessions.get(target).map(|session| session.process) {
-                self.monitor_no_more(lines, target, process);
-                self.end(target);
+    pub(crate) fn close(&mut self, lines: &mut Lines, recipients: &[SlotKey]) {
+        for &slot in recipients {
+            if let Some(process) = self.sessions.get(slot).map(|session| session.process) {
+                self.monitor_no_more(lines, slot, process);
+                self.end(slot);
             }
         }
     }
 
     /// A process has ended, or is not there.
     pub(super) fn on_down(&mut self, line: LineId, reference: Raw<'_>) {
-        let Some(target) = self.monitored(reference) else {
+        let Some(slot) = self.monitored(reference) else {
             return;
         };
         let is_of_line = self
             .sessions
-            .get(target)
+            .get(slot)
             .is_some_and(|session| session.process.line == line);
         if is_of_line {
-            self.end(target);
+            self.end(slot);
         }
     }
 
     /// Asks to hear of a process's end.
-    fn monitor(&self, lines: &mut Lines, target: Target, process: Process) {
+    fn monitor(&self, lines: &mut Lines, slot: SlotKey, process: Process) {
         let Some(line) = lines.get(process.line).filter(|line| line.is_up) else {
             return;
         };
@@ -254,12 +255,12 @@ impl<M: Mailboxes> Desk<M> {
                 out,
                 |out| Place::Router.write_pid(&self.me, out),
                 |out| node.write_pid(out, process.id, process.serial),
-                |out| self.write_reference(out, target),
+                |out| self.write_reference(out, slot),
             );
         });
     }
 
-    fn monitor_no_more(&self, lines: &mut Lines, target: Target, process: Process) {
+    fn monitor_no_more(&self, lines: &mut Lines, slot: SlotKey, process: Process) {
         let Some(line) = lines.get(process.line).filter(|line| line.is_up) else {
             return;
         };
@@ -271,57 +272,57 @@ impl<M: Mailboxes> Desk<M> {
                 out,
                 |out| Place::Router.write_pid(&self.me, out),
                 |out| node.write_pid(out, process.id, process.serial),
-                |out| self.write_reference(out, target),
+                |out| self.write_reference(out, slot),
             );
         });
     }
 
     /// The node of these sessions is reached by another connection.
     pub(crate) fn move_all(&mut self, from: LineId, to: LineId) {
-        for slot in 0..self.sessions.slots() {
-            if let Some(target) = self.sessions.at(slot)
-                && let Some(session) = self.sessions.get(target)
+        for index in 0..self.sessions.slots() {
+            if let Some(slot) = self.sessions.at(index)
+                && let Some(session) = self.sessions.get(slot)
                 && session.process.line == from
             {
-                self.sessions.move_to(target, to);
+                self.sessions.move_to(slot, to);
             }
         }
     }
 
     /// Ends the sessions of a connection whose node is not the one that they were of.
     pub(crate) fn end_all(&mut self, line: LineId) {
-        for slot in 0..self.sessions.slots() {
-            if let Some(target) = self.sessions.at(slot)
-                && let Some(session) = self.sessions.get(target)
+        for index in 0..self.sessions.slots() {
+            if let Some(slot) = self.sessions.at(index)
+                && let Some(session) = self.sessions.get(slot)
                 && session.process.line == line
             {
-                self.end(target);
+                self.end(slot);
             }
         }
     }
 
     /// Monitors the processes that logged in before their node could be reached.
     pub(crate) fn monitor_all(&mut self, lines: &mut Lines, line: LineId) {
-        for slot in 0..self.sessions.slots() {
-            let Some(target) = self.sessions.at(slot) else {
+        for index in 0..self.sessions.slots() {
+            let Some(slot) = self.sessions.at(index) else {
                 continue;
             };
-            if let Some(process) = self.sessions.get(target).map(|session| session.process)
+            if let Some(process) = self.sessions.get(slot).map(|session| session.process)
                 && process.line == line
             {
-                self.monitor(lines, target, process);
+                self.monitor(lines, slot, process);
             }
         }
     }
 
     /// A monitor is named after its session. Erlang uses 18 bits of the first word.
-    fn write_reference(&self, out: &mut Vec<u8>, target: Target) {
-        let words = [target.slot & 0x3_ffff, target.generation, target.slot >> 18];
+    fn write_reference(&self, out: &mut Vec<u8>, slot: SlotKey) {
+        let words = [slot.index & 0x3_ffff, slot.generation, slot.index >> 18];
         let node = Atom::of(self.me.name.as_str());
         write::reference(out, node, self.me.creation, &words);
     }
 
-    fn monitored(&self, reference: Raw<'_>) -> Option<Target> {
+    fn monitored(&self, reference: Raw<'_>) -> Option<SlotKey> {
         let Term::Reference(reference) = reference.view() else {
             return None;
         };
@@ -329,8 +330,8 @@ impl<M: Mailboxes> Desk<M> {
         let (low, generation, high) = (words.next()?, words.next()?, words.next()?);
         let is_own =
             reference.node.is(self.me.name.as_str()) && reference.creation == self.me.creation;
-        is_own.then_some(Target {
-            slot: low | high << 18,
+        is_own.then_some(SlotKey {
+            index: low | high << 18,
             generation,
         })
     }

@@ -125,7 +125,7 @@ impl<M: Mailboxes> Driver<M> {
             match signal.token {
                 Token::LISTENER => self.accept()?,
                 Token::MAILBOX => {}
-                Token(line) => self.on_signal(LineId(line as u32), *signal)?,
+                line => self.on_signal(LineId(line.number() as u32), *signal)?,
             }
         }
         self.signals = signals;
@@ -177,7 +177,7 @@ impl<M: Mailboxes> Driver<M> {
     }
 
     fn watch(&mut self, line: LineId, socket: OwnedFd) {
-        let token = Token(line.0.into());
+        let token = Token::tagged_number(0, line.0.into());
         self.guest.add(Metric::Watches, 1);
         if self.system.watch(&socket, token).is_err() {
             return self.node.ended(line);
@@ -253,8 +253,8 @@ impl<M: Mailboxes> Driver<M> {
         for errand in errands {
             match errand {
                 Errand::Deliver(parcel) => self.node.deliver(parcel),
-                Errand::Inspect(targets, report) => report(self.node.report(&targets)),
-                Errand::Close(targets) => self.node.close_sessions(&targets),
+                Errand::Inspect(recipients, report) => report(self.node.report(&recipients)),
+                Errand::Close(recipients) => self.node.close_sessions(&recipients),
                 Errand::Drain => self.is_draining = true,
             }
         }
@@ -311,7 +311,7 @@ impl<M: Mailboxes> Driver<M> {
                     line.stalled.get_or_insert(now);
                     if !socket.is_room_watched {
                         socket.is_room_watched = true;
-                        let token = Token(id.0.into());
+                        let token = Token::tagged_number(0, id.0.into());
                         self.guest.add(Metric::Watches, 1);
                         if self.system.watch_writable(&socket.socket, token).is_err() {
                             self.node.ended(id);

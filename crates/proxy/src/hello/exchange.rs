@@ -2,14 +2,14 @@
 
 use std::mem;
 
-use reactor::{Driver, Received, Sent};
+use reactor::{Driver, Received, Sent, SlotKey};
 use wire::head::{Body, HeadError, Version};
 use wire::response::{self, Cors};
 
 use super::known::Asked;
 use super::limits::{OWED_BYTES_MAX, READS_PER_TURN};
 use super::stats::Metric;
-use super::worker::{Name, Phase, Worker};
+use super::worker::{Phase, Worker};
 
 /// How the answers so far go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,26 +36,26 @@ enum Read {
 impl<D: Driver> Worker<D> {
     /// Reads and answers. `ended` says that the peer's end may be among it, so that a short read is
     /// not the last. Returns whether there was anything.
-    pub(super) fn read(&mut self, name: Name, ended: bool) -> bool {
+    pub(super) fn read(&mut self, key: SlotKey, ended: bool) -> bool {
         let mut block = mem::take(&mut self.block);
-        let first = self.read_block(name, &mut block, ended);
+        let first = self.read_block(key, &mut block, ended);
         let mut last = first;
         for _ in 1..READS_PER_TURN {
             if last != Read::More {
                 break;
             }
-            last = self.read_block(name, &mut block, ended);
+            last = self.read_block(key, &mut block, ended);
         }
         self.block = block;
         if last == Read::More {
-            self.unread.push(name);
+            self.unread.push(key);
         }
         first != Read::Nothing
     }
 
     /// Reads one block.
-    fn read_block(&mut self, name: Name, block: &mut [u8], ended: bool) -> Read {
-        let Some(connection) = self.connections.get(name.slot, name.generation) else {
+    fn read_block(&mut self, key: SlotKey, block: &mut [u8], ended: bool) -> Read {
+        let Some(connection) = self.connections.get_mut(key) else {
             return Read::Nothing;
         };
         let ending = match connection.phase {
@@ -64,7 +64,7 @@ impl<D: Driver> Worker<D> {
             Phase::Asking { .. } => false,
         };
         // Who does not take its answers is not asked for more questions.
-        if !ending && self.owed.contains_key(&name.slot) {
+        if !ending && self.owed.contains_key(&key.index) {
             return Read::Nothing;
         }
         self.stats.add(Metric::Receives, 1);
@@ -74,38 +74,38 @@ impl<D: Driver> Worker<D> {
                 let more = count == block.len() || ended;
                 if !ending {
                     // A head that comes byte by byte must be whole as soon as one that comes at once.
-                    if !self.partial.contains_key(&name.slot) {
+                    if !self.partial.contains_key(&key.index) {
                         connection.moved = self.now;
                     }
-                    self.take_in(name, &block[..count]);
+                    self.take_in(key, &block[..count]);
                 }
                 if more { Read::More } else { Read::Last }
             }
             Received::Blocked => Read::Nothing,
             Received::Ended | Received::Failed(_) => {
-                self.close(name);
+                self.close(key);
                 Read::Last
             }
         }
     }
 
-    fn take_in(&mut self, name: Name, bytes: &[u8]) {
-        match self.partial.remove(&name.slot) {
-            None => self.answer_heads(name, bytes, 0),
+    fn take_in(&mut self, key: SlotKey, bytes: &[u8]) {
+        match self.partial.remove(&key.index) {
+            None => self.answer_heads(key, bytes, 0),
             Some(mut head) => {
                 let seen = head.len();
                 head.extend_from_slice(bytes);
-                self.answer_heads(name, &head, seen);
+                self.answer_heads(key, &head, seen);
             }
         }
     }
 
     /// Answers each whole request in `input`, of which the first `seen` bytes are known to hold none,
     /// and keeps the rest: what has not come whole, and what must wait until answers are taken.
-    fn answer_heads(&mut self, name: Name, mut input: &[u8], mut seen: usize) {
+    fn answer_heads(&mut self, key: SlotKey, mut input: &[u8], mut seen: usize) {
         let mut out = mem::take(&mut self.out);
         loop {
-            let more = self.answer_some(name, &mut input, &mut seen, &mut out);
+            let more = self.answer_some(key, &mut input, &mut seen, &mut out);
             out.clear();
             if !more {
                 break;
@@ -118,12 +118,12 @@ impl<D: Driver> Worker<D> {
     /// answered now.
     fn answer_some(
         &mut self,
-        name: Name,
+        key: SlotKey,
         input: &mut &[u8],
         seen: &mut usize,
         out: &mut Vec<u8>,
     ) -> bool {
-        let Some(connection) = self.connection(name) else {
+        let Some(connection) = self.connection(key) else {
             return false;
         };
         let Phase::Asking { mut skip } = connection.phase else {
@@ -151,14 +151,14 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
-        if let Some(connection) = self.connection(name) {
+        if let Some(connection) = self.connection(key) {
             connection.phase = Phase::Asking { skip };
         }
-        self.send(name, out, ending);
+        self.send(key, out, ending);
         let rest = ending == Ending::Open && !input.is_empty();
-        let blocked = self.owed.contains_key(&name.slot);
-        if rest && (!whole || blocked) && self.connection(name).is_some() {
-            self.partial.insert(name.slot, input.to_vec());
+        let blocked = self.owed.contains_key(&key.index);
+        if rest && (!whole || blocked) && self.connection(key).is_some() {
+            self.partial.insert(key.index, input.to_vec());
         }
         rest && whole && !blocked
     }
@@ -200,21 +200,17 @@ impl<D: Driver> Worker<D> {
         );
     }
 
-    fn send(&mut self, name: Name, out: &[u8], ending: Ending) {
+    fn send(&mut self, key: SlotKey, out: &[u8], ending: Ending) {
         if out.is_empty() {
             return;
         }
         let now = self.now;
-        let Some(connection) = self.connection(name) else {
+        let Some(connection) = self.connection(key) else {
             return;
         };
         connection.last = ending != Ending::Open;
         connection.moved = now;
-        let socket = &self
-            .connections
-            .get(name.slot, name.generation)
-            .expect("found above")
-            .socket;
+        let socket = &self.connections.get_mut(key).expect("found above").socket;
         self.stats.add(Metric::Sends, 1);
         let sent = match ending {
             Ending::Open => self.driver.send(socket, &[out]),
@@ -223,29 +219,29 @@ impl<D: Driver> Worker<D> {
         let sent = match sent {
             Sent::Bytes(count) => count,
             Sent::Blocked => 0,
-            Sent::Failed(_) => return self.close(name),
+            Sent::Failed(_) => return self.close(key),
         };
         self.stats.add(Metric::BytesWritten, sent as u64);
         if sent < out.len() {
-            self.owed.insert(name.slot, out[sent..].to_vec());
-            return self.watch_writable(name);
+            self.owed.insert(key.index, out[sent..].to_vec());
+            return self.watch_writable(key);
         }
         if ending != Ending::Open {
             self.stats.add(Metric::Shutdowns, 1);
         }
         match ending {
             Ending::Open => {}
-            Ending::Last => self.close(name),
-            Ending::LastWithRest => self.await_end(name),
+            Ending::Last => self.close(key),
+            Ending::LastWithRest => self.await_end(key),
         }
     }
 
     /// A full socket has room again.
-    pub(super) fn send_owed(&mut self, name: Name) {
-        let Some(mut owed) = self.owed.remove(&name.slot) else {
+    pub(super) fn send_owed(&mut self, key: SlotKey) {
+        let Some(mut owed) = self.owed.remove(&key.index) else {
             return;
         };
-        let Some(connection) = self.connections.get(name.slot, name.generation) else {
+        let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
         loop {
@@ -260,37 +256,37 @@ impl<D: Driver> Worker<D> {
                     }
                 }
                 Sent::Blocked => {
-                    self.owed.insert(name.slot, owed);
+                    self.owed.insert(key.index, owed);
                     return;
                 }
-                Sent::Failed(_) => return self.close(name),
+                Sent::Failed(_) => return self.close(key),
             }
         }
         if connection.last {
-            return self.end_sending(name);
+            return self.end_sending(key);
         }
         // Requests that came meanwhile were not read, and those kept were not answered.
-        if let Some(kept) = self.partial.remove(&name.slot) {
-            self.answer_heads(name, &kept, 0);
+        if let Some(kept) = self.partial.remove(&key.index) {
+            self.answer_heads(key, &kept, 0);
         }
-        self.read(name, true);
+        self.read(key, true);
     }
 
-    fn end_sending(&mut self, name: Name) {
-        if let Some(connection) = self.connections.get(name.slot, name.generation) {
+    fn end_sending(&mut self, key: SlotKey) {
+        if let Some(connection) = self.connections.get_mut(key) {
             self.stats.add(Metric::Shutdowns, 1);
             self.driver.end(&connection.socket);
-            self.await_end(name);
+            self.await_end(key);
         }
     }
 
     /// All is sent, and this side has ended.
-    fn await_end(&mut self, name: Name) {
+    fn await_end(&mut self, key: SlotKey) {
         let now = self.now;
-        if let Some(connection) = self.connection(name) {
+        if let Some(connection) = self.connection(key) {
             connection.phase = Phase::Ending;
             connection.moved = now;
-            self.linger(name);
+            self.linger(key);
         }
     }
 }

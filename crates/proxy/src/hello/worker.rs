@@ -10,7 +10,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Accepted, Driver, Mailbox, Signal, Slab, Tick, Timing, Token, Wheel};
+use reactor::{Accepted, Driver, Mailbox, Signal, Slab, SlotKey, Tick, Timing, Token, Wheel};
 
 use super::answer::Answer;
 use super::guess::Guess;
@@ -25,13 +25,6 @@ use crate::sweep::Sweep;
 pub(super) enum Mail {
     /// To end.
     End,
-}
-
-/// Names a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Name {
-    pub(super) slot: u32,
-    pub(super) generation: u32,
 }
 
 /// What a connection is doing.
@@ -78,7 +71,7 @@ pub(super) struct Worker<D: Driver> {
     /// Answers that a full socket did not take, by slot.
     pub(super) owed: HashMap<u32, Vec<u8>>,
     /// Connections with more to read than one turn allows.
-    pub(super) unread: Vec<Name>,
+    pub(super) unread: Vec<SlotKey>,
     pub(super) ending: bool,
     idle_timeout: Duration,
     paused_until: Option<Tick>,
@@ -89,10 +82,10 @@ pub(super) struct Worker<D: Driver> {
     /// Finds who is silent.
     sweep: Sweep,
     /// Ends of those whose last answer is sent.
-    deadlines: Wheel<Name>,
-    due: Vec<Name>,
+    deadlines: Wheel<SlotKey>,
+    due: Vec<SlotKey>,
     complaints: Complaints,
-    closing: Vec<u32>,
+    closing: Vec<SlotKey>,
     signals: Vec<Signal>,
 }
 
@@ -155,8 +148,8 @@ impl<D: Driver> Worker<D> {
             self.dated = Some(self.now);
             self.answer.date(self.driver.unix_seconds());
         }
-        for name in mem::take(&mut self.unread) {
-            self.read(name, true);
+        for key in mem::take(&mut self.unread) {
+            self.read(key, true);
         }
         let signals = mem::take(&mut self.signals);
         for signal in &signals {
@@ -167,7 +160,7 @@ impl<D: Driver> Worker<D> {
                     self.passed(Metric::StageAccept);
                 }
                 Token::MAILBOX => {}
-                token => self.on_signal(name(token), *signal),
+                token => self.on_signal(token.key(), *signal),
             }
         }
         self.signals = signals;
@@ -178,8 +171,8 @@ impl<D: Driver> Worker<D> {
         self.passed(Metric::StageMail);
         self.meet_deadlines();
         self.passed(Metric::StageDeadlines);
-        for slot in mem::take(&mut self.closing) {
-            self.remove(slot);
+        for key in mem::take(&mut self.closing) {
+            self.remove(key);
         }
         self.passed(Metric::StageClosing);
         Ok(())
@@ -204,12 +197,12 @@ impl<D: Driver> Worker<D> {
         [lingering, paused, sweep].into_iter().flatten().min()
     }
 
-    fn on_signal(&mut self, name: Name, signal: Signal) {
-        if signal.writable && self.owed.contains_key(&name.slot) {
-            self.send_owed(name);
+    fn on_signal(&mut self, key: SlotKey, signal: Signal) {
+        if signal.writable && self.owed.contains_key(&key.index) {
+            self.send_owed(key);
         }
         if signal.readable {
-            self.read(name, signal.ended);
+            self.read(key, signal.ended);
         }
     }
 
@@ -240,7 +233,7 @@ impl<D: Driver> Worker<D> {
     fn admit(&mut self, socket: D::Socket) {
         self.stats.add(Metric::Accepted, 1);
         self.stats.add(Metric::Connections, 1);
-        let (slot, generation) = self.connections.insert(Connection {
+        let key = self.connections.insert(Connection {
             socket,
             phase: Phase::Asking { skip: 0 },
             moved: self.now,
@@ -248,45 +241,38 @@ impl<D: Driver> Worker<D> {
             room_watched: false,
             last: false,
         });
-        let name = Name { slot, generation };
         if self.asks_at_once.is_worth_it() {
-            let asked = self.read(name, false);
+            let asked = self.read(key, false);
             self.asks_at_once.note(asked);
         }
-        let Some(connection) = self.connection(name) else {
+        let Some(connection) = self.connection(key) else {
             return;
         };
         connection.watched = true;
-        let token = Token(u64::from(generation) << 32 | u64::from(slot));
-        let socket = &self
-            .connections
-            .get(slot, generation)
-            .expect("found above")
-            .socket;
+        let socket = &self.connections.get_mut(key).expect("found above").socket;
         self.stats.add(Metric::Watches, 1);
-        let watched = self.driver.watch(socket, token);
+        let watched = self.driver.watch(socket, key.into());
         if let Err(error) = watched {
-            self.close(name);
+            self.close(key);
             return self.pause(error);
         }
-        if self.owed.contains_key(&slot) {
-            self.watch_writable(name);
+        if self.owed.contains_key(&key.index) {
+            self.watch_writable(key);
         }
     }
 
-    pub(super) fn watch_writable(&mut self, name: Name) {
-        if let Some(connection) = self.connections.get(name.slot, name.generation)
+    pub(super) fn watch_writable(&mut self, key: SlotKey) {
+        if let Some(connection) = self.connections.get_mut(key)
             && connection.watched
             && !mem::replace(&mut connection.room_watched, true)
         {
-            let token = Token(u64::from(name.generation) << 32 | u64::from(name.slot));
             self.stats.add(Metric::Watches, 1);
             if self
                 .driver
-                .watch_writable(&connection.socket, token)
+                .watch_writable(&connection.socket, key.into())
                 .is_err()
             {
-                self.close(name);
+                self.close(key);
             }
         }
     }
@@ -312,16 +298,16 @@ impl<D: Driver> Worker<D> {
         }
         let mut due = mem::take(&mut self.due);
         self.deadlines.expire(self.now, &mut due);
-        for name in due.drain(..) {
+        for key in due.drain(..) {
             let now = self.now;
-            let Some(connection) = self.connection(name) else {
+            let Some(connection) = self.connection(key) else {
                 continue;
             };
             let until = connection.moved.after(LINGER);
             if until <= now {
-                self.close(name);
+                self.close(key);
             } else {
-                self.deadlines.add(until, name);
+                self.deadlines.add(until, key);
             }
         }
         self.due = due;
@@ -331,17 +317,17 @@ impl<D: Driver> Worker<D> {
     fn let_the_silent_go(&mut self) {
         let (now, slots) = (self.now, self.connections.slots());
         for slot in self.sweep.due(now, slots, self.idle_timeout) {
-            if let Some((generation, connection)) = self.connections.at(slot)
+            if let Some((key, connection)) = self.connections.at(slot)
                 && connection.moved.after(self.idle_timeout) <= now
             {
-                self.close(Name { slot, generation });
+                self.close(key);
             }
         }
     }
 
     /// Looks at a connection again when it has had time to end its side.
-    pub(super) fn linger(&mut self, name: Name) {
-        self.deadlines.add(self.now.after(LINGER), name);
+    pub(super) fn linger(&mut self, key: SlotKey) {
+        self.deadlines.add(self.now.after(LINGER), key);
     }
 
     /// Answers who has asked by now, lets go of all others, and accepts nobody any more.
@@ -351,10 +337,9 @@ impl<D: Driver> Worker<D> {
         self.accept_the_waiting();
         self.driver.stop_accepting();
         for slot in 0..self.connections.slots() {
-            if let Some((generation, _)) = self.connections.at(slot) {
-                let name = Name { slot, generation };
-                self.read(name, true);
-                self.end_one(name);
+            if let Some((key, _)) = self.connections.at(slot) {
+                self.read(key, true);
+                self.end_one(key);
             }
         }
     }
@@ -371,56 +356,49 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn end_one(&mut self, name: Name) {
-        let owed = self.owed.contains_key(&name.slot);
-        let Some(connection) = self.connection(name) else {
+    fn end_one(&mut self, key: SlotKey) {
+        let owed = self.owed.contains_key(&key.index);
+        let Some(connection) = self.connection(key) else {
             return;
         };
         match connection.phase {
             Phase::Asking { .. } if owed => {
                 // It goes when its answers have.
                 connection.last = true;
-                self.linger(name);
+                self.linger(key);
             }
-            Phase::Asking { .. } => self.close(name),
+            Phase::Asking { .. } => self.close(key),
             // It has its last answer, and its time.
             Phase::Ending | Phase::Closed => {}
         }
     }
 
     /// The connection named, unless it is gone or about to go.
-    pub(super) fn connection(&mut self, name: Name) -> Option<&mut Connection<D::Socket>> {
+    pub(super) fn connection(&mut self, key: SlotKey) -> Option<&mut Connection<D::Socket>> {
         self.connections
-            .get(name.slot, name.generation)
+            .get_mut(key)
             .filter(|connection| connection.phase != Phase::Closed)
     }
 
     /// Closes a connection. One that was never watched goes at once; for others a signal may be
     /// under way in this batch.
-    pub(super) fn close(&mut self, name: Name) {
-        let Some(connection) = self.connection(name) else {
+    pub(super) fn close(&mut self, key: SlotKey) {
+        let Some(connection) = self.connection(key) else {
             return;
         };
         connection.phase = Phase::Closed;
         if connection.watched {
-            self.closing.push(name.slot);
+            self.closing.push(key);
         } else {
-            self.remove(name.slot);
+            self.remove(key);
         }
     }
 
-    fn remove(&mut self, slot: u32) {
-        self.partial.remove(&slot);
-        self.owed.remove(&slot);
-        self.connections.remove(slot);
+    fn remove(&mut self, key: SlotKey) {
+        self.partial.remove(&key.index);
+        self.owed.remove(&key.index);
+        self.connections.remove(key);
         self.stats.take(Metric::Connections, 1);
         self.stats.add(Metric::Closes, 1);
-    }
-}
-
-const fn name(token: Token) -> Name {
-    Name {
-        slot: token.0 as u32,
-        generation: (token.0 >> 32) as u32,
     }
 }

@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Accepted, Relay, Tick};
+use reactor::{Accepted, Relay, SlotKey, Tick};
 
 use crate::complaints::Complaint;
 use crate::tcp::balance::Tried;
 use crate::tcp::closing::CloseReason;
 use crate::tcp::front::Front;
 use crate::tcp::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN};
-use crate::tcp::names::{Name, Side, Watched};
+use crate::tcp::names::{Side, Watched};
 use crate::tcp::pair::{Flow, Origin, Pair, Phase, Tenths};
 use crate::tcp::settings::Balance;
 use crate::tcp::stats::Metric;
@@ -137,7 +137,7 @@ impl<D: Relay> Worker<D> {
             })
         });
         let greeting = settings.proxy_in;
-        let (slot, generation) = self.pairs.insert(Pair {
+        let key = self.pairs.insert(Pair {
             client,
             backend: None,
             front: Arc::clone(front),
@@ -153,24 +153,23 @@ impl<D: Relay> Worker<D> {
             phase: Phase::Greeting,
             room_watched: false,
         });
-        let name = Name { slot, generation };
-        let client = &self.pairs.get(slot, generation).expect("just added").client;
-        let token = Watched::Pair(name, Side::Client).token();
+        let client = &self.pairs.get_mut(key).expect("just added").client;
+        let token = Watched::Pair(key, Side::Client).token();
         self.stats.add(Metric::Watches, 1);
         if let Err(error) = self.driver.watch(client, token) {
             // The kernel's memory for watches has run out: as good as no descriptor.
-            self.close(name, CloseReason::NoBackend);
+            self.close(key, CloseReason::NoBackend);
             return self.pause_accepting(error);
         }
         match greeting {
-            Some(timeout) => self.deadlines.add(self.now.after(timeout), name),
-            None => self.enter_source(name),
+            Some(timeout) => self.deadlines.add(self.now.after(timeout), key),
+            None => self.enter_source(key),
         }
     }
 
     /// Counts the client's source in and goes on, unless it has as many connections as it may.
-    pub(crate) fn enter_source(&mut self, name: Name) {
-        let Some(pair) = self.pair(name) else {
+    pub(crate) fn enter_source(&mut self, key: SlotKey) {
+        let Some(pair) = self.pair(key) else {
             return;
         };
         if let (Some(limit), Some(origin)) = (
@@ -184,10 +183,10 @@ impl<D: Relay> Worker<D> {
                 .is_ok();
             if !origin.counted {
                 self.stats.add(Metric::RefusedSource, 1);
-                return self.close(name, CloseReason::Refused);
+                return self.close(key, CloseReason::Refused);
             }
         }
-        self.connect(name);
+        self.connect(key);
     }
 
     pub(crate) fn pause_accepting(&mut self, error: io::Error) {

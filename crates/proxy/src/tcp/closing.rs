@@ -3,9 +3,8 @@
 use std::mem;
 use std::sync::atomic::Ordering;
 
-use reactor::Relay;
+use reactor::{Relay, SlotKey};
 
-use crate::tcp::names::Name;
 use crate::tcp::pair::{Held, Phase};
 use crate::tcp::stats::Metric;
 use crate::tcp::worker::Worker;
@@ -60,23 +59,23 @@ impl CloseReason {
 /// same batch may name it, and must meet it closed.
 #[derive(Debug)]
 pub(crate) struct Closing {
-    name: Name,
+    key: SlotKey,
     reason: CloseReason,
 }
 
 impl<D: Relay> Worker<D> {
     /// Ends a pair; its slot is free after the turn.
-    pub(crate) fn close(&mut self, name: Name, reason: CloseReason) {
-        if let Some(pair) = self.pair(name) {
+    pub(crate) fn close(&mut self, key: SlotKey, reason: CloseReason) {
+        if let Some(pair) = self.pair(key) {
             pair.phase = Phase::Closed;
-            self.closing.push(Closing { name, reason });
+            self.closing.push(Closing { key, reason });
         }
     }
 
     /// Frees what was closed in this turn.
     pub(crate) fn close_all(&mut self) {
-        for Closing { name, reason } in mem::take(&mut self.closing) {
-            let Some(pair) = self.pairs.remove(name.slot) else {
+        for Closing { key, reason } in mem::take(&mut self.closing) {
+            let Some(pair) = self.pairs.remove(key) else {
                 continue;
             };
             if let Some(metric) = reason.metric() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use reactor::Relay;
+use reactor::{Relay, SlotKey};
 use rustix::io::Errno;
 
 use crate::complaints::Complaint;
@@ -15,17 +15,17 @@ use crate::tcp::backend::Backend;
 use crate::tcp::balance;
 use crate::tcp::closing::CloseReason;
 use crate::tcp::front::Front;
-use crate::tcp::names::{Name, Side, Watched};
+use crate::tcp::names::{Side, Watched};
 use crate::tcp::pair::{Direction, Phase, Tenths};
 use crate::tcp::stats::Metric;
 use crate::tcp::worker::Worker;
 
 impl<D: Relay> Worker<D> {
     /// Begins to connect to the backend whose turn it is, or the next if that fails at once.
-    pub(crate) fn connect(&mut self, name: Name) {
+    pub(crate) fn connect(&mut self, key: SlotKey) {
         loop {
             let now = self.now;
-            let Some(pair) = self.pair(name) else {
+            let Some(pair) = self.pair(key) else {
                 return;
             };
             let front = Arc::clone(&pair.front);
@@ -33,16 +33,16 @@ impl<D: Relay> Worker<D> {
             let spent = pair.tried.count() > u32::from(front.settings.retries);
             let chosen = balance::choose(&front, source, pair.tried, now).filter(|_| !spent);
             let Some(index) = chosen else {
-                return self.give_up(name, &front);
+                return self.give_up(key, &front);
             };
             let is_another = pair.tried.count() > 0;
             pair.tried.add(index);
             self.stats.add(Metric::Retries, u64::from(is_another));
             let backend = &front.backends[index];
-            match self.try_backend(name, &front, backend) {
+            match self.try_backend(key, &front, backend) {
                 Ok(()) => return,
                 Err(error) if is_ours(&error) => {
-                    self.close(name, CloseReason::NoBackend);
+                    self.close(key, CloseReason::NoBackend);
                     return self.pause_accepting(error);
                 }
                 Err(error) => self.note_failure(&front, backend, &error),
@@ -52,40 +52,40 @@ impl<D: Relay> Worker<D> {
 
     fn try_backend(
         &mut self,
-        name: Name,
+        key: SlotKey,
         front: &Arc<Front>,
         backend: &Arc<Backend>,
     ) -> io::Result<()> {
         self.stats.add(Metric::Connects, 1);
         let options = front.connect_options();
-        let token = Watched::Pair(name, Side::Backend).token();
+        let token = Watched::Pair(key, Side::Backend).token();
         self.stats.add(Metric::Dials, 1);
         backend.begun();
         let socket = self.driver.connect(backend.address, &options, token)?;
         self.stats.add(Metric::Watches, 1);
         let until = self.now.after(front.settings.connect_timeout);
         let moved = Tenths::of(self.now);
-        if let Some(pair) = self.pair(name) {
+        if let Some(pair) = self.pair(key) {
             backend.connections.fetch_add(1, Ordering::Relaxed);
             pair.backend = Some(socket);
             pair.server = Some(Arc::clone(backend));
             pair.phase = Phase::Connecting;
             pair.moved = moved;
         }
-        self.deadlines.add(until, name);
+        self.deadlines.add(until, key);
         Ok(())
     }
 
     /// The attempt has come to something. Returns whether that is a connection.
-    pub(crate) fn on_connected(&mut self, name: Name) -> bool {
-        let Some(pair) = self.pairs.get(name.slot, name.generation) else {
+    pub(crate) fn on_connected(&mut self, key: SlotKey) -> bool {
+        let Some(pair) = self.pairs.get_mut(key) else {
             return false;
         };
         let Some(socket) = &pair.backend else {
             return false;
         };
         if let Err(errno) = self.driver.connected(socket) {
-            self.try_another(name, &errno.into());
+            self.try_another(key, &errno.into());
             return false;
         }
         pair.phase = Phase::Open;
@@ -93,17 +93,17 @@ impl<D: Relay> Worker<D> {
         if let Some(server) = &pair.server {
             server.succeeded();
         }
-        let header = self.introduce(name);
-        let Some(pair) = self.pair(name) else {
+        let header = self.introduce(key);
+        let Some(pair) = self.pair(key) else {
             return false;
         };
         if pair.up.unread || pair.up.held.is_some() {
             pair.up.unread = false;
-            self.pump(name, Direction::Up);
+            self.pump(key, Direction::Up);
         }
         // A header is nothing that the client has said: neither a request nor among its bytes.
         if header > 0
-            && let Some(pair) = self.pair(name)
+            && let Some(pair) = self.pair(key)
         {
             pair.bytes_up = pair.bytes_up.saturating_sub(header);
             if pair.bytes_up == 0 {
@@ -114,12 +114,12 @@ impl<D: Relay> Worker<D> {
     }
 
     /// The attempt has taken too long.
-    pub(crate) fn on_connect_timeout(&mut self, name: Name) {
-        self.try_another(name, &Errno::TIMEDOUT.into());
+    pub(crate) fn on_connect_timeout(&mut self, key: SlotKey) {
+        self.try_another(key, &Errno::TIMEDOUT.into());
     }
 
-    fn try_another(&mut self, name: Name, error: &io::Error) {
-        let Some(pair) = self.pair(name) else {
+    fn try_another(&mut self, key: SlotKey, error: &io::Error) {
+        let Some(pair) = self.pair(key) else {
             return;
         };
         let closed = pair.backend.take().is_some();
@@ -132,7 +132,7 @@ impl<D: Relay> Worker<D> {
             server.connections.fetch_sub(1, Ordering::Relaxed);
             self.note_failure(&front, &server, error);
         }
-        self.connect(name);
+        self.connect(key);
     }
 
     fn note_failure(&mut self, front: &Front, backend: &Backend, error: &io::Error) {
@@ -148,9 +148,9 @@ impl<D: Relay> Worker<D> {
         self.complaints.note(self.now, kind, &backend.name, say);
     }
 
-    fn give_up(&mut self, name: Name, front: &Front) {
+    fn give_up(&mut self, key: SlotKey, front: &Front) {
         let listener = front.address;
-        self.close(name, CloseReason::NoBackend);
+        self.close(key, CloseReason::NoBackend);
         let key = listener.to_string();
         self.complaints.note(self.now, Complaint::NoBackend, &key, || {
             format!(

@@ -6,26 +6,25 @@
 use std::mem;
 use std::time::Duration;
 
-use reactor::{Relay, Tick, Wheel};
+use reactor::{Relay, SlotKey, Tick, Wheel};
 
 use crate::sweep::Sweep;
 use crate::tcp::closing::CloseReason;
 use crate::tcp::limits::LINGER;
-use crate::tcp::names::Name;
 use crate::tcp::pair::Phase;
 use crate::tcp::worker::Worker;
 
 /// What a worker must not forget.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
-    wheel: Wheel<Name>,
-    due: Vec<Name>,
+    wheel: Wheel<SlotKey>,
+    due: Vec<SlotKey>,
     sweep: Sweep,
 }
 
 impl Deadlines {
-    pub(crate) fn add(&mut self, deadline: Tick, name: Name) {
-        self.wheel.add(deadline, name);
+    pub(crate) fn add(&mut self, deadline: Tick, key: SlotKey) {
+        self.wheel.add(deadline, key);
     }
 }
 
@@ -46,31 +45,31 @@ impl<D: Relay> Worker<D> {
         self.end_in_time();
         let mut due = mem::take(&mut self.deadlines.due);
         self.deadlines.wheel.expire(self.now, &mut due);
-        for name in due.drain(..) {
-            self.on_deadline(name);
+        for key in due.drain(..) {
+            self.on_deadline(key);
         }
         self.deadlines.due = due;
         self.sweep();
     }
 
-    fn on_deadline(&mut self, name: Name) {
+    fn on_deadline(&mut self, key: SlotKey) {
         let now = self.now;
-        let Some(pair) = self.pair(name) else {
+        let Some(pair) = self.pair(key) else {
             return;
         };
         let settings = &pair.front.settings;
         let is_over = |limit: Duration| pair.moved.tick().after(limit) <= now;
         match pair.phase {
             Phase::Greeting if settings.proxy_in.is_some_and(is_over) => {
-                self.close(name, CloseReason::Header);
+                self.close(key, CloseReason::Header);
             }
             Phase::Connecting if is_over(settings.connect_timeout) => {
-                self.on_connect_timeout(name);
+                self.on_connect_timeout(key);
             }
             Phase::Open if pair.is_broken() && is_over(LINGER) => {
-                self.close(name, CloseReason::Reset);
+                self.close(key, CloseReason::Reset);
             }
-            Phase::Open if pair.is_broken() => self.look_for_end(name),
+            Phase::Open if pair.is_broken() => self.look_for_end(key),
             // A phase that has passed; the present one has a deadline of its own.
             _ => {}
         }
@@ -86,11 +85,11 @@ impl<D: Relay> Worker<D> {
         let shortest = shortest.min().unwrap_or_default();
         let (now, slots) = (self.now, self.pairs.slots());
         for slot in self.deadlines.sweep.due(now, slots, shortest) {
-            if let Some((generation, pair)) = self.pairs.at(slot)
+            if let Some((key, pair)) = self.pairs.at(slot)
                 && pair.phase == Phase::Open
                 && pair.moved.tick().after(pair.front.settings.idle_timeout) <= now
             {
-                self.close(Name { slot, generation }, CloseReason::Timeout);
+                self.close(key, CloseReason::Timeout);
             }
         }
     }

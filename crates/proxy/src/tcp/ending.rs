@@ -4,45 +4,45 @@
 //! by a reset, as it would have been without a proxy. What it says itself nobody hears: that is not even
 //! received, so that a side that pours is stopped by its full window and costs nothing.
 
-use reactor::{Relay, Tick};
+use reactor::{Relay, SlotKey, Tick};
 
 use crate::tcp::closing::CloseReason;
 use crate::tcp::limits::{LAST_WORDS_INTERVAL, PAUSE_MIN};
-use crate::tcp::names::{Name, Side};
+use crate::tcp::names::Side;
 use crate::tcp::pair::{Direction, FlowState, Pair, Tenths};
 use crate::tcp::worker::Worker;
 
 impl<D: Relay> Worker<D> {
     /// A side that had ended well may be broken by now, which no receiving would tell.
-    pub(crate) fn look_for_reset(&mut self, name: Name, side: Side) {
-        let Some(pair) = self.pairs.get(name.slot, name.generation) else {
+    pub(crate) fn look_for_reset(&mut self, key: SlotKey, side: Side) {
+        let Some(pair) = self.pairs.get_mut(key) else {
             return;
         };
         if let Some(socket) = pair.socket(side)
             && self.driver.connected(socket).is_err()
         {
-            self.on_taker_broke(name, Direction::to(side));
+            self.on_taker_broke(key, Direction::to(side));
         }
     }
 
     /// The taker of `direction` is gone. What it said before still goes the other way.
-    pub(crate) fn on_taker_broke(&mut self, name: Name, direction: Direction) {
-        self.break_flow(name, direction);
-        self.look_for_end(name);
+    pub(crate) fn on_taker_broke(&mut self, key: SlotKey, direction: Direction) {
+        self.break_flow(key, direction);
+        self.look_for_end(key);
     }
 
     /// The giver of `direction` is gone, and its taker has been sent all that it said.
-    pub(crate) fn on_giver_broke(&mut self, name: Name, direction: Direction) {
-        if let Some(pair) = self.pair(name) {
+    pub(crate) fn on_giver_broke(&mut self, key: SlotKey, direction: Direction) {
+        if let Some(pair) = self.pair(key) {
             pair.flow(direction).state = FlowState::Done;
         }
-        self.break_flow(name, direction.opposite());
-        self.look_for_end(name);
+        self.break_flow(key, direction.opposite());
+        self.look_for_end(key);
     }
 
-    fn break_flow(&mut self, name: Name, direction: Direction) {
+    fn break_flow(&mut self, key: SlotKey, direction: Direction) {
         let now = self.now;
-        if let Some(pair) = self.pair(name) {
+        if let Some(pair) = self.pair(key) {
             pair.flow(direction).state = FlowState::Broken;
             pair.moved = Tenths::of(now);
             let held = pair.flow(direction).held.take();
@@ -51,31 +51,30 @@ impl<D: Relay> Worker<D> {
     }
 
     /// Closes a pair if nothing is left to be carried.
-    pub(crate) fn look_for_end(&mut self, name: Name) {
+    pub(crate) fn look_for_end(&mut self, key: SlotKey) {
         use FlowState::{Broken, Done};
-        let Some(pair) = self.pair(name) else {
+        let Some(pair) = self.pair(key) else {
             return;
         };
         let left = match (pair.up.state, pair.down.state) {
-            (Done, Done) => return self.close(name, CloseReason::Done),
-            (Broken, Broken) => return self.close(name, CloseReason::Reset),
+            (Done, Done) => return self.close(key, CloseReason::Done),
+            (Broken, Broken) => return self.close(key, CloseReason::Reset),
             (Broken, Done) => Some(Side::Client),
             (Done, Broken) => Some(Side::Backend),
             // One is broken, and what it said is still on its way through here.
             (Broken, _) | (_, Broken) => None,
             _ => return,
         };
-        if left.is_some_and(|side| self.has_all(name, side)) {
-            return self.close(name, CloseReason::Reset);
+        if left.is_some_and(|side| self.has_all(key, side)) {
+            return self.close(key, CloseReason::Reset);
         }
-        self.deadlines
-            .add(self.now.after(LAST_WORDS_INTERVAL), name);
+        self.deadlines.add(self.now.after(LAST_WORDS_INTERVAL), key);
     }
 
     /// Whether a side's kernel has all that was sent to it: a reset sooner would destroy what is on its
     /// way. Where nobody can tell, it has not.
-    fn has_all(&mut self, name: Name, side: Side) -> bool {
-        let Some(pair) = self.pairs.get(name.slot, name.generation) else {
+    fn has_all(&mut self, key: SlotKey, side: Side) -> bool {
+        let Some(pair) = self.pairs.get_mut(key) else {
             return false;
         };
         let metrics = pair

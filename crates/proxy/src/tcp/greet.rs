@@ -5,12 +5,11 @@
 
 use std::mem;
 
-use reactor::{Received, Relay};
+use reactor::{Received, Relay, SlotKey};
 
 use crate::complaints::Complaint;
 use crate::tcp::closing::CloseReason;
 use crate::tcp::header::{self, Header, HeaderError};
-use crate::tcp::names::Name;
 use crate::tcp::pair::Held;
 use crate::tcp::settings::HeaderVersion;
 use crate::tcp::stats::Metric;
@@ -18,20 +17,20 @@ use crate::tcp::worker::Worker;
 
 impl<D: Relay> Worker<D> {
     /// Reads what a client has sent that must begin with a header.
-    pub(crate) fn greet(&mut self, name: Name) {
+    pub(crate) fn greet(&mut self, key: SlotKey) {
         let mut block = mem::take(&mut self.block);
-        while let Some(pair) = self.pairs.get(name.slot, name.generation) {
+        while let Some(pair) = self.pairs.get_mut(key) {
             self.stats.add(Metric::Receives, 1);
             match self.driver.recv(&pair.client, &mut block) {
                 Received::Bytes(count) => {
                     self.stats.add(Metric::BytesRead, count as u64);
-                    if self.take_greeting(name, &block[..count]) {
+                    if self.take_greeting(key, &block[..count]) {
                         break;
                     }
                 }
                 Received::Blocked => break,
                 Received::Ended | Received::Failed(_) => {
-                    self.close(name, CloseReason::Header);
+                    self.close(key, CloseReason::Header);
                     break;
                 }
             }
@@ -40,8 +39,8 @@ impl<D: Relay> Worker<D> {
     }
 
     /// Returns whether the greeting is over.
-    fn take_greeting(&mut self, name: Name, bytes: &[u8]) -> bool {
-        let Some(pair) = self.pair(name) else {
+    fn take_greeting(&mut self, key: SlotKey, bytes: &[u8]) -> bool {
+        let Some(pair) = self.pair(key) else {
             return true;
         };
         let mut begun = match pair.up.held.take().map(|held| *held) {
@@ -66,22 +65,22 @@ impl<D: Relay> Worker<D> {
                 }
                 // There may be more behind what was read.
                 pair.up.unread = true;
-                self.enter_source(name);
+                self.enter_source(key);
                 true
             }
             Err(error) => {
-                self.refuse_greeting(name, error);
+                self.refuse_greeting(key, error);
                 true
             }
         }
     }
 
-    fn refuse_greeting(&mut self, name: Name, error: HeaderError) {
-        let Some(pair) = self.pair(name) else {
+    fn refuse_greeting(&mut self, key: SlotKey, error: HeaderError) {
+        let Some(pair) = self.pair(key) else {
             return;
         };
         let listener = pair.front.address;
-        self.close(name, CloseReason::Header);
+        self.close(key, CloseReason::Header);
         let key = listener.to_string();
         self.complaints.note(self.now, Complaint::Header, &key, || {
             format!(
@@ -93,8 +92,8 @@ impl<D: Relay> Worker<D> {
 
     /// Puts the header for the backend, if it wants one, before what the client has said. Returns how
     /// long it is.
-    pub(crate) fn introduce(&mut self, name: Name) -> u64 {
-        let Some(pair) = self.pairs.get(name.slot, name.generation) else {
+    pub(crate) fn introduce(&mut self, key: SlotKey) -> u64 {
+        let Some(pair) = self.pairs.get_mut(key) else {
             return 0;
         };
         let Some(version) = pair.front.settings.proxy_out else {

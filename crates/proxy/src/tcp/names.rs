@@ -1,13 +1,6 @@
 //! Names of what a worker watches, packed into the poller's tokens.
 
-use reactor::Token;
-
-/// Names a pair: a slot, and which of the pairs that it has held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Name {
-    pub(crate) slot: u32,
-    pub(crate) generation: u32,
-}
+use reactor::{SlotKey, Token};
 
 /// One of a pair's two sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,48 +12,37 @@ pub(crate) enum Side {
 /// What a signal is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watched {
-    Pair(Name, Side),
+    Pair(SlotKey, Side),
     Listener(u32),
     /// A health check's socket: whose, and which attempt.
     Check(u16, u32),
     Mailbox,
 }
 
-/// The kind is told by the three highest bits: a generation has 28, a slot 32 and a side one.
-const KIND_SHIFT: u32 = 61;
-const LISTENER: u64 = 1;
-const CHECK: u64 = 2;
+const CLIENT: u16 = 0;
+const BACKEND: u16 = 1;
+const LISTENER: u16 = 2;
+const CHECK: u16 = 3;
 
 impl Watched {
     pub(crate) const fn token(self) -> Token {
-        Token(match self {
-            Self::Pair(name, side) => {
-                (name.generation as u64) << 33 | (name.slot as u64) << 1 | side as u64
-            }
-            Self::Listener(id) => LISTENER << KIND_SHIFT | id as u64,
+        match self {
+            Self::Pair(key, Side::Client) => Token::tagged(CLIENT, key),
+            Self::Pair(key, Side::Backend) => Token::tagged(BACKEND, key),
+            Self::Listener(id) => Token::tagged_number(LISTENER, id as u64),
             Self::Check(index, attempt) => {
-                CHECK << KIND_SHIFT | (index as u64) << 32 | attempt as u64
+                Token::tagged_number(CHECK, (index as u64) << 32 | attempt as u64)
             }
-            Self::Mailbox => return Token::MAILBOX,
-        })
+            Self::Mailbox => Token::MAILBOX,
+        }
     }
 
     pub(crate) const fn of(token: Token) -> Self {
-        let bits = token.0;
-        match bits >> KIND_SHIFT {
-            0 => Self::Pair(
-                Name {
-                    slot: (bits >> 1) as u32,
-                    generation: (bits >> 33) as u32,
-                },
-                if bits & 1 == 0 {
-                    Side::Client
-                } else {
-                    Side::Backend
-                },
-            ),
-            LISTENER => Self::Listener(bits as u32),
-            CHECK => Self::Check((bits >> 32) as u16, bits as u32),
+        match token.tag() {
+            CLIENT => Self::Pair(token.key(), Side::Client),
+            BACKEND => Self::Pair(token.key(), Side::Backend),
+            LISTENER => Self::Listener(token.number() as u32),
+            CHECK => Self::Check((token.number() >> 32) as u16, token.number() as u32),
             _ => Self::Mailbox,
         }
     }
@@ -74,11 +56,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_token_names_what_it_was_made_of(slot: u32, generation in 0_u32..1 << 28, id: u32, index: u16) {
-            let name = Name { slot, generation };
+        fn a_token_names_what_it_was_made_of(slot in 0..SlotKey::SLOTS_MAX, generation in 0_u32..1 << 28, id: u32, index: u16) {
+            let key = SlotKey { index: slot, generation };
             for watched in [
-                Watched::Pair(name, Side::Client),
-                Watched::Pair(name, Side::Backend),
+                Watched::Pair(key, Side::Client),
+                Watched::Pair(key, Side::Backend),
                 Watched::Listener(id),
                 Watched::Check(index, id),
                 Watched::Mailbox,

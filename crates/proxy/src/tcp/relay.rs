@@ -6,11 +6,11 @@
 
 use std::mem;
 
-use reactor::{Received, Relay, Sent, Signal, Tick};
+use reactor::{Received, Relay, Sent, Signal, SlotKey, Tick};
 
 use crate::tcp::closing::CloseReason;
 use crate::tcp::limits::{BULK_STREAK, MOVES_PER_TURN};
-use crate::tcp::names::{Name, Side, Watched};
+use crate::tcp::names::{Side, Watched};
 use crate::tcp::pair::{Direction, Flow, FlowState, Held, Pair, Phase, Tenths};
 use crate::tcp::splice::Pipes;
 use crate::tcp::stats::{Metric, WorkerStats};
@@ -36,52 +36,52 @@ enum Move {
 }
 
 impl<D: Relay> Worker<D> {
-    pub(crate) fn on_signal(&mut self, name: Name, side: Side, signal: Signal) {
-        let Some(pair) = self.pair(name) else {
+    pub(crate) fn on_signal(&mut self, key: SlotKey, side: Side, signal: Signal) {
+        let Some(pair) = self.pair(key) else {
             return;
         };
         let (from, to) = (Direction::from(side), Direction::to(side));
         pair.flow(from).ended |= signal.ended;
         match (pair.phase, side) {
             (Phase::Closed, _) => return,
-            (Phase::Greeting, _) => return self.greet(name),
+            (Phase::Greeting, _) => return self.greet(key),
             (Phase::Connecting, Side::Client) => {
                 pair.up.unread |= signal.readable;
                 return;
             }
             (Phase::Connecting, Side::Backend) => {
-                if !self.on_connected(name) {
+                if !self.on_connected(key) {
                     return;
                 }
             }
             (Phase::Open, _) => {
                 let over = matches!(pair.flow(from).state, FlowState::Done | FlowState::Broken);
                 if signal.writable && pair.flow(to).held.is_some() {
-                    self.pump(name, to);
+                    self.pump(key, to);
                 }
                 if over && signal.ended {
-                    return self.look_for_reset(name, side);
+                    return self.look_for_reset(key, side);
                 }
             }
         }
         if signal.readable {
-            self.pump(name, from);
+            self.pump(key, from);
         }
     }
 
     /// Moves what can be moved in one direction, as far as one turn allows.
-    pub(crate) fn pump(&mut self, name: Name, direction: Direction) {
+    pub(crate) fn pump(&mut self, key: SlotKey, direction: Direction) {
         let mut block = mem::take(&mut self.block);
-        let more = (0..MOVES_PER_TURN).all(|_| self.move_once(name, direction, &mut block));
+        let more = (0..MOVES_PER_TURN).all(|_| self.move_once(key, direction, &mut block));
         self.block = block;
         if more {
-            self.unread.push((name, direction));
+            self.unread.push((key, direction));
         }
     }
 
     /// Returns whether there may be more to move.
-    fn move_once(&mut self, name: Name, direction: Direction, block: &mut [u8]) -> bool {
-        let Some(pair) = self.pairs.get(name.slot, name.generation) else {
+    fn move_once(&mut self, key: SlotKey, direction: Direction, block: &mut [u8]) -> bool {
+        let Some(pair) = self.pairs.get_mut(key) else {
             return false;
         };
         if pair.phase != Phase::Open {
@@ -112,24 +112,24 @@ impl<D: Relay> Worker<D> {
         match moved {
             Move::On(_) => return true,
             Move::Last(_) | Move::Nothing => {}
-            Move::Full(_) => self.watch_writable(name, direction.taker()),
-            Move::Over => self.look_for_end(name),
-            Move::TakerBroke => self.on_taker_broke(name, direction),
-            Move::GiverBroke => self.on_giver_broke(name, direction),
+            Move::Full(_) => self.watch_writable(key, direction.taker()),
+            Move::Over => self.look_for_end(key),
+            Move::TakerBroke => self.on_taker_broke(key, direction),
+            Move::GiverBroke => self.on_giver_broke(key, direction),
         }
         false
     }
 
     /// A backend's room is watched from the first. So is a client's once it was full.
-    fn watch_writable(&mut self, name: Name, side: Side) {
-        let Some(pair) = self.pairs.get(name.slot, name.generation) else {
+    fn watch_writable(&mut self, key: SlotKey, side: Side) {
+        let Some(pair) = self.pairs.get_mut(key) else {
             return;
         };
         if side == Side::Client && !mem::replace(&mut pair.room_watched, true) {
-            let token = Watched::Pair(name, side).token();
+            let token = Watched::Pair(key, side).token();
             self.stats.add(Metric::Watches, 1);
             if self.driver.watch_writable(&pair.client, token).is_err() {
-                self.close(name, CloseReason::Reset);
+                self.close(key, CloseReason::Reset);
             }
         }
     }

@@ -8,7 +8,6 @@ use reactor::{Relay, Tick};
 
 use crate::tcp::closing::CloseReason;
 use crate::tcp::front::Plan;
-use crate::tcp::names::Name;
 use crate::tcp::worker::{Mail, Worker};
 
 /// Whether a worker is to end.
@@ -73,8 +72,8 @@ impl<D: Relay> Worker<D> {
             return;
         }
         for slot in 0..self.pairs.slots() {
-            if let Some((generation, _)) = self.pairs.at(slot) {
-                self.close(Name { slot, generation }, CloseReason::Drain);
+            if let Some((key, _)) = self.pairs.at(slot) {
+                self.close(key, CloseReason::Drain);
             }
         }
         mem::take(&mut self.unread);

@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Mailbox, Relay, Signal, Slab, Tick, Timing};
+use reactor::{Mailbox, Relay, Signal, Slab, SlotKey, Tick, Timing};
 
 use crate::complaints::{Complaint, Complaints};
 use crate::tcp::accept::Accepting;
@@ -18,7 +18,7 @@ use crate::tcp::front::Plan;
 use crate::tcp::health::Health;
 use crate::tcp::latency::Latency;
 use crate::tcp::limits::BLOCK_BYTES;
-use crate::tcp::names::{Name, Watched};
+use crate::tcp::names::Watched;
 use crate::tcp::pair::{Direction, Pair};
 use crate::tcp::reload::Drain;
 use crate::tcp::splice::Pipes;
@@ -46,7 +46,7 @@ pub(crate) struct Worker<D: Relay> {
     pub(crate) block: Box<[u8]>,
     pub(crate) pipes: Pipes<D::Pipe>,
     /// Directions with more to move than one turn allows.
-    pub(crate) unread: Vec<(Name, Direction)>,
+    pub(crate) unread: Vec<(SlotKey, Direction)>,
     pub(crate) deadlines: Deadlines,
     pub(crate) health: Health<D::Socket>,
     pub(crate) latency: Latency,
@@ -114,12 +114,12 @@ impl<D: Relay> Worker<D> {
         self.now = Tick::default().after(elapsed);
         self.timing.begin(elapsed, signals.len(), &self.stats);
 
-        for (name, direction) in mem::take(&mut self.unread) {
-            self.pump(name, direction);
+        for (key, direction) in mem::take(&mut self.unread) {
+            self.pump(key, direction);
         }
         for signal in &signals {
             match Watched::of(signal.token) {
-                Watched::Pair(name, side) => self.on_signal(name, side, *signal),
+                Watched::Pair(key, side) => self.on_signal(key, side, *signal),
                 Watched::Listener(id) => {
                     self.passed(Metric::StageSignals);
                     self.accept(id);
@@ -181,9 +181,9 @@ impl<D: Relay> Worker<D> {
     }
 
     /// The pair named, unless it is gone or about to go.
-    pub(crate) fn pair(&mut self, name: Name) -> Option<&mut Pair<D::Socket, D::Pipe>> {
+    pub(crate) fn pair(&mut self, key: SlotKey) -> Option<&mut Pair<D::Socket, D::Pipe>> {
         self.pairs
-            .get(name.slot, name.generation)
+            .get_mut(key)
             .filter(|pair| pair.phase != crate::tcp::pair::Phase::Closed)
     }
 }

@@ -35,7 +35,7 @@ impl Poller {
 
     pub(super) fn add(&self, fd: impl AsFd, token: Token, events: EventFlags) -> io::Result<()> {
         match self {
-            Self::Own(epoll) => epoll::add(epoll, fd, EventData::new_u64(token.0), events)?,
+            Self::Own(epoll) => epoll::add(epoll, fd, EventData::new_u64(token.to_bits()), events)?,
             Self::Shared(shared, seat) => shared.add(*seat, fd.as_fd(), token, events)?,
         }
         Ok(())
@@ -43,7 +43,9 @@ impl Poller {
 
     pub(super) fn modify(&self, fd: impl AsFd, token: Token, events: EventFlags) -> io::Result<()> {
         match self {
-            Self::Own(epoll) => epoll::modify(epoll, fd, EventData::new_u64(token.0), events)?,
+            Self::Own(epoll) => {
+                epoll::modify(epoll, fd, EventData::new_u64(token.to_bits()), events)?
+            }
             Self::Shared(shared, _) => shared.modify(fd.as_fd(), events)?,
         }
         Ok(())
@@ -70,7 +72,7 @@ impl Poller {
                 wait(epoll, events, timeout)?;
                 signals.extend(events.iter().map(|event| {
                     let (flags, data) = (event.flags, event.data.u64());
-                    signal(Token(data), flags)
+                    signal(Token::from_bits(data), flags)
                 }));
                 Ok(())
             }

@@ -1,15 +1,15 @@
 //! Large deliveries: served in slices, between which small ones have their turn, by a *sweep* over the
 //! slots that works like an elevator: a delivery joins where the sweep is and leaves when the sweep has
-//! been at all its targets. So deliveries that come while another is under way share its system calls,
+//! been at all its recipients. So deliveries that come while another is under way share its system calls,
 //! and each session still gets them in the order in which they came.
 
 use std::ops::Range;
 use std::rc::Rc;
 
-use router::Target;
+use reactor::SlotKey;
 
 use super::{Fanout, Queued};
-use crate::limits::{LARGE_TARGETS_PER_TURN, SWEPT_MAX};
+use crate::limits::{LARGE_RECIPIENTS_PER_TURN, SWEPT_MAX};
 use crate::load::Load;
 
 /// A delivery in the sweep.
@@ -18,23 +18,23 @@ pub(super) struct Swept {
     pub(super) number: u64,
     pub(super) load: Rc<Load>,
     pub(super) delivery: u32,
-    /// The target that the sweep comes to next.
+    /// The key that the sweep comes to next.
     next: usize,
-    /// Targets that it has been at.
+    /// Recipients that it has been at.
     pub(super) served: usize,
 }
 
 impl Swept {
-    pub(super) fn targets(&self) -> &[Target] {
-        self.load.delivery(self.delivery).targets.as_slice()
+    pub(super) fn recipients(&self) -> &[SlotKey] {
+        self.load.delivery(self.delivery).recipients.as_slice()
     }
 
-    /// The targets before `end`, at which the sweep is in this turn.
+    /// The recipients before `end`, at which the sweep is in this turn.
     pub(super) fn take(&mut self, end: u32) -> Range<usize> {
-        let rest = &self.targets()[self.next..];
-        let count = rest.partition_point(|target| target.slot < end);
+        let rest = &self.recipients()[self.next..];
+        let count = rest.partition_point(|key| key.index < end);
         // What it had behind it when it joined ends where it began.
-        let count = count.min(self.targets().len() - self.served);
+        let count = count.min(self.recipients().len() - self.served);
         let start = self.next;
         self.next += count;
         self.served += count;
@@ -66,27 +66,27 @@ impl Fanout {
                 served: 0,
             };
             swept.next = swept
-                .targets()
-                .partition_point(|target| target.slot < self.slot);
+                .recipients()
+                .partition_point(|key| key.index < self.slot);
             self.sweep.push(swept);
         }
     }
 
     /// The slot at which this turn's part of the sweep ends: none of its deliveries has more than its
-    /// share of targets before it. When the sweep is through with the last slot it begins again with the first.
+    /// share of recipients before it. When the sweep is through with the last slot it begins again with the first.
     pub(super) fn sweep_end(&mut self) -> u32 {
         if self
             .sweep
             .iter()
-            .all(|swept| swept.next == swept.targets().len())
+            .all(|swept| swept.next == swept.recipients().len())
         {
             self.slot = 0;
             self.sweep.iter_mut().for_each(|swept| swept.next = 0);
         }
-        let share = LARGE_TARGETS_PER_TURN.div_ceil(self.sweep.len().max(1));
+        let share = LARGE_RECIPIENTS_PER_TURN.div_ceil(self.sweep.len().max(1));
         let ends = self.sweep.iter().map(|swept| {
-            let slice = swept.targets().get(swept.next..swept.next + share);
-            slice.map_or(u32::MAX, |slice| slice[slice.len() - 1].slot + 1)
+            let slice = swept.recipients().get(swept.next..swept.next + share);
+            slice.map_or(u32::MAX, |slice| slice[slice.len() - 1].index + 1)
         });
         ends.min().unwrap_or(u32::MAX)
     }
@@ -95,7 +95,7 @@ impl Fanout {
     pub(super) fn leave_sweep(&mut self) {
         let subjects = &mut self.subjects;
         self.sweep.retain(|swept| {
-            let stays = swept.served < swept.targets().len();
+            let stays = swept.served < swept.recipients().len();
             if !stays {
                 let subject = &swept.load.event(swept.delivery).subject;
                 if let Some(count) = subjects.get_mut(subject) {

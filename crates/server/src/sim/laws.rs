@@ -46,7 +46,7 @@ struct Model {
     clients: Vec<Client>,
     edges: BTreeSet<(&'static str, &'static str)>,
     published: u64,
-    targets: u64,
+    recipients: u64,
 }
 
 impl Model {
@@ -61,7 +61,7 @@ impl Model {
             clients: Vec::new(),
             edges: BTreeSet::new(),
             published: 0,
-            targets: 0,
+            recipients: 0,
         }
     }
 
@@ -149,7 +149,7 @@ impl Model {
         {
             let concerned: Vec<_> = client.ids.intersection(&readers).copied().collect();
             if !concerned.is_empty() {
-                self.targets += 1;
+                self.recipients += 1;
                 client.owed.push((subject, text.clone()));
                 online.extend(concerned);
             }
@@ -273,8 +273,8 @@ impl Model {
             .map(|&outcome| self.world.metric(outcome))
             .sum();
         assert_eq!(
-            counted, self.targets,
-            "each target is written, queued or shed"
+            counted, self.recipients,
+            "each key is written, queued or shed"
         );
     }
 

@@ -55,9 +55,9 @@ impl World {
         }
     }
 
-    /// A client that asks for `target` and has room for all it is sent.
-    pub(super) fn connect(&mut self, target: &str) -> usize {
-        let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+    /// A client that asks for `key` and has room for all it is sent.
+    pub(super) fn connect(&mut self, key: &str) -> usize {
+        let request = format!("GET {key} HTTP/1.1\r\nHost: a\r\n\r\n");
         self.net
             .borrow_mut()
             .connect(request.as_bytes(), usize::MAX, usize::MAX)

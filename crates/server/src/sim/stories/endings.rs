@@ -97,7 +97,10 @@ fn a_worker_that_ends_settles_what_it_owes() {
     assert!(sessions.is_empty());
     drop(net);
     // A session of which the worker does not know: mail to it waits, as nobody takes a turn.
-    let session = router::SessionRef::new(router::WorkerId(0), 0, 0);
+    let session = {
+        let (index, generation) = (0, 0);
+        router::SessionRef::new(router::WorkerId(0), reactor::SlotKey { index, generation })
+    };
     let somebody = id("3");
     handle.router().login(&somebody, session).expect("room");
     let publish = || {

@@ -32,7 +32,7 @@ fn an_event_in_flight_to_a_session_that_died_is_shed_and_meets_no_stranger() {
     world.turn();
     let (_, tally) = world.publish("1", "secret");
     // The session ends and another takes its slot, all before the event has its turn.
-    let targets = world.handle.router().sessions(&id("1"));
+    let recipients = world.handle.router().sessions(&id("1"));
     world.net.borrow_mut().break_off(old);
     let stolen = world.mailbox.take();
     world.turn();
@@ -43,7 +43,7 @@ fn an_event_in_flight_to_a_session_that_died_is_shed_and_meets_no_stranger() {
         world.mailbox.insert(mail);
     }
     world.turn();
-    assert_eq!(targets.len(), 1);
+    assert_eq!(recipients.len(), 1);
     assert_eq!(world.payloads(new), [""; 0]);
     assert_eq!(tally.counts().shed, 1);
 }
