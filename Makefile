@@ -11,7 +11,7 @@ cargo_test := cargo test --quiet --workspace --profile $(CARGO_PROFILE)
 .PHONY: run test setup check unit build fuzz deny black-box bench fmt clean
 
 run:
-	cargo run --release -p encke -- serve
+	cargo run --release -p encke -- serve --demo
 
 # In this order: what fails soonest first, the whole server last.
 test: check unit fuzz deny black-box

@@ -6,6 +6,7 @@ import pytest
 
 from harness.http import Sse
 from harness.node import Browser
+from harness.server import Server
 from harness.wait import until
 
 HOSTILE = [
@@ -15,6 +16,14 @@ HOSTILE = [
     "javascript:alert(1)",
     "'\"><b>bold</b>",
 ]
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A server whose page may publish."""
+    server = Server("--demo", "--drain-timeout", "5s")
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -218,14 +227,14 @@ def test_commands_are_quoted_for_a_shell(page, server, name):
 
 def test_comes_back_after_a_restart(page, start, port):
     at = {"public": port().address, "control": port().address}
-    first = start("--retry", "300ms", "--drain-spread", "300ms", **at)
+    first = start("--demo", "--retry", "300ms", "--drain-spread", "300ms", **at)
     open_page(page, first, "me")
     first.publish("me", "before")
     until(lambda: data(page) == ["before"], "arrived")
     first.signal()
     assert first.wait() == 0
     page.wait_text("#state", "retrying")
-    second = first.restart("--retry", "300ms")
+    second = first.restart("--demo", "--retry", "300ms")
     try:
         page.wait_text("#state", "live")
         second.publish("me", "after")
@@ -257,15 +266,16 @@ def test_comes_back_after_a_crash(page, start, port):
     page.complaints()
 
 
-def test_says_how_to_publish_when_it_may_not(page, start):
-    server = start("--control-token", "secret", token="secret")
+@pytest.mark.parametrize("flags", [[], ["--demo", "--control-token", "secret"]])
+def test_says_how_to_publish_when_it_may_not(page, start, flags):
+    server = start(*flags, token=flags[-1] if flags else None)
     open_page(page, server, "me")
     until(lambda: page.visible(".unrelayed"), "explained")
     assert not page.visible("#publish-form") and not page.visible("#subscribe-form")
-    assert "encke publish" in page.text("#send")
+    assert "encke publish" in page.text("#send") and "--demo" in page.text("#send")
     server.publish("me", "from elsewhere")
     until(lambda: data(page) == ["from elsewhere"], "arrived")
-    page.complaints()  # The relay's 404 is told to the console.
+    assert page.complaints() == []
     page.goto("about:blank")
 
 

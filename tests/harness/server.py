@@ -83,6 +83,12 @@ class Server(Program):
         assert answer.status_code == 200, answer.text
         return answer.json()["sessions"]
 
+    def demo_secret(self):
+        """What the page of a server with `--demo` gets from the control listener."""
+        answer = self.api.get("/v1/demo/secret", headers={"Origin": self.public_url})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["secret"]
+
     # Its life
 
     def baseline(self):

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use server::{Handle, Relay};
+use server::{DemoPage, Handle};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -18,10 +18,11 @@ use tokio::time::timeout;
 
 use crate::api::Api;
 use crate::backend::Backend;
+use crate::demo::Demo;
 use crate::guard::Token;
 use crate::limits::{STOP_WAIT, THREADS};
 use crate::listener::{Entrance, Listener};
-use crate::{relay, routes};
+use crate::{demo, relay, routes};
 
 /// Where the control API listens.
 #[derive(Debug)]
@@ -43,9 +44,9 @@ pub struct Config {
     pub event_bytes_max: usize,
     /// How long a new connection may take to send a request's head.
     pub head_timeout: Duration,
-    /// Whether the page on the public listener may publish and subscribe. Only on loopback and
-    /// without a token, as relayed requests carry none.
-    pub relay: bool,
+    /// Lets the page on the public listener publish and subscribe. Only on loopback and without a
+    /// token, as the page's requests carry none.
+    pub demo: Option<Demo>,
 }
 
 /// A running control API. Dropping it stops it at once.
@@ -87,29 +88,31 @@ impl Threads {
 ///
 /// When the configuration is not safe or the address cannot be bound.
 pub fn start(config: Config, threads: Threads, server: Handle) -> Result<Control, StartError> {
-    let relayed = server.clone();
-    begin(config, threads, server, |relay| {
-        relayed.relay_through(relay)
-    })
+    let public = server.clone();
+    begin(config, threads, server, |page| public.open_demo(page))
 }
 
 pub(crate) fn begin<B: Backend>(
     config: Config,
     Threads(runtime): Threads,
     backend: B,
-    relay_through: impl FnOnce(Box<Relay>),
+    open_demo: impl FnOnce(DemoPage),
 ) -> Result<Control, StartError> {
     let socket = Socket::open(config.listen, config.token)?;
-    if config.relay && (socket.token.is_some() || !socket.address.ip().is_loopback()) {
-        return Err(StartError::RelayNotPrivate);
+    let is_private = socket.token.is_none() && socket.address.ip().is_loopback();
+    if config.demo.is_some() && !is_private {
+        return Err(StartError::DemoNotPrivate);
     }
     let token = socket.token.clone();
     let api = Arc::new(Api::new(backend, token, config.event_bytes_max));
-    if config.relay {
-        relay_through(relay::relay(runtime.handle().clone(), Arc::downgrade(&api)));
+    let mut within = routes::router(api.clone());
+    if let Some(demo) = config.demo {
+        let relay = relay::relay(runtime.handle().clone(), Arc::downgrade(&api));
+        open_demo(DemoPage::new(demo.secret.clone(), socket.address, relay));
+        within = within.merge(demo::routes(demo));
     }
     let entrance = Entrance {
-        within: routes::router(api.clone()),
+        within,
         counts: api.listening.clone(),
         beyond: routes::crowded(api),
     };
@@ -249,8 +252,8 @@ pub enum StartError {
     TokenEmpty,
     /// The token has characters that cannot stand in a header.
     TokenNotPlain,
-    /// The relay is wanted where it would open the API to strangers.
-    RelayNotPrivate,
+    /// The demo page is wanted where it would open the API to strangers.
+    DemoNotPrivate,
 }
 
 impl fmt::Display for StartError {
@@ -283,9 +286,9 @@ impl fmt::Display for StartError {
                 "the control token has a blank, a control character or a character beyond ASCII; \
                  use letters, digits and punctuation",
             ),
-            Self::RelayNotPrivate => f.write_str(
+            Self::DemoNotPrivate => f.write_str(
                 "the page may publish only when the control listener is on loopback and has no \
-                 token; turn the relay off, or listen on 127.0.0.1 without a token",
+                 token; leave out --demo, or listen on 127.0.0.1 without a token",
             ),
         }
     }

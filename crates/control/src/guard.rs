@@ -7,9 +7,9 @@ use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use std::net::IpAddr;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
+use wire::host::Host;
 
 use crate::problem::Problem;
 
@@ -73,7 +73,7 @@ fn not_from_a_page(headers: &HeaderMap) -> Result<(), Problem> {
     }
     match headers
         .get(HOST)
-        .map(|host| host.to_str().is_ok_and(is_here))
+        .map(|host| host.to_str().is_ok_and(|host| Host::of(host).is_fixed()))
     {
         None | Some(true) => Ok(()),
         Some(false) => Err(Problem::new(
@@ -82,13 +82,4 @@ fn not_from_a_page(headers: &HeaderMap) -> Result<(), Problem> {
              API needs one of those; start the server with --control-token and send the token",
         )),
     }
-}
-
-fn is_here(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let name = name.to_ascii_lowercase();
-    name == "localhost" || name.ends_with(".localhost") || name.parse::<IpAddr>().is_ok()
 }

@@ -64,10 +64,13 @@ mod metrics;
 mod health;
 /// Requests that the page makes through the public listener.
 mod relay;
+/// The secret of the demo page, for the page alone.
+mod demo;
 /// Programs that are looked at and take no orders.
 mod observe;
 
 pub use control::{Config, Control, Listen, StartError, Threads, start};
+pub use demo::Demo;
 pub use observe::{Observed, ObserverConfig, observe};
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 pub(crate) mod fake;
 mod batch;
 mod bulk;
+mod demo;
 mod errors;
 mod graph;
 mod observe;

@@ -37,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) control: SocketAddr,
     pub(crate) allow_anonymous: bool,
     pub(crate) token: Option<Secret>,
+    /// Whether the page may publish, where only this machine reaches both listeners.
+    pub(crate) demo: bool,
     /// Where the graph is kept; None for nowhere.
     pub(crate) data: Option<PathBuf>,
     pub(crate) event_bytes: usize,
@@ -44,7 +46,7 @@ pub(crate) struct Config {
     pub(crate) log_level: LevelFilter,
     pub(crate) ports_file: Option<PathBuf>,
     pub(crate) erlang: Option<erlang::Settings>,
-    /// Those of the data path. Whether there is a relay is known only when the listeners are.
+    /// Those of the data path. Whether there is a demo page is known only when the listeners are.
     pub(crate) settings: Settings,
 }
 
@@ -150,6 +152,7 @@ impl Reader<'_> {
             control,
             allow_anonymous,
             token,
+            demo: self.get("demo", switch),
             data,
             event_bytes,
             log_format: self.get("log-format", log_format),

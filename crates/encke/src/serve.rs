@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use graph::Graph;
+use rustix::rand::{GetRandomFlags, getrandom};
 use sd_notify::NotifyState;
-use server::{Listener, Server};
+use server::{DemoSecret, Listener, Server};
 
 use crate::arguments::ServeArguments;
 use crate::config::{self, Config};
@@ -44,7 +45,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
 fn serve(config: Config) -> Result<(), Failure> {
     // The environment is read and cleaned while there is one thread.
     let inherited = Inherited::take()?;
-    let (public, control, relay) = listeners(&config, inherited)?;
+    let (public, control, demo) = listeners(&config, inherited)?;
     room::raise_descriptors();
     // Before the workers: with tables of their own they have only the descriptors that exist now. A
     // signal's handler may run on any of them, and all of them wake the control API's threads.
@@ -52,19 +53,24 @@ fn serve(config: Config) -> Result<(), Failure> {
     let threads = control::Threads::start().map_err(Failure::failed)?;
 
     let epoch = epoch::of_this_run();
+    let secret = demo.then(demo_secret).transpose()?;
     let settings = server::Settings {
-        relay,
+        relay: demo,
         ..config.settings.clone()
     };
     let graph = Arc::new(open_graph(config.data.as_deref())?);
     let mut server = Server::start(settings, public, epoch.clone(), Arc::clone(&graph))
         .map_err(Failure::failed)?;
+    let demo = secret.map(|secret| control::Demo {
+        secret,
+        public: server.address(),
+    });
     let control = control::Config {
         listen: control,
         token: config.token.as_ref().map(|token| token.reveal().to_owned()),
         event_bytes_max: config.event_bytes,
         head_timeout: config.settings.head_timeout,
-        relay,
+        demo,
     };
     let control = match control::start(control, threads, server.handle().clone()) {
         Ok(control) => control,
@@ -124,8 +130,8 @@ fn open_graph(data: Option<&Path>) -> Result<Graph, Failure> {
     Ok(graph)
 }
 
-/// Where to listen, and whether the page may publish: only where nobody else can reach either
-/// listener, as relayed requests carry no token.
+/// Where to listen, and whether the page may publish: if the operator asked for it, and only where
+/// other machines reach neither listener, as the page's requests carry no token.
 fn listeners(
     config: &Config,
     inherited: Inherited,
@@ -147,9 +153,26 @@ fn listeners(
     let has_token = config.token.is_some();
     config::check_public(public_address, config.allow_anonymous).map_err(Failure::misused)?;
     config::check_control(control_address, has_token).map_err(Failure::misused)?;
-    let relay =
+    let is_private =
         public_address.ip().is_loopback() && control_address.ip().is_loopback() && !has_token;
-    Ok((public, control, relay))
+    if config.demo && !is_private {
+        tracing::warn!(
+            "the page may not publish: --demo needs both listeners on loopback, and no control token"
+        );
+    }
+    Ok((public, control, config.demo && is_private))
+}
+
+/// A secret that no other run has.
+fn demo_secret() -> Result<DemoSecret, Failure> {
+    let mut random = [0; size_of::<u128>()];
+    let filled = getrandom(&mut random, GetRandomFlags::empty());
+    if filled != Ok(random.len()) {
+        return Err(Failure::failed(
+            "the system gives no random bits for the secret of the demo page; leave out --demo",
+        ));
+    }
+    Ok(DemoSecret::new(u128::from_ne_bytes(random)))
 }
 
 /// Tells systemd, if it is there.

@@ -1,6 +1,7 @@
 //! Short answers: the page, errors, preflights.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use reactor::Driver;
 use reactor::SlotKey;
@@ -15,20 +16,25 @@ use crate::stats::Metric;
 use crate::worker::Worker;
 
 /// The page at `/`.
-const PAGE: &[u8] = include_bytes!("page.html");
+pub(crate) const PAGE: &str = include_str!("page.html");
 
-/// Fields of the page: nothing but itself may act in it, and nothing may frame it.
-const PAGE_FIELDS: &[(&str, &str)] = &[
-    ("Cache-Control", "no-cache"),
-    (
-        "Content-Security-Policy",
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-         connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
-         frame-ancestors 'none'",
-    ),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-];
+/// Content security policy of the page: nothing but itself may act in it, and nothing may frame it.
+pub(crate) const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
+    script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'none'";
+
+const fn page_fields(policy: &str) -> [(&str, &str); 4] {
+    [
+        ("Cache-Control", "no-cache"),
+        ("Content-Security-Policy", policy),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Referrer-Policy", "no-referrer"),
+    ]
+}
+
+const PAGE_FIELDS: &[(&str, &str)] = &page_fields(PAGE_POLICY);
+
+pub(crate) const HTML: &str = "text/html; charset=utf-8";
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -53,10 +59,12 @@ pub(crate) struct Answer {
 }
 
 /// Fields of an answer beyond those that each has.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Fields {
     Fixed(&'static [(&'static str, &'static str)]),
     Allow(&'static str),
+    /// Those of the page, with this content security policy.
+    Page(Arc<str>),
 }
 
 impl Answer {
@@ -105,9 +113,9 @@ impl Answer {
     pub(crate) const fn page() -> Self {
         Self {
             status: Status::OK,
-            content_type: "text/html; charset=utf-8",
+            content_type: HTML,
             fields: Fields::Fixed(PAGE_FIELDS),
-            body: Cow::Borrowed(PAGE),
+            body: Cow::Borrowed(PAGE.as_bytes()),
         }
     }
 }
@@ -164,12 +172,16 @@ impl<D: Driver> Worker<D> {
             Metric::RequestsAnswered
         };
         self.stats.add(metric, 1);
-        let allow;
-        let fields = match answer.fields {
-            Fields::Fixed(fields) => fields,
+        let (allow, page);
+        let fields = match &answer.fields {
+            Fields::Fixed(fields) => *fields,
             Fields::Allow(methods) => {
-                allow = [("Allow", methods)];
+                allow = [("Allow", *methods)];
                 &allow
+            }
+            Fields::Page(policy) => {
+                page = page_fields(policy);
+                &page
             }
         };
         let mut out = self.egress.scratch();

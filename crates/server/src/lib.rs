@@ -39,6 +39,8 @@ mod backlog;
 mod egress;
 /// Heartbeats and time limits.
 mod deadlines;
+/// The page when it may publish, and the secret of its requests.
+mod demo;
 /// Requests of the page that the control API answers.
 mod relay;
 /// What control threads ask about sessions.
@@ -54,6 +56,7 @@ mod closing;
 #[cfg(test)]
 mod sim;
 
+pub use demo::{DemoPage, DemoSecret};
 pub use guest::{Errand, Guest};
 pub use mail::{Handle, Post, Relay, RelayRequest, RelayResponse, SessionReport};
 pub use server::{Listener, Server, StartError};

@@ -10,6 +10,7 @@ use reactor::Mailbox;
 use reactor::SlotKey;
 use router::{Mailboxes, Parcel, Router, SessionRef, WorkerId};
 
+use crate::demo::DemoPage;
 use crate::stats::{Metric, ServerStats, WorkerStats};
 
 /// Bytes of payloads, recipients and what holds them that may wait for one worker. A publish beyond it is
@@ -121,7 +122,7 @@ pub struct Handle {
     pub(crate) router: Arc<Router<Post>>,
     pub(crate) stats: Arc<[Arc<WorkerStats>]>,
     pub(crate) draining: Arc<AtomicBool>,
-    pub(crate) relay: Arc<OnceLock<Box<Relay>>>,
+    pub(crate) demo: Arc<OnceLock<DemoPage>>,
 }
 
 impl Handle {
@@ -199,10 +200,10 @@ impl Handle {
         self.by_worker(sessions, Mail::Close);
     }
 
-    /// Lets the page publish: without this, relayed requests are answered 404. Only the first call
-    /// counts.
-    pub fn relay_through(&self, relay: Box<Relay>) {
-        let _ = self.relay.set(relay);
+    /// Lets the page publish, if [`Settings::relay`](crate::Settings::relay) is set. Only the first
+    /// call counts.
+    pub fn open_demo(&self, page: DemoPage) {
+        let _ = self.demo.set(page);
     }
 
     /// Ends the server gently; see [`crate::Server::join`].

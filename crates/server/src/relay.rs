@@ -1,9 +1,8 @@
 //! Requests of the page that the control API answers.
 //!
-//! The page is served by the public listener and may not reach another port. Its requests come in here
-//! and go on to the control API, if the operator lets them; the connection waits without a thread.
-
-use std::net::IpAddr;
+//! The page is served by the public listener, and the control API answers programs only. The page's
+//! requests come in here and go on to the control API, if the operator asked for the demo and they
+//! carry its secret; the connection waits without a thread.
 
 use reactor::Driver;
 use reactor::SlotKey;
@@ -13,6 +12,7 @@ use wire::status::Status;
 use crate::answer::{Answer, Fields};
 use crate::clock::Tenths;
 use crate::connection::Phase;
+use crate::demo::is_direct;
 use crate::mail::{Mail, RelayRequest, RelayResponse};
 use crate::worker::Worker;
 
@@ -28,29 +28,31 @@ impl<D: Driver> Worker<D> {
                 return self.answer(key, request, &answer);
             }
         };
-        if !is_own_page(request) {
-            let reason = "only the page that this server serves may ask this";
+        let is_own_page = is_direct(request) && is_same_origin(request);
+        let (true, Some(given)) = (is_own_page, request.relay) else {
+            let reason = "only the page of this server, opened on this machine, may ask for this";
             return self.answer(key, request, &Answer::error(Status::FORBIDDEN, reason));
-        }
+        };
         if request.body != Body::None && request.body != Body::Sized(0) {
             let reason = "no request may have a body here; the payload goes into ?data=";
-            return self.answer(
-                key,
-                request,
-                &Answer::error(Status::CONTENT_TOO_LARGE, reason),
-            );
+            let answer = Answer::error(Status::CONTENT_TOO_LARGE, reason);
+            return self.answer(key, request, &answer);
         }
-        let Some(relay) = self.shared.relay.get() else {
+        let Some(demo) = self.shared.demo.get() else {
             let answer = Answer::busy("the control API is not up yet");
             return self.answer(key, request, &answer);
         };
+        if !demo.secret.matches(given) {
+            let reason = "the request does not carry the secret of this run; reload the page";
+            return self.answer(key, request, &Answer::error(Status::FORBIDDEN, reason));
+        }
         let path = request.path.strip_prefix("/relay").unwrap_or(request.path);
         let path_and_query = match request.query {
             Some(query) => format!("{path}?{query}"),
             None => path.to_owned(),
         };
         let mailbox = std::sync::Arc::clone(&self.mailbox);
-        relay(
+        (demo.relay)(
             RelayRequest {
                 method,
                 path_and_query,
@@ -87,57 +89,11 @@ fn status_of(code: u16) -> Status {
     known.copied().unwrap_or(Status::INTERNAL_SERVER_ERROR)
 }
 
-/// Whether a request comes from the page of this server, opened under a local name. The field makes a
-/// page of another origin ask first, and it is refused; the name foils one whose own name was
-/// made to lead here (DNS rebinding).
-fn is_own_page(request: &Request<'_>) -> bool {
-    let Some(host) = request.host else {
-        return false;
-    };
-    let same_origin = request.origin.is_none_or(|origin| {
-        origin
-            .strip_prefix("http://")
-            .is_some_and(|origin| origin == host)
-    });
-    request.relay && same_origin && is_local_name(host)
-}
-
-fn is_local_name(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let address = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost")
-        || address
-            .parse::<IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_local_name;
-
-    #[test]
-    fn only_names_of_this_machine_are_local() {
-        for name in [
-            "localhost",
-            "LOCALHOST:8000",
-            "127.0.0.1",
-            "127.1.2.3:80",
-            "[::1]",
-            "[::1]:8000",
-        ] {
-            assert!(is_local_name(name), "{name}");
-        }
-        for name in [
-            "",
-            "example.com",
-            "localhost.example.com:8000",
-            "10.0.0.1:8000",
-            "127.0.0.1.nip.io",
-        ] {
-            assert!(!is_local_name(name), "{name}");
-        }
-    }
+/// Whether a request comes from a page of the host that it names, or from no page. The field that
+/// carries the secret makes a page of another origin ask first, and the answer is a refusal.
+fn is_same_origin(request: &Request<'_>) -> bool {
+    request.origin.is_none_or(|origin| {
+        let origin = origin.strip_prefix("http://");
+        origin.is_some() && origin == request.host
+    })
 }

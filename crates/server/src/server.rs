@@ -84,12 +84,12 @@ impl Server {
             .map(|_| Arc::new(WorkerStats::default()))
             .collect();
         let draining = Arc::new(AtomicBool::new(false));
-        let relay = Arc::new(OnceLock::new());
+        let demo = Arc::new(OnceLock::new());
         let router = Arc::new(Router::new(epoch, graph, Post(mailboxes.clone())));
         let shared = Arc::new(Shared {
             settings,
             router: Arc::clone(&router),
-            relay: Arc::clone(&relay),
+            demo: Arc::clone(&demo),
             connections: AtomicUsize::new(0),
             addresses: Addresses::default(),
             draining: Arc::clone(&draining),
@@ -100,7 +100,7 @@ impl Server {
                 router,
                 stats: Arc::clone(&stats),
                 draining,
-                relay,
+                demo,
             },
             workers: Vec::with_capacity(usize::from(count)),
             guests: Vec::new(),

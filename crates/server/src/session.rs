@@ -15,6 +15,7 @@ use wire::transport::{Framing, Transport};
 use crate::answer::Answer;
 use crate::clock::Tenths;
 use crate::connection::{CloseReason, Phase, Session};
+use crate::demo::is_direct;
 use crate::stats::Metric;
 use crate::worker::Worker;
 
@@ -92,7 +93,10 @@ impl<D: Driver> Worker<D> {
                 Status::CONTENT_TOO_LARGE,
                 "no request may have a body here; publish on the control listener",
             ),
-            (Route::Page, _) => Answer::page(),
+            (Route::Page, _) => match self.shared.demo.get() {
+                Some(demo) if is_direct(request) => demo.answer(),
+                _ => Answer::page(),
+            },
             (Route::Stream(transport, segment), method) => {
                 match Self::ids(segment, request.query) {
                     Ok(ids) if method == Method::Get => {

@@ -35,7 +35,7 @@ pub struct Settings {
     pub drain_spread: Duration,
     /// Origins that may read streams from a browser; `*` for all.
     pub cors_origins: Vec<String>,
-    /// Whether the page's requests go on to the control API.
+    /// Whether requests of the demo page go on to the control API.
     pub relay: bool,
 }
 

@@ -19,12 +19,13 @@ use crate::clock::Clock;
 use crate::closing::Closing;
 use crate::connection::{Connection, Phase};
 use crate::deadlines::Deadlines;
+use crate::demo::DemoPage;
 use crate::drain::Drain;
 use crate::egress::Egress;
 use crate::fanout::Fanout;
 use crate::ingress::Ingress;
 use crate::load::Load;
-use crate::mail::{Mail, Post, Relay};
+use crate::mail::{Mail, Post};
 use crate::palette::Palette;
 use crate::session::Sessions;
 use crate::settings::Settings;
@@ -35,7 +36,7 @@ use crate::stats::{Metric, WorkerStats};
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) router: Arc<Router<Post>>,
-    pub(crate) relay: Arc<OnceLock<Box<Relay>>>,
+    pub(crate) demo: Arc<OnceLock<DemoPage>>,
     pub(crate) connections: AtomicUsize,
     pub(crate) addresses: Addresses,
     pub(crate) draining: Arc<AtomicBool>,

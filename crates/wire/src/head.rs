@@ -89,9 +89,11 @@ pub struct Request<'a> {
     pub host: Option<&'a str>,
     /// The `Origin` field.
     pub origin: Option<&'a str>,
-    /// Whether the `X-Encke-Relay` field is there: a page of another origin cannot send it without
-    /// a preflight (WHATWG Fetch, section 3.2.2).
-    pub relay: bool,
+    /// The `X-Encke-Relay` field: the secret of the demo page. A page of another origin cannot send
+    /// the field without a preflight (WHATWG Fetch, section 3.2.2).
+    pub relay: Option<&'a str>,
+    /// Whether a proxy says that it passed the request on: `Forwarded`, `X-Forwarded-…` or `Via`.
+    pub forwarded: bool,
     /// The `Last-Event-ID` field (WHATWG HTML, section 9.2.4).
     pub last_event_id: Option<&'a str>,
     /// Whether the client waits with its body until it is told to continue, or answered (RFC 9110,
@@ -152,6 +154,7 @@ pub fn parse_from(input: &[u8], seen: usize) -> Result<Option<Request<'_>>, Head
         host: fields.host,
         origin: fields.origin,
         relay: fields.relay,
+        forwarded: fields.forwarded,
         last_event_id: fields.last_event_id,
         expects_continue: fields.expects_continue && version == Version::Http11,
         keep_alive: !fields.close && (version == Version::Http11 || fields.keep_alive),

@@ -9,6 +9,8 @@
 
 // Request heads: bytes to a `head::Request` or a `head::HeadError`.
 pub mod head;
+// Hosts: which names lead to this machine only, and which fields proxies add.
+pub mod host;
 // Request targets: percent-decoding, ids, query values.
 pub mod target;
 // Status codes and their phrases.

@@ -6,11 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use router::Counts;
+use server::DemoSecret;
 
 use super::fake::{Fake, NONE, Workers};
 use crate::control::begin;
 use crate::limits::{CONNECTIONS_MAX, REFUSED_MAX};
-use crate::{Config, Control, Listen, StartError, Threads};
+use crate::{Config, Control, Demo, Listen, StartError, Threads};
 
 /// What takes longer has failed. Nothing takes a tenth of it on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,8 +23,15 @@ fn config() -> Config {
         token: None,
         event_bytes_max: 65_536,
         head_timeout: PATIENCE,
-        relay: false,
+        demo: None,
     }
+}
+
+fn demo() -> Option<Demo> {
+    Some(Demo {
+        secret: DemoSecret::new(7),
+        public: SocketAddr::from(([127, 0, 0, 1], 8000)),
+    })
 }
 
 fn threads() -> Threads {
@@ -343,20 +351,20 @@ fn what_is_not_safe_does_not_start() {
     assert!(matches!(error, StartError::TokenNotPlain));
     let error = begin(Config {
         token: token("a"),
-        relay: true,
+        demo: demo(),
         ..config()
     });
-    assert!(matches!(error, StartError::RelayNotPrivate));
+    assert!(matches!(error, StartError::DemoNotPrivate));
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = Listen::Address(taken.local_addr().unwrap());
     let error = begin(Config { listen, ..config() });
     assert!(matches!(error, StartError::Bind { .. }));
 
-    let mut relayed = false;
+    let mut opened = false;
     let config = Config {
-        relay: true,
+        demo: demo(),
         ..config()
     };
-    super::super::control::begin(config, threads(), Fake::new(), |_| relayed = true).unwrap();
-    assert!(relayed);
+    super::super::control::begin(config, threads(), Fake::new(), |_| opened = true).unwrap();
+    assert!(opened);
 }

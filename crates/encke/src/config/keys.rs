@@ -93,6 +93,13 @@ pub(crate) const KEYS: &[Key] = &[
         "File that holds the control token",
     ),
     key(
+        "demo",
+        Switch,
+        Is("false"),
+        "Let the page at / publish and subscribe, for a trial on this machine: only in a browser on \
+         this machine, without a token, and through no proxy",
+    ),
+    key(
         "cors-origin",
         List("ORIGIN"),
         Unset("none"),

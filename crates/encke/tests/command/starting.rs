@@ -138,22 +138,43 @@ fn a_token_keeps_others_from_publishing() {
 }
 
 #[test]
-fn the_page_publishes_only_where_nobody_else_can() {
-    let relayed = |server: &Server| {
-        let request = format!(
-            "POST /relay/v1/publish/rj?data=hello HTTP/1.1\r\nHost: {}\r\n\
-             X-Encke-Relay: 1\r\nConnection: close\r\n\r\n",
-            server.public
-        );
-        let mut stream = std::net::TcpStream::connect(&server.public).unwrap();
+fn the_page_publishes_only_in_a_demo_and_with_its_secret() {
+    let ask = |address: &str, head: &str| {
+        let request = format!("{head}\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
         let mut answer = String::new();
         std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
         answer
     };
-    let answer = relayed(&Server::start(&[]));
+    let publish = |server: &Server, secret: &str| {
+        let line = "POST /relay/v1/publish/rj?data=hello HTTP/1.1";
+        ask(
+            &server.public,
+            &format!("{line}\r\nX-Encke-Relay: {secret}"),
+        )
+    };
+    let secret = |server: &Server| {
+        let origin = format!("Origin: http://{}", server.public);
+        let head = format!("GET /v1/demo/secret HTTP/1.1\r\n{origin}");
+        let answer = ask(&server.control, &head);
+        let secret = answer.split("\"secret\":\"").nth(1)?;
+        Some(secret.split('"').next().unwrap().to_owned())
+    };
+    let server = Server::start(&["--demo"]);
+    let found = secret(&server).unwrap();
+    assert_eq!(found.len(), 32);
+    let answer = publish(&server, &found);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    let answer = relayed(&Server::start(&["--control-token", "s3cret"]));
-    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    let other = Server::start(&["--demo"]);
+    let answer = publish(&other, &found);
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    assert_ne!(secret(&other).unwrap(), found);
+    for flags in [&[][..], &["--demo", "--control-token", "s3cret"]] {
+        let server = Server::start(flags);
+        assert_eq!(secret(&server), None);
+        let answer = publish(&server, &found);
+        assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    }
 }

@@ -30,11 +30,11 @@ impl World {
         let router = Arc::new(Router::new("e", Arc::new(Graph::memory()), post));
         let stats = Arc::new(WorkerStats::default());
         let draining = Arc::new(AtomicBool::new(false));
-        let relay = Arc::new(OnceLock::new());
+        let demo = Arc::new(OnceLock::new());
         let shared = Arc::new(Shared {
             settings,
             router: Arc::clone(&router),
-            relay: Arc::clone(&relay),
+            demo: Arc::clone(&demo),
             connections: AtomicUsize::new(0),
             addresses: Addresses::default(),
             draining: Arc::clone(&draining),
@@ -44,7 +44,7 @@ impl World {
             router,
             stats: Arc::new([Arc::clone(&stats)]),
             draining,
-            relay,
+            demo,
         };
         let worker = Worker::new(WorkerId(0), shared, Arc::clone(&mailbox), stats, driver);
         Self {

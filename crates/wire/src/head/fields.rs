@@ -4,13 +4,17 @@
 //! `httparse` cuts lines into names and values; whether they may stand is decided here. Must never
 //! let a field count twice where readers differ about which one wins.
 
+use crate::host::is_forwarding_field;
+
 use super::{Body, FIELDS_MAX, HeadError};
 
 /// The fields that this server reads.
 pub(super) struct Fields<'a> {
     pub(super) host: Option<&'a str>,
     pub(super) origin: Option<&'a str>,
-    pub(super) relay: bool,
+    pub(super) relay: Option<&'a str>,
+    /// A proxy has left its mark.
+    pub(super) forwarded: bool,
     pub(super) last_event_id: Option<&'a str>,
     /// `Expect` is `100-continue`.
     pub(super) expects_continue: bool,
@@ -35,7 +39,8 @@ impl<'a> Fields<'a> {
         let mut fields = Self {
             host: None,
             origin: None,
-            relay: false,
+            relay: None,
+            forwarded: false,
             last_event_id: None,
             expects_continue: false,
             close: false,
@@ -70,7 +75,9 @@ impl<'a> Fields<'a> {
                 13 if name.eq_ignore_ascii_case("last-event-id") => {
                     fields.last_event_id = Some(text(header.value)?);
                 }
-                13 if name.eq_ignore_ascii_case("x-encke-relay") => fields.relay = true,
+                13 if name.eq_ignore_ascii_case("x-encke-relay") => {
+                    fields.relay = Some(text(header.value)?);
+                }
                 14 if name.eq_ignore_ascii_case("content-length") => {
                     let length = length(header.value)?;
                     once(
@@ -86,7 +93,7 @@ impl<'a> Fields<'a> {
                     fields.has_transfer_encoding = true;
                     chunked(header.value)?;
                 }
-                _ => {}
+                _ => fields.forwarded |= is_forwarding_field(name),
             }
         }
         fields.body = match (content_length, fields.has_transfer_encoding) {

@@ -24,7 +24,8 @@ fn every_part_of_a_head_is_found() {
             query: Some("id=d&x"),
             host: Some("example.org:8000"),
             origin: Some("https://a.example"),
-            relay: true,
+            relay: Some("1"),
+            forwarded: false,
             last_event_id: Some("e-7"),
             expects_continue: true,
             keep_alive: true,
@@ -102,6 +103,27 @@ fn a_connection_stays_open_as_its_version_and_options_say() {
     for (version, fields, open) in cases {
         let head = format!("GET / HTTP/{version}\r\nHost: h\r\n{fields}\r\n");
         assert_eq!(accept(&head).keep_alive, open, "{head:?}");
+    }
+}
+
+#[test]
+fn a_request_that_a_proxy_passed_on_is_known() {
+    let forwarded =
+        |fields: &str| accept(&format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n")).forwarded;
+    assert!(!forwarded("X-Forwarded: a\r\nForwarding: a\r\nVary: a\r\n"));
+    for field in [
+        "Via: 1.1 proxy",
+        "VIA:",
+        "Forwarded: for=192.0.2.1",
+        "X-Forwarded-For: 192.0.2.1",
+        "x-forwarded-proto:",
+        "X-FORWARDED-ANYTHING: a",
+    ] {
+        assert!(forwarded(&format!("{field}\r\n")), "{field}");
+        assert!(
+            forwarded(&format!("A: b\r\n{field}\r\nC: d\r\n")),
+            "{field}"
+        );
     }
 }
 
