@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Instant;
 
 use crate::child::Server;
-use crate::report::{Needed, Report};
-use crate::setting::Setting;
-use machine::failure::{Doing, Failure, Outcome};
-use machine::measure::{Processor, median};
+use crate::config::BenchConfig;
+use crate::report::{Bound, Report};
+use machine::failure::{Context, Failure, Outcome};
+use machine::measure::{CpuTime, median};
 
 /// The first subscriber that changes: beyond the users of a generated graph.
 const FIRST: u32 = 1_500_000_000;
@@ -23,7 +23,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// How much is measured.
 #[derive(Debug, Clone)]
-pub struct Extent {
+pub struct Parameters {
     /// The data directory, which may hold a graph already. It keeps what is added.
     pub data: PathBuf,
     /// Clients with a connection each; each waits for its answer before its next change.
@@ -33,7 +33,7 @@ pub struct Extent {
 }
 
 /// Measures.
-pub fn run(setting: &Setting, extent: &Extent) -> Outcome<Report> {
+pub fn run(setting: &BenchConfig, extent: &Parameters) -> Outcome<Report> {
     let mut setting = setting.clone();
     let data = extent.data.display().to_string();
     setting
@@ -47,7 +47,7 @@ pub fn run(setting: &Setting, extent: &Extent) -> Outcome<Report> {
         .and_then(|edges| edges.as_u64());
     let edges = edges.ok_or_else(|| Failure::new("/v1/stats has no number at /graph/edges"))?;
     let mut report = Report::new(format!("Durable changes, a graph of {edges} edges"));
-    report.bounded("start to serving", seconds, "s", Needed::AtMost(1.5));
+    report.bounded("start to serving", seconds, "s", Bound::AtMost(1.5));
 
     let sync = sync_seconds(&extent.data)?;
     report.figure("one sync of a page on this disk", sync * 1e6, "us");
@@ -56,12 +56,12 @@ pub fn run(setting: &Setting, extent: &Extent) -> Outcome<Report> {
     // Killed, not asked to end.
     drop(server);
     let (_, seconds) = start(&setting)?;
-    report.bounded("start after a kill", seconds, "s", Needed::AtMost(3.0));
+    report.bounded("start after a kill", seconds, "s", Bound::AtMost(3.0));
     Ok(report)
 }
 
 /// Starts the server, and the seconds that took.
-fn start(setting: &Setting) -> Outcome<(Server, f64)> {
+fn start(setting: &BenchConfig) -> Outcome<(Server, f64)> {
     let begun = Instant::now();
     let server = setting.start_server()?;
     Ok((server, begun.elapsed().as_secs_f64()))
@@ -71,22 +71,22 @@ fn start(setting: &Setting) -> Outcome<(Server, f64)> {
 fn sync_seconds(data: &Path) -> Outcome<f64> {
     let path = data.join("sync-is-timed");
     let doing = format_args!("timing a sync in {}", data.display()).to_string();
-    let file = File::create(&path).doing(&doing)?;
+    let file = File::create(&path).context(&doing)?;
     let mut times = Vec::new();
     for number in 0..SYNCS {
         let page = [number as u8; PAGE_BYTES];
         file.write_all_at(&page, u64::from(number) * PAGE_BYTES as u64)
-            .doing(&doing)?;
+            .context(&doing)?;
         let begun = Instant::now();
-        file.sync_data().doing(&doing)?;
+        file.sync_data().context(&doing)?;
         times.push(begun.elapsed().as_secs_f64());
     }
-    std::fs::remove_file(&path).doing(&doing)?;
+    std::fs::remove_file(&path).context(&doing)?;
     Ok(median(&times))
 }
 
-fn change(server: &Server, extent: &Extent, report: &mut Report) -> Outcome<()> {
-    let before = Processor::of(server.pid())?;
+fn change(server: &Server, extent: &Parameters, report: &mut Report) -> Outcome<()> {
+    let before = CpuTime::of(server.pid())?;
     let begun = Instant::now();
     let clients: Vec<_> = (0..extent.clients)
         .map(|client| {
@@ -108,12 +108,12 @@ fn change(server: &Server, extent: &Extent, report: &mut Report) -> Outcome<()> 
         times.extend(client.join().expect("a client does not panic")?);
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let spent = &Processor::of(server.pid())? - &before;
+    let spent = &CpuTime::of(server.pid())? - &before;
     times.sort_by(f64::total_cmp);
     let changes = times.len() as f64;
     let rate = changes / seconds;
     let name = format!("{} clients, an edge a request: rate", extent.clients);
-    report.bounded(name, rate, "changes/s", Needed::AtLeast(10_000.0));
+    report.bounded(name, rate, "changes/s", Bound::AtLeast(10_000.0));
     for (name, share) in [("latency p50", 0.5), ("latency p99", 0.99)] {
         let time = times.get((changes * share) as usize).copied();
         report.figure(name, time.unwrap_or_default() * 1000.0, "ms");

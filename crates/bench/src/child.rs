@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use client::control_client::Control;
+use client::control_client::ControlClient;
 use machine::doctor::apply::{self, Change};
-use machine::failure::{Doing, Failure, Outcome};
-use machine::host::{self, Lent};
+use machine::failure::{Context, Failure, Outcome};
+use machine::host::{self, RaisedSettings};
 
 /// Time for a server to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -45,11 +45,11 @@ fn undo() -> std::sync::MutexGuard<'static, Undo> {
 /// On an interrupt: ends the children, gives settings back, exits with 130.
 pub fn clean_up_on_interrupt() -> Outcome<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
-    let mut signals =
-        signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).doing("watching for interrupts")?;
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
+        .context("watching for interrupts")?;
     thread::spawn(move || {
         if signals.forever().next().is_some() {
-            undo_all();
+            clean_up();
             std::process::exit(130);
         }
     });
@@ -57,24 +57,24 @@ pub fn clean_up_on_interrupt() -> Outcome<()> {
 }
 
 /// Ends the children and gives settings back, for a process that is about to exit.
-pub fn undo_all() {
+pub fn clean_up() {
     let undo = undo();
     undo.children.iter().for_each(|&pid| kill(pid));
-    Lent::give_back(&undo.settings);
+    RaisedSettings::restore(&undo.settings);
     // Whoever exits in a hurry has no one left to tell.
-    let _ = apply::give_back(&undo.changes);
+    let _ = apply::revert(&undo.changes);
 }
 
 /// These are the changes to give back on an exit in a hurry, instead of those before.
-pub(crate) fn undo_on_interrupt(changes: &[Change]) {
+pub(crate) fn revert_on_interrupt(changes: &[Change]) {
     undo().changes = changes.to_vec();
 }
 
 /// Raises what a flood of `connections` needs; given back when dropped, or on an interrupt.
-pub fn lend_settings(connections: u64) -> Lent {
-    let lent = Lent::raise(&host::settings_for(connections));
-    undo().settings.extend(lent.before());
-    lent
+pub fn raise_settings(connections: u64) -> RaisedSettings {
+    let raised = RaisedSettings::raise(&host::settings_required_for(connections));
+    undo().settings.extend(raised.previous());
+    raised
 }
 
 fn kill(pid: u32) {
@@ -85,22 +85,22 @@ fn kill(pid: u32) {
 
 /// A child of ours. Dropping it kills it and waits for its end.
 #[derive(Debug)]
-struct Owned(Child);
+struct OwnedChild(Child);
 
-impl Owned {
+impl OwnedChild {
     fn spawn(command: &mut Command) -> Outcome<Self> {
         let program = command.get_program().to_owned();
         // An interrupt from the keyboard goes to the whole process group; it is ours to act upon.
         let child = command
             .process_group(0)
             .spawn()
-            .doing(format_args!("starting {}", Path::new(&program).display()))?;
+            .context(format_args!("starting {}", Path::new(&program).display()))?;
         undo().children.push(child.id());
         Ok(Self(child))
     }
 }
 
-impl Drop for Owned {
+impl Drop for OwnedChild {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -114,19 +114,19 @@ impl Drop for Owned {
 pub struct Helper {
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    child: Owned,
+    child: OwnedChild,
 }
 
 impl Helper {
     /// Starts this very program with `arguments`.
     pub fn start(arguments: &[String]) -> Outcome<Self> {
-        let program = std::env::current_exe().doing("finding this program")?;
+        let program = std::env::current_exe().context("finding this program")?;
         let mut command = Command::new(program);
         command
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let mut child = Owned::spawn(&mut command)?;
+        let mut child = OwnedChild::spawn(&mut command)?;
         let input = child.0.stdin.take();
         let output = child.0.stdout.take().expect("its output was piped");
         Ok(Self {
@@ -149,7 +149,7 @@ impl Helper {
             .expect("input is open until the helper quits");
         writeln!(input, "{line}")
             .and_then(|()| input.flush())
-            .doing("talking to a helper process")
+            .context("talking to a helper process")
     }
 
     /// Waits for the answer to what was told.
@@ -158,13 +158,13 @@ impl Helper {
         let read = self
             .output
             .read_line(&mut line)
-            .doing("listening to a helper process")?;
+            .context("listening to a helper process")?;
         if read == 0 {
             return Err(Failure::new(
                 "a helper process ended; what it said is above",
             ));
         }
-        serde_json::from_str(&line).doing("understanding a helper process")
+        serde_json::from_str(&line).context("understanding a helper process")
     }
 
     /// Asks and waits.
@@ -183,7 +183,7 @@ impl Helper {
 /// A server under measurement.
 #[derive(Debug)]
 pub struct Server {
-    child: Owned,
+    child: OwnedChild,
     /// Its public listener.
     pub public: SocketAddr,
     /// Its control listener, as a URL.
@@ -194,7 +194,7 @@ pub struct Server {
 impl Server {
     /// Starts `program serve` with `arguments` on free loopback ports and waits until it is well.
     pub fn start(program: &Path, arguments: &[String]) -> Outcome<Self> {
-        let public = host::free_address()?;
+        let public = host::free_loopback_address()?;
         let mut control = public;
         control.set_port(if public.port() < 1024 {
             public.port() + 1
@@ -202,10 +202,10 @@ impl Server {
             0
         });
         if control.port() == 0 {
-            control = host::free_address()?;
+            control = host::free_loopback_address()?;
         }
         let log = std::env::temp_dir().join(format!("encke-bench-{}.log", public.port()));
-        let file = File::create(&log).doing(format_args!("creating {}", log.display()))?;
+        let file = File::create(&log).context(format_args!("creating {}", log.display()))?;
         let mut command = Command::new(program);
         // The settings of whoever measures are for servers of his own.
         for (name, _) in std::env::vars_os() {
@@ -225,9 +225,9 @@ impl Server {
             .env("ENCKE_MEMORY", "true")
             .args(arguments)
             .stdin(Stdio::null())
-            .stdout(file.try_clone().doing("sharing the log")?)
+            .stdout(file.try_clone().context("sharing the log")?)
             .stderr(file);
-        let child = Owned::spawn(&mut command)?;
+        let child = OwnedChild::spawn(&mut command)?;
         let mut server = Self {
             child,
             public,
@@ -244,7 +244,11 @@ impl Server {
             if self.control()?.is_healthy() {
                 return Ok(());
             }
-            let ended = self.child.0.try_wait().doing("looking after the server")?;
+            let ended = self
+                .child
+                .0
+                .try_wait()
+                .context("looking after the server")?;
             if ended.is_some() || Instant::now() > until {
                 let said = std::fs::read_to_string(&self.log).unwrap_or_default();
                 return Err(Failure::new(format!(
@@ -276,8 +280,8 @@ impl Server {
     }
 
     /// A client of its control listener.
-    pub fn control(&self) -> Outcome<Control> {
-        Control::new(&self.control_url, None)
+    pub fn control(&self) -> Outcome<ControlClient> {
+        ControlClient::new(&self.control_url, None)
     }
 }
 

@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use crate::child;
-use crate::report::{Needed, Report};
-use crate::setting::Setting;
-use crate::sides::{Bare, Clients, Side};
+use crate::config::BenchConfig;
+use crate::processes::{Bare, Clients, Side};
+use crate::report::{Bound, Report};
 use machine::failure::Outcome;
-use machine::measure::{Processor, median};
+use machine::measure::{CpuTime, median};
 
 /// Pause after a ramp, in which the kernel takes its sockets down.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -28,8 +28,8 @@ struct Ramp {
 }
 
 /// Measures `pairs` of ramps.
-pub fn run(setting: &Setting, pairs: u32) -> Outcome<Report> {
-    let _lent = child::lend_settings(setting.connections.into());
+pub fn run(setting: &BenchConfig, pairs: u32) -> Outcome<Report> {
+    let _lent = child::raise_settings(setting.connections.into());
     ramp_bare(setting)?;
     let (mut bare, mut served) = (Vec::new(), Vec::new());
     for pair in 1..=pairs {
@@ -78,7 +78,7 @@ pub fn run(setting: &Setting, pairs: u32) -> Outcome<Report> {
         format!("{name}, median"),
         median(&rates),
         "x",
-        Needed::AtLeast(0.8),
+        Bound::AtLeast(0.8),
     );
     report.figure(
         format!("{name}, least"),
@@ -98,23 +98,23 @@ pub fn run(setting: &Setting, pairs: u32) -> Outcome<Report> {
     Ok(report)
 }
 
-fn ramp_server(setting: &Setting) -> Outcome<Ramp> {
+fn ramp_server(setting: &BenchConfig) -> Outcome<Ramp> {
     let server = setting.start_server()?;
     ramp(setting, server.pid(), server.public)
 }
 
-fn ramp_bare(setting: &Setting) -> Outcome<Ramp> {
+fn ramp_bare(setting: &BenchConfig) -> Outcome<Ramp> {
     let bare = Bare::start(setting)?;
     let taken = ramp(setting, bare.pid(), bare.address)?;
     bare.quit();
     Ok(taken)
 }
 
-fn ramp(setting: &Setting, pid: u32, address: std::net::SocketAddr) -> Outcome<Ramp> {
-    let before = Processor::of(pid)?;
+fn ramp(setting: &BenchConfig, pid: u32, address: std::net::SocketAddr) -> Outcome<Ramp> {
+    let before = CpuTime::of(pid)?;
     let mut clients = Clients::start(setting, Side::Server, address, 0, setting.connections)?;
     let seen = clients.opened()?;
-    let spent = &Processor::of(pid)? - &before;
+    let spent = &CpuTime::of(pid)? - &before;
     clients.quit();
     thread::sleep(SETTLE);
     let sessions = f64::from(setting.connections);

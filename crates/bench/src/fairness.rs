@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::body::edges;
 use crate::child::{self, Server};
-use crate::report::{Needed, Report};
-use crate::setting::{SUBJECT, Setting};
-use crate::sides::{Clients, Side};
-use client::control_client::Labels;
+use crate::config::{BenchConfig, SUBJECT};
+use crate::processes::{Clients, Side};
+use crate::report::{Bound, Report};
+use client::control_client::EventMetadata;
 use client::stamp::Stamp;
 use machine::clock::realtime_nanos;
 use machine::failure::Outcome;
@@ -26,7 +26,7 @@ const LAST_SECONDS: u64 = 60;
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
-pub struct Extent {
+pub struct Parameters {
     /// Length of the measurement.
     pub duration: Duration,
     /// Events a second to each of the two users.
@@ -34,8 +34,8 @@ pub struct Extent {
 }
 
 /// Measures.
-pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
-    let _lent = child::lend_settings(setting.connections.into());
+pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
+    let _lent = child::raise_settings(setting.connections.into());
     let count = setting.connections;
     let server = setting.start_server()?;
     let mut control = server.control()?;
@@ -60,7 +60,11 @@ pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
         let busy = scope.spawn(|| {
             let mut control = server.control()?;
             while !stop.load(Ordering::Relaxed) {
-                control.publish(&SUBJECT.to_string(), b"to everyone", Labels::default())?;
+                control.publish(
+                    &SUBJECT.to_string(),
+                    b"to everyone",
+                    EventMetadata::default(),
+                )?;
                 published.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
@@ -92,7 +96,7 @@ pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
         "busy: latency p99",
         beside.p99_us / 1000.0,
         "ms",
-        Needed::AtMost(50.0),
+        Bound::AtMost(50.0),
     );
     report.figure("busy: latency max", beside.max_us / 1000.0, "ms");
     report.figure(
@@ -104,7 +108,7 @@ pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
         "busy, a subscriber: latency p99",
         within.p99_us / 1000.0,
         "ms",
-        Needed::AtMost(50.0),
+        Bound::AtMost(50.0),
     );
     report.figure(
         "busy, a subscriber: latency max",
@@ -119,7 +123,7 @@ pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
 
 /// Publishes to the two users at the rate, each event stamped with the time at which it was due,
 /// so that a late publish counts as latency. Returns how many each was sent.
-fn publish_stamped(server: &Server, extent: Extent) -> Outcome<u64> {
+fn publish_stamped(server: &Server, extent: Parameters) -> Outcome<u64> {
     let mut control = server.control()?;
     let interval = Duration::from_secs(1) / extent.rate;
     let (begun, begun_nanos) = (Instant::now(), realtime_nanos());
@@ -147,7 +151,7 @@ fn publish_stamped(server: &Server, extent: Extent) -> Outcome<u64> {
 }
 
 /// The latencies once all `sent` stamped events have come.
-fn settled(clients: &mut Clients, sent: u64) -> Outcome<crate::sides::SeenLatency> {
+fn settled(clients: &mut Clients, sent: u64) -> Outcome<crate::processes::SeenLatency> {
     let until = Instant::now() + Duration::from_secs(LAST_SECONDS);
     loop {
         let seen = clients.seen()?;

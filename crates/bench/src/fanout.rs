@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::body::{batch, edges};
 use crate::child::{self, Server};
-use crate::report::{Needed, Report};
-use crate::setting::{SUBJECT, Setting, counters, publish_whole};
-use crate::sides::{Bare, Clients, Seen, Side};
-use client::control_client::{Control, Labels};
+use crate::config::{BenchConfig, SUBJECT, counters, publish_whole};
+use crate::processes::{Bare, Clients, Seen, Side};
+use crate::report::{Bound, Report};
+use client::control_client::{ControlClient, EventMetadata};
 use client::random::Random;
 use machine::failure::Outcome;
-use machine::measure::{Processor, median};
+use machine::measure::{CpuTime, median};
 
 /// How long the idle server is watched, to take its heartbeats and timers away.
 const IDLE: Duration = Duration::from_secs(3);
@@ -31,7 +31,7 @@ const CALLS_MAX: f64 = 1.01;
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
-pub struct Extent {
+pub struct Parameters {
     /// Rounds of each kind.
     pub rounds: u32,
     /// Events to everyone in a round.
@@ -88,20 +88,20 @@ fn user_us(rounds: &[Each]) -> f64 {
 }
 
 struct Bench<'a> {
-    setting: &'a Setting,
-    extent: Extent,
+    setting: &'a BenchConfig,
+    extent: Parameters,
     server: Server,
-    control: Control,
+    control: ControlClient,
     clients: Clients,
-    idle: Processor,
+    idle: CpuTime,
     bare: Bare,
     bare_clients: Clients,
     random: Random,
 }
 
 /// Measures.
-pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
-    let _lent = child::lend_settings(u64::from(setting.connections) * 2);
+pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
+    let _lent = child::raise_settings(u64::from(setting.connections) * 2);
     let mut bench = Bench::start(setting, extent)?;
     let mut report = Report::new(format!("Fan-out, {} sessions", setting.connections));
     for shape in [Shape::Everyone, Shape::Single, Shape::Burst] {
@@ -120,7 +120,7 @@ pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
 }
 
 impl<'a> Bench<'a> {
-    fn start(setting: &'a Setting, extent: Extent) -> Outcome<Self> {
+    fn start(setting: &'a BenchConfig, extent: Parameters) -> Outcome<Self> {
         let count = setting.connections;
         let server = setting.start_server()?;
         let mut control = server.control()?;
@@ -131,9 +131,9 @@ impl<'a> Bench<'a> {
         let mut bare_clients = Clients::start(setting, Side::Bare, bare.address, 0, count)?;
         bare_clients.opened()?;
         thread::sleep(PAUSE);
-        let before = Processor::of(server.pid())?;
+        let before = CpuTime::of(server.pid())?;
         thread::sleep(IDLE);
-        let idle = &Processor::of(server.pid())? - &before;
+        let idle = &CpuTime::of(server.pid())? - &before;
         let random = Random::seeded(1);
         Ok(Self {
             setting,
@@ -200,13 +200,13 @@ impl<'a> Bench<'a> {
                 format!("{name}: user"),
                 user,
                 "us/event",
-                Needed::AtMost(0.5),
+                Bound::AtMost(0.5),
             );
             report.bounded(
                 calls_name,
                 median(&calls),
                 "a delivery",
-                Needed::AtMost(CALLS_MAX),
+                Bound::AtMost(CALLS_MAX),
             );
         } else {
             report.figure(format!("{name}: user"), user, "us/event");
@@ -214,7 +214,7 @@ impl<'a> Bench<'a> {
                 calls_name,
                 median(&calls),
                 "a delivery",
-                Needed::AtMost(0.99),
+                Bound::AtMost(0.99),
             );
         }
         if calls.is_empty() {
@@ -242,7 +242,7 @@ impl<'a> Bench<'a> {
                 format!("{name}: processor, of the bare one at like pace"),
                 ratio(&paced),
                 "x",
-                Needed::AtMost(1.15),
+                Bound::AtMost(1.15),
             );
         }
         report.figure(
@@ -282,13 +282,13 @@ impl<'a> Bench<'a> {
         };
         let calls_before = self.calls()?;
         let seen_before = self.clients.seen()?;
-        let before = Processor::of(self.server.pid())?;
+        let before = CpuTime::of(self.server.pid())?;
         let begun = Instant::now();
         if shape == Shape::Everyone {
             for _ in &subjects {
                 let subject = SUBJECT.to_string();
                 self.control
-                    .publish(&subject, PAYLOAD.as_bytes(), Labels::default())?;
+                    .publish(&subject, PAYLOAD.as_bytes(), EventMetadata::default())?;
             }
         } else {
             publish_whole(&mut self.control, &mut batch(subjects, PAYLOAD))?;
@@ -297,7 +297,7 @@ impl<'a> Bench<'a> {
             .clients
             .events(seen_before.events + expected, ROUND_SECONDS)?;
         let seconds = begun.elapsed().as_secs_f64();
-        let spent = &Processor::of(self.server.pid())? - &before;
+        let spent = &CpuTime::of(self.server.pid())? - &before;
         let spent = spent.without_idle(seconds, &self.idle, IDLE.as_secs_f64());
         let calls = self
             .calls()?
@@ -317,7 +317,7 @@ impl<'a> Bench<'a> {
             self.extent.events
         };
         let seen_before = self.bare_clients.seen()?;
-        let before = Processor::of(self.bare.pid())?;
+        let before = CpuTime::of(self.bare.pid())?;
         let begun = Instant::now();
         let sends = self
             .bare
@@ -326,7 +326,7 @@ impl<'a> Bench<'a> {
             .bare_clients
             .events(seen_before.events + sends, ROUND_SECONDS)?;
         let seconds = begun.elapsed().as_secs_f64();
-        let spent = &Processor::of(self.bare.pid())? - &before;
+        let spent = &CpuTime::of(self.bare.pid())? - &before;
         Ok(each(&spent, &seen_before, &seen, seconds, None))
     }
 
@@ -338,7 +338,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn each(spent: &Processor, before: &Seen, after: &Seen, seconds: f64, calls: Option<f64>) -> Each {
+fn each(spent: &CpuTime, before: &Seen, after: &Seen, seconds: f64, calls: Option<f64>) -> Each {
     let events = (after.events - before.events) as f64;
     Each {
         total_us: spent.total as f64 / 1000.0 / events,

@@ -5,11 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::child::{self, Helper};
-use crate::report::{Needed, Report};
-use crate::setting::Setting;
-use crate::sides::{Bare, Clients, Side};
+use crate::config::BenchConfig;
+use crate::processes::{Bare, Clients, Side};
+use crate::report::{Bound, Report};
 use machine::failure::{Failure, Outcome};
-use machine::measure::{Memory, Processor, median};
+use machine::measure::{CpuTime, Memory, median};
 
 /// Pause between two openings, so that the kernel is done with the sockets before.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -28,7 +28,7 @@ pub const CLIENTS_OF_ONE_TABLE: u32 = 19_000;
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
-pub struct Extent {
+pub struct Parameters {
     /// Openings of each kind, in turns.
     pub openings: u32,
     /// Sends to every client in a run of reading; 0 leaves reading out.
@@ -38,8 +38,8 @@ pub struct Extent {
 }
 
 /// Measures.
-pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
-    let _lent = child::lend_settings(u64::from(setting.connections));
+pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
+    let _lent = child::raise_settings(u64::from(setting.connections));
     let mut report = Report::new(format!("Flood, {} clients", setting.connections));
     opening(setting, extent.openings, &mut report)?;
     if extent.sends > 0 {
@@ -48,7 +48,7 @@ pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
     Ok(report)
 }
 
-fn opening(setting: &Setting, openings: u32, report: &mut Report) -> Outcome<()> {
+fn opening(setting: &BenchConfig, openings: u32, report: &mut Report) -> Outcome<()> {
     let (mut ours, mut bare, mut bytes) = (Vec::new(), Vec::new(), 0.0);
     for round in 0..openings {
         // Whoever comes first finds the kernel's caches cold.
@@ -72,19 +72,19 @@ fn opening(setting: &Setting, openings: u32, report: &mut Report) -> Outcome<()>
         "opening: of the bare rate",
         median(&ours) / median(&bare),
         "x",
-        Needed::AtLeast(0.8),
+        Bound::AtLeast(0.8),
     );
     report.bounded(
         "memory of a client",
         bytes,
         "bytes",
-        Needed::AtMost(CLIENT_BYTES_MAX),
+        Bound::AtMost(CLIENT_BYTES_MAX),
     );
     Ok(())
 }
 
 /// The rate, and the memory of a client.
-fn open_flood(setting: &Setting) -> Outcome<(f64, f64)> {
+fn open_flood(setting: &BenchConfig) -> Outcome<(f64, f64)> {
     let bare = Bare::start(setting)?;
     let connections = setting.connections;
     let mut few = Clients::start(setting, Side::Witness, bare.address, 0, setting.threads)?;
@@ -101,7 +101,7 @@ fn open_flood(setting: &Setting) -> Outcome<(f64, f64)> {
     Ok((connections / seen.seconds, each))
 }
 
-fn open_bare(setting: &Setting) -> Outcome<f64> {
+fn open_bare(setting: &BenchConfig) -> Outcome<f64> {
     let bare = Bare::start(setting)?;
     let mut arguments = vec!["bare-clients".to_owned(), bare.address.to_string()];
     for (flag, value) in [
@@ -128,7 +128,7 @@ struct Run {
     user_share: f64,
 }
 
-fn reading(setting: &Setting, extent: Extent, report: &mut Report) -> Outcome<()> {
+fn reading(setting: &BenchConfig, extent: Parameters, report: &mut Report) -> Outcome<()> {
     thread::sleep(SETTLE);
     let mut bare = Bare::start(setting)?;
     let mut clients = Clients::start(setting, Side::Server, bare.address, 0, setting.connections)?;
@@ -163,7 +163,7 @@ fn reading(setting: &Setting, extent: Extent, report: &mut Report) -> Outcome<()
             format!("{name}: what a core reads"),
             1e6 / cpu_us,
             "events/s",
-            Needed::AtLeast(EVENTS_PER_SECOND_MIN),
+            Bound::AtLeast(EVENTS_PER_SECOND_MIN),
         );
     }
     let seen = clients.seen()?;
@@ -184,12 +184,12 @@ fn reading(setting: &Setting, extent: Extent, report: &mut Report) -> Outcome<()
 fn read(bare: &mut Bare, clients: &mut Clients, sends: u32, events: u32) -> Outcome<Run> {
     thread::sleep(Duration::from_millis(300));
     let seen_before = clients.seen()?;
-    let before = Processor::of(clients.pid())?;
+    let before = CpuTime::of(clients.pid())?;
     let begun = Instant::now();
     let sent = bare.send("stamped", sends, events, 0)?;
     let seen = clients.events(seen_before.events + sent * u64::from(events), RUN_SECONDS)?;
     let seconds = begun.elapsed().as_secs_f64();
-    let spent = &Processor::of(clients.pid())? - &before;
+    let spent = &CpuTime::of(clients.pid())? - &before;
     let read = (seen.events - seen_before.events) as f64;
     Ok(Run {
         events_per_second: read / seconds,

@@ -8,8 +8,8 @@
 // Processes under measurement, and the report about them.
 pub mod child;
 pub mod report;
-pub mod setting;
-pub mod sides;
+pub mod config;
+pub mod processes;
 pub mod body;
 
 // A benchmark each.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::body::batch;
 use crate::child;
-use crate::report::{Needed, Report};
-use crate::setting::{Setting, publish_whole};
-use crate::sides::{Bare, Clients, Side};
+use crate::config::{BenchConfig, publish_whole};
+use crate::processes::{Bare, Clients, Side};
+use crate::report::{Bound, Report};
 use machine::failure::Outcome;
 use machine::measure::Memory;
 
@@ -22,15 +22,15 @@ const TRAFFIC_ROUNDS: u32 = 2;
 
 /// Measures. Of the bare server only what a session costs: the rates at which two servers open a million each,
 /// one after the other, do not compare; [`crate::connect`] does that.
-pub fn run(setting: &Setting) -> Outcome<Report> {
-    let _lent = child::lend_settings(setting.connections.into());
+pub fn run(setting: &BenchConfig) -> Outcome<Report> {
+    let _lent = child::raise_settings(setting.connections.into());
     let mut report = Report::new(format!("Memory, {} sessions", setting.connections));
     of_server(setting, &mut report)?;
     of_bare(setting, &mut report)?;
     Ok(report)
 }
 
-fn of_server(setting: &Setting, report: &mut Report) -> Outcome<()> {
+fn of_server(setting: &BenchConfig, report: &mut Report) -> Outcome<()> {
     let server = setting.start_server()?;
     thread::sleep(SETTLE);
     let started = Memory::of(server.pid())?;
@@ -75,13 +75,13 @@ fn of_server(setting: &Setting, report: &mut Report) -> Outcome<()> {
         "an idle session",
         each(idle.resident),
         "bytes",
-        Needed::AtMost(100.0),
+        Bound::AtMost(100.0),
     );
     report.bounded(
         "a session after traffic",
         each(after.resident),
         "bytes",
-        Needed::AtMost(each(idle.resident).max(100.0)),
+        Bound::AtMost(each(idle.resident).max(100.0)),
     );
     report.figure(
         "resident when all have left",
@@ -97,7 +97,7 @@ fn of_server(setting: &Setting, report: &mut Report) -> Outcome<()> {
     Ok(())
 }
 
-fn of_bare(setting: &Setting, report: &mut Report) -> Outcome<()> {
+fn of_bare(setting: &BenchConfig, report: &mut Report) -> Outcome<()> {
     let bare = Bare::start(setting)?;
     let started = Memory::of(bare.pid())?;
     let mut clients = Clients::start(setting, Side::Server, bare.address, 0, setting.connections)?;

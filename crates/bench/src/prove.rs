@@ -1,13 +1,13 @@
 //! The whole experiment: a server and its users on one machine, events at a rate, and what it all
 //! cost.
 //!
-//! `ready` sees to the machine, `clients` are the users in a process of their own, `watching`
+//! `preparation` sees to the machine, `clients` are the users in a process of their own, `recorder`
 //! records while it goes on, `proof` is what was found, `history` what was found before, `page` the
 //! report. This file is the order of events; each is a function.
 
-mod ready;
+mod preparation;
 pub mod clients;
-mod watching;
+mod recorder;
 pub mod proof;
 pub mod history;
 pub mod page;
@@ -17,15 +17,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::child::Server;
-use clients::{Clients, Seen};
-use load::drive::{self, Draw, Pace, Payload, Way};
+use clients::{ClientStats, Clients};
+use load::drive::{self, Endpoint, Pace, Payload, TargetDistribution};
 use load::friends;
-use machine::failure::{Doing, Failure, Outcome};
+use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
-use machine::measure::{Memory, Processor};
-use proof::{Driven, Graph, Opened, Proof};
-use ready::Ready;
-use watching::Watching;
+use machine::measure::{CpuTime, Memory};
+use preparation::PreparedMachine;
+use proof::{DriveResult, Graph, OpeningResult, Proof};
+use recorder::Recorder;
 
 /// Before memory is read, so that what was under way is over.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ pub struct Options {
 
 /// A part of the experiment, for whoever watches.
 #[derive(Debug, Clone, PartialEq)]
-pub enum News {
+pub enum Progress {
     /// A sentence about what begins or was found.
     Said(String),
     /// So many of so many users are connected.
@@ -70,15 +70,19 @@ pub enum News {
 }
 
 /// Runs the experiment. When `interrupt` asks for the end, what was found so far is the result.
-pub fn run(options: &Options, interrupt: &Interrupt, tell: &mut dyn FnMut(News)) -> Outcome<Proof> {
-    let ready = Ready::make(options, tell)?;
+pub fn run(
+    options: &Options,
+    interrupt: &Interrupt,
+    tell: &mut dyn FnMut(Progress),
+) -> Outcome<Proof> {
+    let ready = PreparedMachine::make(options, tell)?;
     let server = Server::start(&options.program, &ready.serve_arguments())?;
     let mut proof = Proof::begin(options, &ready);
-    tell(News::Said(format!(
+    tell(Progress::Said(format!(
         "a server with {} workers listens on {}",
         ready.wanted.workers, server.public
     )));
-    let watching = Watching::start(server.pid(), server.public.port())?;
+    let watching = Recorder::start(server.pid(), server.public.port())?;
     let experiment = Experiment {
         options,
         interrupt,
@@ -105,11 +109,11 @@ struct Experiment<'a> {
     options: &'a Options,
     interrupt: &'a Interrupt,
     server: &'a Server,
-    watching: &'a Watching,
+    watching: &'a Recorder,
 }
 
 impl Experiment<'_> {
-    fn go(&self, proof: &mut Proof, tell: &mut dyn FnMut(News)) -> Outcome<Clients> {
+    fn go(&self, proof: &mut Proof, tell: &mut dyn FnMut(Progress)) -> Outcome<Clients> {
         if let Some(degree) = self.options.degree {
             proof.graph = Some(self.load(degree, tell)?);
         }
@@ -124,12 +128,12 @@ impl Experiment<'_> {
     }
 
     /// Generates a graph and subscribes everyone to his friends.
-    fn load(&self, degree: u32, tell: &mut dyn FnMut(News)) -> Outcome<Graph> {
+    fn load(&self, degree: u32, tell: &mut dyn FnMut(Progress)) -> Outcome<Graph> {
         let (users, seed) = (self.options.connections, self.options.seed);
-        tell(News::Said(format!(
+        tell(Progress::Said(format!(
             "{users} users make {degree} friends each, and subscribe to one another"
         )));
-        let (reader, mut writer) = std::io::pipe().doing("making a pipe for the graph")?;
+        let (reader, mut writer) = std::io::pipe().context("making a pipe for the graph")?;
         let begun = Instant::now();
         let options = friends::Options {
             users,
@@ -139,7 +143,7 @@ impl Experiment<'_> {
         let interrupt = self.interrupt.clone();
         let made =
             thread::spawn(move || friends::write(options, &mut writer, |_| !interrupt.asked()));
-        let mut edges = ready::both_ways(reader);
+        let mut edges = preparation::both_ways(reader);
         let loaded = self.server.control()?.subscribe_many(&mut edges);
         let made = made.join().expect("the generator does not panic")?;
         loaded?;
@@ -154,7 +158,7 @@ impl Experiment<'_> {
     }
 
     /// Connects all users.
-    fn open(&self, tell: &mut dyn FnMut(News)) -> Outcome<(Clients, Opened)> {
+    fn open(&self, tell: &mut dyn FnMut(Progress)) -> Outcome<(Clients, OpeningResult)> {
         let (pid, all) = (self.server.pid(), u64::from(self.options.connections));
         self.interrupt.sleep(SETTLE);
         let (server_before, kernel_before) = (Memory::of(pid)?, self.watching.kernel());
@@ -164,7 +168,7 @@ impl Experiment<'_> {
         let seen = loop {
             let seen = clients.opening(LOOK_EVERY)?;
             arrivals.push((self.watching.elapsed(), seen.heads));
-            tell(News::Opening(seen.heads, all));
+            tell(Progress::Opening(seen.heads, all));
             if seen.reached || self.interrupt.asked() || Instant::now() > until {
                 break seen;
             }
@@ -172,7 +176,7 @@ impl Experiment<'_> {
         self.interrupt.sleep(SETTLE);
         let (server, kernel) = (Memory::of(pid)?, self.watching.kernel());
         let users = Memory::of(clients.pid())?;
-        let opened = Opened {
+        let opened = OpeningResult {
             connections: seen.heads - seen.closed,
             seconds: seen.seconds,
             arrivals,
@@ -180,9 +184,9 @@ impl Experiment<'_> {
             server: server.resident,
             users: users.resident,
             kernel: kernel.saturating_sub(kernel_before),
-            troubles: seen.troubles.clone(),
+            failures: seen.failures.clone(),
         };
-        tell(News::Said(opened.sentence()));
+        tell(Progress::Said(opened.sentence()));
         if opened.connections < all && !self.interrupt.asked() {
             return Err(Failure::new(format!(
                 "of {all} users {} are connected: {}",
@@ -197,31 +201,31 @@ impl Experiment<'_> {
     fn drive(
         &self,
         mut clients: Clients,
-        tell: &mut dyn FnMut(News),
-    ) -> Outcome<(Clients, Driven)> {
+        tell: &mut dyn FnMut(Progress),
+    ) -> Outcome<(Clients, DriveResult)> {
         let options = self.drive_options();
         let before = clients.seen()?;
-        let spent_before = Processor::of(self.server.pid())?;
+        let spent_before = CpuTime::of(self.server.pid())?;
         let begun = Instant::now();
         let interrupt = self.interrupt.clone();
         let driver = thread::Builder::new()
             .name("drive".to_owned())
             .spawn(move || drive::run(&options, &interrupt, |_| {}))
-            .doing("starting the thread that publishes")?;
+            .context("starting the thread that publishes")?;
         let mut arrivals = vec![(self.watching.elapsed(), before.events)];
         while !driver.is_finished() {
             thread::sleep(LOOK_EVERY);
             arrivals.push((self.watching.elapsed(), clients.seen()?.events));
-            tell(News::Driving(begun.elapsed(), self.options.duration));
+            tell(Progress::Driving(begun.elapsed(), self.options.duration));
         }
         let published = driver.join().expect("the driver does not panic")?;
         let awaited = before.events + published.receipts.written + published.receipts.queued;
         let after = self.rest(&mut clients, awaited)?;
-        let spent = &Processor::of(self.server.pid())? - &spent_before;
+        let spent = &CpuTime::of(self.server.pid())? - &spent_before;
         let seconds = begun.elapsed().as_secs_f64();
         let deliveries = after.events - before.events;
         arrivals.push((self.watching.elapsed(), after.events));
-        let driven = Driven {
+        let driven = DriveResult {
             published,
             deliveries,
             seconds,
@@ -234,12 +238,12 @@ impl Experiment<'_> {
             resident: Memory::of(self.server.pid())?.resident,
             arrivals,
         };
-        tell(News::Said(driven.sentence()));
+        tell(Progress::Said(driven.sentence()));
         Ok((clients, driven))
     }
 
     /// Waits for the last deliveries.
-    fn rest(&self, clients: &mut Clients, awaited: u64) -> Outcome<Seen> {
+    fn rest(&self, clients: &mut Clients, awaited: u64) -> Outcome<ClientStats> {
         let until = Instant::now() + REST_MOST;
         loop {
             let seen = clients.arrived(awaited, LOOK_EVERY)?;
@@ -253,12 +257,12 @@ impl Experiment<'_> {
         drive::Options {
             url: self.server.control_url.clone(),
             token: None,
-            way: Way::Batch,
+            way: Endpoint::Batch,
             connections: 1,
             pace: Pace::Rate(self.options.rate),
             duration: Some(self.options.duration),
             count: None,
-            draw: Draw::Uniform {
+            draw: TargetDistribution::Uniform {
                 max_id: self.options.connections,
             },
             seed: self.options.seed,

@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use crate::body::{batch, edges};
 use crate::child::Server;
-use crate::report::{Needed, Report};
-use crate::setting::{SUBJECT, Setting, publish_whole};
-use client::control_client::Labels;
+use crate::config::{BenchConfig, SUBJECT, publish_whole};
+use crate::report::{Bound, Report};
+use client::control_client::EventMetadata;
 use client::random::Random;
-use machine::failure::{Doing, Outcome};
-use machine::measure::{Memory, Processor, median};
+use machine::failure::{Context, Outcome};
+use machine::measure::{CpuTime, Memory, median};
 
 /// How long the idle server is watched.
 const IDLE: Duration = Duration::from_secs(2);
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
-pub struct Extent {
+pub struct Parameters {
     /// Events of a batch.
     pub events: u32,
     /// Batches.
@@ -31,33 +31,38 @@ pub struct Extent {
 }
 
 /// Measures.
-pub fn run(setting: &Setting, extent: Extent) -> Outcome<Report> {
+pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
     let server = setting.start_server()?;
     let mut report = Report::new("Publish, nobody online");
-    let before = Processor::of(server.pid())?;
+    let before = CpuTime::of(server.pid())?;
     thread::sleep(IDLE);
-    let idle = &Processor::of(server.pid())? - &before;
+    let idle = &CpuTime::of(server.pid())? - &before;
     batches(&server, extent, &idle, &mut report)?;
     popular(&server, extent, &idle, &mut report)?;
     Ok(report)
 }
 
-fn batches(server: &Server, extent: Extent, idle: &Processor, report: &mut Report) -> Outcome<()> {
+fn batches(
+    server: &Server,
+    extent: Parameters,
+    idle: &CpuTime,
+    report: &mut Report,
+) -> Outcome<()> {
     // Made before, so that the harness takes little of the two processors.
     let mut users: Vec<u32> = (0..extent.events).collect();
     Random::seeded(2).shuffle(&mut users);
     let mut body = Vec::new();
     batch(users, "hello, this is an event")
         .read_to_end(&mut body)
-        .doing("making a batch")?;
+        .context("making a batch")?;
     let mut control = server.control()?;
     let (mut rates, mut costs) = (Vec::new(), Vec::new());
     for _ in 0..extent.rounds {
-        let before = Processor::of(server.pid())?;
+        let before = CpuTime::of(server.pid())?;
         let begun = Instant::now();
         publish_whole(&mut control, &mut &body[..])?;
         let seconds = begun.elapsed().as_secs_f64();
-        let spent = &Processor::of(server.pid())? - &before;
+        let spent = &CpuTime::of(server.pid())? - &before;
         let spent = spent.without_idle(seconds, idle, IDLE.as_secs_f64());
         rates.push(f64::from(extent.events) / seconds);
         costs.push(spent.total as f64 / 1000.0 / f64::from(extent.events));
@@ -66,13 +71,18 @@ fn batches(server: &Server, extent: Extent, idle: &Processor, report: &mut Repor
         "batch: rate accepted",
         median(&rates),
         "events/s",
-        Needed::AtLeast(200_000.0),
+        Bound::AtLeast(200_000.0),
     );
     report.figure("batch: processor", median(&costs), "us/event");
     Ok(())
 }
 
-fn popular(server: &Server, extent: Extent, idle: &Processor, report: &mut Report) -> Outcome<()> {
+fn popular(
+    server: &Server,
+    extent: Parameters,
+    idle: &CpuTime,
+    report: &mut Report,
+) -> Outcome<()> {
     let mut control = server.control()?;
     let empty = Memory::of(server.pid())?;
     let begun = Instant::now();
@@ -91,20 +101,20 @@ fn popular(server: &Server, extent: Extent, idle: &Processor, report: &mut Repor
         "bytes",
     );
 
-    let before = Processor::of(server.pid())?;
+    let before = CpuTime::of(server.pid())?;
     let begun = Instant::now();
     for _ in 0..extent.publishes {
-        control.publish(&SUBJECT.to_string(), b"to nobody", Labels::default())?;
+        control.publish(&SUBJECT.to_string(), b"to nobody", EventMetadata::default())?;
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let spent = &Processor::of(server.pid())? - &before;
+    let spent = &CpuTime::of(server.pid())? - &before;
     let spent = spent.without_idle(seconds, idle, IDLE.as_secs_f64());
     let publishes = f64::from(extent.publishes);
     report.bounded(
         format!("{} subscribers offline: processor", extent.subscribers),
         spent.total as f64 / 1e6 / publishes,
         "ms/publish",
-        Needed::AtMost(5.0),
+        Bound::AtMost(5.0),
     );
     report.figure(
         format!("{} subscribers offline: time", extent.subscribers),

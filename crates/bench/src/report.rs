@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use machine::host::Machine;
+use machine::host::HostInfo;
 
 /// One measured figure.
 #[derive(Debug, Clone, Serialize)]
-pub struct Figure {
+pub struct Measurement {
     /// What was measured.
     pub name: String,
     /// How much.
@@ -17,13 +17,13 @@ pub struct Figure {
     pub unit: &'static str,
     /// What it has to be, where something is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub needed: Option<Needed>,
+    pub needed: Option<Bound>,
 }
 
 /// A bound on a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Needed {
+pub enum Bound {
     /// No more than this.
     AtMost(f64),
     /// No less than this.
@@ -38,9 +38,9 @@ pub struct Report {
     /// The command that does it again.
     pub command: String,
     /// Where it was measured.
-    pub machine: Machine,
+    pub machine: HostInfo,
     /// The figures, in the order in which they were taken.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<Measurement>,
     /// Sentences that a reader of the figures must know.
     pub notes: Vec<String>,
 }
@@ -51,7 +51,7 @@ impl Report {
         Self {
             title: title.into(),
             command: command_line(),
-            machine: Machine::read(),
+            machine: HostInfo::read(),
             figures: Vec::new(),
             notes: Vec::new(),
         }
@@ -59,7 +59,7 @@ impl Report {
 
     /// Adds a figure of which nothing is asked.
     pub fn figure(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
-        self.figures.push(Figure {
+        self.figures.push(Measurement {
             name: name.into(),
             value,
             unit,
@@ -73,9 +73,9 @@ impl Report {
         name: impl Into<String>,
         value: f64,
         unit: &'static str,
-        needed: Needed,
+        needed: Bound,
     ) {
-        self.figures.push(Figure {
+        self.figures.push(Measurement {
             name: name.into(),
             value,
             unit,
@@ -89,7 +89,7 @@ impl Report {
     }
 
     /// The figures that miss their bound.
-    pub fn missed(&self) -> impl Iterator<Item = &Figure> {
+    pub fn missed(&self) -> impl Iterator<Item = &Measurement> {
         self.figures
             .iter()
             .filter(|figure| figure.met() == Some(false))
@@ -131,7 +131,7 @@ impl Report {
 
     /// A section of `docs/BENCHMARKS.md`.
     pub fn markdown(&self) -> String {
-        let Machine {
+        let HostInfo {
             processor,
             cores,
             memory_gib,
@@ -164,16 +164,16 @@ impl Report {
     }
 }
 
-impl Figure {
+impl Measurement {
     fn met(&self) -> Option<bool> {
         self.needed.map(|needed| match needed {
-            Needed::AtMost(bound) => self.value <= bound,
-            Needed::AtLeast(bound) => self.value >= bound,
+            Bound::AtMost(bound) => self.value <= bound,
+            Bound::AtLeast(bound) => self.value >= bound,
         })
     }
 }
 
-impl Needed {
+impl Bound {
     fn words(self) -> String {
         match self {
             Self::AtMost(bound) => format!("at most {}", number(bound)),
@@ -259,8 +259,8 @@ mod tests {
     #[test]
     fn a_missed_bound_is_said_everywhere() {
         let mut report = Report::new("Memory");
-        report.bounded("a session", 120.0, "bytes", Needed::AtMost(100.0));
-        report.bounded("rate", 0.9, "of bare", Needed::AtLeast(0.8));
+        report.bounded("a session", 120.0, "bytes", Bound::AtMost(100.0));
+        report.bounded("rate", 0.9, "of bare", Bound::AtLeast(0.8));
         assert_eq!(report.missed().count(), 1);
         assert!(report.table().contains("(at most 100: MISSED)"));
         assert!(

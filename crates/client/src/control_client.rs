@@ -13,10 +13,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use refusal::detail;
+pub use refusal::problem_detail;
 
-use crate::http::{Connection, Payload, Url, segment};
-use machine::failure::{Doing, Failure, Outcome};
+use crate::http::{Connection, RequestBody, Url, encode_segment};
+use machine::failure::{Context, Failure, Outcome};
 
 /// What became of a publish.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub struct Receipt {
 
 /// What a payload is called besides its subject.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Labels<'a> {
+pub struct EventMetadata<'a> {
     /// `Content-Type` of the payload.
     pub content_type: Option<&'a str>,
     /// The event's type, which subscribers see.
@@ -50,29 +50,29 @@ pub struct Labels<'a> {
 
 /// A control listener. Keeps its connection from call to call.
 #[derive(Debug)]
-pub struct Control {
+pub struct ControlClient {
     url: Url,
     shown: String,
     bearer: Option<String>,
-    patience: Option<Duration>,
+    read_timeout: Option<Duration>,
     connection: Option<Connection>,
 }
 
-impl Control {
+impl ControlClient {
     /// The listener at `url`, which is not contacted yet.
     pub fn new(url: &str, token: Option<&str>) -> Outcome<Self> {
         Ok(Self {
             url: Url::parse(url)?,
             shown: url.trim_end_matches('/').to_owned(),
             bearer: token.map(|token| format!("Bearer {token}")),
-            patience: None,
+            read_timeout: None,
             connection: None,
         })
     }
 
     /// Limits how long the server may be silent within an answer. Without this it may for ever.
-    pub fn set_patience(&mut self, patience: Duration) {
-        self.patience = Some(patience);
+    pub fn set_read_timeout(&mut self, read_timeout: Duration) {
+        self.read_timeout = Some(read_timeout);
     }
 
     /// Publishes `payload` about `subject`.
@@ -80,64 +80,72 @@ impl Control {
         &mut self,
         subject: &str,
         payload: &[u8],
-        labels: Labels<'_>,
+        labels: EventMetadata<'_>,
     ) -> Outcome<Receipt> {
-        let path = with_kind(format!("/v1/publish/{}", segment(subject)), labels.kind);
+        let path = with_kind(
+            format!("/v1/publish/{}", encode_segment(subject)),
+            labels.kind,
+        );
         self.receipt(&path, payload, labels)
     }
 
     /// Publishes `payload` about `subject` without waiting for the workers' turns.
     pub fn publish_early(&mut self, subject: &str, payload: &[u8]) -> Outcome<()> {
-        let path = format!("/v1/publish/{}?receipt=early", segment(subject));
+        let path = format!("/v1/publish/{}?receipt=early", encode_segment(subject));
         let fields = [("Content-Type", "text/plain; charset=utf-8")];
-        self.call("POST", &path, &fields, Payload::Bytes(payload))
+        self.call("POST", &path, &fields, RequestBody::Bytes(payload))
             .map(drop)
     }
 
     /// Sends `payload` to the sessions of `id` alone.
-    pub fn send(&mut self, id: &str, payload: &[u8], labels: Labels<'_>) -> Outcome<Receipt> {
-        let path = with_kind(format!("/v1/send/{}", segment(id)), labels.kind);
+    pub fn send(
+        &mut self,
+        id: &str,
+        payload: &[u8],
+        labels: EventMetadata<'_>,
+    ) -> Outcome<Receipt> {
+        let path = with_kind(format!("/v1/send/{}", encode_segment(id)), labels.kind);
         self.receipt(&path, payload, labels)
     }
 
     /// Subscribes `subscriber` to `subject`; whether it was not subscribed before.
     pub fn subscribe(&mut self, subscriber: &str, subject: &str) -> Outcome<bool> {
-        let answer = self.call("PUT", &edge(subscriber, subject), &[], Payload::None)?;
+        let answer = self.call("PUT", &edge(subscriber, subject), &[], RequestBody::None)?;
         changed(&answer, "added")
     }
 
     /// Ends a subscription; whether there was one.
     pub fn unsubscribe(&mut self, subscriber: &str, subject: &str) -> Outcome<bool> {
-        let answer = self.call("DELETE", &edge(subscriber, subject), &[], Payload::None)?;
+        let answer = self.call("DELETE", &edge(subscriber, subject), &[], RequestBody::None)?;
         changed(&answer, "removed")
     }
 
     /// The sessions of `id`.
     pub fn sessions(&mut self, id: &str) -> Outcome<Value> {
-        let path = format!("/v1/sessions/{}", segment(id));
-        self.call("GET", &path, &[], Payload::None)
+        let path = format!("/v1/sessions/{}", encode_segment(id));
+        self.call("GET", &path, &[], RequestBody::None)
     }
 
     /// Logs out the sessions of `id` and closes them.
     pub fn close_sessions(&mut self, id: &str) -> Outcome<Value> {
-        let path = format!("/v1/sessions/{}", segment(id));
-        self.call("DELETE", &path, &[], Payload::None)
+        let path = format!("/v1/sessions/{}", encode_segment(id));
+        self.call("DELETE", &path, &[], RequestBody::None)
     }
 
     /// The sessions that are owed most, `limit` of them at most.
     pub fn slowest(&mut self, limit: usize) -> Outcome<Value> {
         let path = format!("/v1/slowest?limit={limit}");
-        self.call("GET", &path, &[], Payload::None)
+        self.call("GET", &path, &[], RequestBody::None)
     }
 
     /// The server's statistics.
     pub fn stats(&mut self) -> Outcome<Value> {
-        self.call("GET", "/v1/stats", &[], Payload::None)
+        self.call("GET", "/v1/stats", &[], RequestBody::None)
     }
 
     /// Whether the server says that it is well.
     pub fn is_healthy(&mut self) -> bool {
-        self.call("GET", "/healthz", &[], Payload::None).is_ok()
+        self.call("GET", "/healthz", &[], RequestBody::None).is_ok()
     }
 
     /// Adds many edges: lines of `subscriber subject`.
@@ -170,23 +178,28 @@ impl Control {
         )
     }
 
-    fn receipt(&mut self, path: &str, payload: &[u8], labels: Labels<'_>) -> Outcome<Receipt> {
+    fn receipt(
+        &mut self,
+        path: &str,
+        payload: &[u8],
+        labels: EventMetadata<'_>,
+    ) -> Outcome<Receipt> {
         let content_type = labels.content_type.unwrap_or("text/plain; charset=utf-8");
         let value = self.call(
             "POST",
             path,
             &[("Content-Type", content_type)],
-            Payload::Bytes(payload),
+            RequestBody::Bytes(payload),
         )?;
-        serde_json::from_value(value).doing("reading the receipt")
+        serde_json::from_value(value).context("reading the receipt")
     }
 }
 
 fn edge(subscriber: &str, subject: &str) -> String {
     format!(
         "/v1/subscriptions/{}/{}",
-        segment(subscriber),
-        segment(subject)
+        encode_segment(subscriber),
+        encode_segment(subject)
     )
 }
 
@@ -203,7 +216,7 @@ fn changed(answer: &Value, member: &str) -> Outcome<bool> {
 
 fn with_kind(path: String, kind: Option<&str>) -> String {
     match kind {
-        Some(kind) => format!("{path}?type={}", segment(kind)),
+        Some(kind) => format!("{path}?type={}", encode_segment(kind)),
         None => path,
     }
 }

@@ -10,6 +10,6 @@ mod body;
 mod tests;
 
 pub use body::{Body, Part};
-pub use chunks::Chunks;
-pub use connection::{Answer, Connection, Payload};
-pub use url::{Url, segment};
+pub use chunks::ChunkWriter;
+pub use connection::{Connection, RequestBody, Response};
+pub use url::{Url, encode_segment};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::backoff::Backoff;
 use crate::decode::Transport;
-use crate::http::{Connection, Part, Payload, Url, segment};
+use crate::http::{Connection, Part, RequestBody, Url, encode_segment};
 use machine::failure::{Failure, Outcome};
 
 use event::Decoder;
@@ -38,7 +38,7 @@ pub struct Options {
 
 /// What happened to the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum Notification {
     /// The server answered.
     Connected,
     /// An event came.
@@ -51,9 +51,9 @@ pub enum News {
 pub fn listen(
     options: &Options,
     stop: &AtomicBool,
-    mut tell: impl FnMut(News) -> ControlFlow<()>,
+    mut tell: impl FnMut(Notification) -> ControlFlow<()>,
 ) -> Outcome<()> {
-    let ids: Vec<String> = options.ids.iter().map(|id| segment(id)).collect();
+    let ids: Vec<String> = options.ids.iter().map(|id| encode_segment(id)).collect();
     let folder = match options.transport {
         Transport::Sse => "events",
         Transport::Ndjson => "stream",
@@ -84,7 +84,7 @@ pub fn listen(
             Ended::ForNow(reason, least) => (reason, least),
         };
         let wait = backoff.next_wait().max(least);
-        if tell(News::Lost(reason, wait)).is_break() || !sleep(wait, stop) {
+        if tell(Notification::Lost(reason, wait)).is_break() || !sleep(wait, stop) {
             return Ok(());
         }
     }
@@ -107,7 +107,7 @@ impl Stream<'_> {
         &mut self,
         url: &Url,
         path: &str,
-        tell: &mut impl FnMut(News) -> ControlFlow<()>,
+        tell: &mut impl FnMut(Notification) -> ControlFlow<()>,
     ) -> Ended {
         let lost = |error: &io::Error| Ended::ForNow(reason(error, url), Duration::ZERO);
         let mut connection = match Connection::open(url) {
@@ -116,7 +116,7 @@ impl Stream<'_> {
         };
         let asked = connection
             .set_read_timeout(Some(SILENCE_MAX))
-            .and_then(|()| connection.write("GET", path, &[], Payload::None))
+            .and_then(|()| connection.write("GET", path, &[], RequestBody::None))
             .and_then(|()| connection.read_head());
         let answer = match asked {
             Ok(answer) => answer,
@@ -139,7 +139,7 @@ impl Stream<'_> {
                 };
             }
         }
-        if tell(News::Connected).is_break() {
+        if tell(Notification::Connected).is_break() {
             return Ended::ByUs;
         }
         if let Err(error) = connection.set_read_timeout(Some(LOOK_EVERY)) {
@@ -165,7 +165,7 @@ impl Stream<'_> {
                         self.backoff.set_base(base);
                     }
                     for event in decoded.events {
-                        if tell(News::Event(event)).is_break() {
+                        if tell(Notification::Event(event)).is_break() {
                             return Ended::ByUs;
                         }
                     }
@@ -231,7 +231,7 @@ mod tests {
         (url, server)
     }
 
-    fn follow(url: String, transport: Transport, ids: &[&str]) -> (Vec<News>, Outcome<()>) {
+    fn follow(url: String, transport: Transport, ids: &[&str]) -> (Vec<Notification>, Outcome<()>) {
         let ids = ids.iter().map(|id| (*id).to_owned()).collect();
         let options = Options {
             url,
@@ -247,10 +247,10 @@ mod tests {
         (news, outcome)
     }
 
-    fn texts(news: &[News]) -> Vec<String> {
+    fn texts(news: &[Notification]) -> Vec<String> {
         news.iter()
             .filter_map(|one| match one {
-                News::Event(event) => Some(event.text()),
+                Notification::Event(event) => Some(event.text()),
                 _ => None,
             })
             .collect()
@@ -267,7 +267,7 @@ mod tests {
         ]);
         let (news, outcome) = follow(url, Transport::Sse, &["r j", "7"]);
         assert_eq!(texts(&news), ["one", "two"]);
-        let News::Event(first) = &news[1] else {
+        let Notification::Event(first) = &news[1] else {
             panic!("{news:?}")
         };
         assert_eq!(
@@ -276,7 +276,7 @@ mod tests {
         );
         assert_eq!(
             news.iter()
-                .filter(|one| matches!(one, News::Lost(..)))
+                .filter(|one| matches!(one, Notification::Lost(..)))
                 .count(),
             3
         );

@@ -4,7 +4,7 @@
 //! for those only when it has some.
 
 /// What a program counts, as it says so.
-pub mod reading;
+pub mod snapshot;
 /// What happened between two readings, by the second.
 pub mod view;
 
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::control_client::Control;
+use crate::control_client::ControlClient;
 use machine::failure::Outcome;
 
-use reading::Reading;
+use snapshot::Snapshot;
 use view::View;
 
 /// How long a server may take to answer before it counts as gone.
@@ -26,24 +26,24 @@ const SLOWEST_MAX: usize = 10;
 
 /// Looks at one server again and again.
 #[derive(Debug)]
-pub struct Watch {
-    control: Control,
-    before: Option<Reading>,
+pub struct Monitor {
+    control: ControlClient,
+    before: Option<Snapshot>,
 }
 
 /// What a look has shown.
 #[derive(Debug)]
-pub enum Look {
+pub enum Sample {
     /// What happened since the look before.
     View(Box<View>),
     /// The server is another than at the look before, or this was the first: the next will tell.
     First,
 }
 
-impl Watch {
+impl Monitor {
     /// Nothing is looked at yet.
-    pub fn new(mut control: Control) -> Self {
-        control.set_patience(PATIENCE);
+    pub fn new(mut control: ControlClient) -> Self {
+        control.set_read_timeout(PATIENCE);
         Self {
             control,
             before: None,
@@ -56,13 +56,13 @@ impl Watch {
     ///
     /// When the server cannot be reached, refuses, or does not count what this program shows. The
     /// next look that succeeds is a first one again.
-    pub fn look(&mut self) -> Outcome<Look> {
+    pub fn sample(&mut self) -> Outcome<Sample> {
         let before = self.before.take();
-        let now = Reading::parse(&self.control.stats()?)?;
+        let now = Snapshot::parse(&self.control.stats()?)?;
         let view = before.and_then(|before| View::between(&before, &now));
         self.before = Some(now);
         let Some(mut view) = view else {
-            return Ok(Look::First);
+            return Ok(Sample::First);
         };
         let sessions = view.totals.sessions.as_ref();
         if let Some(push) = &mut view.push
@@ -70,7 +70,7 @@ impl Watch {
         {
             push.slowest = self.slowest();
         }
-        Ok(Look::View(Box::new(view)))
+        Ok(Sample::View(Box::new(view)))
     }
 
     /// Nothing when the workers do not report: one that is stuck must not hide what else is known.
@@ -88,11 +88,11 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
-    use super::reading::tests::stats;
+    use super::snapshot::tests::stats;
     use super::*;
 
     /// A server that has counted more each time, and whose workers do not report.
-    fn stuck() -> Control {
+    fn stuck() -> ControlClient {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         thread::spawn(move || {
@@ -121,15 +121,15 @@ mod tests {
                 }
             }
         });
-        Control::new(&url, None).unwrap()
+        ControlClient::new(&url, None).unwrap()
     }
 
     #[test]
     fn workers_that_do_not_report_hide_nothing_else() {
-        let mut watch = Watch::new(stuck());
-        assert!(matches!(watch.look(), Ok(Look::First)));
+        let mut watch = Monitor::new(stuck());
+        assert!(matches!(watch.sample(), Ok(Sample::First)));
         for _ in 0..2 {
-            let Ok(Look::View(view)) = watch.look() else {
+            let Ok(Sample::View(view)) = watch.sample() else {
                 panic!("the counters can be read")
             };
             assert!(view.totals.sessions.unwrap().backlog_sessions > 0);

@@ -322,9 +322,9 @@ impl FromArgMatches for ServeArguments {
 
 impl ControlArguments {
     /// A client of the control listener.
-    pub(crate) fn client(&self) -> Result<client::control_client::Control, Failure> {
+    pub(crate) fn client(&self) -> Result<client::control_client::ControlClient, Failure> {
         let token = self.token()?;
-        client::control_client::Control::new(&self.control, token.as_deref())
+        client::control_client::ControlClient::new(&self.control, token.as_deref())
             .map_err(Failure::misused)
     }
 

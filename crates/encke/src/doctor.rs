@@ -6,8 +6,8 @@ use std::thread;
 
 use machine::doctor::apply::{Change, apply};
 use machine::doctor::readings::Readings;
-use machine::doctor::{Diagnosis, Finding, Level, Wanted};
-use machine::spoken;
+use machine::doctor::{Diagnosis, Finding, Severity, Workload};
+use machine::humanize;
 use serde::Serialize;
 
 use crate::arguments::DoctorArguments;
@@ -17,7 +17,7 @@ use crate::output;
 /// Examines the machine, and changes it where it is told to.
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {
     let cores = || thread::available_parallelism().map_or(1, usize::from) as u64;
-    let wanted = Wanted {
+    let wanted = Workload {
         connections: arguments.connections,
         workers: arguments.workers.map_or_else(cores, u64::from),
         private_fds: arguments.private_fds,
@@ -70,7 +70,7 @@ fn verdict(diagnosis: &Diagnosis) -> Result<(), Failure> {
     let names: Vec<&str> = diagnosis
         .findings
         .iter()
-        .filter(|finding| finding.level == Level::Stops)
+        .filter(|finding| finding.level == Severity::Blocker)
         .map(|finding| finding.name)
         .collect();
     if names.is_empty() {
@@ -78,14 +78,14 @@ fn verdict(diagnosis: &Diagnosis) -> Result<(), Failure> {
     }
     Err(Failure::failed(format_args!(
         "{} connections do not fit: {}",
-        spoken::count(diagnosis.wanted.connections),
+        humanize::count(diagnosis.wanted.connections),
         names.join(", ")
     )))
 }
 
 fn text(diagnosis: &Diagnosis, changes: &[Change], applied: bool) -> String {
-    let connections = spoken::count(diagnosis.wanted.connections);
-    let mut text = match diagnosis.count(Level::Stops) {
+    let connections = humanize::count(diagnosis.wanted.connections);
+    let mut text = match diagnosis.count(Severity::Blocker) {
         0 => format!("{connections} connections: nothing stops them.\n"),
         1 => format!("{connections} connections: one thing stops them.\n"),
         count => format!("{connections} connections: {count} things stop them.\n"),
@@ -93,7 +93,7 @@ fn text(diagnosis: &Diagnosis, changes: &[Change], applied: bool) -> String {
     let (well, others): (Vec<_>, Vec<_>) = diagnosis
         .findings
         .iter()
-        .partition(|finding| finding.level == Level::Well);
+        .partition(|finding| finding.level == Severity::Ok);
     for finding in others {
         describe(finding, &mut text);
     }
@@ -128,7 +128,7 @@ fn describe(finding: &Finding, text: &mut String) {
         why,
         remedies,
     } = finding;
-    let word = if *level == Level::Stops {
+    let word = if *level == Severity::Blocker {
         "STOPS "
     } else {
         "better"

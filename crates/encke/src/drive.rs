@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use client::http::Url;
 use load::drive::{
-    Draw, LATE_NANOS, Options, Pace, Payload, Progress, Report, Template, Times, Way,
+    Endpoint, LATE_NANOS, Options, Pace, Payload, Progress, Report, TargetDistribution, Template,
+    Times,
 };
 use machine::interrupt::Interrupt;
 
@@ -12,7 +13,7 @@ use crate::arguments::{DriveArguments, Targets};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress;
-use crate::units::spoken_count;
+use crate::units::human_count;
 
 /// The largest id unless told: the users of the great experiment.
 const MAX_ID: u32 = 1_000_000;
@@ -28,7 +29,7 @@ pub(crate) fn run(arguments: &DriveArguments) -> Result<(), Failure> {
     let options = options(arguments)?;
     options.check().map_err(Failure::misused)?;
     let interrupt = Interrupt::catch()?;
-    let bar = progress::Progress::of(0, "events");
+    let bar = progress::ProgressBar::of(0, "events");
     let report = load::drive::run(&options, &interrupt, |progress| {
         bar.length(progress.length);
         bar.reach(progress.events.sent);
@@ -41,8 +42,8 @@ pub(crate) fn run(arguments: &DriveArguments) -> Result<(), Failure> {
     } else {
         let _ = output::line(text(&report).trim_end())?;
     }
-    for trouble in &report.troubles {
-        eprintln!("error: {}", trouble.sentence);
+    for failure in &report.failures {
+        eprintln!("error: {}", failure.sentence);
     }
     report
         .failure()
@@ -61,8 +62,8 @@ fn options(arguments: &DriveArguments) -> Result<Options, Failure> {
         (None, None) => Payload::stamp(),
     };
     let connections = match way {
-        Way::Batch => 1,
-        Way::Request | Way::Url { .. } => CONNECTIONS,
+        Endpoint::Batch => 1,
+        Endpoint::Request | Endpoint::Url { .. } => CONNECTIONS,
     };
     Ok(Options {
         url,
@@ -86,34 +87,34 @@ fn options(arguments: &DriveArguments) -> Result<Options, Failure> {
 }
 
 /// Where events go.
-fn way(arguments: &DriveArguments) -> Result<(String, Way), Failure> {
+fn way(arguments: &DriveArguments) -> Result<(String, Endpoint), Failure> {
     let Some(template) = &arguments.url else {
         let way = match arguments.per_request {
-            true => Way::Request,
-            false => Way::Batch,
+            true => Endpoint::Request,
+            false => Endpoint::Batch,
         };
         return Ok((arguments.control.control.clone(), way));
     };
     let url = Url::parse(template).map_err(Failure::misused)?;
-    let way = Way::Url {
+    let way = Endpoint::Url {
         path: Template::new(url.path()),
         method: arguments.method.word().to_owned(),
     };
     Ok((format!("http://{}", url.authority()), way))
 }
 
-fn draw(arguments: &DriveArguments) -> Draw {
+fn draw(arguments: &DriveArguments) -> TargetDistribution {
     let max_id = arguments.max_id.unwrap_or(MAX_ID);
     match (arguments.targets, &arguments.graph) {
-        (Targets::Degree, Some(graph)) => Draw::Degree {
+        (Targets::Degree, Some(graph)) => TargetDistribution::Degree {
             graph: graph.clone(),
             max_id: arguments.max_id.unwrap_or(load::friends::USERS_MAX),
         },
-        (Targets::Zipf, _) => Draw::Zipf {
+        (Targets::Zipf, _) => TargetDistribution::Zipf {
             max_id,
             exponent: arguments.exponent,
         },
-        _ => Draw::Uniform { max_id },
+        _ => TargetDistribution::Uniform { max_id },
     }
 }
 
@@ -129,11 +130,11 @@ fn live(progress: &Progress) -> String {
     let failed = events.refused + events.lost;
     format!(
         "{seconds:4.0} s: {}/s accepted, {} in all; {} late, {} waiting, {} failed; p50 {}, p99 {}",
-        spoken_count(recent.count),
-        spoken_count(events.accepted),
-        spoken_count(*late),
-        spoken_count(events.unsent),
-        spoken_count(failed),
+        human_count(recent.count),
+        human_count(events.accepted),
+        human_count(*late),
+        human_count(events.unsent),
+        human_count(failed),
         millis(recent.p50_us),
         millis(recent.p99_us),
     )
@@ -153,7 +154,7 @@ fn text(report: &Report) -> String {
         ..
     } = report;
     let stopped = if *interrupted { ", interrupted" } else { "" };
-    let count = spoken_count;
+    let count = human_count;
     format!(
         "drove {url} for {seconds:.1} s{stopped}\n\
          events    {} due, {} sent, {} accepted, {} refused, {} lost, {} unsent\n\

@@ -3,26 +3,26 @@
 use std::fs;
 
 use client::decode::Transport;
-use load::flood::citizens::Citizens;
+use load::flood::behaviours::ClientBehaviours;
 use load::flood::expect::Expectations;
 use load::flood::order::Check;
 use load::flood::report::Report;
 use load::flood::targets::Targets;
-use load::flood::watch::{self, News, Until};
+use load::flood::watch::{self, Progress, StopCondition};
 use load::flood::{Flood, Options};
 use machine::interrupt::Interrupt;
 
 use crate::arguments::{FloodArguments, FloodTransport};
 use crate::failure::Failure;
 use crate::output;
-use crate::progress::Progress;
-use crate::units::{spoken_count, spoken_size};
+use crate::progress::ProgressBar;
+use crate::units::{human_count, human_size};
 
 /// Opens the clients, keeps them, and reports.
 pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
     let options = options(arguments)?;
     let end = &arguments.end;
-    let until = Until {
+    let until = StopCondition {
         duration: end.duration,
         events: end.events,
     };
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
         p99: end.expect_p99,
     };
     let interrupt = Interrupt::catch()?;
-    let progress = Progress::of(options.connections.into(), "clients");
+    let progress = ProgressBar::of(options.connections.into(), "clients");
     let mut teller = Teller::new(&progress, options.connections);
     let report = watch::run(
         &options,
@@ -51,17 +51,17 @@ pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
 
 /// Tells the report, and whether it is a success.
 fn conclude(report: &Report, arguments: &FloodArguments) -> Result<(), Failure> {
-    for trouble in &report.totals.troubles {
-        eprintln!("warning: {trouble}");
+    for failure in &report.totals.failures {
+        eprintln!("warning: {failure}");
     }
     let _ = if arguments.report.json {
         output::json(report)?
     } else {
         output::line(report.table().trim_end())?
     };
-    let disappointments: Vec<&str> = report.disappointments().collect();
-    if !disappointments.is_empty() {
-        return Err(Failure::failed(disappointments.join("; ")));
+    let unmet_expectations: Vec<&str> = report.unmet_expectations().collect();
+    if !unmet_expectations.is_empty() {
+        return Err(Failure::failed(unmet_expectations.join("; ")));
     }
     let is_empty = report.totals.counts.heads == 0 && report.totals.counts.failed > 0;
     if is_empty {
@@ -72,14 +72,14 @@ fn conclude(report: &Report, arguments: &FloodArguments) -> Result<(), Failure> 
 
 /// What happens, as lines and a bar.
 struct Teller<'a> {
-    progress: &'a Progress,
+    progress: &'a ProgressBar,
     connections: u32,
     is_settled: bool,
     has_explained: bool,
 }
 
 impl<'a> Teller<'a> {
-    fn new(progress: &'a Progress, connections: u32) -> Self {
+    fn new(progress: &'a ProgressBar, connections: u32) -> Self {
         Self {
             progress,
             connections,
@@ -88,7 +88,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn tell(&mut self, flood: &Flood, news: &News) {
+    fn tell(&mut self, flood: &Flood, news: &Progress) {
         if !std::mem::replace(&mut self.has_explained, true) {
             self.progress.say(flood.explain());
         }
@@ -105,7 +105,7 @@ impl<'a> Teller<'a> {
 }
 
 /// The line of one second.
-fn line(news: &News, connections: u32) -> String {
+fn line(news: &Progress, connections: u32) -> String {
     let (totals, counts) = (&news.totals, &news.totals.counts);
     let mut line = format!(
         "{:>5} s  {{{},{},{}}}  {} of {} open, {} events, {} a second, {}",
@@ -113,14 +113,14 @@ fn line(news: &News, connections: u32) -> String {
         totals.active,
         totals.closed,
         counts.chunks,
-        spoken_count(totals.active),
-        spoken_count(connections.into()),
-        spoken_count(counts.events),
-        spoken_count(news.events_per_second.round() as u64),
-        spoken_size(counts.bytes),
+        human_count(totals.active),
+        human_count(connections.into()),
+        human_count(counts.events),
+        human_count(news.events_per_second.round() as u64),
+        human_size(counts.bytes),
     );
     if counts.failed > 0 {
-        line.push_str(&format!(", {} failed", spoken_count(counts.failed)));
+        line.push_str(&format!(", {} failed", human_count(counts.failed)));
     }
     if totals.latency.count > 0 {
         line.push_str(&format!(", p99 {:.3} ms", totals.latency.p99_us / 1000.0));
@@ -135,7 +135,7 @@ fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
         None => 1000,
     });
     let bad = &arguments.citizens;
-    let citizens = Citizens {
+    let behaviours = ClientBehaviours {
         stop_reading: bad.stop_reading,
         slow: bad.slow,
         reset: bad.reset,
@@ -143,11 +143,11 @@ fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
         trickle: bad.trickle,
         every: bad.every,
     };
-    if citizens.count() > connections {
+    if behaviours.count() > connections {
         return Err(Failure::misused(format_args!(
             "{} bad citizens are more than the {connections} clients they are among: give more \
              --connections",
-            citizens.count()
+            behaviours.count()
         )));
     }
     let transport = match arguments.transport {
@@ -175,7 +175,7 @@ fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
         ramp: arguments.pace.ramp,
         headers: arguments.headers.clone(),
         sources: arguments.room.source.clone(),
-        citizens,
+        behaviours,
         check,
         ..Options::new(targets, name, connections, transport)
     })

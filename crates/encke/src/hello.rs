@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let observer = observer(arguments).map_err(Failure::misused)?;
     logs::start(LogFormat::Text, LevelFilter::INFO);
-    room::raise_descriptors();
+    room::raise_descriptor_limit();
     let signals = Ending::catch()?;
     let hello = Hello::start(Settings {
         listen: arguments.listen,

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use client::decode::Transport as Wire;
 use client::http::Url;
-use client::listen::{Event, News, Options};
+use client::listen::{Event, Notification, Options};
 
 use crate::arguments::{ListenArguments, Report, Transport};
 use crate::failure::Failure;
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &ListenArguments) -> Result<(), Failure> {
             broken = Some(failure);
             ControlFlow::Break(())
         });
-        if matches!(news, News::Event(_))
+        if matches!(news, Notification::Event(_))
             && let Some(left) = &mut left
         {
             *left -= 1;
@@ -48,17 +48,17 @@ pub(crate) fn run(arguments: &ListenArguments) -> Result<(), Failure> {
     broken.map_or(Ok(()), Err)
 }
 
-fn tell(news: &News, arguments: &ListenArguments) -> Result<output::Reading, Failure> {
+fn tell(news: &Notification, arguments: &ListenArguments) -> Result<output::Reading, Failure> {
     match news {
-        News::Event(event) => return tell_event(event, arguments.report),
-        News::Connected => {
+        Notification::Event(event) => return tell_event(event, arguments.report),
+        Notification::Connected => {
             eprintln!(
                 "listening at {} as {}",
                 arguments.url,
                 arguments.ids.join(", ")
             );
         }
-        News::Lost(reason, wait) => {
+        Notification::Lost(reason, wait) => {
             eprintln!("{reason}; trying again in {:.1} s", wait.as_secs_f64());
         }
     }

@@ -1,8 +1,8 @@
 //! `encke plot`: pictures of what `encke record` wrote.
 
-use machine::plot::panels::{self, Kind};
-use machine::plot::paper;
+use machine::plot::panels::{self, PanelKind};
 use machine::plot::recording::Recording;
+use machine::plot::render;
 use serde_json::json;
 
 use crate::arguments::{PanelName, PlotArguments};
@@ -16,10 +16,10 @@ pub(crate) fn run(arguments: &PlotArguments) -> Result<(), Failure> {
         .iter()
         .map(|path| Recording::read(path))
         .collect::<Result<_, _>>()?;
-    let kinds: Vec<Kind> = arguments.panels.iter().copied().map(kind).collect();
+    let kinds: Vec<PanelKind> = arguments.panels.iter().copied().map(kind).collect();
     let kinds = (!kinds.is_empty()).then_some(kinds.as_slice());
     let figure = panels::figure(&recordings, kinds, &arguments.title)?;
-    paper::write(&figure, &arguments.output)?;
+    render::write(&figure, &arguments.output)?;
     let path = arguments.output.display().to_string();
     let rows: usize = recordings.iter().map(Recording::rows).sum();
     if arguments.report.json {
@@ -29,12 +29,12 @@ pub(crate) fn run(arguments: &PlotArguments) -> Result<(), Failure> {
     output::line(format_args!("{path}: {rows} rows")).map(drop)
 }
 
-fn kind(name: PanelName) -> Kind {
+fn kind(name: PanelName) -> PanelKind {
     match name {
-        PanelName::Memory => Kind::Memory,
-        PanelName::Kernel => Kind::Kernel,
-        PanelName::Connections => Kind::Connections,
-        PanelName::Processor => Kind::Processor,
-        PanelName::Network => Kind::Network,
+        PanelName::Memory => PanelKind::Memory,
+        PanelName::Kernel => PanelKind::Kernel,
+        PanelName::Connections => PanelKind::Connections,
+        PanelName::Processor => PanelKind::CpuTime,
+        PanelName::Network => PanelKind::Network,
     }
 }

@@ -1,18 +1,18 @@
 //! How far a command is: a bar on standard error where that is a terminal, nothing elsewhere.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressStyle;
 
 /// Redraws a second.
 const REDRAWS: u8 = 10;
 
 /// A bar that goes away in the end.
 #[derive(Debug)]
-pub(crate) struct Progress(ProgressBar);
+pub(crate) struct ProgressBar(indicatif::ProgressBar);
 
-impl Progress {
+impl ProgressBar {
     /// The bar of something that is done when `length` things, called `what`, are.
     pub(crate) fn of(length: u64, what: &str) -> Self {
-        let bar = ProgressBar::new(length);
+        let bar = indicatif::ProgressBar::new(length);
         bar.set_draw_target(indicatif::ProgressDrawTarget::stderr_with_hz(REDRAWS));
         bar.set_style(
             ProgressStyle::with_template(

@@ -4,13 +4,13 @@ use std::env;
 use std::fs;
 
 use bench::prove::proof::Proof;
-use bench::prove::{self, News, Options, clients, page};
+use bench::prove::{self, Options, Progress, clients, page};
 use machine::interrupt::Interrupt;
 
 use crate::arguments::ProveArguments;
 use crate::failure::Failure;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::ProgressBar;
 
 /// Runs the experiment, or is the users of one.
 pub(crate) fn run(arguments: &ProveArguments) -> Result<(), Failure> {
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<(), Failure> {
     })?;
     // Nothing is worse than to measure for minutes and not to be able to say what.
     fs::write(&arguments.output, "").map_err(|error| unwritable(arguments, &error))?;
-    let interrupt = Interrupt::catch_with_cleanup(bench::child::undo_all)?;
+    let interrupt = Interrupt::catch_with_cleanup(bench::child::clean_up)?;
     let options = Options {
         program,
         connections: arguments.connections,
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<(), Failure> {
         seed: arguments.seed,
         workers: arguments.workers.map(u64::from),
     };
-    let bar = Progress::of(arguments.connections.into(), "users");
+    let bar = ProgressBar::of(arguments.connections.into(), "users");
     let proof = prove::run(&options, &interrupt, &mut |news| tell(&bar, &news));
     bar.end();
     let proof = proof?;
@@ -47,14 +47,14 @@ fn unwritable(arguments: &ProveArguments, error: &std::io::Error) -> Failure {
     Failure::failed(format_args!("{path} cannot be written: {error}"))
 }
 
-fn tell(bar: &Progress, news: &News) {
+fn tell(bar: &ProgressBar, news: &Progress) {
     match news {
-        News::Said(sentence) => bar.say(sentence),
-        News::Opening(done, all) => {
+        Progress::Said(sentence) => bar.say(sentence),
+        Progress::Opening(done, all) => {
             bar.length(*all);
             bar.reach(*done);
         }
-        News::Driving(done, all) => {
+        Progress::Driving(done, all) => {
             bar.length(all.as_secs());
             bar.reach(done.as_secs());
         }

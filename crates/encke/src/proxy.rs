@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
         return output::line("the configuration is right").map(drop);
     }
     logs::start(LogFormat::Text, arguments.log_level);
-    room::raise_descriptors();
+    room::raise_descriptor_limit();
     let signals = Ending::catch()?;
     let (outputs, writers) = outputs(arguments, access_log)?;
     let reopener = outputs.access.as_ref().map(AccessLog::reopener);

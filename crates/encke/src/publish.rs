@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal};
 
-use client::control_client::{Control, Labels, Receipt};
+use client::control_client::{ControlClient, EventMetadata, Receipt};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -54,15 +54,19 @@ fn payload(event: &EventArguments) -> Result<Option<&str>, Failure> {
     }
 }
 
-fn labels(event: &EventArguments) -> Labels<'_> {
-    Labels {
+fn labels(event: &EventArguments) -> EventMetadata<'_> {
+    EventMetadata {
         content_type: event.json_data.then_some("application/json"),
         kind: event.kind.as_deref(),
     }
 }
 
 /// Publishes lines as they come, all on one request.
-fn stream(client: &mut Control, subject: &str, event: &EventArguments) -> Result<(), Failure> {
+fn stream(
+    client: &mut ControlClient,
+    subject: &str,
+    event: &EventArguments,
+) -> Result<(), Failure> {
     let mut told = Told::new(event.report);
     let mut broken = None;
     let kind = event.kind.as_deref();

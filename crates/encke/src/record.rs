@@ -6,14 +6,14 @@ use std::path::Path;
 
 use machine::interrupt::Interrupt;
 use machine::record::probe::{Options, Probe};
-use machine::record::process::Whom;
+use machine::record::process::ProcessSelector;
 use machine::record::row::Row;
-use machine::record::{self, Pace, Sleep, Source, Summary};
+use machine::record::{self, Sampling, Source, Summary, SystemClock};
 
 use crate::arguments::RecordArguments;
 use crate::failure::Failure;
 use crate::output;
-use crate::units::{spoken_count, spoken_size};
+use crate::units::{human_count, human_size};
 
 /// Records until the time is over or somebody interrupts.
 pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
@@ -23,8 +23,8 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
         ));
     }
     let whom = match (&arguments.pid, &arguments.name) {
-        (Some(pid), _) => Some(Whom::Pid(*pid)),
-        (None, Some(name)) => Some(Whom::Name(name.clone())),
+        (Some(pid), _) => Some(ProcessSelector::Pid(*pid)),
+        (None, Some(name)) => Some(ProcessSelector::Name(name.clone())),
         (None, None) => None,
     };
     let interrupt = Interrupt::catch()?;
@@ -40,11 +40,11 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
         probe,
         waiting_for: arguments.name.as_deref(),
     };
-    let pace = Pace {
+    let pace = Sampling {
         every: arguments.every,
         duration: arguments.duration,
     };
-    let mut sleep = Sleep::from_now(interrupt);
+    let mut sleep = SystemClock::from_now(interrupt);
     let show = arguments.output.is_some() && io::IsTerminal::is_terminal(&io::stderr());
     let recorded = record::run(&mut source, pace, &mut sleep, &mut out, |row| {
         if show {
@@ -109,13 +109,13 @@ fn spoken(row: &Row) -> String {
     let seconds = row.elapsed.as_secs();
     let mut text = format!("{seconds} s");
     if let Some(process) = row.process {
-        text.push_str(&format!(", resident {}", spoken_size(process.resident)));
+        text.push_str(&format!(", resident {}", human_size(process.resident)));
     }
     if let Some(connections) = row.connections {
-        text.push_str(&format!(", {} connections", spoken_count(connections)));
+        text.push_str(&format!(", {} connections", human_count(connections)));
     }
     if let Some(slab) = row.machine.slab {
-        text.push_str(&format!(", kernel objects {}", spoken_size(slab)));
+        text.push_str(&format!(", kernel objects {}", human_size(slab)));
     }
     text
 }
@@ -130,7 +130,7 @@ fn tell(summary: &Summary, arguments: &RecordArguments) -> Result<(), Failure> {
     let path = path.display();
     output::line(format_args!(
         "{} rows over {:.0} s in {path}; to see them: encke plot {path} -o mem.svg",
-        spoken_count(summary.rows),
+        human_count(summary.rows),
         summary.seconds,
     ))
     .map(drop)

@@ -46,7 +46,7 @@ fn serve(config: Config) -> Result<(), Failure> {
     // The environment is read and cleaned while there is one thread.
     let inherited = Inherited::take()?;
     let (public, control, demo) = listeners(&config, inherited)?;
-    room::raise_descriptors();
+    room::raise_descriptor_limit();
     // Before the workers: with tables of their own they have only the descriptors that exist now. A
     // signal's handler may run on any of them, and all of them wake the control API's threads.
     let signals = Signals::catch()?;

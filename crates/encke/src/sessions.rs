@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::arguments::SessionsArguments;
 use crate::failure::Failure;
 use crate::output;
-use crate::units::{age, spoken_count};
+use crate::units::{age, human_count};
 
 /// Column titles, and the member of the answer that each column shows.
 const COLUMNS: [(&str, &str); 8] = [
@@ -55,8 +55,8 @@ fn shortfall(answer: &Value) -> Option<String> {
     (shown < total).then(|| {
         format!(
             "{} of {} sessions are shown: a worker reports a bounded number at a time",
-            spoken_count(shown),
-            spoken_count(total)
+            human_count(shown),
+            human_count(total)
         )
     })
 }

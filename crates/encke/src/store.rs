@@ -12,8 +12,8 @@ use serde_json::json;
 use crate::arguments::{ExportArguments, ReadArguments, StoreArguments, StoreVerb};
 use crate::failure::Failure;
 use crate::output;
-use crate::progress::Progress;
-use crate::units::{spoken_count, spoken_size};
+use crate::progress::ProgressBar;
+use crate::units::{human_count, human_size};
 
 /// Does what the second word asks for.
 pub(crate) fn run(arguments: &StoreArguments) -> Result<(), Failure> {
@@ -41,8 +41,8 @@ fn check(arguments: &ReadArguments) -> Result<(), Failure> {
     } else if check.is_sound() {
         let _ = output::line(format_args!(
             "{} edges are the same in both directions, and {} names fit them",
-            spoken_count(check.edges),
-            spoken_count(check.names)
+            human_count(check.edges),
+            human_count(check.names)
         ))?;
     }
     if check.is_sound() {
@@ -59,13 +59,13 @@ fn faults(check: &Check, file: &Path) -> String {
     }
     let more = check.faults - check.told.len() as u64;
     if more > 0 {
-        text.push_str(&format!("and {} more\n", spoken_count(more)));
+        text.push_str(&format!("and {} more\n", human_count(more)));
     }
     text.push_str(&format!(
         "{} does not agree with itself in {} places: go back to a backup, or export what is there \
          and load it into a new directory",
         file.display(),
-        spoken_count(check.faults)
+        human_count(check.faults)
     ));
     text
 }
@@ -104,7 +104,7 @@ fn as_json(statistics: &Statistics, bytes: u64) -> serde_json::Value {
 
 fn as_text(statistics: &Statistics, bytes: u64, file: &Path) -> String {
     let most = |most: &Option<(graph::Id, u64)>| match most {
-        Some((id, count)) => format!("{} ({id})", spoken_count(*count)),
+        Some((id, count)) => format!("{} ({id})", human_count(*count)),
         None => "none".to_owned(),
     };
     let each = match statistics.edges {
@@ -119,14 +119,14 @@ fn as_text(statistics: &Statistics, bytes: u64, file: &Path) -> String {
          most subscriptions  {}\n\
          blocks              {}, and {} edges in the journal",
         file.display(),
-        spoken_size(bytes),
-        spoken_count(statistics.edges),
-        spoken_count(statistics.ids),
-        spoken_count(statistics.names),
+        human_size(bytes),
+        human_count(statistics.edges),
+        human_count(statistics.ids),
+        human_count(statistics.names),
         most(&statistics.most_subscribers),
         most(&statistics.most_subscriptions),
-        spoken_count(statistics.blocks),
-        spoken_count(statistics.journalled),
+        human_count(statistics.blocks),
+        human_count(statistics.journalled),
     )
 }
 
@@ -157,7 +157,7 @@ fn export(arguments: &ExportArguments) -> Result<(), Failure> {
 
 fn write(snapshot: &Snapshot, format: ListFormat, out: impl Write) -> Result<(), ExportError> {
     let edges = snapshot.statistics().map_err(ExportError::Graph)?.edges;
-    let progress = Progress::of(edges, "edges");
+    let progress = ProgressBar::of(edges, "edges");
     let written = snapshot.export(
         format,
         &mut BufWriter::with_capacity(1 << 16, out),
@@ -182,8 +182,8 @@ fn compact(arguments: &ReadArguments) -> Result<(), Failure> {
     output::line(format_args!(
         "{} took {} and takes {}",
         file.display(),
-        spoken_size(before),
-        spoken_size(after)
+        human_size(before),
+        human_size(after)
     ))
     .map(drop)
 }

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use client::top::view::View;
-use client::top::{Look, Watch};
+use client::top::{Monitor, Sample};
 use machine::failure::Outcome;
 use machine::interrupt::Interrupt;
 
@@ -24,17 +24,17 @@ use screen::Screen;
 /// What the one that shows is told.
 enum News {
     /// Somebody has looked at the server.
-    Looked(Outcome<Look>),
+    Looked(Outcome<Sample>),
     /// Somebody wants to end.
     Interrupted,
 }
 
 /// Looks at the server until somebody interrupts or nobody reads, or once.
 pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
-    let mut watch = Watch::new(arguments.control.client()?);
+    let mut watch = Monitor::new(arguments.control.client()?);
     // A server that cannot be looked at in the beginning is rather a wrong address or token than one
     // that comes back.
-    watch.look()?;
+    watch.sample()?;
     let news = listen(watch, arguments.every)?;
     let live = !arguments.once && !arguments.report.json && io::stdout().is_terminal();
     let mut shown = if live {
@@ -48,18 +48,18 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
     for news in news {
         match news {
             News::Interrupted => break,
-            News::Looked(Ok(Look::View(view))) => {
+            News::Looked(Ok(Sample::View(view))) => {
                 gone = false;
                 if shown.view(&view)?.is_break() || arguments.once {
                     break;
                 }
             }
-            News::Looked(Ok(Look::First)) if arguments.once => {
+            News::Looked(Ok(Sample::First)) if arguments.once => {
                 return Err(Failure::failed(
                     "the server was started anew between two readings; try again",
                 ));
             }
-            News::Looked(Ok(Look::First)) => {}
+            News::Looked(Ok(Sample::First)) => {}
             News::Looked(Err(failure)) if arguments.once => return Err(failure.into()),
             News::Looked(Err(failure)) => {
                 if !std::mem::replace(&mut gone, true) {
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
 
 /// Looks at the server on a thread of its own: one that does not answer must not keep a person from
 /// ending.
-fn listen(watch: Watch, every: Duration) -> Result<Receiver<News>, Failure> {
+fn listen(watch: Monitor, every: Duration) -> Result<Receiver<News>, Failure> {
     let (sender, news) = sync_channel(1);
     let interrupt = Interrupt::catch()?;
     let interrupted = sender.clone();
@@ -95,13 +95,13 @@ fn listen(watch: Watch, every: Duration) -> Result<Receiver<News>, Failure> {
 }
 
 /// Looks at the server again and again, as long as somebody wants to know.
-fn look(mut watch: Watch, every: Duration, told: &SyncSender<News>) {
+fn look(mut watch: Monitor, every: Duration, told: &SyncSender<News>) {
     let mut next = Instant::now() + every;
     loop {
         thread::sleep(next.saturating_duration_since(Instant::now()));
         // Looks that were missed are left out.
         next = (next + every).max(Instant::now());
-        if told.send(News::Looked(watch.look())).is_err() {
+        if told.send(News::Looked(watch.sample())).is_err() {
             return;
         }
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-pub(crate) use machine::spoken::{count as spoken_count, size as spoken_size};
+pub(crate) use machine::humanize::{count as human_count, size as human_size};
 
 /// Reads `25s`, `500ms`, `1m`, `1.5h` or `0`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {

@@ -32,7 +32,7 @@ use serde::Serialize;
 use crate::poll::Waker;
 use holder::Holder;
 use machine::clock::realtime_nanos;
-use machine::failure::{Doing, Outcome};
+use machine::failure::{Context, Outcome};
 use machine::host;
 use message::{Message, message};
 
@@ -92,11 +92,11 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
     let mut answer = |text: String| {
         writeln!(output, "{text}")
             .and_then(|()| output.flush())
-            .doing("writing an answer")
+            .context("writing an answer")
     };
     answer(format!("{{\"listening\":\"{}\"}}", options.listen))?;
     for line in input.lines() {
-        let line = line.doing("reading a command")?;
+        let line = line.context("reading a command")?;
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |index: usize| words.get(index).and_then(|word| word.parse::<u32>().ok());
         match (words.first().copied(), number(1), number(2), number(3)) {
@@ -115,7 +115,7 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
                     _ => Message::Fixed(message(size as usize)?.into()),
                 };
                 let spent = send_loop(&workers, order == "scatter", rounds, message, rate)?;
-                answer(serde_json::to_string(&spent).doing("writing an answer")?)?;
+                answer(serde_json::to_string(&spent).context("writing an answer")?)?;
             }
             (Some("quit"), ..) => break,
             _ => answer("{\"error\":\"unknown command: fanout ROUNDS SIZE RATE\"}".to_owned())?,
@@ -136,7 +136,7 @@ fn start(options: &Options) -> Outcome<Vec<Worker>> {
     let (ready, listening) = channel();
     for index in 0..options.workers.max(1) {
         let (commands, mailbox) = channel();
-        let waker = Arc::new(Waker::new().doing("making an eventfd")?);
+        let waker = Arc::new(Waker::new().context("making an eventfd")?);
         let (options, thread_waker, ready) = (options.clone(), waker.clone(), ready.clone());
         thread::Builder::new()
             .name(format!("bare-{index}"))
@@ -144,7 +144,7 @@ fn start(options: &Options) -> Outcome<Vec<Worker>> {
             .spawn(move || {
                 let private = options.private_fds;
                 let holder = (if private {
-                    host::own_descriptors()
+                    host::unshare_descriptor_table()
                 } else {
                     Ok(())
                 })
@@ -159,11 +159,11 @@ fn start(options: &Options) -> Outcome<Vec<Worker>> {
                     }
                 }
             })
-            .doing("starting a worker")?;
+            .context("starting a worker")?;
         workers.push(Worker { commands, waker });
     }
     for _ in &workers {
-        listening.recv().doing("starting a worker")??;
+        listening.recv().context("starting a worker")??;
     }
     Ok(workers)
 }
@@ -174,7 +174,7 @@ fn held(workers: &[Worker]) -> Outcome<u64> {
         worker
             .commands
             .send(Command::Count(answer.clone()))
-            .doing("asking a worker")?;
+            .context("asking a worker")?;
         worker.waker.wake();
     }
     drop(answer);
@@ -204,7 +204,7 @@ fn send_loop(
         worker
             .commands
             .send(Command::Send(order.clone(), answer.clone()))
-            .doing("asking")?;
+            .context("asking")?;
         worker.waker.wake();
     }
     drop(answer);

@@ -2,36 +2,36 @@
 //! from when it was due.
 //!
 //! In the order in which an event passes through: `schedule` says when it is due, `targets` whom it is
-//! about, `payload` what it says, `request` how that is spelled, `lane` sends it and hears the
-//! `answer`, `report` counts; `trouble` says what went wrong. One thread does it all.
+//! about, `payload` what it says, `request` how that is spelled, `publisher` sends it and hears the
+//! `answer`, `report` counts; `failures` says what went wrong. One thread does it all.
 
 mod answer;
-mod lane;
+mod publisher;
 mod payload;
 mod report;
 mod request;
 mod schedule;
 mod targets;
-mod trouble;
+mod failures;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use answer::Receipts;
+pub use failures::FailureSummary;
 pub use payload::{Payload, Template};
 pub use report::{Events, LATE_NANOS, Progress, Rate, Report, Times};
-pub use request::Way;
+pub use request::Endpoint;
 pub use schedule::Pace;
-pub use targets::Draw;
-pub use trouble::Told;
+pub use targets::TargetDistribution;
 
-use crate::poll::{Batch, Poller, Ready};
+use crate::poll::{EventBatch, Poller, Readiness};
 use client::http::Url;
-use lane::{Lane, Shared};
 use machine::clock;
-use machine::failure::{Doing, Failure, Outcome};
+use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
 use payload::Event;
+use publisher::{Publisher, Shared};
 use report::Tally;
 use request::Requests;
 use schedule::Schedule;
@@ -68,7 +68,7 @@ pub struct Options {
     /// Token of the control listener.
     pub token: Option<String>,
     /// How events are sent.
-    pub way: Way,
+    pub way: Endpoint,
     /// Connections, among which ids are divided. One is enough for a batch; requests that wait for
     /// their answers need as many as there are to be under way.
     pub connections: u32,
@@ -79,7 +79,7 @@ pub struct Options {
     /// After how many events to stop.
     pub count: Option<u64>,
     /// Whom events are about.
-    pub draw: Draw,
+    pub draw: TargetDistribution,
     /// Another seed draws other targets.
     pub seed: u64,
     /// What they say.
@@ -132,7 +132,7 @@ struct Source {
 
 struct Drive {
     source: Source,
-    lanes: Vec<Lane>,
+    publishers: Vec<Publisher>,
     poller: Poller,
     server: SocketAddr,
     requests: Requests,
@@ -159,7 +159,7 @@ impl Drive {
             made: 0,
             stopped: None,
         };
-        let poller = Poller::new().doing("making an epoll")?;
+        let poller = Poller::new().context("making an epoll")?;
         // Read last and together: what is read from now on is driving.
         let (cpu_before, realtime, began) = (
             clock::thread_cpu_nanos(),
@@ -169,7 +169,9 @@ impl Drive {
         let token = options.token.as_deref();
         Ok(Self {
             source,
-            lanes: (0..options.connections.into()).map(Lane::new).collect(),
+            publishers: (0..options.connections.into())
+                .map(Publisher::new)
+                .collect(),
             poller,
             server,
             requests: Requests::new(&options.way, &url, token, &options.payload, realtime),
@@ -184,28 +186,35 @@ impl Drive {
     }
 
     fn run(&mut self, interrupt: &Interrupt, observe: &mut impl FnMut(&Progress)) -> Outcome<()> {
-        let mut batch = Batch::new();
+        let mut batch = EventBatch::new();
         loop {
             let now = self.now();
             self.heed(interrupt, now);
             self.make(now);
             let last = self.source.is_dry();
-            for index in 0..self.lanes.len() {
-                self.with_lane(index, now, |lane, with| lane.send(last, with));
+            for index in 0..self.publishers.len() {
+                self.with_publisher(index, now, |publisher, with| publisher.send(last, with));
             }
             if now >= self.next_word {
                 self.look(now, observe);
             }
             let is_batch = self.requests.is_batch();
-            if self.source.is_dry() && self.lanes.iter().all(|lane| lane.is_done(is_batch)) {
+            if self.source.is_dry()
+                && self
+                    .publishers
+                    .iter()
+                    .all(|publisher| publisher.is_done(is_batch))
+            {
                 return Ok(());
             }
             self.poller
                 .wait(&mut batch, Some(self.pause(now)))
-                .doing("waiting for sockets")?;
-            for Ready { token, flags } in batch.iter() {
+                .context("waiting for sockets")?;
+            for Readiness { token, flags } in batch.iter() {
                 let now = self.now();
-                self.with_lane(token as usize, now, |lane, with| lane.hear(flags, with));
+                self.with_publisher(token as usize, now, |publisher, with| {
+                    publisher.hear(flags, with)
+                });
             }
         }
     }
@@ -216,18 +225,18 @@ impl Drive {
             return;
         }
         self.interrupted = interrupt.asked();
-        if self.interrupted || self.lanes.iter().any(|lane| lane.is_lost) {
+        if self.interrupted || self.publishers.iter().any(|publisher| publisher.is_lost) {
             self.source.stopped = Some(now);
-            self.lanes.iter_mut().for_each(Lane::forget);
+            self.publishers.iter_mut().for_each(Publisher::forget);
         }
     }
 
-    /// Gives the events that are due to their lanes.
+    /// Gives the events that are due to their publishers.
     fn make(&mut self, now: u64) {
         let room = WAITING_MAX.saturating_sub(self.source.made - self.tally.events.sent);
-        let lanes = self.lanes.len();
+        let publishers = self.publishers.len();
         for event in self.source.due(now).take(room as usize) {
-            self.lanes[event.id as usize % lanes].take(event);
+            self.publishers[event.id as usize % publishers].take(event);
         }
     }
 
@@ -240,8 +249,10 @@ impl Drive {
             Some(_) => FAREWELL_NANOS,
             None => PATIENCE_NANOS,
         };
-        for index in 0..self.lanes.len() {
-            self.with_lane(index, now, |lane, with| lane.expire(patience, with));
+        for index in 0..self.publishers.len() {
+            self.with_publisher(index, now, |publisher, with| {
+                publisher.expire(patience, with)
+            });
         }
     }
 
@@ -263,7 +274,12 @@ impl Drive {
         Duration::from_nanos(until - now)
     }
 
-    fn with_lane(&mut self, index: usize, now: u64, act: impl FnOnce(&mut Lane, &mut Shared<'_>)) {
+    fn with_publisher(
+        &mut self,
+        index: usize,
+        now: u64,
+        act: impl FnOnce(&mut Publisher, &mut Shared<'_>),
+    ) {
         let mut shared = Shared {
             poller: &self.poller,
             server: self.server,
@@ -273,7 +289,7 @@ impl Drive {
             block: &mut self.block,
             now,
         };
-        act(&mut self.lanes[index], &mut shared);
+        act(&mut self.publishers[index], &mut shared);
     }
 
     fn count_due(&mut self, now: u64) {
@@ -308,7 +324,7 @@ impl Drive {
             receipts: self.tally.receipts,
             latency: self.tally.latency(),
             cpu_seconds: (clock::thread_cpu_nanos() - self.cpu_before) as f64 / 1e9,
-            troubles: self.tally.troubles.told(&options.url),
+            failures: self.tally.failures.told(&options.url),
         }
     }
 }
@@ -351,7 +367,7 @@ mod tests {
     #[test]
     fn whatever_the_turns_the_same_events_are_due() {
         let made = |turns: &[u64]| {
-            let draw = Draw::Zipf {
+            let draw = TargetDistribution::Zipf {
                 max_id: 10,
                 exponent: 1.0,
             };

@@ -1,18 +1,18 @@
 //! Many streaming clients in one process: opened at a pace, kept, and counted.
 //!
 //! In the order of a client's life: `targets` says where it connects and `sources` and `plan` from
-//! where, `citizens` how it behaves, `crew` is one thread of clients and `stream` one of them,
+//! where, `behaviours` how it behaves, `client_thread` is one thread of clients and `stream` one of them,
 //! `order` checks what it gets, `tally` counts it. `watch` runs a flood to its `report`, which
 //! `expect` judges; `driven` obeys another process.
 
 pub mod targets;
 pub mod sources;
 pub mod plan;
-pub mod citizens;
-mod crew;
+pub mod behaviours;
+mod client_thread;
 mod stream;
 pub mod order;
-pub mod trouble;
+pub mod failure_kind;
 pub mod tally;
 pub mod watch;
 pub mod report;
@@ -24,15 +24,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::poll::Waker;
-use citizens::Citizens;
+use behaviours::ClientBehaviours;
 use client::decode::Transport;
-use machine::failure::{Doing, Failure, Outcome};
+use machine::failure::{Context, Failure, Outcome};
 use machine::host;
 use order::{Check, IdRule};
 use plan::Plan;
 use sources::Sources;
 use tally::{Counts, Tally, Totals};
-use targets::{Asking, Targets};
+use targets::{RequestOptions, Targets};
 
 /// Stack of a client thread: it keeps its buffers on the heap.
 const STACK_BYTES: usize = 256 * 1024;
@@ -67,7 +67,7 @@ pub struct Options {
     /// Source addresses; nothing means such as fit.
     pub sources: Option<Sources>,
     /// Which clients behave badly.
-    pub citizens: Citizens,
+    pub behaviours: ClientBehaviours,
     /// What is checked.
     pub check: Check,
 }
@@ -87,7 +87,7 @@ impl Options {
             transport,
             headers: Vec::new(),
             sources: None,
-            citizens: Citizens::default(),
+            behaviours: ClientBehaviours::default(),
             check: Check::default(),
         }
     }
@@ -96,8 +96,8 @@ impl Options {
         self.check.ids == IdRule::Consecutive
     }
 
-    fn asking(&self) -> Asking {
-        Asking {
+    fn asking(&self) -> RequestOptions {
+        RequestOptions {
             transport: self.transport,
             fields: self.headers.iter().fold(String::new(), |mut all, header| {
                 all.push_str(header);
@@ -110,9 +110,9 @@ impl Options {
 
     /// The threads to start, or why there can be none.
     fn threads(&self) -> Outcome<u32> {
-        host::raise_descriptors();
-        let room = host::descriptors_max()
-            .saturating_sub(host::DESCRIPTORS_SPARE)
+        host::raise_descriptor_limit();
+        let room = host::descriptor_limit()
+            .saturating_sub(host::RESERVED_DESCRIPTORS)
             .max(1);
         let tables = u64::from(self.connections).div_ceil(room).max(1);
         let cores = thread::available_parallelism().map_or(1, usize::from) as u32;
@@ -121,7 +121,7 @@ impl Options {
             .div_ceil(CLIENTS_PER_THREAD)
             .clamp(1, cores);
         let threads = match self.threads {
-            // Each crew opens at least one client at a time; a small flood needs no more threads.
+            // Each thread opens at least one client at a time; a small flood needs no more threads.
             Some(threads) => threads.clamp(1, self.connections.max(1)),
             None if self.private_fds => useful.max(u32::try_from(tables).unwrap_or(u32::MAX)),
             None => useful,
@@ -149,7 +149,7 @@ impl Options {
 /// Running clients. Dropping it closes them.
 #[derive(Debug)]
 pub struct Flood {
-    crews: Vec<Running>,
+    threads: Vec<Running>,
     stop: Arc<AtomicBool>,
     plan: String,
 }
@@ -176,25 +176,25 @@ impl Flood {
         let (targets, asking) = (Arc::new(options.targets.clone()), options.asking());
         let stop = Arc::new(AtomicBool::new(false));
         let mut flood = Self {
-            crews: Vec::new(),
+            threads: Vec::new(),
             stop: stop.clone(),
             plan: explain(&plan, threads, options.private_fds),
         };
         for index in 0..threads {
-            let orders = crew::Orders {
+            let config = client_thread::ClientThreadConfig {
                 targets: targets.clone(),
                 asking: asking.clone(),
                 clients: share_of(options.connections, threads, index),
                 first: options.first,
-                citizens: options.citizens,
+                behaviours: options.behaviours,
                 window: (options.window / threads).max(1),
                 ramp: options.ramp.map(|ramp| ramp / f64::from(threads)),
                 check: options.check,
                 assigner: plan.of_thread(index),
             };
             flood
-                .crews
-                .push(spawn(orders, index, options.private_fds, &stop)?);
+                .threads
+                .push(spawn(config, index, options.private_fds, &stop)?);
         }
         Ok(flood)
     }
@@ -206,38 +206,38 @@ impl Flood {
 
     /// What all clients have seen up to now.
     pub fn totals(&self) -> Totals {
-        Totals::of(self.crews.iter().map(|crew| &*crew.tally))
+        Totals::of(self.threads.iter().map(|thread| &*thread.tally))
     }
 
     /// The counts alone: cheaper than all totals.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
-        for crew in &self.crews {
-            counts.add(&crew.tally.counts());
+        for client_thread in &self.threads {
+            counts.add(&client_thread.tally.counts());
         }
         counts
     }
 
     /// Whether every client is open or has failed, but for those that trickle.
     pub fn settled(&self) -> bool {
-        self.crews.iter().all(|crew| crew.tally.is_settled())
+        self.threads.iter().all(|thread| thread.tally.is_settled())
     }
 
     /// Forgets latencies recorded up to now.
     pub fn forget_latencies(&self) {
-        for crew in &self.crews {
-            crew.tally.forget_latencies();
+        for client_thread in &self.threads {
+            client_thread.tally.forget_latencies();
         }
     }
 
     /// Closes every client with a reset, so that no port waits, and waits for the threads.
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        for crew in &self.crews {
-            crew.waker.wake();
+        for client_thread in &self.threads {
+            client_thread.waker.wake();
         }
-        for crew in &mut self.crews {
-            if let Some(thread) = crew.thread.take() {
+        for client_thread in &mut self.threads {
+            if let Some(thread) = client_thread.thread.take() {
                 let _ = thread.join();
             }
         }
@@ -251,30 +251,30 @@ impl Drop for Flood {
 }
 
 fn spawn(
-    orders: crew::Orders,
+    config: client_thread::ClientThreadConfig,
     index: u32,
     private_fds: bool,
     stop: &Arc<AtomicBool>,
 ) -> Outcome<Running> {
     let tally = Arc::new(Tally::default());
-    // Made here, so that this thread's table and the crew's copy of it both hold it.
-    let waker = Arc::new(Waker::new().doing("making an eventfd")?);
-    let (crew_tally, crew_waker, crew_stop) = (tally.clone(), waker.clone(), stop.clone());
+    // Made here, so that this thread's table and the new thread's copy of it both hold it.
+    let waker = Arc::new(Waker::new().context("making an eventfd")?);
+    let (thread_tally, thread_waker, thread_stop) = (tally.clone(), waker.clone(), stop.clone());
     let thread = thread::Builder::new()
         .name(format!("flood-{index}"))
         .stack_size(STACK_BYTES)
         .spawn(move || {
             let outcome = (if private_fds {
-                host::own_descriptors()
+                host::unshare_descriptor_table()
             } else {
                 Ok(())
             })
-            .and_then(|()| crew::run(orders, &crew_tally, &crew_waker, &crew_stop));
+            .and_then(|()| client_thread::run(config, &thread_tally, &thread_waker, &thread_stop));
             if let Err(failure) = outcome {
-                crew_tally.give_up(&failure.to_string());
+                thread_tally.give_up(&failure.to_string());
             }
         })
-        .doing("starting a client thread")?;
+        .context("starting a client thread")?;
     Ok(Running {
         tally,
         waker,

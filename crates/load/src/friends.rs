@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use degrees::Distribution;
 use generate::Generator;
-use machine::failure::{Doing, Failure, Outcome};
+use machine::failure::{Context, Failure, Outcome};
 
 /// The largest id that needs no dictionary in the server.
 pub const USERS_MAX: u32 = (1 << 31) - 1;
@@ -149,7 +149,7 @@ impl Lines {
         match out.write_all(&self.bytes).and_then(|()| out.flush()) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(false),
-            error => error.doing("writing the edge list")?,
+            error => error.context("writing the edge list")?,
         }
         self.written += self.bytes.len() as u64;
         self.bytes.clear();

@@ -21,14 +21,14 @@ pub struct Poller {
 }
 
 /// What a wait brought. Reused from wait to wait.
-pub struct Batch {
+pub struct EventBatch {
     events: Vec<epoll::Event>,
     filled: usize,
 }
 
 /// One socket's news.
 #[derive(Debug, Clone, Copy)]
-pub struct Ready {
+pub struct Readiness {
     /// The number under which the socket was added.
     pub token: u64,
     /// What it is ready for.
@@ -68,7 +68,7 @@ impl Poller {
     }
 
     /// Waits for events. An interrupted wait is an empty batch: the caller's turn goes on.
-    pub fn wait(&self, batch: &mut Batch, timeout: Option<Duration>) -> io::Result<()> {
+    pub fn wait(&self, batch: &mut EventBatch, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: timeout.as_secs().cast_signed(),
             tv_nsec: timeout.subsec_nanos().into(),
@@ -81,7 +81,7 @@ impl Poller {
     }
 }
 
-impl Batch {
+impl EventBatch {
     /// Room for one wait.
     pub fn new() -> Self {
         let nothing = epoll::Event {
@@ -95,10 +95,10 @@ impl Batch {
     }
 
     /// The news of the last wait.
-    pub fn iter(&self) -> impl Iterator<Item = Ready> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = Readiness> + '_ {
         self.events[..self.filled].iter().map(|event| {
             let (flags, data) = (event.flags, event.data);
-            Ready {
+            Readiness {
                 token: data.u64(),
                 flags,
             }
@@ -106,7 +106,7 @@ impl Batch {
     }
 }
 
-impl Default for Batch {
+impl Default for EventBatch {
     fn default() -> Self {
         Self::new()
     }
@@ -134,7 +134,7 @@ impl Waker {
     }
 
     /// Takes note that the wake was heard.
-    pub fn heard(&self) {
+    pub fn acknowledge(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.event, &mut count);
     }

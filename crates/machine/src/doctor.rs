@@ -1,11 +1,11 @@
 //! What stops a machine from holding so many connections, and what to do about it.
 //!
-//! `readings` is what the machine says, and the only part that asks it; `room` is arithmetic about
+//! `readings` is what the machine says, and the only part that asks it; `capacity` is arithmetic about
 //! descriptors; `descriptors`, `network` and `memory` each judge a part of the readings; `apply`
 //! changes settings and tells how to undo it. Nothing is changed anywhere else.
 
 pub mod readings;
-pub mod room;
+pub mod capacity;
 mod descriptors;
 mod memory;
 mod network;
@@ -19,7 +19,7 @@ use readings::Readings;
 
 /// What the machine is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Wanted {
+pub struct Workload {
     /// Connections to one server.
     pub connections: u64,
     /// The server's workers.
@@ -30,7 +30,7 @@ pub struct Wanted {
     pub both_ends: bool,
 }
 
-impl Wanted {
+impl Workload {
     /// Ends of connections on this machine.
     fn ends(&self) -> u64 {
         self.connections * if self.both_ends { 2 } else { 1 }
@@ -39,14 +39,16 @@ impl Wanted {
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
+pub enum Severity {
     /// Nothing to do.
-    Well,
-    /// It works, and would work better.
-    Better,
+    #[serde(rename = "well")]
+    Ok,
+    /// It works, and would work better with the remedy.
+    #[serde(rename = "better")]
+    Advice,
     /// So many connections cannot be held.
-    Stops,
+    #[serde(rename = "stops")]
+    Blocker,
 }
 
 /// One thing that was looked at.
@@ -55,7 +57,7 @@ pub struct Finding {
     /// What was looked at.
     pub name: &'static str,
     /// How bad it is.
-    pub level: Level,
+    pub level: Severity,
     /// What was found.
     pub found: String,
     /// What is needed.
@@ -71,7 +73,7 @@ impl Finding {
     fn new(name: &'static str, why: &'static str) -> Self {
         Self {
             name,
-            level: Level::Well,
+            level: Severity::Ok,
             found: String::new(),
             needed: String::new(),
             why,
@@ -90,7 +92,7 @@ impl Finding {
     }
 
     /// Makes it as bad as this where `bad`.
-    fn when(mut self, bad: bool, level: Level) -> Self {
+    fn when(mut self, bad: bool, level: Severity) -> Self {
         if bad {
             self.level = self.level.max(level);
         }
@@ -99,7 +101,7 @@ impl Finding {
 
     /// Adds a remedy, which only a finding that is not well has.
     fn remedy(mut self, remedy: impl FnOnce() -> Remedy) -> Self {
-        if self.level > Level::Well {
+        if self.level > Severity::Ok {
             self.remedies.push(remedy());
         }
         self
@@ -155,7 +157,7 @@ impl Remedy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     /// What was asked.
-    pub wanted: Wanted,
+    pub wanted: Workload,
     /// Whether nothing stops it.
     pub well: bool,
     /// What was looked at, the worst first.
@@ -164,7 +166,7 @@ pub struct Diagnosis {
 
 impl Diagnosis {
     /// Judges `readings`.
-    pub fn of(readings: &Readings, wanted: Wanted) -> Self {
+    pub fn of(readings: &Readings, wanted: Workload) -> Self {
         let mut findings: Vec<Finding> = [
             descriptors::findings(readings, &wanted),
             memory::findings(readings, &wanted),
@@ -175,13 +177,15 @@ impl Diagnosis {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
         Self {
             wanted,
-            well: findings.iter().all(|finding| finding.level < Level::Stops),
+            well: findings
+                .iter()
+                .all(|finding| finding.level < Severity::Blocker),
             findings,
         }
     }
 
     /// How many findings are as bad as this.
-    pub fn count(&self, level: Level) -> usize {
+    pub fn count(&self, level: Severity) -> usize {
         let same = |finding: &&Finding| finding.level == level;
         self.findings.iter().filter(same).count()
     }
@@ -196,7 +200,7 @@ impl Diagnosis {
 
     /// A file for `/etc/sysctl.d` with the settings that are to change, each with its reason.
     pub fn sysctl_conf(&self) -> String {
-        let connections = crate::spoken::count(self.wanted.connections);
+        let connections = crate::humanize::count(self.wanted.connections);
         let mut text = format!(
             "# Kernel settings for {connections} connections, by `encke doctor --sysctl-conf`.\n\
              # Install: write it to /etc/sysctl.d/90-encke.conf, then: sysctl --system\n"

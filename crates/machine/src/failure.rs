@@ -32,13 +32,13 @@ impl From<Failure> for io::Error {
 }
 
 /// Says what was being done when the system refused.
-pub trait Doing<T> {
+pub trait Context<T> {
     /// Turns an error into the sentence `what: error`.
-    fn doing(self, what: impl fmt::Display) -> Outcome<T>;
+    fn context(self, what: impl fmt::Display) -> Outcome<T>;
 }
 
-impl<T, E: fmt::Display> Doing<T> for Result<T, E> {
-    fn doing(self, what: impl fmt::Display) -> Outcome<T> {
+impl<T, E: fmt::Display> Context<T> for Result<T, E> {
+    fn context(self, what: impl fmt::Display) -> Outcome<T> {
         self.map_err(|error| Failure(format!("{what}: {error}")))
     }
 }

@@ -1,4 +1,4 @@
-//! The machine under the tools: descriptor tables, kernel settings lent and given back, free ports,
+//! The machine under the tools: descriptor tables, kernel settings raised and given back, free ports,
 //! and a description for reports.
 
 use std::fs;
@@ -14,11 +14,11 @@ use crate::failure::{Failure, Outcome};
 
 /// Descriptors that a thread needs besides its clients: poller, wakers, standard streams, and
 /// those copied from the table it left.
-pub const DESCRIPTORS_SPARE: u64 = 512;
+pub const RESERVED_DESCRIPTORS: u64 = 512;
 
 /// Gives the calling thread a descriptor table of its own. What it opens afterwards counts against
 /// a limit of its own, and must be closed on this thread.
-pub fn own_descriptors() -> Outcome<()> {
+pub fn unshare_descriptor_table() -> Outcome<()> {
     unshare(CloneFlags::CLONE_FILES).map_err(|errno| {
         Failure::new(format!(
             "the kernel refused a private descriptor table (unshare(CLONE_FILES): {errno}); run \
@@ -28,13 +28,13 @@ pub fn own_descriptors() -> Outcome<()> {
 }
 
 /// How many descriptors one table may hold.
-pub fn descriptors_max() -> u64 {
+pub fn descriptor_limit() -> u64 {
     getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _hard)| soft)
 }
 
 /// Raises the limit on descriptors as far as an unprivileged process may; where that is refused, it
 /// stays.
-pub fn raise_descriptors() {
+pub fn raise_descriptor_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
     {
@@ -43,7 +43,7 @@ pub fn raise_descriptors() {
 }
 
 /// The settings that a flood of `connections` needs, with the least value of each.
-pub fn settings_for(connections: u64) -> Vec<(&'static str, String)> {
+pub fn settings_required_for(connections: u64) -> Vec<(&'static str, String)> {
     // Pages that all TCP sockets may hold at low, pressure and high: the queues of a burst to
     // everyone must fit, 4 KiB an end.
     let pages = (connections * 2).max(600_000);
@@ -63,15 +63,15 @@ pub fn settings_for(connections: u64) -> Vec<(&'static str, String)> {
 
 /// Kernel settings changed for the length of a measurement. Dropping it gives them back.
 #[derive(Debug, Default)]
-pub struct Lent {
+pub struct RaisedSettings {
     before: Vec<(String, String)>,
 }
 
-impl Lent {
+impl RaisedSettings {
     /// Raises each setting of `wanted` that is lower now. One that cannot be changed stays, with a
     /// warning: the measurement says itself when it hits the limit.
     pub fn raise(wanted: &[(&str, String)]) -> Self {
-        let mut lent = Self::default();
+        let mut raised = Self::default();
         for (name, value) in wanted {
             let Ok(before) = fs::read_to_string(path_of(name)) else {
                 continue;
@@ -81,23 +81,23 @@ impl Lent {
                 continue;
             }
             match fs::write(path_of(name), value) {
-                Ok(()) => lent.before.push(((*name).to_owned(), before)),
+                Ok(()) => raised.before.push(((*name).to_owned(), before)),
                 Err(error) => eprintln!(
                     "warning: {name} is {before}, wanted {value}, and cannot be set ({error}); \
                      run as root: sysctl -w {name}=\"{value}\""
                 ),
             }
         }
-        lent
+        raised
     }
 
     /// What was before, for a cleanup that outlives this guard.
-    pub fn before(&self) -> Vec<(String, String)> {
+    pub fn previous(&self) -> Vec<(String, String)> {
         self.before.clone()
     }
 
     /// Writes settings back.
-    pub fn give_back(before: &[(String, String)]) {
+    pub fn restore(before: &[(String, String)]) {
         for (name, value) in before {
             if let Err(error) = fs::write(path_of(name), value) {
                 eprintln!("warning: {name} could not be set back to {value}: {error}");
@@ -106,9 +106,9 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for RaisedSettings {
     fn drop(&mut self) {
-        Self::give_back(&self.before);
+        Self::restore(&self.before);
     }
 }
 
@@ -132,7 +132,7 @@ fn at_least(found: &str, needed: &str) -> bool {
 
 /// A loopback address nobody listens on: below 1024 where this process may, so that no client's
 /// port can be in its way.
-pub fn free_address() -> Outcome<SocketAddr> {
+pub fn free_loopback_address() -> Outcome<SocketAddr> {
     let first = 600 + u16::try_from(std::process::id() % 400).unwrap_or(0);
     let low = (first..1000).chain(600..first);
     for port in low {
@@ -149,7 +149,7 @@ pub fn free_address() -> Outcome<SocketAddr> {
 
 /// What a figure was measured on.
 #[derive(Debug, Clone, Serialize)]
-pub struct Machine {
+pub struct HostInfo {
     /// Model of the processor.
     pub processor: String,
     /// Processors online.
@@ -162,7 +162,7 @@ pub struct Machine {
     pub commit: String,
 }
 
-impl Machine {
+impl HostInfo {
     /// Reads the machine this runs on.
     pub fn read() -> Self {
         let field = |file: &str, name: &str| {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::failure::{Doing, Outcome};
+use crate::failure::{Context, Outcome};
 
 /// Whether somebody has asked. Clones share one answer.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +31,7 @@ impl Interrupt {
     ///
     /// As [`Interrupt::catch`].
     pub fn catch_with_cleanup(cleanup: impl Fn() + Send + 'static) -> Outcome<Self> {
-        let mut signals = Signals::new([SIGINT, SIGTERM]).doing("watching for interrupts")?;
+        let mut signals = Signals::new([SIGINT, SIGTERM]).context("watching for interrupts")?;
         let interrupt = Self::default();
         let told = interrupt.clone();
         thread::Builder::new()
@@ -46,7 +46,7 @@ impl Interrupt {
                     told.ask();
                 }
             })
-            .doing("starting the thread that watches for interrupts")?;
+            .context("starting the thread that watches for interrupts")?;
         Ok(interrupt)
     }
 

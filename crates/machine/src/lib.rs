@@ -7,7 +7,7 @@
 
 // What every tool stands on.
 pub mod failure;
-pub mod spoken;
+pub mod humanize;
 pub mod clock;
 pub mod interrupt;
 

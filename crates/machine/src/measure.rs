@@ -6,7 +6,7 @@ use std::ops::Sub;
 
 use serde::Serialize;
 
-use crate::failure::{Doing, Failure, Outcome};
+use crate::failure::{Context, Failure, Outcome};
 
 /// The unit of `utime` and `stime` in `/proc/PID/stat`: a hundredth of a second on every machine
 /// that Linux runs on today (USER_HZ).
@@ -27,7 +27,7 @@ impl Memory {
     /// Reads the memory of process `pid`. Walks its page tables: a few milliseconds a gigabyte.
     pub fn of(pid: u32) -> Outcome<Self> {
         let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
-            .doing(format_args!("reading the memory of process {pid}"))?;
+            .context(format_args!("reading the memory of process {pid}"))?;
         let field = |name: &str| -> u64 {
             text.lines()
                 .filter_map(|line| line.strip_prefix(name))
@@ -46,7 +46,7 @@ impl Memory {
 
 /// Processor time of a process since it started.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Processor {
+pub struct CpuTime {
     /// All of it, in nanoseconds, as the scheduler counted.
     pub total: u64,
     /// User time, in nanoseconds, at the precision of a tick.
@@ -57,16 +57,16 @@ pub struct Processor {
     pub by_thread: BTreeMap<String, u64>,
 }
 
-impl Processor {
+impl CpuTime {
     /// Reads the processor time of process `pid`.
     pub fn of(pid: u32) -> Outcome<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
-            .doing(format_args!("reading the processor time of process {pid}"))?;
+            .context(format_args!("reading the processor time of process {pid}"))?;
         let (user, system) = ticks(&stat).ok_or_else(|| {
             Failure::new(format!("/proc/{pid}/stat is not what Linux writes: {stat}"))
         })?;
         let mut by_thread = BTreeMap::new();
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).doing("reading its threads")?;
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).context("reading its threads")?;
         for task in tasks.flatten() {
             // A thread may end between the listing and the look.
             let Ok(name) = fs::read_to_string(task.path().join("comm")) else {
@@ -109,11 +109,11 @@ impl Processor {
     }
 }
 
-impl Sub for &Processor {
-    type Output = Processor;
+impl Sub for &CpuTime {
+    type Output = CpuTime;
 
-    fn sub(self, before: &Processor) -> Processor {
-        Processor {
+    fn sub(self, before: &CpuTime) -> CpuTime {
+        CpuTime {
             total: self.total.saturating_sub(before.total),
             user: self.user.saturating_sub(before.user),
             system: self.system.saturating_sub(before.system),
@@ -164,7 +164,7 @@ mod tests {
         let memory = Memory::of(pid).unwrap();
         assert!(memory.resident >= memory.private && memory.private > 0);
         assert!(memory.proportional <= memory.resident && memory.proportional > 0);
-        assert!(Processor::of(pid).unwrap().total > 0);
+        assert!(CpuTime::of(pid).unwrap().total > 0);
     }
 
     #[test]

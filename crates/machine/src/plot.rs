@@ -1,13 +1,13 @@
 //! Pictures that belong in a report: lines over time, a panel above the other.
 //!
 //! `recording` reads what `record` wrote, `panels` says what is drawn of it, `scale` chooses units
-//! and ticks, `figure` draws on any paper, `paper` is a file: SVG or PNG.
+//! and ticks, `figure` draws on any paper, `render` is a file: SVG or PNG.
 
 pub mod recording;
 pub mod panels;
 mod scale;
 mod figure;
-pub mod paper;
+pub mod render;
 
 /// What an axis measures; it is labelled in steps of a thousand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub struct Axis {
 
 /// What runs from left to right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Across {
+pub enum XScale {
     /// Seconds since the start.
     #[default]
     Time,
@@ -90,7 +90,7 @@ pub struct Figure {
     /// From top to bottom.
     pub panels: Vec<Panel>,
     /// What runs from left to right.
-    pub across: Across,
+    pub across: XScale,
 }
 
 impl Figure {

@@ -20,7 +20,7 @@ use row::Row;
 
 /// How long and how often.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
+pub struct Sampling {
     /// From row to row.
     pub every: Duration,
     /// From the first row to the last; without it, until somebody interrupts.
@@ -34,7 +34,7 @@ pub trait Source {
 }
 
 /// Time as the loop needs it, so that a test owns it.
-pub trait Sleeper {
+pub trait Clock {
     /// Time since the start.
     fn elapsed(&self) -> Duration;
 
@@ -44,12 +44,12 @@ pub trait Sleeper {
 
 /// Sleeps that end when somebody interrupts.
 #[derive(Debug)]
-pub struct Sleep {
+pub struct SystemClock {
     interrupt: Interrupt,
     started: Instant,
 }
 
-impl Sleep {
+impl SystemClock {
     /// Time counts from now on.
     pub fn from_now(interrupt: Interrupt) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Sleep {
     }
 }
 
-impl Sleeper for Sleep {
+impl Clock for SystemClock {
     fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
@@ -70,7 +70,7 @@ impl Sleeper for Sleep {
 }
 
 /// Bytes of all objects of the kernel, now.
-pub fn kernel_objects() -> Option<u64> {
+pub fn kernel_slab_bytes() -> Option<u64> {
     machine::read().slab
 }
 
@@ -103,16 +103,16 @@ impl Summary {
     }
 }
 
-/// Writes rows to `out`, each at once, and shows each to `tell`, until the time is over or the
-/// sleeper says no.
+/// Writes rows to `out`, each at once, and shows each to `tell`, until the time is over or a
+/// sleep is interrupted.
 ///
 /// # Errors
 ///
 /// When `out` takes no more; the rows before that are in it.
 pub fn run(
     source: &mut impl Source,
-    pace: Pace,
-    sleeper: &mut impl Sleeper,
+    pace: Sampling,
+    clock: &mut impl Clock,
     out: &mut impl Write,
     mut tell: impl FnMut(&Row),
 ) -> io::Result<Summary> {
@@ -123,7 +123,7 @@ pub fn run(
     loop {
         let due = pace.every * number;
         if pace.duration.is_some_and(|duration| due > duration)
-            || (number > 0 && !sleeper.sleep_until(due))
+            || (number > 0 && !clock.sleep_until(due))
         {
             break;
         }
@@ -134,7 +134,7 @@ pub fn run(
         tell(&row);
         // Those that were missed meanwhile are left out: two rows at once would show rates that never
         // were.
-        let passed = sleeper.elapsed().div_duration_f64(pace.every) as u32;
+        let passed = clock.elapsed().div_duration_f64(pace.every) as u32;
         number = passed.max(number) + 1;
     }
     Ok(summary)
@@ -156,13 +156,13 @@ mod tests {
         }
     }
 
-    struct Clock {
+    struct TestClock {
         sleeps: Vec<Duration>,
         ends_after: usize,
         first_row_seconds: u64,
     }
 
-    impl Sleeper for Clock {
+    impl super::Clock for TestClock {
         fn elapsed(&self) -> Duration {
             // Only the first row takes time.
             let first = Duration::from_secs(self.first_row_seconds);
@@ -180,11 +180,11 @@ mod tests {
         ends_after: usize,
         first_row_seconds: u64,
     ) -> (Summary, Vec<Duration>, String) {
-        let pace = Pace {
+        let pace = Sampling {
             every: Duration::from_secs(10),
             duration: duration.map(Duration::from_secs),
         };
-        let mut clock = Clock {
+        let mut clock = TestClock {
             sleeps: Vec::new(),
             ends_after,
             first_row_seconds,

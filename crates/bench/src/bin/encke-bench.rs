@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bench::config::{BenchConfig, tables_for};
 use bench::report::Report;
-use bench::setting::{Setting, tables_for};
 use bench::{changes, child, connect, fairness, fanout, memory, publish};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use client::decode::Transport;
 use load::flood::sources::Sources;
 use load::flood::targets::Targets;
 use load::{bare, flood};
-use machine::failure::{Doing, Outcome};
+use machine::failure::{Context, Outcome};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -320,12 +320,15 @@ fn run(command: Command) -> Outcome<bool> {
         Command::BareEcho(args) => bare::echo::run(args.listen).map(|()| true),
         Command::BareAsk(args) => {
             let answers = bare::ask::run(&args.options()?)?;
-            println!("{}", serde_json::to_string(&answers).doing("writing JSON")?);
+            println!(
+                "{}",
+                serde_json::to_string(&answers).context("writing JSON")?
+            );
             Ok(true)
         }
         Command::Flood(args) => {
             child::clean_up_on_interrupt()?;
-            let extent = bench::flood::Extent {
+            let extent = bench::flood::Parameters {
                 openings: args.openings.max(1),
                 sends: args.sends,
                 rounds: args.rounds.max(1),
@@ -356,7 +359,7 @@ fn run(command: Command) -> Outcome<bool> {
         Command::Fanout(args) => {
             child::clean_up_on_interrupt()?;
             let setting = args.common.setting(args.connections);
-            let extent = fanout::Extent {
+            let extent = fanout::Parameters {
                 rounds: args.rounds.max(1),
                 events: args.events.max(1),
             };
@@ -366,7 +369,7 @@ fn run(command: Command) -> Outcome<bool> {
             child::clean_up_on_interrupt()?;
             let setting = args.common.setting(args.connections);
             let duration = Duration::from_secs(args.seconds.max(1).into());
-            let extent = fairness::Extent {
+            let extent = fairness::Parameters {
                 duration,
                 rate: args.rate.max(1),
             };
@@ -375,7 +378,7 @@ fn run(command: Command) -> Outcome<bool> {
         Command::Changes(args) => {
             child::clean_up_on_interrupt()?;
             let setting = args.common.setting(1);
-            let extent = changes::Extent {
+            let extent = changes::Parameters {
                 data: args.data,
                 clients: args.clients.max(1),
                 changes: args.changes.max(1),
@@ -385,7 +388,7 @@ fn run(command: Command) -> Outcome<bool> {
         Command::Publish(args) => {
             child::clean_up_on_interrupt()?;
             let setting = args.common.setting(1);
-            let extent = publish::Extent {
+            let extent = publish::Parameters {
                 events: args.events,
                 rounds: args.rounds.max(1),
                 subscribers: args.subscribers,
@@ -398,7 +401,7 @@ fn run(command: Command) -> Outcome<bool> {
 
 impl BareAsk {
     fn options(&self) -> Outcome<bare::ask::Options> {
-        let duration = Duration::try_from_secs_f64(self.seconds).doing("--seconds")?;
+        let duration = Duration::try_from_secs_f64(self.seconds).context("--seconds")?;
         Ok(bare::ask::Options {
             server: self.server,
             connections: self.connections.max(1),
@@ -427,9 +430,9 @@ impl ClientsArgs {
 }
 
 impl Common {
-    fn setting(&self, connections: u32) -> Setting {
+    fn setting(&self, connections: u32) -> BenchConfig {
         let tables = tables_for(connections);
-        Setting {
+        BenchConfig {
             server: self.server.clone(),
             connections,
             workers: self.workers.unwrap_or(tables),
@@ -445,8 +448,8 @@ impl Common {
     fn tell(&self, report: &Report) -> Outcome<bool> {
         print!("{}", report.table());
         if let Some(path) = &self.json {
-            let text = serde_json::to_string_pretty(report).doing("writing JSON")?;
-            fs::write(path, text + "\n").doing(format_args!("writing {}", path.display()))?;
+            let text = serde_json::to_string_pretty(report).context("writing JSON")?;
+            fs::write(path, text + "\n").context(format_args!("writing {}", path.display()))?;
         }
         if let Some(path) = &self.markdown {
             fs::OpenOptions::new()
@@ -454,7 +457,7 @@ impl Common {
                 .append(true)
                 .open(path)
                 .and_then(|mut file| writeln!(file, "{}", report.markdown()))
-                .doing(format_args!("writing {}", path.display()))?;
+                .context(format_args!("writing {}", path.display()))?;
         }
         Ok(!self.strict || report.missed().next().is_none())
     }

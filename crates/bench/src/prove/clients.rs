@@ -12,7 +12,7 @@ use client::decode::Transport;
 use load::flood::order::{Check, IdRule};
 use load::flood::targets::Targets;
 use load::flood::{self, driven};
-use machine::failure::{Doing, Outcome};
+use machine::failure::{Context, Outcome};
 
 /// The users' process.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Clients(Helper);
 
 /// What users have seen up to now.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Seen {
+pub struct ClientStats {
     /// Whether what was awaited came.
     pub reached: bool,
     /// Since they began to connect.
@@ -36,7 +36,8 @@ pub struct Seen {
     /// The check by the publisher's numbers.
     pub numbers: Numbers,
     /// What went wrong, as sentences.
-    pub troubles: Vec<String>,
+    #[serde(rename = "troubles")]
+    pub failures: Vec<String>,
     /// From when an event was due to its arrival.
     pub latency: Latency,
 }
@@ -78,13 +79,13 @@ impl Numbers {
     }
 }
 
-impl Seen {
+impl ClientStats {
     /// Why not all are connected.
     pub fn complaint(&self) -> String {
-        if self.troubles.is_empty() {
+        if self.failures.is_empty() {
             return "no client says why; is the machine out of time?".to_owned();
         }
-        self.troubles.join("; ")
+        self.failures.join("; ")
     }
 }
 
@@ -107,19 +108,19 @@ impl Clients {
     }
 
     /// Waits a while for all to be connected.
-    pub(super) fn opening(&mut self, patience: Duration) -> Outcome<Seen> {
+    pub(super) fn opening(&mut self, patience: Duration) -> Outcome<ClientStats> {
         self.ask(&format!("await open {}", whole_seconds(patience)))
     }
 
     /// Waits a while until so many events have come.
-    pub(super) fn arrived(&mut self, events: u64, patience: Duration) -> Outcome<Seen> {
+    pub(super) fn arrived(&mut self, events: u64, patience: Duration) -> Outcome<ClientStats> {
         self.ask(&format!(
             "await events {events} {}",
             whole_seconds(patience)
         ))
     }
 
-    pub(super) fn seen(&mut self) -> Outcome<Seen> {
+    pub(super) fn seen(&mut self) -> Outcome<ClientStats> {
         self.ask("stats")
     }
 
@@ -127,9 +128,9 @@ impl Clients {
         self.0.quit();
     }
 
-    fn ask(&mut self, line: &str) -> Outcome<Seen> {
+    fn ask(&mut self, line: &str) -> Outcome<ClientStats> {
         let answer = self.0.ask(line)?;
-        serde_json::from_value(answer).doing("understanding the clients")
+        serde_json::from_value(answer).context("understanding the clients")
     }
 }
 

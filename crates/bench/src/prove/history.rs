@@ -2,7 +2,7 @@
 
 /// A result of the past.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Past {
+pub struct HistoricalResult {
     /// Which server.
     pub server: &'static str,
     /// Memory of its process for a user.
@@ -10,16 +10,16 @@ pub struct Past {
 }
 
 /// Memory of a user in the experiments of 2008 with a million users, as they were published.
-pub const MEMORY: [Past; 3] = [
-    Past {
+pub const MEMORY: [HistoricalResult; 3] = [
+    HistoricalResult {
         server: "2008: Erlang, mochiweb, first version",
         bytes: 45_000.0,
     },
-    Past {
+    HistoricalResult {
         server: "2008: Erlang, mochiweb, processes hibernating",
         bytes: 8_000.0,
     },
-    Past {
+    HistoricalResult {
         server: "2008: C node, libevent",
         bytes: 2_000.0,
     },

@@ -3,12 +3,12 @@
 use std::fmt::{self, Write as _};
 
 use super::history::{self, MEMORY};
-use super::proof::{Driven, Opened, Proof};
+use super::proof::{DriveResult, OpeningResult, Proof};
 use machine::failure::Outcome;
-use machine::plot::panels::Kind;
+use machine::humanize::count;
+use machine::plot::panels::PanelKind;
 use machine::plot::recording::Recording;
-use machine::plot::{Across, Axis, Figure, Line, Panel, Unit, panels, paper};
-use machine::spoken::count;
+use machine::plot::{Axis, Figure, Line, Panel, Unit, XScale, panels, render};
 
 /// Colours of the page follow the reader; those of the figures' ink and grid are replaced by the
 /// page's, and lines keep theirs.
@@ -76,7 +76,7 @@ fn verdict(proof: &Proof, page: &mut String) {
 }
 
 /// The figures that are read first.
-fn tiles(opened: &Opened, driven: Option<&Driven>, page: &mut String) {
+fn tiles(opened: &OpeningResult, driven: Option<&DriveResult>, page: &mut String) {
     page.push_str("<div class=\"tiles\">\n");
     let mut tile = |value: String, unit: &str, what: &str| {
         push(
@@ -117,7 +117,7 @@ fn tiles(opened: &Opened, driven: Option<&Driven>, page: &mut String) {
 }
 
 /// Beside those who came before.
-fn history(proof: &Proof, opened: &Opened, page: &mut String) {
+fn history(proof: &Proof, opened: &OpeningResult, page: &mut String) {
     page.push_str(
         "<h2>Beside its forerunners</h2>\n<table>\n<thead><tr><th>Server</th>\
          <th class=\"n\">Memory of the process, bytes a user</th>\
@@ -154,7 +154,7 @@ fn history(proof: &Proof, opened: &Opened, page: &mut String) {
     );
 }
 
-fn latency(driven: &Driven, page: &mut String) -> Outcome<()> {
+fn latency(driven: &DriveResult, page: &mut String) -> Outcome<()> {
     let (latency, published) = (&driven.latency, &driven.published.latency);
     let delivered = [
         ("50 %", latency.p50_us, Some(published.p50_us)),
@@ -205,7 +205,7 @@ fn latency(driven: &Driven, page: &mut String) -> Outcome<()> {
                 left: axis,
                 right: None,
             }],
-            across: Across::Nines,
+            across: XScale::Nines,
         };
         put(&figure, page)?;
     }
@@ -216,7 +216,7 @@ fn latency(driven: &Driven, page: &mut String) -> Outcome<()> {
 fn over_time(proof: &Proof, page: &mut String) -> Outcome<()> {
     let recording = Recording::parse("server", "the recording", &proof.recording)?;
     // The users say themselves how many they are: a recording counts a million of them rarely.
-    let shown = [Kind::Memory, Kind::Kernel, Kind::Processor];
+    let shown = [PanelKind::Memory, PanelKind::Kernel, PanelKind::CpuTime];
     let mut figure = panels::figure(&[recording], Some(&shown), "")?;
     if let Some(opened) = &proof.opened {
         let points = opened
@@ -250,7 +250,7 @@ fn panel(title: &str, unit: Unit, points: Vec<(f64, f64)>) -> Panel {
 }
 
 fn put(figure: &Figure, page: &mut String) -> Outcome<()> {
-    let svg = paper::svg(figure)?;
+    let svg = render::svg(figure)?;
     // The declaration of an XML document has no place within a page.
     let svg = svg.find("<svg").map_or(&svg[..], |start| &svg[start..]);
     push(page, format_args!("<figure>\n{svg}</figure>\n"));

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::Options;
 use super::clients::Latency;
 use super::history;
-use super::ready::Ready;
+use super::preparation::PreparedMachine;
 use load::drive;
-use machine::host::Machine;
-use machine::measure::Processor;
-use machine::spoken::{count, size};
+use machine::host::HostInfo;
+use machine::humanize::{count, size};
+use machine::measure::CpuTime;
 
 /// All that was found. Parts that were not reached are missing.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub struct Proof {
     /// What does it again.
     pub command: String,
     /// Where it was measured.
-    pub machine: Machine,
+    pub machine: HostInfo,
     /// Users asked for.
     pub connections: u32,
     /// Events a second asked for.
@@ -38,9 +38,9 @@ pub struct Proof {
     /// The graph, where there was one.
     pub graph: Option<Graph>,
     /// Users connected.
-    pub opened: Option<Opened>,
+    pub opened: Option<OpeningResult>,
     /// Events published.
-    pub driven: Option<Driven>,
+    pub driven: Option<DriveResult>,
     /// What was recorded meanwhile, as `encke record` writes it.
     pub recording: String,
 }
@@ -58,7 +58,7 @@ pub struct Graph {
 
 /// How users connected, and what they take while idle, in bytes.
 #[derive(Debug, Clone)]
-pub struct Opened {
+pub struct OpeningResult {
     /// Users connected.
     pub connections: u64,
     /// Time until the last of them was.
@@ -74,12 +74,12 @@ pub struct Opened {
     /// Users connected by then, over the time of the recording.
     pub arrivals: Vec<(f64, u64)>,
     /// What went wrong, as sentences.
-    pub troubles: Vec<String>,
+    pub failures: Vec<String>,
 }
 
 /// How events were published and delivered.
 #[derive(Debug, Clone)]
-pub struct Driven {
+pub struct DriveResult {
     /// What the publisher says.
     pub published: drive::Report,
     /// Events that users read.
@@ -89,7 +89,7 @@ pub struct Driven {
     /// Deliveries that the receipts promise.
     pub awaited: u64,
     /// Processor time of the server.
-    pub processor: Processor,
+    pub processor: CpuTime,
     /// From when an event was due to its arrival.
     pub latency: Latency,
     /// Events that users missed, by the publisher's numbers.
@@ -105,11 +105,11 @@ pub struct Driven {
 }
 
 impl Proof {
-    pub(super) fn begin(options: &Options, ready: &Ready) -> Self {
+    pub(super) fn begin(options: &Options, ready: &PreparedMachine) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION"),
             command: command(options),
-            machine: Machine::read(),
+            machine: HostInfo::read(),
             connections: options.connections,
             rate: options.rate,
             workers: ready.wanted.workers,
@@ -168,8 +168,8 @@ impl Proof {
             "interrupted": self.interrupted,
             "failures": self.failures(),
             "graph": self.graph,
-            "opened": self.opened.as_ref().map(Opened::json),
-            "driven": self.driven.as_ref().map(Driven::json),
+            "opened": self.opened.as_ref().map(OpeningResult::json),
+            "driven": self.driven.as_ref().map(DriveResult::json),
             "history": {
                 "bytes_a_user": history::MEMORY.map(|past| past.bytes),
                 "events_a_second": history::RATE,
@@ -196,7 +196,7 @@ fn command(options: &Options) -> String {
     command
 }
 
-impl Opened {
+impl OpeningResult {
     fn each(&self, bytes: u64) -> f64 {
         bytes as f64 / (self.connections as f64).max(1.0)
     }
@@ -243,12 +243,12 @@ impl Opened {
             "kernel_bytes_each_end": self.kernel_end_each(),
             "server_resident_bytes_before": self.server_before,
             "server_resident_bytes": self.server,
-            "troubles": self.troubles,
+            "troubles": self.failures,
         })
     }
 }
 
-impl Driven {
+impl DriveResult {
     /// Deliveries in a second, over the whole time.
     pub fn rate(&self) -> f64 {
         self.deliveries as f64 / self.seconds.max(0.001)

@@ -4,11 +4,11 @@ use std::io::{self, Read, Write};
 
 use serde_json::Value;
 
-use super::Control;
-use crate::http::{Answer, Connection, Payload};
-use machine::failure::{Doing, Outcome};
+use super::ControlClient;
+use crate::http::{Connection, RequestBody, Response};
+use machine::failure::{Context, Outcome};
 
-impl Control {
+impl ControlClient {
     /// Writes `body` in chunks and reads the one answer, which may come before the end.
     pub(super) fn stream(
         &mut self,
@@ -19,7 +19,7 @@ impl Control {
         let mut connection = self.connect()?;
         let fields = self.fields(Some(content_type));
         let written = connection
-            .write("POST", path, &fields, Payload::Chunked)
+            .write("POST", path, &fields, RequestBody::Chunked)
             .and_then(|()| connection.chunks())
             .and_then(|mut chunks| {
                 io::copy(body, &mut chunks)?;
@@ -40,7 +40,7 @@ impl Control {
         method: &str,
         path: &str,
         more: &[(&str, &str)],
-        payload: Payload<'_>,
+        payload: RequestBody<'_>,
     ) -> Outcome<Value> {
         let mut connection = self.connect()?;
         let mut fields = self.fields(None);
@@ -57,7 +57,7 @@ impl Control {
     pub(super) fn download(&mut self, path: &str, out: &mut dyn Write) -> Outcome<()> {
         let mut connection = self.connect()?;
         connection
-            .write("GET", path, &self.fields(None), Payload::None)
+            .write("GET", path, &self.fields(None), RequestBody::None)
             .map_err(|error| self.explain(&error))?;
         let answer = connection
             .read_head()
@@ -73,7 +73,7 @@ impl Control {
                 .map_err(|error| self.explain(&error))?
             {
                 0 => break,
-                count => (out.write_all(&piece[..count])).doing("writing the copy")?,
+                count => (out.write_all(&piece[..count])).context("writing the copy")?,
             }
         }
         self.keep(connection);
@@ -87,7 +87,7 @@ impl Control {
         self.read_body(connection, &answer)
     }
 
-    fn read_body(&self, connection: &mut Connection, answer: &Answer) -> Outcome<Value> {
+    fn read_body(&self, connection: &mut Connection, answer: &Response) -> Outcome<Value> {
         let mut body = connection.body(answer);
         if answer.status >= 300 {
             return Err(self.refusal(answer, &mut body));
@@ -98,7 +98,7 @@ impl Control {
         if bytes.is_empty() || !answer.content_type.contains("json") {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&bytes).doing("reading the server's answer")
+        serde_json::from_slice(&bytes).context("reading the server's answer")
     }
 
     pub(super) fn connect(&mut self) -> Outcome<Connection> {
@@ -106,7 +106,7 @@ impl Control {
             Some(connection) if !connection.is_stale() => Ok(connection),
             _ => Connection::open(&self.url)
                 .and_then(|connection| {
-                    connection.set_read_timeout(self.patience)?;
+                    connection.set_read_timeout(self.read_timeout)?;
                     Ok(connection)
                 })
                 .map_err(|error| self.explain(&error)),
@@ -114,7 +114,7 @@ impl Control {
     }
 
     pub(super) fn keep(&mut self, connection: Connection) {
-        if !connection.is_spent() {
+        if !connection.must_close() {
             self.connection = Some(connection);
         }
     }

@@ -6,11 +6,11 @@ use std::thread;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Control;
-use crate::http::{Connection, Payload};
-use machine::failure::{Doing, Failure, Outcome};
+use super::ControlClient;
+use crate::http::{Connection, RequestBody};
+use machine::failure::{Context, Failure, Outcome};
 
-impl Control {
+impl ControlClient {
     /// Publishes each line of `input` about `subject`, in one streamed request. Receipts are read
     /// while lines are written, and each passes to `tell`; the return value counts them.
     pub fn publish_lines(
@@ -23,7 +23,7 @@ impl Control {
         let mut connection = self.connect()?;
         let fields = self.fields(Some("application/x-ndjson"));
         connection
-            .write("POST", "/v1/publish", &fields, Payload::Chunked)
+            .write("POST", "/v1/publish", &fields, RequestBody::Chunked)
             .map_err(|error| self.explain(&error))?;
         let mut chunks = connection.chunks().map_err(|error| self.explain(&error))?;
         thread::scope(|scope| {
@@ -77,7 +77,7 @@ impl Control {
                 return Ok(count);
             }
             if !line.trim().is_empty() {
-                tell(serde_json::from_str(&line).doing("reading a receipt")?);
+                tell(serde_json::from_str(&line).context("reading a receipt")?);
                 count += 1;
             }
         }

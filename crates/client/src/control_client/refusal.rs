@@ -4,14 +4,14 @@ use std::io::{self, Read};
 
 use serde_json::Value;
 
-use super::Control;
-use crate::http::Answer;
+use super::ControlClient;
+use crate::http::Response;
 use machine::failure::Failure;
 
 /// Most of a refusal's body that is shown.
 const DETAIL_MAX: u64 = 64 * 1024;
 
-impl Control {
+impl ControlClient {
     pub(super) fn explain(&self, error: &io::Error) -> Failure {
         let url = &self.shown;
         Failure::new(match error.kind() {
@@ -34,7 +34,7 @@ impl Control {
     }
 
     /// Why the server refused: what its problem details say, and the remedy where it is ours.
-    pub(super) fn refusal(&self, answer: &Answer, body: &mut dyn Read) -> Failure {
+    pub(super) fn refusal(&self, answer: &Response, body: &mut dyn Read) -> Failure {
         let mut bytes = Vec::new();
         let _ = body.take(DETAIL_MAX).read_to_end(&mut bytes);
         let url = &self.shown;
@@ -49,7 +49,7 @@ impl Control {
                  started with"
             ));
         }
-        let detail = detail(&bytes);
+        let detail = problem_detail(&bytes);
         let detail = if detail.is_empty() {
             "no reason given".to_owned()
         } else {
@@ -60,7 +60,7 @@ impl Control {
 }
 
 /// The `detail` or `title` of problem details, else the first line of the text.
-pub fn detail(body: &[u8]) -> String {
+pub fn problem_detail(body: &[u8]) -> String {
     if let Ok(Value::Object(problem)) = serde_json::from_slice::<Value>(body) {
         for member in ["detail", "title"] {
             if let Some(Value::String(text)) = problem.get(member) {

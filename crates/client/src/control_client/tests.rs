@@ -37,8 +37,8 @@ const RECEIPT: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
 #[test]
 fn a_publish_names_its_subject_type_and_token() {
     let (url, server) = listener(RECEIPT);
-    let mut control = Control::new(&url, Some("secret")).unwrap();
-    let labels = Labels {
+    let mut control = ControlClient::new(&url, Some("secret")).unwrap();
+    let labels = EventMetadata {
         content_type: Some("application/json"),
         kind: Some("a b"),
     };
@@ -62,7 +62,7 @@ fn lines_become_events_and_receipts_come_back() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
          8\r\n{\"id\":1}\r\n1\r\n\n\r\n9\r\n{\"id\":2}\n\r\n0\r\n\r\n",
     );
-    let mut control = Control::new(&url, None).unwrap();
+    let mut control = ControlClient::new(&url, None).unwrap();
     let mut receipts = Vec::new();
     let count = control
         .publish_lines("7", None, &b"one\ntw\"o\r\n"[..], |value| {
@@ -86,7 +86,7 @@ fn a_subscription_says_whether_it_is_new() {
          {\"added\":1,\"unchanged\":0}",
     );
     assert!(
-        Control::new(&url, None)
+        ControlClient::new(&url, None)
             .unwrap()
             .subscribe("a", "b")
             .unwrap()
@@ -102,7 +102,7 @@ fn a_subscription_says_whether_it_is_new() {
          {\"removed\":0,\"unchanged\":1}",
     );
     assert!(
-        !Control::new(&url, None)
+        !ControlClient::new(&url, None)
             .unwrap()
             .unsubscribe("a", "b")
             .unwrap()
@@ -119,7 +119,7 @@ fn a_subscription_says_whether_it_is_new() {
 fn refusals_say_what_to_do() {
     let refused = |answer| {
         let (url, server) = listener(answer);
-        let error = Control::new(&url, None)
+        let error = ControlClient::new(&url, None)
             .unwrap()
             .stats()
             .unwrap_err()
@@ -133,7 +133,7 @@ fn refusals_say_what_to_do() {
         Connection: close\r\n\r\n{\"title\":\"t\",\"detail\":\"too large\"}";
     assert!(refused(problem).ends_with("answered 413: too large"));
     // Nobody is given a port below 1024 by chance.
-    let error = Control::new("http://127.0.0.1:1", None)
+    let error = ControlClient::new("http://127.0.0.1:1", None)
         .unwrap()
         .stats()
         .unwrap_err();

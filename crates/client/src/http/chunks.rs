@@ -6,14 +6,14 @@ use std::net::TcpStream;
 /// Bytes gathered before a chunk is written.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The body of a chunked request. [`Chunks::finish`] ends it.
+/// The body of a chunked request. [`ChunkWriter::finish`] ends it.
 #[derive(Debug)]
-pub struct Chunks {
+pub struct ChunkWriter {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-impl Chunks {
+impl ChunkWriter {
     pub(super) fn new(stream: TcpStream) -> Self {
         Self {
             stream,
@@ -33,7 +33,7 @@ impl Chunks {
     }
 }
 
-impl Write for Chunks {
+impl Write for ChunkWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= CHUNK_BYTES {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use super::body::Body;
-use super::chunks::Chunks;
+use super::chunks::ChunkWriter;
 use super::url::Url;
 use crate::decode::framing::Framing;
 use crate::decode::head::Head;
@@ -21,12 +21,12 @@ const READ_BYTES: usize = 32 * 1024;
 pub struct Connection {
     stream: BufReader<TcpStream>,
     host: String,
-    spent: bool,
+    must_close: bool,
 }
 
 /// The head of an answer, owned.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Response {
     /// The status code.
     pub status: u16,
     /// `Content-Type`, or nothing.
@@ -39,12 +39,12 @@ pub struct Answer {
 
 /// The bytes of a request that follow its head.
 #[derive(Debug, Clone, Copy)]
-pub enum Payload<'a> {
+pub enum RequestBody<'a> {
     /// No body.
     None,
     /// These bytes.
     Bytes(&'a [u8]),
-    /// Chunks, written afterwards with [`Chunks`].
+    /// Chunks, written afterwards with [`ChunkWriter`].
     Chunked,
 }
 
@@ -57,7 +57,7 @@ impl Connection {
         Ok(Self {
             stream: BufReader::with_capacity(READ_BYTES, stream),
             host: url.authority().to_owned(),
-            spent: false,
+            must_close: false,
         })
     }
 
@@ -67,8 +67,8 @@ impl Connection {
     }
 
     /// Whether the server said that it closes this connection.
-    pub fn is_spent(&self) -> bool {
-        self.spent
+    pub fn must_close(&self) -> bool {
+        self.must_close
     }
 
     /// Whether the server closed this connection while it stood idle.
@@ -82,8 +82,8 @@ impl Connection {
     }
 
     /// A second handle for writing a chunked body while the answer is read here.
-    pub fn chunks(&self) -> io::Result<Chunks> {
-        Ok(Chunks::new(self.stream.get_ref().try_clone()?))
+    pub fn chunks(&self) -> io::Result<ChunkWriter> {
+        Ok(ChunkWriter::new(self.stream.get_ref().try_clone()?))
     }
 
     /// Writes a request's head, and its body unless that is chunked.
@@ -92,29 +92,29 @@ impl Connection {
         method: &str,
         path: &str,
         fields: &[(&str, &str)],
-        payload: Payload<'_>,
+        payload: RequestBody<'_>,
     ) -> io::Result<()> {
         let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.host);
         for (name, value) in fields {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
         match payload {
-            Payload::None => {}
-            Payload::Bytes(bytes) => {
+            RequestBody::None => {}
+            RequestBody::Bytes(bytes) => {
                 request.push_str(&format!("Content-Length: {}\r\n", bytes.len()));
             }
-            Payload::Chunked => request.push_str("Transfer-Encoding: chunked\r\n"),
+            RequestBody::Chunked => request.push_str("Transfer-Encoding: chunked\r\n"),
         }
         request.push_str("\r\n");
         let mut request = request.into_bytes();
-        if let Payload::Bytes(bytes) = payload {
+        if let RequestBody::Bytes(bytes) = payload {
             request.extend_from_slice(bytes);
         }
         self.stream.get_mut().write_all(&request)
     }
 
     /// Reads the head of the answer; interim ones are passed over.
-    pub fn read_head(&mut self) -> io::Result<Answer> {
+    pub fn read_head(&mut self) -> io::Result<Response> {
         loop {
             let mut head = Vec::new();
             while !head.ends_with(b"\r\n\r\n") {
@@ -129,8 +129,8 @@ impl Connection {
             if (100..200).contains(&head.status) {
                 continue;
             }
-            self.spent = head.closes();
-            return Ok(Answer {
+            self.must_close = head.closes();
+            return Ok(Response {
                 status: head.status,
                 content_type: head.get("content-type").unwrap_or("").to_owned(),
                 retry_after: head.get("retry-after").and_then(|value| value.parse().ok()),
@@ -141,8 +141,8 @@ impl Connection {
     }
 
     /// The body of `answer`, to be read as it comes.
-    pub fn body(&mut self, answer: &Answer) -> Body<'_> {
-        self.spent |= answer.closes;
+    pub fn body(&mut self, answer: &Response) -> Body<'_> {
+        self.must_close |= answer.closes;
         Body::new(&mut self.stream, answer.framing)
     }
 
@@ -152,8 +152,8 @@ impl Connection {
         method: &str,
         path: &str,
         fields: &[(&str, &str)],
-        payload: Payload<'_>,
-    ) -> io::Result<(Answer, Vec<u8>)> {
+        payload: RequestBody<'_>,
+    ) -> io::Result<(Response, Vec<u8>)> {
         self.write(method, path, fields, payload)?;
         let answer = self.read_head()?;
         let mut bytes = Vec::new();

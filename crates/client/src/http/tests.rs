@@ -63,15 +63,15 @@ fn exchanges_follow_each_other_on_one_connection() {
         (
             answer.status,
             String::from_utf8(body).unwrap(),
-            connection.is_spent(),
+            connection.must_close(),
         )
     };
     assert_eq!(
-        get(Payload::Bytes(b"body")),
+        get(RequestBody::Bytes(b"body")),
         (200, "hello".to_owned(), false)
     );
-    assert_eq!(get(Payload::None), (200, "abcde".to_owned(), false));
-    assert_eq!(get(Payload::None), (404, "no such id".to_owned(), true));
+    assert_eq!(get(RequestBody::None), (200, "abcde".to_owned(), false));
+    assert_eq!(get(RequestBody::None), (404, "no such id".to_owned(), true));
     let asked = server.join().unwrap();
     assert!(asked[0].starts_with("POST /x HTTP/1.1\r\nHost: 127.0.0.1:"));
     assert!(asked[0].ends_with("A: b\r\nContent-Length: 4\r\n\r\nbody"));
@@ -82,7 +82,7 @@ fn a_chunked_request_is_written_in_chunks() {
     let (url, server) = scripted(&["HTTP/1.1 204 No Content\r\n\r\n"]);
     let mut connection = Connection::open(&url).unwrap();
     connection
-        .write("POST", "/x", &[], Payload::Chunked)
+        .write("POST", "/x", &[], RequestBody::Chunked)
         .unwrap();
     let mut chunks = connection.chunks().unwrap();
     chunks.write_all(b"one\n").unwrap();
@@ -102,7 +102,7 @@ fn a_body_cut_short_is_an_error() {
     let (url, server) = scripted(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab"]);
     let mut connection = Connection::open(&url).unwrap();
     let error = connection
-        .exchange("GET", "/", &[], Payload::None)
+        .exchange("GET", "/", &[], RequestBody::None)
         .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     server.join().unwrap();

@@ -78,7 +78,7 @@ impl Url {
 }
 
 /// Percent-encodes `text` as one segment of a path.
-pub fn segment(text: &str) -> String {
+pub fn encode_segment(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_segment_keeps_only_what_needs_no_escape() {
-        assert_eq!(segment("rj-7_.~"), "rj-7_.~");
-        assert_eq!(segment("a/b c?é"), "a%2Fb%20c%3F%C3%A9");
+        assert_eq!(encode_segment("rj-7_.~"), "rj-7_.~");
+        assert_eq!(encode_segment("a/b c?é"), "a%2Fb%20c%3F%C3%A9");
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::reading::{Backend, Counts, Figures, Push, Reading, Seconds, Slow};
+use super::snapshot::{Backend, Counts, Push, Seconds, Slow, Snapshot, WorkerCounters};
 
 /// Amounts by the value of a label: per second, or as shares of the time.
 pub type Rates = BTreeMap<String, f64>;
@@ -165,13 +165,13 @@ pub struct RequestsRow {
 impl View {
     /// What happened from `before` to `now`; nothing can be said when they are of different runs of the
     /// program, or of the same time.
-    pub fn between(before: &Reading, now: &Reading) -> Option<Self> {
+    pub fn between(before: &Snapshot, now: &Snapshot) -> Option<Self> {
         let seconds = now.uptime_seconds - before.uptime_seconds;
         let same = before.epoch == now.epoch && before.workers.len() == now.workers.len();
         if !same || seconds <= 0.0 {
             return None;
         }
-        let all = |reading: &Reading| reading.workers.iter().sum::<Figures>();
+        let all = |reading: &Snapshot| reading.workers.iter().sum::<WorkerCounters>();
         let workers = now.workers.iter().zip(&before.workers);
         let push = now.push.as_ref().zip(before.push.as_ref());
         let push = push.map(|(now, before)| PushView::between(before, now, seconds));
@@ -236,10 +236,17 @@ impl BackendRow {
 }
 
 impl Row {
-    fn between(before: &Figures, now: &Figures, seconds: f64, workers: usize) -> Self {
+    fn between(
+        before: &WorkerCounters,
+        now: &WorkerCounters,
+        seconds: f64,
+        workers: usize,
+    ) -> Self {
         let rate = |before, now| rate(before, now, seconds);
         let spent = |state: &str| {
-            let at = |figures: &Figures| figures.worker_seconds.get(state).copied().unwrap_or(0.0);
+            let at = |figures: &WorkerCounters| {
+                figures.worker_seconds.get(state).copied().unwrap_or(0.0)
+            };
             at(now) - at(before)
         };
         // What ended in this stretch may have begun before it. Of a long turn shares are told, and a wait
@@ -251,7 +258,7 @@ impl Row {
         let events_per_second = rate(before.poll_events, now.poll_events);
         let mut calls = rates(&before.system_calls, &now.system_calls, seconds);
         calls.insert("epoll_wait".to_owned(), polls_per_second);
-        let closed = |figures: &Figures| figures.connections_closed.values().sum();
+        let closed = |figures: &WorkerCounters| figures.connections_closed.values().sum();
         let tells_closes = !now.connections_closed.is_empty();
         let (sessions, relay) = (
             both(before, now, |of| &of.sessions),
@@ -306,9 +313,9 @@ impl Row {
 
 /// What both readings have.
 fn both<'a, T>(
-    before: &'a Figures,
-    now: &'a Figures,
-    part: impl Fn(&'a Figures) -> &'a Option<T>,
+    before: &'a WorkerCounters,
+    now: &'a WorkerCounters,
+    part: impl Fn(&'a WorkerCounters) -> &'a Option<T>,
 ) -> Option<(&'a T, &'a T)> {
     part(before).as_ref().zip(part(now).as_ref())
 }

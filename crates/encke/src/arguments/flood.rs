@@ -55,7 +55,7 @@ pub(crate) struct FloodArguments {
     #[command(flatten)]
     pub(crate) check: Check,
     #[command(flatten)]
-    pub(crate) citizens: Citizens,
+    pub(crate) citizens: ClientBehaviours,
     #[command(flatten)]
     pub(crate) report: Report,
 }
@@ -132,7 +132,7 @@ pub(crate) struct Check {
 /// How many behave badly.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Bad citizens, the first among the clients")]
-pub(crate) struct Citizens {
+pub(crate) struct ClientBehaviours {
     /// So many read the head and then nothing more
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) stop_reading: u32,

@@ -12,8 +12,8 @@ use machine::interrupt::Interrupt;
 use crate::arguments::GenerateArguments;
 use crate::failure::Failure;
 use crate::output;
-use crate::progress::Progress;
-use crate::units::spoken_count;
+use crate::progress::ProgressBar;
+use crate::units::human_count;
 
 /// Columns of the longest bar of the histogram.
 const BAR_COLUMNS: f64 = 40.0;
@@ -51,8 +51,8 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
     if report.made < options.users {
         return Err(Failure::failed(format_args!(
             "interrupted after {} of {} users: the list is not whole",
-            spoken_count(report.made.into()),
-            spoken_count(options.users.into())
+            human_count(report.made.into()),
+            human_count(options.users.into())
         )));
     }
     Ok(())
@@ -70,7 +70,7 @@ fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
 
 fn write(options: Options, out: &mut impl Write) -> Result<End, Failure> {
     let interrupt = Interrupt::catch()?;
-    let progress = Progress::of(options.users.into(), "users");
+    let progress = ProgressBar::of(options.users.into(), "users");
     let end = load::friends::write(options, out, |users| {
         progress.reach(users.into());
         !interrupt.asked()
@@ -85,9 +85,9 @@ fn text(report: &Report) -> String {
     let mut text = format!(
         "{} users, {} friendships, {} of text in {:.1} s\n\
          friends of a user: min {}, median {}, mean {:.2}, p99 {}, max {}\n",
-        spoken_count(report.made.into()),
-        spoken_count(report.edges),
-        crate::units::spoken_size(report.bytes),
+        human_count(report.made.into()),
+        human_count(report.edges),
+        crate::units::human_size(report.bytes),
         report.seconds,
         degrees.min,
         degrees.median,
@@ -102,7 +102,7 @@ fn text(report: &Report) -> String {
         // A bin with a single user is seen beside one with a million.
         let columns = (share * BAR_COLUMNS).ceil() as usize;
         let bar = "#".repeat(columns);
-        let users = spoken_count(bin.users);
+        let users = human_count(bin.users);
         writeln!(text, "  {range:>15}  {users:>11}  {bar}").expect("a string takes any text");
     }
     match &degrees.power_law {
@@ -112,7 +112,7 @@ fn text(report: &Report) -> String {
              theory says 3",
             law.exponent,
             law.error,
-            spoken_count(law.users),
+            human_count(law.users),
             law.from,
         ),
         None => writeln!(

@@ -14,8 +14,8 @@ use serde_json::Value;
 use crate::arguments::LoadArguments;
 use crate::failure::Failure;
 use crate::output;
-use crate::progress::Progress;
-use crate::units::spoken_count;
+use crate::progress::ProgressBar;
+use crate::units::human_count;
 use edges::Edges;
 
 /// What a load did.
@@ -44,19 +44,19 @@ pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
     }
     let told = bad.len() as u64;
     if report.skipped > told {
-        let more = spoken_count(report.skipped - told);
+        let more = human_count(report.skipped - told);
         eprintln!("and {more} more lines are skipped");
     }
     if arguments.report.json {
         return output::json(&report).map(drop);
     }
     let there = match report.unchanged {
-        Some(unchanged) => format!(", {} were there", spoken_count(unchanged)),
+        Some(unchanged) => format!(", {} were there", human_count(unchanged)),
         None => String::new(),
     };
     output::line(format_args!(
         "{} subscriptions are new{there}, in {:.1} s",
-        spoken_count(report.added),
+        human_count(report.added),
         report.seconds
     ))
     .map(drop)
@@ -88,13 +88,13 @@ fn offline(
         skip_bad: arguments.skip_bad,
     };
     // A file is written a little slower than its list is read.
-    let reading = Progress::of(length.unwrap_or(0), "bytes read");
+    let reading = ProgressBar::of(length.unwrap_or(0), "bytes read");
     let writing = std::cell::OnceCell::new();
     let loaded = graph::load(&directory, input, options, |progress| match progress {
         LoadProgress::Reading { bytes, .. } => reading.reach(bytes),
         LoadProgress::Sorting => reading.end(),
         LoadProgress::Writing { written, of } => {
-            let writing = writing.get_or_init(|| Progress::of(of, "edges written"));
+            let writing = writing.get_or_init(|| ProgressBar::of(of, "edges written"));
             writing.length(of);
             writing.reach(written);
         }
@@ -119,7 +119,7 @@ fn online(
     length: Option<u64>,
 ) -> Result<(Report, Skipped), Failure> {
     let mut client = arguments.place.control.client()?;
-    let progress = Progress::of(length.unwrap_or(0), "bytes sent");
+    let progress = ProgressBar::of(length.unwrap_or(0), "bytes sent");
     let tell = |bytes| progress.reach(bytes);
     let mut edges = Edges::new(input, arguments.mutual, arguments.skip_bad, tell);
     let answer = client.subscribe_many(&mut edges);
@@ -136,8 +136,8 @@ fn online(
         return Err(Failure::failed(format_args!(
             "line {line}: {why}; the lines before it are loaded: {} subscriptions are new, {} were \
              there; put the line right and load again, or leave bad lines out with --skip-bad",
-            spoken_count(report.added),
-            spoken_count(count("unchanged"))
+            human_count(report.added),
+            human_count(count("unchanged"))
         )));
     }
     let mut skipped = edges.into_bad();

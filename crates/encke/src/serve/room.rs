@@ -2,19 +2,19 @@
 
 use std::fmt;
 
+use machine::doctor::capacity;
 use machine::doctor::readings::Readings;
-use machine::doctor::room;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use router::WORKERS_MAX;
 
 use crate::config::Config;
-use crate::units::{spoken_count, spoken_size};
+use crate::units::{human_count, human_size};
 
 /// Memory that an idle connection costs, most of it the kernel's: its socket, file and dentry.
-const CONNECTION_BYTES: u64 = room::KERNEL_END_BYTES + room::SESSION_BYTES;
+const CONNECTION_BYTES: u64 = capacity::KERNEL_END_BYTES + capacity::SESSION_BYTES;
 
 // The doctor recommends no more workers than there may be.
-const _: () = assert!(room::WORKERS_MAX == WORKERS_MAX as u64);
+const _: () = assert!(capacity::WORKERS_MAX == WORKERS_MAX as u64);
 
 /// Fewer connections than this deserve a warning: a busy site meets them on its first day.
 const NARROW: u64 = 5_000;
@@ -32,7 +32,7 @@ const PORTS_MOST: u64 = 64_512;
 const QUEUE_SHORT: u64 = 4096;
 
 /// Raises the limit on descriptors as far as an unprivileged process may.
-pub(crate) fn raise_descriptors() {
+pub(crate) fn raise_descriptor_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
         && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
@@ -101,7 +101,7 @@ impl Room {
         let first = self.limits.first()?;
         let narrow = first.connections < NARROW && first.name == "descriptors";
         narrow.then(|| {
-            let room = spoken_count(about(first.connections));
+            let room = human_count(about(first.connections));
             format!(
                 "there is room for about {room} connections only; to raise: {}",
                 first.remedy
@@ -113,7 +113,7 @@ impl Room {
 impl fmt::Display for Room {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(connections) = self.connections() {
-            let connections = spoken_count(connections);
+            let connections = human_count(connections);
             write!(
                 f,
                 "room for about {connections} connections; what binds, the first first:"
@@ -126,7 +126,7 @@ impl fmt::Display for Room {
             remedy,
         } in &self.limits
         {
-            let connections = spoken_count(about(*connections));
+            let connections = human_count(about(*connections));
             write!(
                 f,
                 "\n  {name:14} {connections:>11}  {found}; to raise: {remedy}"
@@ -149,8 +149,8 @@ fn about(count: u64) -> u64 {
 }
 
 fn descriptors(soft: u64, hard: u64, workers: u16, private: bool) -> Limit {
-    let connections = room::connections(soft, workers.into(), private);
-    let limit = spoken_count(soft);
+    let connections = capacity::connections(soft, workers.into(), private);
+    let limit = human_count(soft);
     let found = if private {
         format!("{limit} for each worker")
     } else {
@@ -162,7 +162,7 @@ fn descriptors(soft: u64, hard: u64, workers: u16, private: bool) -> Limit {
         "the hard limit (ulimit -Hn, LimitNOFILE= in a unit)".to_owned()
     };
     if connections < MILLION
-        && let Some(needed) = room::workers(MILLION, soft)
+        && let Some(needed) = capacity::workers(MILLION, soft)
     {
         let flag = if private { "" } else { "--private-fds " };
         remedy.push_str(&format!(", or {flag}--workers {needed} for a million"));
@@ -190,8 +190,8 @@ fn memory(readings: &Readings) -> Option<Limit> {
         connections: bytes / CONNECTION_BYTES,
         found: format!(
             "{} {whose}, {} a connection, most of it the kernel's",
-            spoken_size(bytes),
-            spoken_size(CONNECTION_BYTES)
+            human_size(bytes),
+            human_size(CONNECTION_BYTES)
         ),
         remedy: remedy.to_owned(),
     })
@@ -227,7 +227,7 @@ fn ports(readings: &Readings) -> Option<String> {
     } else {
         "more addresses"
     };
-    let count = spoken_count(count);
+    let count = human_count(count);
     Some(format!(
         "ports: a client or proxy on this machine has {count} for each address it connects from; \
          to raise: {remedy}"
@@ -240,7 +240,7 @@ fn accept_queue(readings: &Readings) -> Option<String> {
     Some(format!(
         "accept queue: {} connections may wait for a worker, few when clients come back all at \
          once; to raise: sysctl -w net.core.somaxconn=65535",
-        spoken_count(queue)
+        human_count(queue)
     ))
 }
 

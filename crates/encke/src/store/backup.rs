@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::arguments::BackupArguments;
 use crate::failure::Failure;
 use crate::output;
-use crate::units::spoken_size;
+use crate::units::human_size;
 
 /// Copies the graph, and how Erlang nodes have spelt its ids.
 pub(super) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
@@ -68,7 +68,7 @@ fn report(arguments: &BackupArguments, spellings: Option<&Path>) -> Result<(), F
         let report = json!({ "file": file, "bytes": bytes, "erlang_ids": spellings });
         return output::json(&report).map(drop);
     }
-    let size = spoken_size(bytes);
+    let size = human_size(bytes);
     let _ = output::line(format_args!("{} has the graph, {size}", file.display()))?;
     let Some(spellings) = spellings else {
         return Ok(());

@@ -12,9 +12,9 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::Serialize;
 
 use super::clients::{SOURCES, connect_from};
-use crate::poll::{Batch, Interest, Poller};
+use crate::poll::{EventBatch, Interest, Poller};
 use client::decode::head::Head;
-use machine::failure::{Doing, Failure, Outcome};
+use machine::failure::{Context, Failure, Outcome};
 
 /// Bytes read at a time.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -95,13 +95,13 @@ pub fn run(options: &Options) -> Outcome<Answers> {
         let client = asking.open(index)?;
         asking.clients.push(client);
     }
-    let (mut batch, mut block) = (Batch::new(), vec![0; BLOCK_BYTES]);
+    let (mut batch, mut block) = (EventBatch::new(), vec![0; BLOCK_BYTES]);
     let mut now = Instant::now();
     while now - begun < options.duration {
         asking
             .poller
             .wait(&mut batch, Some(PATIENCE))
-            .doing("waiting for answers")?;
+            .context("waiting for answers")?;
         now = Instant::now();
         if batch.iter().next().is_none() {
             return Err(Failure::new(format!(
@@ -138,7 +138,7 @@ impl<'a> Asking<'a> {
             question,
             // Other sources than an earlier run's, whose connections the server may still remember.
             next_source: std::process::id().wrapping_mul(2_654_435_761) % (SOURCES / 2),
-            poller: Poller::new().doing("making an epoll")?,
+            poller: Poller::new().context("making an epoll")?,
             clients: Vec::new(),
             micros: Histogram::new_with_bounds(1, MICROS_MAX, 3).expect("sound bounds"),
         })
@@ -153,9 +153,9 @@ impl<'a> Asking<'a> {
         let (mut answer, mut block) = (Vec::new(), [0; 4096]);
         self.answer_bytes = loop {
             let (_, count) = recv(&client.socket, &mut block, RecvFlags::empty())
-                .doing("reading the first answer")?;
+                .context("reading the first answer")?;
             answer.extend_from_slice(&block[..count]);
-            let head = Head::parse(&answer).doing("reading the first answer")?;
+            let head = Head::parse(&answer).context("reading the first answer")?;
             if let Some((head, bytes)) = head {
                 let length = head
                     .get("content-length")
@@ -176,12 +176,12 @@ impl<'a> Asking<'a> {
     fn open(&mut self, index: usize) -> Outcome<Client> {
         let (server, asked) = (self.options.server, Instant::now());
         let socket = connect_from(server, 0, &mut self.next_source)
-            .doing(format_args!("connecting to {server}"))?;
+            .context(format_args!("connecting to {server}"))?;
         // What waits for another packet to be acknowledged would not be the server's time.
-        set_tcp_nodelay(&socket, true).doing("setting up a connection")?;
+        set_tcp_nodelay(&socket, true).context("setting up a connection")?;
         self.poller
             .add(&socket, index as u64, Interest::IN)
-            .doing("watching a connection")?;
+            .context("watching a connection")?;
         ask(&socket, &self.question)?;
         Ok(Client {
             socket,
@@ -197,7 +197,7 @@ impl<'a> Asking<'a> {
             Ok((_, count)) => count,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
             Err(Errno::CONNRESET) => return Err(closed()),
-            Err(errno) => return Err(errno).doing("reading an answer"),
+            Err(errno) => return Err(errno).context("reading an answer"),
         };
         client.awaited = client.awaited.saturating_sub(count);
         let once = self.options.question == Question::HttpOnce;
@@ -230,7 +230,7 @@ fn ask(socket: &OwnedFd, question: &[u8]) -> Outcome<()> {
             question.len()
         ))),
         Err(Errno::CONNRESET | Errno::PIPE) => Err(closed()),
-        Err(errno) => Err(errno).doing("asking"),
+        Err(errno) => Err(errno).context("asking"),
     }
 }
 

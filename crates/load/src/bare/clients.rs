@@ -14,8 +14,8 @@ use rustix::net::{
     socket_with, sockopt,
 };
 
-use crate::poll::{Batch, Interest, Poller};
-use machine::failure::{Doing, Failure, Outcome};
+use crate::poll::{EventBatch, Interest, Poller};
+use machine::failure::{Context, Failure, Outcome};
 use machine::host;
 
 /// The first source address; each thread takes 256 addresses from there on.
@@ -63,22 +63,22 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
             .name(format!("bare-clients-{index}"))
             .stack_size(STACK_BYTES)
             .spawn(move || hold(&options, index, &opened))
-            .doing("starting a client thread")?;
+            .context("starting a client thread")?;
     }
     for _ in 0..options.threads {
-        all.recv().doing("opening the bare clients")??;
+        all.recv().context("opening the bare clients")??;
     }
     let seconds = begun.elapsed().as_secs_f64();
     writeln!(output, "{{\"seconds\":{seconds}}}")
         .and_then(|()| output.flush())
-        .doing("writing an answer")?;
+        .context("writing an answer")?;
     input.lines().for_each(drop);
     Ok(())
 }
 
 /// One thread: opens its share, says so, and keeps it for as long as the process lives.
 fn hold(options: &Options, index: u32, opened: &Sender<Outcome<()>>) {
-    let sockets = host::own_descriptors().and_then(|()| open(options, index));
+    let sockets = host::unshare_descriptor_table().and_then(|()| open(options, index));
     let held = match sockets {
         Ok(held) => held,
         Err(failure) => {
@@ -98,8 +98,8 @@ fn open(options: &Options, index: u32) -> Outcome<Vec<OwnedFd>> {
         |index: u32| u64::from(options.connections) * u64::from(index) / u64::from(options.threads);
     let count = (start(index + 1) - start(index)) as usize;
     let window = (options.window / options.threads).max(1);
-    let poller = Poller::new().doing("making an epoll")?;
-    let (mut batch, mut buffer) = (Batch::new(), [0; 4096]);
+    let poller = Poller::new().context("making an epoll")?;
+    let (mut batch, mut buffer) = (EventBatch::new(), [0; 4096]);
     let mut sockets = Vec::with_capacity(count);
     let (mut next_source, mut unanswered) = (0, 0);
     while sockets.len() < count || unanswered > 0 {
@@ -108,14 +108,16 @@ fn open(options: &Options, index: u32) -> Outcome<Vec<OwnedFd>> {
                 break;
             }
             let socket = begin(options.server, index, &mut next_source)
-                .doing("opening a bare client; the server may not be there")?;
+                .context("opening a bare client; the server may not be there")?;
             poller
                 .add(&socket, sockets.len() as u64, Interest::IN)
-                .doing("watching a socket")?;
+                .context("watching a socket")?;
             sockets.push(socket);
             unanswered += 1;
         }
-        poller.wait(&mut batch, None).doing("waiting for answers")?;
+        poller
+            .wait(&mut batch, None)
+            .context("waiting for answers")?;
         for ready in batch.iter() {
             match recv(
                 &sockets[ready.token as usize],

@@ -8,8 +8,8 @@ use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
 
 use super::listen;
-use crate::poll::{Batch, Interest, Poller};
-use machine::failure::{Doing, Outcome};
+use crate::poll::{EventBatch, Interest, Poller};
+use machine::failure::{Context, Outcome};
 
 /// Bytes read at a time.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -24,17 +24,17 @@ const LISTENER: u64 = u64::MAX;
 ///
 /// When `address` cannot be listened on.
 pub fn run(address: SocketAddr) -> Outcome<()> {
-    let listener = listen(address).doing(format_args!("listening on {address}"))?;
-    let poller = Poller::new().doing("making an epoll")?;
+    let listener = listen(address).context(format_args!("listening on {address}"))?;
+    let poller = Poller::new().context("making an epoll")?;
     poller
         .add(&listener, LISTENER, Interest::IN)
-        .doing("watching the listener")?;
+        .context("watching the listener")?;
     let mut clients: Vec<Option<OwnedFd>> = Vec::new();
-    let (mut batch, mut block) = (Batch::new(), vec![0; BLOCK_BYTES]);
+    let (mut batch, mut block) = (EventBatch::new(), vec![0; BLOCK_BYTES]);
     loop {
         poller
             .wait(&mut batch, None)
-            .doing("waiting for questions")?;
+            .context("waiting for questions")?;
         for ready in batch.iter() {
             if ready.token == LISTENER {
                 let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

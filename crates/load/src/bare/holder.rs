@@ -11,10 +11,10 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
 
 use super::{Command, Loop, Options, Spent, listen};
-use crate::poll::{Batch, Interest, Poller, Waker};
+use crate::poll::{EventBatch, Interest, Poller, Waker};
 use client::random::Random;
 use machine::clock::thread_cpu_nanos;
-use machine::failure::{Doing, Outcome};
+use machine::failure::{Context, Outcome};
 
 /// What every client is answered: the head of a stream and its first comment, as a server sends
 /// them.
@@ -43,17 +43,17 @@ pub(super) struct Holder {
 
 impl Holder {
     pub(super) fn new(options: &Options, waker: &Waker) -> Outcome<Self> {
-        let poller = Poller::new().doing("making an epoll")?;
-        let listener = listen(options.listen).doing(format_args!(
+        let poller = Poller::new().context("making an epoll")?;
+        let listener = listen(options.listen).context(format_args!(
             "listening on {}: choose another address with --listen",
             options.listen
         ))?;
         poller
             .add(&listener, LISTENER, Interest::IN)
-            .doing("watching the listener")?;
+            .context("watching the listener")?;
         poller
             .add(waker, WAKER, Interest::IN)
-            .doing("watching the waker")?;
+            .context("watching the waker")?;
         Ok(Self {
             poller,
             listener,
@@ -64,13 +64,13 @@ impl Holder {
     }
 
     pub(super) fn run(&mut self, mailbox: &Receiver<Command>, waker: &Waker) {
-        let (mut batch, mut buffer) = (Batch::new(), [0; 4096]);
+        let (mut batch, mut buffer) = (EventBatch::new(), [0; 4096]);
         while self.poller.wait(&mut batch, None).is_ok() {
             for ready in batch.iter() {
                 match ready.token {
                     LISTENER => self.accept(),
                     WAKER => {
-                        waker.heard();
+                        waker.acknowledge();
                         while let Ok(command) = mailbox.try_recv() {
                             self.obey(command);
                         }

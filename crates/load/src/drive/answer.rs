@@ -18,7 +18,7 @@ const LINE_MAX: usize = 64 * 1024;
 
 /// What is new.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum News<'a> {
+pub(super) enum ResponseEvent<'a> {
     /// A line of the answer to a batch that was accepted.
     Line(&'a [u8]),
     /// The answer to such a batch has ended.
@@ -68,7 +68,7 @@ impl Reader {
     pub(super) fn read(
         &mut self,
         mut input: &[u8],
-        mut tell: impl FnMut(News<'_>),
+        mut tell: impl FnMut(ResponseEvent<'_>),
     ) -> Result<(), Malformed> {
         loop {
             match self.at {
@@ -105,7 +105,7 @@ impl Reader {
     }
 
     /// Takes note that the connection has ended; whether it was at an end, or ends an answer here.
-    pub(super) fn end(&mut self, mut tell: impl FnMut(News<'_>)) -> bool {
+    pub(super) fn end(&mut self, mut tell: impl FnMut(ResponseEvent<'_>)) -> bool {
         match self.at {
             At::Head => self.bytes.is_empty(),
             At::Body { framing, .. } if framing.may_end_here() => {
@@ -141,7 +141,7 @@ impl Reader {
         &mut self,
         status: u16,
         mut bytes: &[u8],
-        tell: &mut impl FnMut(News<'_>),
+        tell: &mut impl FnMut(ResponseEvent<'_>),
     ) -> Result<(), Malformed> {
         if !self.is_by_line(status) {
             let room = BODY_MAX.saturating_sub(self.bytes.len());
@@ -151,10 +151,10 @@ impl Reader {
         }
         while let Some(end) = memchr(b'\n', bytes) {
             if self.bytes.is_empty() {
-                tell(News::Line(&bytes[..end]));
+                tell(ResponseEvent::Line(&bytes[..end]));
             } else {
                 self.bytes.extend_from_slice(&bytes[..end]);
-                tell(News::Line(&self.bytes));
+                tell(ResponseEvent::Line(&self.bytes));
                 self.bytes.clear();
             }
             bytes = &bytes[end + 1..];
@@ -170,11 +170,11 @@ impl Reader {
         self.by_line && status < 300
     }
 
-    fn whole(&mut self, tell: &mut impl FnMut(News<'_>)) {
+    fn whole(&mut self, tell: &mut impl FnMut(ResponseEvent<'_>)) {
         if let At::Body { status, closes, .. } = self.at {
             tell(match self.is_by_line(status) {
-                true => News::LinesEnd,
-                false => News::Whole {
+                true => ResponseEvent::LinesEnd,
+                false => ResponseEvent::Whole {
                     status,
                     body: &self.bytes,
                     // Nothing follows a batch that was refused.
@@ -267,14 +267,14 @@ impl Line<'_> {
 mod tests {
     use super::*;
 
-    /// News of a stream that comes in these pieces, as words.
+    /// ResponseEvent of a stream that comes in these pieces, as words.
     fn news(by_line: bool, pieces: &[&[u8]]) -> Vec<String> {
         let (mut reader, mut told) = (Reader::new(by_line), Vec::new());
-        let mut tell = |news: News<'_>| {
+        let mut tell = |news: ResponseEvent<'_>| {
             told.push(match news {
-                News::Line(line) => format!("line {}", String::from_utf8_lossy(line)),
-                News::LinesEnd => "end of lines".to_owned(),
-                News::Whole {
+                ResponseEvent::Line(line) => format!("line {}", String::from_utf8_lossy(line)),
+                ResponseEvent::LinesEnd => "end of lines".to_owned(),
+                ResponseEvent::Whole {
                     status,
                     body,
                     closes,

@@ -4,8 +4,8 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::answer::Receipts;
-use super::trouble::{Told, Trouble, Troubles};
-use machine::spoken;
+use super::failures::{FailureKind, FailureSummary, Failures};
+use machine::humanize;
 
 /// A send is late when it leaves so long after it was due. Less is how threads wake.
 pub const LATE_NANOS: u64 = 10_000_000;
@@ -38,7 +38,8 @@ pub struct Report {
     /// Processor time of the thread that drives, in seconds.
     pub cpu_seconds: f64,
     /// What went wrong.
-    pub troubles: Vec<Told>,
+    #[serde(rename = "troubles")]
+    pub failures: Vec<FailureSummary>,
 }
 
 /// Events, counted. Those due are `accepted + refused + lost + unsent`.
@@ -110,7 +111,7 @@ impl Report {
             unsent,
             ..
         } = self.events;
-        let unsent = if self.interrupted && self.troubles.is_empty() {
+        let unsent = if self.interrupted && self.failures.is_empty() {
             0
         } else {
             unsent
@@ -123,7 +124,7 @@ impl Report {
         let words: Vec<String> = parts
             .iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, word)| format!("{} {word}", spoken::count(*count)))
+            .map(|(count, word)| format!("{} {word}", humanize::count(*count)))
             .collect();
         (!words.is_empty()).then(|| format!("of {} {}", events(self.events.due), words.join(", ")))
     }
@@ -135,7 +136,7 @@ pub(super) struct Tally {
     pub(super) events: Events,
     pub(super) late: u64,
     pub(super) receipts: Receipts,
-    pub(super) troubles: Troubles,
+    pub(super) failures: Failures,
     /// When the last answer came, in nanoseconds since the first event was due.
     pub(super) last_answer: u64,
     latency: Histogram<u64>,
@@ -149,7 +150,7 @@ impl Tally {
             events: Events::default(),
             late: 0,
             receipts: Receipts::default(),
-            troubles: Troubles::default(),
+            failures: Failures::default(),
             last_answer: 0,
             latency: histogram(),
             lateness: histogram(),
@@ -176,10 +177,10 @@ impl Tally {
     }
 
     /// Events were answered with an error.
-    pub(super) fn refused(&mut self, count: u64, now: u64, trouble: Trouble, said: &str) {
+    pub(super) fn refused(&mut self, count: u64, now: u64, failure: FailureKind, said: &str) {
         self.events.refused += count;
         self.last_answer = now;
-        self.troubles.add(trouble, count, said);
+        self.failures.add(failure, count, said);
     }
 
     /// Events never left: their connection could not be made.
@@ -188,10 +189,10 @@ impl Tally {
     }
 
     /// Events that were sent will not be answered.
-    pub(super) fn lost(&mut self, count: u64, trouble: Trouble) {
+    pub(super) fn lost(&mut self, count: u64, failure: FailureKind) {
         if count > 0 {
             self.events.lost += count;
-            self.troubles.add(trouble, count, "");
+            self.failures.add(failure, count, "");
         }
     }
 
@@ -237,7 +238,7 @@ fn histogram() -> Histogram<u64> {
 /// `1 event`, `2,000 events`.
 pub(super) fn events(count: u64) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{} event{plural}", spoken::count(count))
+    format!("{} event{plural}", humanize::count(count))
 }
 
 #[cfg(test)]

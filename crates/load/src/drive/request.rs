@@ -11,7 +11,7 @@ const SIZE_DIGITS: usize = 8;
 
 /// Where events go.
 #[derive(Debug, Clone)]
-pub enum Way {
+pub enum Endpoint {
     /// To Encke's control listener, as lines of one request a connection.
     Batch,
     /// To Encke's control listener, a request each.
@@ -60,7 +60,7 @@ pub(super) struct Outgoing {
 
 impl Requests {
     pub(super) fn new(
-        way: &Way,
+        way: &Endpoint,
         url: &Url,
         bearer: Option<&str>,
         payload: &Payload,
@@ -76,7 +76,7 @@ impl Requests {
             false => "Content-Type: text/plain; charset=utf-8\r\n",
         };
         let form = match way {
-            Way::Batch => Form::Batch {
+            Endpoint::Batch => Form::Batch {
                 head: format!(
                     "POST /v1/publish{host}Content-Type: application/x-ndjson\r\n\
                      Transfer-Encoding: chunked\r\n\r\n"
@@ -84,13 +84,13 @@ impl Requests {
                 .into_bytes(),
                 data: payload.as_json(),
             },
-            Way::Request => Form::Each {
+            Endpoint::Request => Form::Each {
                 method: b"POST ".to_vec(),
                 path: Template::new("/v1/publish/{id}"),
                 fields: format!("{host}{content_type}Content-Length: ").into_bytes(),
                 body: Some(payload.plain().clone()),
             },
-            Way::Url { path, method } => {
+            Endpoint::Url { path, method } => {
                 let has_body = !matches!(method.as_str(), "GET" | "DELETE");
                 Form::Each {
                     method: format!("{method} ").into_bytes(),
@@ -209,7 +209,7 @@ mod tests {
         due: 5,
     };
 
-    fn written(way: &Way, bearer: Option<&str>, payload: &Payload) -> String {
+    fn written(way: &Endpoint, bearer: Option<&str>, payload: &Payload) -> String {
         let url = Url::parse("http://host:1").unwrap();
         let requests = Requests::new(way, &url, bearer, payload, 1000);
         let (mut out, mut scratch) = (Outgoing::default(), Vec::new());
@@ -234,7 +234,7 @@ mod tests {
         let line = "{\"subject\":7,\"data\":{\"t\":1005,\"n\":3}}\n";
         let chunk = format!("{:08x}\r\n{line}\r\n", line.len());
         assert_eq!(
-            written(&Way::Batch, Some("secret"), &Payload::stamp()),
+            written(&Endpoint::Batch, Some("secret"), &Payload::stamp()),
             format!(
                 "POST /v1/publish HTTP/1.1\r\nHost: host:1\r\nAuthorization: Bearer secret\r\n\
                  Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -248,8 +248,8 @@ mod tests {
         let one = "POST /v1/publish/7 HTTP/1.1\r\nHost: host:1\r\n\
             Content-Type: text/plain; charset=utf-8\r\nContent-Length: 6\r\n\r\n3 of 7";
         let payload = Payload::template("{n} of {id}");
-        assert_eq!(written(&Way::Request, None, &payload), one.repeat(2));
-        let way = Way::Url {
+        assert_eq!(written(&Endpoint::Request, None, &payload), one.repeat(2));
+        let way = Endpoint::Url {
             path: Template::new("/pub?id={id}&t={t}"),
             method: "GET".to_owned(),
         };

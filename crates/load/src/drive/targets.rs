@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use crate::friends::USERS_MAX;
 use client::random::Random;
-use machine::failure::{Doing, Failure, Outcome};
+use machine::failure::{Context, Failure, Outcome};
 
 /// How targets are drawn.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Draw {
+pub enum TargetDistribution {
     /// Each id from 1 to `max_id` alike.
     Uniform {
         /// The largest id.
@@ -41,10 +41,10 @@ pub(super) struct Targets {
     random: Random,
     max_id: u32,
     /// Nothing for a uniform draw.
-    aliases: Option<Aliases>,
+    aliases: Option<AliasTable>,
 }
 
-impl Draw {
+impl TargetDistribution {
     /// Says what is wrong with it.
     pub fn check(&self) -> Outcome<()> {
         let max_id = match self {
@@ -70,17 +70,17 @@ impl Draw {
 
 impl Targets {
     /// Reads the graph, if there is one.
-    pub(super) fn new(draw: &Draw, seed: u64) -> Outcome<Self> {
+    pub(super) fn new(draw: &TargetDistribution, seed: u64) -> Outcome<Self> {
         draw.check()?;
         let (max_id, aliases) = match draw {
-            Draw::Uniform { max_id } => (*max_id, None),
-            Draw::Zipf { max_id, exponent } => {
+            TargetDistribution::Uniform { max_id } => (*max_id, None),
+            TargetDistribution::Zipf { max_id, exponent } => {
                 let weights = (1..=*max_id).map(|id| f64::from(id).powf(-exponent));
-                (*max_id, Some(Aliases::new(weights.collect())))
+                (*max_id, Some(AliasTable::new(weights.collect())))
             }
-            Draw::Degree { graph, max_id } => {
+            TargetDistribution::Degree { graph, max_id } => {
                 let weights = degrees(graph, *max_id)?;
-                (weights.len() as u32, Some(Aliases::new(weights)))
+                (weights.len() as u32, Some(AliasTable::new(weights)))
             }
         };
         Ok(Self {
@@ -107,9 +107,9 @@ impl Targets {
 
 /// For each column the share of it that is its own, in 2^-32, and whose the rest is.
 #[derive(Debug)]
-struct Aliases(Vec<(u32, u32)>);
+struct AliasTable(Vec<(u32, u32)>);
 
-impl Aliases {
+impl AliasTable {
     /// Of weights that are not negative and not all zero.
     fn new(mut weights: Vec<f64>) -> Self {
         let scale = weights.len() as f64 / weights.iter().sum::<f64>();
@@ -148,12 +148,12 @@ impl Aliases {
 /// How many edges each id has, from 1 on, up to the largest that has one.
 fn degrees(path: &Path, max_id: u32) -> Outcome<Vec<f64>> {
     let shown = path.display();
-    let mut lines = BufReader::new(File::open(path).doing(format_args!("opening {shown}"))?);
+    let mut lines = BufReader::new(File::open(path).context(format_args!("opening {shown}"))?);
     let (mut degrees, mut line, mut number) = (Vec::new(), String::new(), 0u64);
     loop {
         line.clear();
         let read = lines.read_line(&mut line);
-        if read.doing(format_args!("reading {shown}"))? == 0 {
+        if read.context(format_args!("reading {shown}"))? == 0 {
             break;
         }
         number += 1;
@@ -205,7 +205,7 @@ mod tests {
     const DRAWS: u32 = 1_000_000;
 
     /// Pearson's statistic of so many draws against the shares expected.
-    fn chi_square(draw: &Draw, expected: &[f64]) -> f64 {
+    fn chi_square(draw: &TargetDistribution, expected: &[f64]) -> f64 {
         let mut targets = Targets::new(draw, 42).unwrap();
         assert_eq!(targets.max_id() as usize, expected.len());
         let mut counts = vec![0.0; expected.len()];
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn uniform_draws_are_as_frequent_as_expected() {
-        let found = chi_square(&Draw::Uniform { max_id: 1000 }, &[1.0; 1000]);
+        let found = chi_square(&TargetDistribution::Uniform { max_id: 1000 }, &[1.0; 1000]);
         assert!(found < bound(999.0), "{found}");
     }
 
@@ -241,7 +241,7 @@ mod tests {
     fn zipf_draws_are_as_frequent_as_expected() {
         for exponent in [0.0, 0.8, 1.0, 1.5] {
             let expected: Vec<f64> = (1..=1000).map(|id| f64::from(id).powf(-exponent)).collect();
-            let draw = Draw::Zipf {
+            let draw = TargetDistribution::Zipf {
                 max_id: 1000,
                 exponent,
             };
@@ -259,14 +259,14 @@ mod tests {
     fn draws_by_degree_are_as_frequent_as_expected() {
         let path = std::env::temp_dir().join(format!("encke-degrees-{}", std::process::id()));
         fs::write(&path, "# a star, and a pair\n2 1\n3 1\n\n4 1\n6 7\n").unwrap();
-        let draw = |max_id| Draw::Degree {
+        let draw = |max_id| TargetDistribution::Degree {
             graph: path.clone(),
             max_id,
         };
         let found = chi_square(&draw(100), &[3.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0]);
         let cut = chi_square(&draw(3), &[3.0, 1.0, 1.0]);
         let nothing = Targets::new(
-            &Draw::Degree {
+            &TargetDistribution::Degree {
                 graph: path.clone(),
                 max_id: 0,
             },
@@ -292,8 +292,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_drawn_is_refused() {
-        assert!(Draw::Uniform { max_id: 0 }.check().is_err());
-        let zipf = |exponent| Draw::Zipf {
+        assert!(TargetDistribution::Uniform { max_id: 0 }.check().is_err());
+        let zipf = |exponent| TargetDistribution::Zipf {
             max_id: 5,
             exponent,
         };

@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::tally::Totals;
 use super::{Flood, Options};
 use machine::clock::monotonic_nanos;
-use machine::failure::{Doing, Outcome};
+use machine::failure::{Context, Outcome};
 
 /// Pause between two looks at the counters while waiting: a round lasts a hundred times as long.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -41,7 +41,7 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
     let begun = Instant::now();
     let mut flood = Flood::start(options)?;
     for line in input.lines() {
-        let line = line.doing("reading a command")?;
+        let line = line.context("reading a command")?;
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |index: usize| words.get(index).and_then(|word| word.parse().ok());
         let reached = match words.first().copied() {
@@ -67,10 +67,10 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
             seconds: begun.elapsed().as_secs_f64(),
             totals: flood.totals(),
         };
-        let text = serde_json::to_string(&answer).doing("writing an answer")?;
+        let text = serde_json::to_string(&answer).context("writing an answer")?;
         writeln!(output, "{text}")
             .and_then(|()| output.flush())
-            .doing("writing an answer")?;
+            .context("writing an answer")?;
     }
     flood.stop();
     Ok(())

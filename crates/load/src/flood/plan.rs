@@ -121,9 +121,9 @@ impl Plan {
     }
 
     /// The part of thread `index`.
-    pub(super) fn of_thread(&self, index: u32) -> Assigner {
+    pub(super) fn of_thread(&self, index: u32) -> SourceAllocator {
         let Ways::Bound(bound) = &self.ways else {
-            return Assigner {
+            return SourceAllocator {
                 part: None,
                 used: 0,
             };
@@ -136,7 +136,7 @@ impl Plan {
             }
         };
         let ports = (u32::from(*bound.ports.end()) - u32::from(port)) / step + 1;
-        Assigner {
+        SourceAllocator {
             part: Some(Part {
                 sources: bound.sources.clone(),
                 first,
@@ -219,7 +219,7 @@ fn kernel_ports() -> u32 {
 
 /// One thread's sources, handed out in turn.
 #[derive(Debug)]
-pub(super) struct Assigner {
+pub(super) struct SourceAllocator {
     part: Option<Part>,
     used: u32,
 }
@@ -234,7 +234,7 @@ struct Part {
     ports: u32,
 }
 
-impl Assigner {
+impl SourceAllocator {
     /// Whether clients are to be bound at all.
     pub(super) fn binds(&self) -> bool {
         self.part.is_some()

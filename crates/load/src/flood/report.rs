@@ -43,12 +43,12 @@ impl Report {
     }
 
     /// Expectations that are not met, as sentences.
-    pub fn disappointments(&self) -> impl Iterator<Item = &str> {
+    pub fn unmet_expectations(&self) -> impl Iterator<Item = &str> {
         let missed = self.verdicts.iter().filter(|verdict| !verdict.met);
         missed.map(|verdict| &verdict.sentence[..])
     }
 
-    /// A table for a terminal. Troubles and expectations are not in it: they are sentences.
+    /// A table for a terminal. Failures and expectations are not in it: they are sentences.
     pub fn table(&self) -> String {
         let (totals, counts) = (&self.totals, &self.totals.counts);
         let mut rows = Rows::default();

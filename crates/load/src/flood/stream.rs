@@ -74,7 +74,7 @@ pub(super) enum Progress {
     Closed(u16),
 }
 
-/// How a crew reads, and where it counts.
+/// How a thread of clients reads, and where it counts.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) transport: Transport,

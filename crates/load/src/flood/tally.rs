@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::failure_kind::FailureKind;
 use super::order::Sequence;
-use super::trouble::Trouble;
 
 /// Digits of a latency that are kept.
 const LATENCY_DIGITS: u8 = 3;
@@ -109,7 +109,7 @@ struct Shown {
     /// Made when the first stamped event comes: most threads never see one.
     latency: Option<Histogram<u64>>,
     /// How often, and what the first of them met.
-    troubles: BTreeMap<Trouble, (u64, String)>,
+    failures: BTreeMap<FailureKind, (u64, String)>,
     /// Codes of WebSockets that the server closed.
     close_codes: BTreeMap<u16, u64>,
     /// Why the thread ended, if it ended by itself.
@@ -137,10 +137,10 @@ impl Tally {
         self.shown().latency = None;
     }
 
-    /// Counts clients that met a trouble; keeps the first detail of its kind.
-    pub(super) fn trouble(&self, trouble: Trouble, count: u64, detail: &str) {
+    /// Counts clients that met a failure; keeps the first detail of its kind.
+    pub(super) fn failure(&self, failure: FailureKind, count: u64, detail: &str) {
         let mut shown = self.shown();
-        let kind = shown.troubles.entry(trouble);
+        let kind = shown.failures.entry(failure);
         kind.or_insert_with(|| (0, detail.to_owned())).0 += count;
     }
 
@@ -189,8 +189,9 @@ pub struct Totals {
     pub threads_done: u64,
     /// Threads.
     pub threads: u64,
-    /// Each kind of trouble as a sentence.
-    pub troubles: Vec<String>,
+    /// Each kind of failure as a sentence.
+    #[serde(rename = "troubles")]
+    pub failures: Vec<String>,
     /// Codes with which the server closed WebSockets, and how often.
     pub close_codes: BTreeMap<u16, u64>,
     /// Latency of stamped events.
@@ -225,7 +226,7 @@ impl Totals {
     pub(super) fn of<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Self {
         let mut totals = Self::default();
         let mut latency: Option<Histogram<u64>> = None;
-        let mut troubles: BTreeMap<Trouble, (u64, String)> = BTreeMap::new();
+        let mut failures: BTreeMap<FailureKind, (u64, String)> = BTreeMap::new();
         let mut gave_up = Vec::new();
         for tally in tallies {
             let shown = tally.shown();
@@ -238,8 +239,8 @@ impl Totals {
                     .add(more)
                     .expect("all histograms have the same bounds");
             }
-            for (trouble, (count, detail)) in &shown.troubles {
-                let kind = troubles.entry(*trouble);
+            for (failure, (count, detail)) in &shown.failures {
+                let kind = failures.entry(*failure);
                 kind.or_insert_with(|| (0, detail.clone())).0 += count;
             }
             for (code, count) in &shown.close_codes {
@@ -250,14 +251,14 @@ impl Totals {
         totals.closed = totals.counts.closes.sum();
         totals.active = totals.counts.heads - totals.closed;
         totals.latency = latency.as_ref().map(Latency::of).unwrap_or_default();
-        let told = troubles
+        let told = failures
             .iter()
-            .map(|(trouble, (count, detail))| trouble.sentence(*count, detail));
-        totals.troubles = told.collect();
+            .map(|(failure, (count, detail))| failure.sentence(*count, detail));
+        totals.failures = told.collect();
         if let Some(why) = gave_up.first() {
             let threads = gave_up.len();
             totals
-                .troubles
+                .failures
                 .push(format!("{threads} client threads ended early: {why}"));
         }
         totals
@@ -319,15 +320,15 @@ mod tests {
     #[test]
     fn a_trouble_is_told_once_with_its_count() {
         let tallies = [Tally::default(), Tally::default()];
-        tallies[0].trouble(Trouble::Refused, 1, "");
-        tallies[0].trouble(Trouble::Status(503), 1, "busy");
-        tallies[1].trouble(Trouble::Refused, 2, "");
-        tallies[1].trouble(Trouble::Status(503), 1, "later");
-        let troubles = Totals::of(tallies.iter()).troubles;
-        assert_eq!(troubles.len(), 2);
-        assert!(troubles[0].starts_with("3 clients found nobody listening"));
+        tallies[0].failure(FailureKind::Refused, 1, "");
+        tallies[0].failure(FailureKind::Status(503), 1, "busy");
+        tallies[1].failure(FailureKind::Refused, 2, "");
+        tallies[1].failure(FailureKind::Status(503), 1, "later");
+        let failures = Totals::of(tallies.iter()).failures;
+        assert_eq!(failures.len(), 2);
+        assert!(failures[0].starts_with("3 clients found nobody listening"));
         assert!(
-            troubles[1].starts_with("2 clients were answered with status 503 (the first: busy)")
+            failures[1].starts_with("2 clients were answered with status 503 (the first: busy)")
         );
     }
 }

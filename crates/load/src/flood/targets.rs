@@ -118,7 +118,13 @@ impl Targets {
     }
 
     /// Writes the request of client `ordinal`, whose number is `number`.
-    pub(super) fn write_request(&self, ordinal: u32, number: u32, how: &Asking, out: &mut Vec<u8>) {
+    pub(super) fn write_request(
+        &self,
+        ordinal: u32,
+        number: u32,
+        how: &RequestOptions,
+        out: &mut Vec<u8>,
+    ) {
         let (entry, path) = self.entry(ordinal);
         out.clear();
         out.extend_from_slice(b"GET ");
@@ -149,7 +155,7 @@ impl Targets {
 
 /// What all requests have in common.
 #[derive(Debug, Clone)]
-pub(super) struct Asking {
+pub(super) struct RequestOptions {
     pub(super) transport: Transport,
     /// More header lines, each with its end.
     pub(super) fields: String,
@@ -173,8 +179,8 @@ fn as_http(url: &str) -> Outcome<String> {
 mod tests {
     use super::*;
 
-    fn asking(transport: Transport) -> Asking {
-        Asking {
+    fn asking(transport: Transport) -> RequestOptions {
+        RequestOptions {
             transport,
             fields: "X-Test: 1\r\n".to_owned(),
             seed: 1,

@@ -17,7 +17,7 @@ const NEWS_EVERY: Duration = Duration::from_secs(1);
 
 /// When a flood ends by itself. Whatever else, it ends when nobody is left.
 #[derive(Debug, Clone, Default)]
-pub struct Until {
+pub struct StopCondition {
     /// So long after every client is open or has failed.
     pub duration: Option<Duration>,
     /// When so many events have come.
@@ -26,7 +26,7 @@ pub struct Until {
 
 /// What there is to tell.
 #[derive(Debug, Clone)]
-pub struct News {
+pub struct Progress {
     /// Since the first client was begun.
     pub elapsed: Duration,
     /// Whether every client is open or has failed.
@@ -41,10 +41,10 @@ pub struct News {
 /// called at the start, once a second, and when all clients are open.
 pub fn run(
     options: &Options,
-    until: &Until,
+    until: &StopCondition,
     expectations: &Expectations,
     interrupt: &Interrupt,
-    mut tell: impl FnMut(&Flood, &News),
+    mut tell: impl FnMut(&Flood, &Progress),
 ) -> Outcome<Report> {
     let mut flood = Flood::start(options)?;
     let begun = Instant::now();
@@ -61,7 +61,7 @@ pub fn run(
         }
         if elapsed >= next_news {
             next_news += NEWS_EVERY;
-            let news = News {
+            let news = Progress {
                 elapsed,
                 settled: settled_at.is_some(),
                 events_per_second: pace.second(elapsed, counts.events),
@@ -76,7 +76,7 @@ pub fn run(
         let has_seen_enough = until.events.is_some_and(|wanted| counts.events >= wanted);
         let nobody_is_left = settled_at.is_some()
             && counts.heads == counts.closes.sum()
-            && !options.citizens.come_again();
+            && !options.behaviours.come_again();
         if is_long_enough || has_seen_enough || nobody_is_left {
             break false;
         }

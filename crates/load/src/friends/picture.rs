@@ -10,9 +10,9 @@ use plotters::style::{IntoFont, RGBColor, ShapeStyle, WHITE};
 
 use super::Report;
 use super::degrees::Distribution;
-use machine::failure::{Doing, Outcome};
-use machine::plot::paper::{self, FONT};
-use machine::spoken;
+use machine::failure::{Context, Outcome};
+use machine::humanize;
+use machine::plot::render::{self, FONT};
 
 /// The picture, and within it the scales, in pixels.
 const SIZE: (u32, u32) = (860, 600);
@@ -39,10 +39,10 @@ type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBacke
 
 /// Draws the degrees of a graph.
 pub fn svg(report: &Report) -> Outcome<String> {
-    paper::load_font();
+    render::load_font();
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-    draw(report, &area).doing("drawing the degrees")?;
+    draw(report, &area).context("drawing the degrees")?;
     drop(area);
     Ok(text)
 }
@@ -57,7 +57,7 @@ fn draw<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
     for tick in across.ticks() {
         let x = across.place(tick);
         rule(area, [(x, TOP as i32), (x, BOTTOM as i32)], GRID)?;
-        let words = spoken::count(tick.round() as u64);
+        let words = humanize::count(tick.round() as u64);
         write(area, &words, (x, BOTTOM as i32 + 16), GREY, HPos::Center)?;
     }
     for tick in up.ticks().filter(|tick| is_power_of_ten(*tick)) {
@@ -83,8 +83,8 @@ fn draw<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
 fn title<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
     let words = format!(
         "{} users, {} friendships",
-        spoken::count(report.made.into()),
-        spoken::count(report.edges)
+        humanize::count(report.made.into()),
+        humanize::count(report.edges)
     );
     let style = (FONT, TITLE_SIZE)
         .into_font()

@@ -57,7 +57,7 @@ pub fn apply<'a>(remedies: impl Iterator<Item = &'a Remedy>, root: &Path) -> App
 }
 
 /// Gives back what was before, the last change first. Says which could not be.
-pub fn give_back(changes: &[Change]) -> Outcome<()> {
+pub fn revert(changes: &[Change]) -> Outcome<()> {
     let failed: Vec<String> = changes
         .iter()
         .rev()

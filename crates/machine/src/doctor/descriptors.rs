@@ -1,13 +1,13 @@
 //! Descriptors: each connection is an open file, of its table, its process and the machine.
 
 use super::readings::Readings;
-use super::{Finding, Level, Remedy, Wanted, room};
-use crate::spoken::count;
+use super::{Finding, Remedy, Severity, Workload, capacity};
+use crate::humanize::count;
 
 /// Files of everybody else on the machine.
 const FILES_OTHERS: u64 = 20_000;
 
-pub(super) fn findings(readings: &Readings, wanted: &Wanted) -> Vec<Finding> {
+pub(super) fn findings(readings: &Readings, wanted: &Workload) -> Vec<Finding> {
     let mut findings = vec![table(readings, wanted)];
     findings.extend(ceiling(readings, wanted));
     findings.extend(machine(readings, wanted));
@@ -15,8 +15,8 @@ pub(super) fn findings(readings: &Readings, wanted: &Wanted) -> Vec<Finding> {
 }
 
 /// The descriptor table of the process, or of each worker.
-fn table(readings: &Readings, wanted: &Wanted) -> Finding {
-    let &Wanted {
+fn table(readings: &Readings, wanted: &Workload) -> Finding {
+    let &Workload {
         connections,
         workers,
         private_fds,
@@ -27,7 +27,7 @@ fn table(readings: &Readings, wanted: &Wanted) -> Finding {
     } else {
         "for the process"
     };
-    let needed = room::descriptors(connections, workers, private_fds);
+    let needed = capacity::descriptors(connections, workers, private_fds);
     let (soft, hard) = (readings.descriptors_soft, readings.descriptors_hard);
     let mut finding = Finding::new(
         "descriptors",
@@ -44,9 +44,9 @@ fn table(readings: &Readings, wanted: &Wanted) -> Finding {
         )
     })
     .needed(format!("{} {whose}", count(needed)))
-    .when(hard < needed, Level::Stops);
+    .when(hard < needed, Severity::Blocker);
     if let Some(least) =
-        room::workers(connections, hard).filter(|&least| !private_fds || least > workers)
+        capacity::workers(connections, hard).filter(|&least| !private_fds || least > workers)
     {
         finding = finding
             .remedy(|| Remedy::advice(format!("encke serve --private-fds --workers {least}")));
@@ -59,9 +59,9 @@ fn table(readings: &Readings, wanted: &Wanted) -> Finding {
 }
 
 /// How far root may raise the limit of a table.
-fn ceiling(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+fn ceiling(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let ceiling = readings.descriptors_ceiling?;
-    let needed = room::descriptors(wanted.connections, wanted.workers, wanted.private_fds);
+    let needed = capacity::descriptors(wanted.connections, wanted.workers, wanted.private_fds);
     Some(
         Finding::new(
             "descriptor ceiling",
@@ -69,13 +69,13 @@ fn ceiling(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
         )
         .found(count(ceiling))
         .needed(count(needed))
-        .when(ceiling < needed, Level::Better)
+        .when(ceiling < needed, Severity::Advice)
         .remedy(|| Remedy::setting("fs.nr_open", needed)),
     )
 }
 
 /// All files of the machine.
-fn machine(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+fn machine(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let (most, open) = (readings.files_max?, readings.files_open.unwrap_or(0));
     let needed = wanted.ends() + FILES_OTHERS;
     let left = most.saturating_sub(open);
@@ -89,7 +89,7 @@ fn machine(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
             count(left.min(1 << 53))
         ))
         .needed(count(needed))
-        .when(left < needed, Level::Stops)
+        .when(left < needed, Severity::Blocker)
         .remedy(|| Remedy::setting("fs.file-max", open + needed)),
     )
 }

@@ -1,8 +1,8 @@
 //! Memory: what so many connections take, and what may be taken.
 
 use super::readings::Readings;
-use super::{Finding, Level, Remedy, Wanted, room};
-use crate::spoken::{count, size};
+use super::{Finding, Remedy, Severity, Workload, capacity};
+use crate::humanize::{count, size};
 
 /// Where connections take more than this share of what is left, there is little for traffic.
 const COMFORT: (u64, u64) = (4, 5);
@@ -15,7 +15,7 @@ const SEND_BUFFER_ENOUGH: u64 = 262_144;
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-pub(super) fn findings(readings: &Readings, wanted: &Wanted) -> Vec<Finding> {
+pub(super) fn findings(readings: &Readings, wanted: &Workload) -> Vec<Finding> {
     [
         idle(readings, wanted),
         Some(group(readings, wanted)),
@@ -36,15 +36,15 @@ struct Prediction {
 }
 
 impl Prediction {
-    fn of(wanted: &Wanted) -> Self {
+    fn of(wanted: &Workload) -> Self {
         let clients = if wanted.both_ends {
-            wanted.connections * room::CLIENT_BYTES
+            wanted.connections * capacity::CLIENT_BYTES
         } else {
             0
         };
         Self {
-            kernel: wanted.ends() * room::KERNEL_END_BYTES,
-            ours: wanted.connections * room::SESSION_BYTES + clients,
+            kernel: wanted.ends() * capacity::KERNEL_END_BYTES,
+            ours: wanted.connections * capacity::SESSION_BYTES + clients,
         }
     }
 
@@ -67,11 +67,11 @@ impl Prediction {
 fn squeeze(finding: Finding, needed: u64, left: u64) -> Finding {
     let (part, whole) = COMFORT;
     finding
-        .when(needed > left / whole * part, Level::Better)
-        .when(needed > left, Level::Stops)
+        .when(needed > left / whole * part, Severity::Advice)
+        .when(needed > left, Severity::Blocker)
 }
 
-fn idle(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+fn idle(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let available = readings.memory_available?;
     let needed = Prediction::of(wanted);
     let finding = Finding::new(
@@ -90,7 +90,7 @@ fn idle(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
     )
 }
 
-fn group(readings: &Readings, wanted: &Wanted) -> Finding {
+fn group(readings: &Readings, wanted: &Workload) -> Finding {
     let finding = Finding::new(
         "control group",
         "the kernel's sockets count against the limit of a container or unit, and beyond it its \
@@ -117,7 +117,7 @@ fn group(readings: &Readings, wanted: &Wanted) -> Finding {
 }
 
 /// What all TCP queues may hold together.
-fn queues(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+fn queues(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let [_, pressure, most] = readings.tcp_memory?;
     // An event to everyone is in every queue at once, and a queue takes whole pages.
     let needed = wanted.ends();
@@ -134,8 +134,8 @@ fn queues(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
             bytes(most)
         ))
         .needed(format!("{}: a page for each socket", bytes(needed)))
-        .when(pressure < needed, Level::Better)
-        .when(most < needed, Level::Stops)
+        .when(pressure < needed, Severity::Advice)
+        .when(most < needed, Severity::Blocker)
         .remedy(|| {
             let three = format!("{needed} {} {}", needed + needed / 2, needed * 2);
             Remedy::setting("net.ipv4.tcp_mem", three)
@@ -144,7 +144,7 @@ fn queues(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
 }
 
 /// What clients that do not read can pin.
-fn send_buffers(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+fn send_buffers(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let [least, first, most] = readings.send_buffer?;
     let (left, _) = readings.memory_left()?;
     let deaf = wanted.connections * DEAF_OF_HUNDRED / 100;
@@ -166,7 +166,7 @@ fn send_buffers(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
             count(deaf),
             size(pinned)
         ))
-        .when(pinned > left && most > SEND_BUFFER_ENOUGH, Level::Better)
+        .when(pinned > left && most > SEND_BUFFER_ENOUGH, Severity::Advice)
         .remedy(|| {
             let three = format!("{least} {} {SEND_BUFFER_ENOUGH}", first.min(SEND_BUFFER_ENOUGH));
             Remedy::setting("net.ipv4.tcp_wmem", three)
@@ -183,7 +183,7 @@ fn huge_pages(readings: &Readings) -> Option<Finding> {
         )
         .found(format!("transparent huge pages: {mode}"))
         .needed("madvise or never")
-        .when(mode == "always", Level::Better)
+        .when(mode == "always", Severity::Advice)
         .remedy(|| Remedy::Switch {
             path: HUGE_PAGES,
             word: "madvise",
@@ -191,7 +191,7 @@ fn huge_pages(readings: &Readings) -> Option<Finding> {
     )
 }
 
-fn overcommit(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+fn overcommit(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     const STRICT: u64 = 2;
     let mode = readings.overcommit?;
     let needed = Prediction::of(wanted).ours;
@@ -205,8 +205,8 @@ fn overcommit(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
     Some(if mode == STRICT {
         finding
             .found(format!("strict, {} left to promise", size(left)))
-            .when(true, Level::Better)
-            .when(left < needed, Level::Stops)
+            .when(true, Severity::Advice)
+            .when(left < needed, Severity::Blocker)
             .remedy(|| Remedy::setting("vm.overcommit_memory", 0))
     } else {
         finding.found("not strict")

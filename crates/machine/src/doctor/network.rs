@@ -1,8 +1,8 @@
 //! Ports, queues, firewall and time-waits: what stands between a client and its connection.
 
 use super::readings::Readings;
-use super::{Finding, Level, Remedy, Wanted};
-use crate::spoken::count;
+use super::{Finding, Remedy, Severity, Workload};
+use crate::humanize::count;
 
 /// Connections that may come back within a turn or two of the workers: a longer queue only hides
 /// that they are too slow.
@@ -17,7 +17,7 @@ const LISTENERS: [u64; 2] = [8000, 8001];
 /// Connections that a firewall tracks besides.
 const TRACKED_OTHERS: u64 = 10_000;
 
-pub(super) fn findings(readings: &Readings, wanted: &Wanted) -> Vec<Finding> {
+pub(super) fn findings(readings: &Readings, wanted: &Workload) -> Vec<Finding> {
     [
         tracked(readings, wanted),
         accept_queue(readings, wanted),
@@ -33,7 +33,7 @@ pub(super) fn findings(readings: &Readings, wanted: &Wanted) -> Vec<Finding> {
 }
 
 /// The table of a stateful firewall.
-fn tracked(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+fn tracked(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let finding = Finding::new(
         "firewall table",
         "a firewall that tracks connections drops those that its table has no room for",
@@ -49,9 +49,9 @@ fn tracked(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
     let needed = tracked + wanted.connections + TRACKED_OTHERS;
     // A table without an entry belongs to a firewall that tracks nothing: no rule asks for it.
     let level = if tracked == 0 {
-        Level::Better
+        Severity::Advice
     } else {
-        Level::Stops
+        Severity::Blocker
     };
     Some(
         finding
@@ -62,7 +62,7 @@ fn tracked(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
     )
 }
 
-fn accept_queue(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+fn accept_queue(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let (queue, needed) = (readings.accept_queue?, QUEUE_ENOUGH.min(wanted.connections));
     Some(
         Finding::new(
@@ -72,12 +72,12 @@ fn accept_queue(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
         )
         .found(format!("{} wait at most", count(queue)))
         .needed(count(needed))
-        .when(queue < needed, Level::Better)
+        .when(queue < needed, Severity::Advice)
         .remedy(|| Remedy::setting("net.core.somaxconn", needed)),
     )
 }
 
-fn handshakes(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+fn handshakes(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     // Half of the accept queue: a handshake on a network takes a tenth of a second.
     let (most, needed) = (
         readings.handshakes?,
@@ -90,7 +90,7 @@ fn handshakes(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
         )
         .found(format!("{} at once", count(most)))
         .needed(count(needed))
-        .when(most < needed, Level::Better)
+        .when(most < needed, Severity::Advice)
         .remedy(|| Remedy::setting("net.ipv4.tcp_max_syn_backlog", needed)),
     )
 }
@@ -109,13 +109,13 @@ fn syncookies(readings: &Readings) -> Option<Finding> {
             _ => "always sent".to_owned(),
         })
         .needed("sent when handshakes overflow")
-        .when(mode != 1, Level::Better)
+        .when(mode != 1, Severity::Advice)
         .remedy(|| Remedy::setting("net.ipv4.tcp_syncookies", 1)),
     )
 }
 
 /// Ports do not bind a server, but they do bind whoever connects to one.
-fn ports(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
+fn ports(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let ports = readings.ports_count()?;
     let addresses = wanted.connections.div_ceil(ports.max(1));
     let finding = Finding::new(
@@ -131,7 +131,7 @@ fn ports(readings: &Readings, wanted: &Wanted) -> Option<Finding> {
     ))
     .when(
         ports < (PORTS_MOST / 2).min(wanted.connections),
-        Level::Better,
+        Severity::Advice,
     );
     Some(finding.remedy(|| Remedy::setting("net.ipv4.ip_local_port_range", "10240 65535")))
 }
@@ -164,7 +164,7 @@ fn listener_ports(readings: &Readings) -> Option<Finding> {
             if readings.ports_reserved.is_empty() { "none" } else { &readings.ports_reserved }
         ))
         .needed("8000 and 8001 outside that range, or reserved")
-        .when(LISTENERS.iter().any(at_risk), Level::Better)
+        .when(LISTENERS.iter().any(at_risk), Severity::Advice)
         .remedy(|| Remedy::setting("net.ipv4.ip_local_reserved_ports", &wanted)),
     )
 }
@@ -193,7 +193,7 @@ fn time_wait(readings: &Readings) -> Option<Finding> {
             _ => "ports are used again on loopback".to_owned(),
         })
         .needed("ports used again, at least on loopback")
-        .when(mode == 0, Level::Better)
+        .when(mode == 0, Severity::Advice)
         .remedy(|| Remedy::setting("net.ipv4.tcp_tw_reuse", 2)),
     )
 }

@@ -49,7 +49,7 @@ pub struct Readings {
     /// Memory that programs can still get.
     pub memory_available: Option<u64>,
     /// The tightest control group above this process.
-    pub group: Option<Group>,
+    pub group: Option<ControlGroup>,
     /// The word that is chosen in `transparent_hugepage/enabled`.
     pub huge_pages: Option<String>,
     /// `vm.overcommit_memory`.
@@ -60,7 +60,7 @@ pub struct Readings {
 
 /// A control group with a limit on memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Group {
+pub struct ControlGroup {
     /// The file that holds the limit.
     pub file: PathBuf,
     /// The limit.
@@ -122,7 +122,7 @@ impl Readings {
     }
 
     /// Memory that is there for connections, and the control group where that is what binds.
-    pub fn memory_left(&self) -> Option<(u64, Option<&Group>)> {
+    pub fn memory_left(&self) -> Option<(u64, Option<&ControlGroup>)> {
         let available = self.memory_available?;
         Some(match &self.group {
             Some(group) if group.left < available => (group.left, Some(group)),
@@ -156,7 +156,7 @@ impl Tree<'_> {
     }
 
     /// The tightest limit among the control groups that this process is in, of either version.
-    fn group(&self) -> Option<Group> {
+    fn group(&self) -> Option<ControlGroup> {
         let groups = self.text("proc/self/cgroup");
         let found = groups.lines().flat_map(|line| {
             let mut parts = line.splitn(3, ':').skip(1);
@@ -175,7 +175,7 @@ impl Tree<'_> {
 
     /// The limits of a group and of all above it. A container may see only its own group, at the
     /// top of what is mounted.
-    fn walk(&self, mount: &str, path: &str, [limit, used]: [&str; 2]) -> Vec<Group> {
+    fn walk(&self, mount: &str, path: &str, [limit, used]: [&str; 2]) -> Vec<ControlGroup> {
         let mount = Path::new(mount);
         let below = Path::new(path.trim_start_matches('/'));
         below
@@ -188,7 +188,7 @@ impl Tree<'_> {
                 // Pages of files that nobody has used lately go first when memory is short.
                 let idle = number_after(&stat, "inactive_file ").unwrap_or(0);
                 let used = number(used).unwrap_or(0).saturating_sub(idle);
-                Some(Group {
+                Some(ControlGroup {
                     file: Path::new("/").join(folder.join(limit)),
                     limit: most,
                     left: most.saturating_sub(used),

@@ -2,12 +2,12 @@
 
 mod files;
 
-use super::readings::{Group, Readings};
-use super::{Diagnosis, Finding, Level, Remedy, Wanted};
+use super::readings::{ControlGroup, Readings};
+use super::{Diagnosis, Finding, Remedy, Severity, Workload};
 
 const GIB: u64 = 1 << 30;
 
-const MILLION: Wanted = Wanted {
+const MILLION: Workload = Workload {
     connections: 1_000_000,
     workers: 64,
     private_fds: true,
@@ -43,7 +43,7 @@ fn healthy() -> Readings {
 }
 
 #[track_caller]
-fn finding(readings: &Readings, wanted: Wanted, name: &str) -> Finding {
+fn finding(readings: &Readings, wanted: Workload, name: &str) -> Finding {
     let diagnosis = Diagnosis::of(readings, wanted);
     let mut found = diagnosis.findings.into_iter();
     found
@@ -58,7 +58,7 @@ fn after(name: &str, change: impl FnOnce(&mut Readings)) -> Finding {
     let before = finding(&readings, MILLION, name);
     assert_eq!(
         (before.level, before.remedies.len()),
-        (Level::Well, 0),
+        (Severity::Ok, 0),
         "{before:?}"
     );
     change(&mut readings);
@@ -66,7 +66,7 @@ fn after(name: &str, change: impl FnOnce(&mut Readings)) -> Finding {
 }
 
 #[track_caller]
-fn expect(finding: &Finding, level: Level, commands: &[&str]) {
+fn expect(finding: &Finding, level: Severity, commands: &[&str]) {
     assert_eq!(finding.level, level, "{finding:?}");
     let given: Vec<String> = finding.remedies.iter().map(Remedy::command).collect();
     assert_eq!(given, commands, "{finding:?}");
@@ -79,7 +79,7 @@ fn expect(finding: &Finding, level: Level, commands: &[&str]) {
 fn a_healthy_machine_has_nothing_to_do() {
     let diagnosis = Diagnosis::of(&healthy(), MILLION);
     assert!(diagnosis.well);
-    assert_eq!(diagnosis.count(Level::Well), diagnosis.findings.len());
+    assert_eq!(diagnosis.count(Severity::Ok), diagnosis.findings.len());
     assert_eq!(diagnosis.changes().count(), 0);
     assert!(diagnosis.sysctl_conf().contains("Nothing has to change"));
 }
@@ -99,13 +99,13 @@ fn the_worst_comes_first_and_decides() {
 
 #[test]
 fn tables_for_each_worker_are_offered_where_they_help() {
-    let shared = Wanted {
+    let shared = Workload {
         private_fds: false,
         workers: 2,
         ..MILLION
     };
     let found = finding(&healthy(), shared, "descriptors");
-    assert_eq!(found.level, Level::Stops);
+    assert_eq!(found.level, Severity::Blocker);
     let first = found.remedies[0].command();
     assert!(
         first.starts_with("encke serve --private-fds --workers 5"),
@@ -114,18 +114,18 @@ fn tables_for_each_worker_are_offered_where_they_help() {
     assert!(found.remedies[1].command().contains("LimitNOFILE=1000072"));
     // The soft limit is no hindrance: the server raises it itself.
     let lax = after("descriptors", |readings| readings.descriptors_soft = 1024);
-    expect(&lax, Level::Well, &[]);
+    expect(&lax, Severity::Ok, &[]);
     let few = after("descriptors", |readings| readings.descriptors_hard = 10);
     assert_eq!(few.remedies.len(), 1, "no number of workers helps: {few:?}");
     // Nobody may raise a limit beyond the ceiling.
     let mut readings = healthy();
     readings.descriptors_ceiling = Some(65_536);
     let low = finding(&readings, shared, "descriptor ceiling");
-    expect(&low, Level::Better, &["sysctl -w fs.nr_open=1000072"]);
+    expect(&low, Severity::Advice, &["sysctl -w fs.nr_open=1000072"]);
     readings.descriptors_ceiling = Some(1 << 20);
     assert_eq!(
         finding(&readings, shared, "descriptor ceiling").level,
-        Level::Well
+        Severity::Ok
     );
 }
 
@@ -134,15 +134,25 @@ fn the_machine_has_files_for_both_ends() {
     let found = after("open files", |readings| {
         readings.files_max = Some(1_001_000)
     });
-    expect(&found, Level::Stops, &["sysctl -w fs.file-max=1021000"]);
+    expect(
+        &found,
+        Severity::Blocker,
+        &["sysctl -w fs.file-max=1021000"],
+    );
     let mut readings = healthy();
     readings.files_max = Some(1_500_000);
-    assert_eq!(finding(&readings, MILLION, "open files").level, Level::Well);
-    let both = Wanted {
+    assert_eq!(
+        finding(&readings, MILLION, "open files").level,
+        Severity::Ok
+    );
+    let both = Workload {
         both_ends: true,
         ..MILLION
     };
-    assert_eq!(finding(&readings, both, "open files").level, Level::Stops);
+    assert_eq!(
+        finding(&readings, both, "open files").level,
+        Severity::Blocker
+    );
 }
 
 #[test]
@@ -150,7 +160,11 @@ fn memory_is_predicted_and_compared() {
     let found = after("memory", |readings| {
         readings.memory_available = Some(3 * GIB)
     });
-    expect(&found, Level::Stops, &["more memory, or fewer connections"]);
+    expect(
+        &found,
+        Severity::Blocker,
+        &["more memory, or fewer connections"],
+    );
     assert!(
         found.needed.contains("3.8 GiB for the kernel's sockets"),
         "{}",
@@ -159,8 +173,8 @@ fn memory_is_predicted_and_compared() {
     let tight = after("memory", |readings| {
         readings.memory_available = Some(9 * GIB / 2)
     });
-    assert_eq!(tight.level, Level::Better);
-    let both = Wanted {
+    assert_eq!(tight.level, Severity::Advice);
+    let both = Workload {
         both_ends: true,
         ..MILLION
     };
@@ -174,14 +188,14 @@ fn memory_is_predicted_and_compared() {
 #[test]
 fn a_control_group_binds_when_it_is_tighter() {
     let group = |left| {
-        Some(Group {
+        Some(ControlGroup {
             file: "/sys/fs/cgroup/memory.max".into(),
             limit: 4 * GIB,
             left,
         })
     };
     let found = after("control group", |readings| readings.group = group(GIB));
-    assert_eq!(found.level, Level::Stops);
+    assert_eq!(found.level, Severity::Blocker);
     assert!(
         found.remedies[0].command().starts_with("MemoryMax="),
         "{found:?}"
@@ -190,7 +204,7 @@ fn a_control_group_binds_when_it_is_tighter() {
     let wide = after("control group", |readings| {
         readings.group = group(100 * GIB);
     });
-    assert_eq!(wide.level, Level::Well);
+    assert_eq!(wide.level, Severity::Ok);
 }
 
 #[test]
@@ -200,13 +214,13 @@ fn an_event_to_everyone_fits_into_the_queues() {
     });
     expect(
         &found,
-        Level::Stops,
+        Severity::Blocker,
         &["sysctl -w net.ipv4.tcp_mem=\"1000000 1500000 2000000\""],
     );
     let pressed = after("TCP memory", |readings| {
         readings.tcp_memory = Some([1, 2, 1_000_000]);
     });
-    assert_eq!(pressed.level, Level::Better);
+    assert_eq!(pressed.level, Severity::Advice);
 }
 
 #[test]
@@ -216,7 +230,7 @@ fn deaf_clients_pin_their_buffers() {
     });
     expect(
         &found,
-        Level::Better,
+        Severity::Advice,
         &["sysctl -w net.ipv4.tcp_wmem=\"4096 16384 262144\""],
     );
 }
@@ -226,45 +240,45 @@ fn settings_of_the_network_are_judged_both_ways() {
     let found = after("accept queue", |readings| readings.accept_queue = Some(128));
     expect(
         &found,
-        Level::Better,
+        Severity::Advice,
         &["sysctl -w net.core.somaxconn=4096"],
     );
     let found = after("handshakes", |readings| readings.handshakes = Some(128));
     expect(
         &found,
-        Level::Better,
+        Severity::Advice,
         &["sysctl -w net.ipv4.tcp_max_syn_backlog=2048"],
     );
     for mode in [0, 2] {
         let found = after("syncookies", |readings| readings.syncookies = Some(mode));
         expect(
             &found,
-            Level::Better,
+            Severity::Advice,
             &["sysctl -w net.ipv4.tcp_syncookies=1"],
         );
     }
     let found = after("time-wait", |readings| readings.reuse = Some(0));
     expect(
         &found,
-        Level::Better,
+        Severity::Advice,
         &["sysctl -w net.ipv4.tcp_tw_reuse=2"],
     );
     let found = after("ports", |readings| readings.ports = Some((32_768, 60_999)));
     let range = "sysctl -w net.ipv4.ip_local_port_range=\"10240 65535\"";
-    expect(&found, Level::Better, &[range]);
+    expect(&found, Severity::Advice, &[range]);
     assert!(
         found.needed.starts_with("36 source addresses"),
         "{}",
         found.needed
     );
     // A thousand connections need no long queue.
-    let few = Wanted {
+    let few = Workload {
         connections: 100,
         ..MILLION
     };
     let mut readings = healthy();
     readings.accept_queue = Some(128);
-    assert_eq!(finding(&readings, few, "accept queue").level, Level::Well);
+    assert_eq!(finding(&readings, few, "accept queue").level, Severity::Ok);
 }
 
 #[test]
@@ -275,12 +289,12 @@ fn a_firewall_counts_once_it_tracks() {
         })
     };
     let command = "sysctl -w net.netfilter.nf_conntrack_max=1010007";
-    expect(&most(7), Level::Stops, &[command]);
-    assert_eq!(most(0).level, Level::Better);
+    expect(&most(7), Severity::Blocker, &[command]);
+    assert_eq!(most(0).level, Severity::Advice);
     let ample = after("firewall table", |readings| {
         readings.tracked = Some((7, 2_000_000))
     });
-    assert_eq!(ample.level, Level::Well);
+    assert_eq!(ample.level, Severity::Ok);
 }
 
 #[test]
@@ -292,10 +306,14 @@ fn ports_of_listeners_are_kept_out_of_the_way() {
         })
     };
     let set = |ports| format!("sysctl -w net.ipv4.ip_local_reserved_ports={ports}");
-    expect(&wide(""), Level::Better, &[&set("8000,8001")]);
-    expect(&wide("9000"), Level::Better, &[&set("9000,8000,8001")]);
-    expect(&wide("7000-8000"), Level::Better, &[&set("7000-8000,8001")]);
-    expect(&wide("7000-8001"), Level::Well, &[]);
+    expect(&wide(""), Severity::Advice, &[&set("8000,8001")]);
+    expect(&wide("9000"), Severity::Advice, &[&set("9000,8000,8001")]);
+    expect(
+        &wide("7000-8000"),
+        Severity::Advice,
+        &[&set("7000-8000,8001")],
+    );
+    expect(&wide("7000-8001"), Severity::Ok, &[]);
 }
 
 #[test]
@@ -304,14 +322,18 @@ fn settings_of_memory_are_judged_both_ways() {
         readings.huge_pages = Some("always".to_owned())
     });
     let command = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
-    expect(&found, Level::Better, &[command]);
+    expect(&found, Severity::Advice, &[command]);
     let found = after("overcommit", |readings| readings.overcommit = Some(2));
-    expect(&found, Level::Stops, &["sysctl -w vm.overcommit_memory=0"]);
+    expect(
+        &found,
+        Severity::Blocker,
+        &["sysctl -w vm.overcommit_memory=0"],
+    );
     let roomy = after("overcommit", |readings| {
         readings.overcommit = Some(2);
         readings.commit_left = Some(GIB);
     });
-    assert_eq!(roomy.level, Level::Better);
+    assert_eq!(roomy.level, Severity::Advice);
 }
 
 #[test]

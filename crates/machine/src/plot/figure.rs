@@ -11,9 +11,9 @@ use plotters::element::{PathElement, Rectangle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle};
 
-use super::paper::FONT;
+use super::render::FONT;
 use super::scale::{self, Scale};
-use super::{Across, Axis, Figure, Line, Panel};
+use super::{Axis, Figure, Line, Panel, XScale};
 use points::{dashes, thinned};
 
 /// Width of every figure.
@@ -171,11 +171,11 @@ impl<B: DrawingBackend> Drawing<'_, B> {
             self.text(&label, (x, y + TICK + 10), TEXT_SIZE, GREY, HPos::Center)?;
         }
         let what = match self.figure.across {
-            Across::Time => {
+            XScale::Time => {
                 let (_, _, unit) = scale::time(self.span.1, TICKS_ACROSS);
                 format!("time since the start, {unit}")
             }
-            Across::Nines => "percent of all that are no slower".to_owned(),
+            XScale::Nines => "percent of all that are no slower".to_owned(),
         };
         let middle = WIDTH as i32 / 2;
         self.text(
@@ -190,7 +190,7 @@ impl<B: DrawingBackend> Drawing<'_, B> {
     /// Places and labels of the ticks from left to right.
     fn ticks_across(&self) -> Vec<(i32, String)> {
         match self.figure.across {
-            Across::Time => {
+            XScale::Time => {
                 let (ticks, factor, _) = scale::time(self.span.1, TICKS_ACROSS);
                 let label = |tick: f64| {
                     let scaled = (tick / factor * 1000.0).round() / 1000.0;
@@ -198,7 +198,7 @@ impl<B: DrawingBackend> Drawing<'_, B> {
                 };
                 ticks.into_iter().map(label).collect()
             }
-            Across::Nines => {
+            XScale::Nines => {
                 // A share like 0.9999 is not exact, and its nines are a little more or less than four.
                 let most = (self.span.1 + 1e-6).floor() as i32;
                 let label = |nines: i32| {

@@ -1,7 +1,7 @@
 //! What is drawn of a recording: memory, kernel, connections, processor, network.
 
 use super::recording::Recording;
-use super::{Across, Axis, Figure, Line, Panel, Unit};
+use super::{Axis, Figure, Line, Panel, Unit, XScale};
 use crate::failure::{Failure, Outcome};
 use crate::record::row::{
     CONNECTIONS, CPU_SYSTEM, CPU_USER, ELAPSED, NETWORK_SENT, RESIDENT, SLAB,
@@ -16,7 +16,7 @@ type Points = Vec<Option<(f64, f64)>>;
 
 /// A panel that can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PanelKind {
     /// Resident memory of the process, and for each connection.
     Memory,
     /// Objects of the kernel, and for each connection since the start.
@@ -24,19 +24,14 @@ pub enum Kind {
     /// Established connections.
     Connections,
     /// Processors that the process keeps busy.
-    Processor,
+    CpuTime,
     /// Bytes sent on all interfaces in a second.
     Network,
 }
 
-impl Kind {
+impl PanelKind {
     /// Those that are drawn unless others are asked for.
-    pub const USUAL: [Self; 4] = [
-        Self::Memory,
-        Self::Kernel,
-        Self::Connections,
-        Self::Processor,
-    ];
+    pub const USUAL: [Self; 4] = [Self::Memory, Self::Kernel, Self::Connections, Self::CpuTime];
 
     /// The columns without which it cannot be drawn.
     fn columns(self) -> &'static [&'static str] {
@@ -44,7 +39,7 @@ impl Kind {
             Self::Memory => &[RESIDENT],
             Self::Kernel => &[SLAB],
             Self::Connections => &[CONNECTIONS],
-            Self::Processor => &[CPU_USER, CPU_SYSTEM],
+            Self::CpuTime => &[CPU_USER, CPU_SYSTEM],
             Self::Network => &[NETWORK_SENT],
         }
     }
@@ -54,7 +49,7 @@ impl Kind {
             Self::Memory => "Resident memory of the process",
             Self::Kernel => "Objects in the kernel, of all processes",
             Self::Connections => "Established connections",
-            Self::Processor => "Processor time of the process",
+            Self::CpuTime => "Processor time of the process",
             Self::Network => "Sent on all interfaces",
         }
     }
@@ -63,7 +58,7 @@ impl Kind {
         match self {
             Self::Memory | Self::Kernel => Unit::Bytes,
             Self::Connections => Unit::Count,
-            Self::Processor => Unit::Cores,
+            Self::CpuTime => Unit::Cores,
             Self::Network => Unit::BytesPerSecond,
         }
     }
@@ -74,9 +69,13 @@ impl Kind {
 /// # Errors
 ///
 /// When a panel that was asked for is in none of the recordings, or none at all is.
-pub fn figure(recordings: &[Recording], kinds: Option<&[Kind]>, title: &str) -> Outcome<Figure> {
+pub fn figure(
+    recordings: &[Recording],
+    kinds: Option<&[PanelKind]>,
+    title: &str,
+) -> Outcome<Figure> {
     let mut panels = Vec::new();
-    for &kind in kinds.unwrap_or(&Kind::USUAL) {
+    for &kind in kinds.unwrap_or(&PanelKind::USUAL) {
         let shown: Vec<&Recording> = recordings
             .iter()
             .filter(|recording| kind.columns().iter().all(|column| recording.has(column)))
@@ -88,19 +87,19 @@ pub fn figure(recordings: &[Recording], kinds: Option<&[Kind]>, title: &str) -> 
         }
     }
     if panels.is_empty() {
-        return Err(missing(Kind::Kernel, recordings));
+        return Err(missing(PanelKind::Kernel, recordings));
     }
     Ok(Figure {
         title: title.to_owned(),
         panels,
-        across: Across::Time,
+        across: XScale::Time,
     })
 }
 
-fn missing(kind: Kind, recordings: &[Recording]) -> Failure {
+fn missing(kind: PanelKind, recordings: &[Recording]) -> Failure {
     let labels: Vec<&str> = recordings.iter().map(|each| each.label.as_str()).collect();
     let hint = match kind {
-        Kind::Memory | Kind::Processor => "; `encke record` fills it with --pid or --name",
+        PanelKind::Memory | PanelKind::CpuTime => "; `encke record` fills it with --pid or --name",
         _ => "",
     };
     Failure::new(format!(
@@ -110,8 +109,8 @@ fn missing(kind: Kind, recordings: &[Recording]) -> Failure {
     ))
 }
 
-fn panel(kind: Kind, recordings: &[&Recording]) -> Panel {
-    let lines = |values: fn(&Recording, Kind) -> Points| {
+fn panel(kind: PanelKind, recordings: &[&Recording]) -> Panel {
+    let lines = |values: fn(&Recording, PanelKind) -> Points| {
         let line = |recording: &&Recording| Line {
             label: recording.label.clone(),
             pieces: pieces(values(recording, kind)),
@@ -123,7 +122,7 @@ fn panel(kind: Kind, recordings: &[&Recording]) -> Panel {
         unit: kind.unit(),
         lines: lines(values),
     };
-    let right = matches!(kind, Kind::Memory | Kind::Kernel).then(|| Axis {
+    let right = matches!(kind, PanelKind::Memory | PanelKind::Kernel).then(|| Axis {
         title: String::new(),
         unit: Unit::BytesEach,
         lines: lines(each)
@@ -138,16 +137,16 @@ fn panel(kind: Kind, recordings: &[&Recording]) -> Panel {
 }
 
 /// What is drawn against the scale on the left. `None` is a gap; what was not due is no gap.
-fn values(recording: &Recording, kind: Kind) -> Points {
+fn values(recording: &Recording, kind: PanelKind) -> Points {
     match kind {
-        Kind::Memory => level(recording, RESIDENT),
-        Kind::Kernel => level(recording, SLAB),
-        Kind::Connections => level(recording, CONNECTIONS)
+        PanelKind::Memory => level(recording, RESIDENT),
+        PanelKind::Kernel => level(recording, SLAB),
+        PanelKind::Connections => level(recording, CONNECTIONS)
             .into_iter()
             .filter(Option::is_some)
             .collect(),
-        Kind::Processor => rate(recording, &[CPU_USER, CPU_SYSTEM]),
-        Kind::Network => rate(recording, &[NETWORK_SENT]),
+        PanelKind::CpuTime => rate(recording, &[CPU_USER, CPU_SYSTEM]),
+        PanelKind::Network => rate(recording, &[NETWORK_SENT]),
     }
 }
 
@@ -182,13 +181,17 @@ fn rate(recording: &Recording, columns: &[&str]) -> Points {
 
 /// What a connection costs, where there are enough of them: of the process all of it, of the kernel
 /// what it took since the start.
-fn each(recording: &Recording, kind: Kind) -> Points {
+fn each(recording: &Recording, kind: PanelKind) -> Points {
     let Some(most) = recording.most(CONNECTIONS) else {
         return Vec::new();
     };
-    let column = if kind == Kind::Kernel { SLAB } else { RESIDENT };
+    let column = if kind == PanelKind::Kernel {
+        SLAB
+    } else {
+        RESIDENT
+    };
     let first = match kind {
-        Kind::Kernel => recording.column(SLAB).flatten().next().unwrap_or(0.0),
+        PanelKind::Kernel => recording.column(SLAB).flatten().next().unwrap_or(0.0),
         _ => 0.0,
     };
     let enough = (most * CONNECTIONS_SHARE).max(1.0);
@@ -268,7 +271,7 @@ mod tests {
         let machine = recording("t,0,,,,,0,5000\n");
         let shown = figure(std::slice::from_ref(&machine), None, "").unwrap();
         assert_eq!(shown.panels.len(), 2);
-        let error = figure(&[machine], Some(&[Kind::Memory]), "")
+        let error = figure(&[machine], Some(&[PanelKind::Memory]), "")
             .unwrap_err()
             .to_string();
         assert!(

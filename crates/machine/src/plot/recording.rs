@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use crate::failure::{Doing, Failure, Outcome};
+use crate::failure::{Context, Failure, Outcome};
 use crate::record::row::{ELAPSED, TIME};
 
 /// Rows of a file, by column.
@@ -20,7 +20,7 @@ impl Recording {
     /// Reads a file.
     pub fn read(path: &Path) -> Outcome<Self> {
         let shown = path.display();
-        let bytes = fs::read(path).doing(format_args!("{shown} cannot be read"))?;
+        let bytes = fs::read(path).context(format_args!("{shown} cannot be read"))?;
         let label = path.file_stem().unwrap_or(path.as_os_str());
         let text = String::from_utf8(bytes).map_err(|_| not_ours(&shown.to_string()))?;
         Self::parse(&label.to_string_lossy(), &shown.to_string(), &text)

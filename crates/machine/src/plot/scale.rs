@@ -51,7 +51,7 @@ impl Scale {
     pub(super) fn label(&self, tick: f64) -> String {
         let scaled = tick / self.factor;
         if self.decimals == 0 && scaled < 1e15 {
-            return crate::spoken::count(scaled.round() as u64);
+            return crate::humanize::count(scaled.round() as u64);
         }
         format!("{scaled:.*}", self.decimals)
     }

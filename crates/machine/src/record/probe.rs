@@ -6,10 +6,10 @@ use std::time::{Duration, Instant, SystemTime};
 use super::Source;
 use super::connections::Connections;
 use super::machine;
-use super::process::{Change, Watch, Whom};
+use super::process::{Change, ProcessSelector, Watch};
 use super::row::Row;
 use crate::clock::thread_cpu_nanos;
-use crate::failure::{Doing, Outcome};
+use crate::failure::{Context, Outcome};
 
 /// A dear reading may take this share of one processor: at a pace of 10 s each is read for every row
 /// up to 200 ms, and less often beyond. The cells of the rows between are empty.
@@ -19,7 +19,7 @@ const SHARE_OF_PROCESSOR: u32 = 50;
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The process to watch; without it, the machine alone.
-    pub whom: Option<Whom>,
+    pub whom: Option<ProcessSelector>,
     /// The local port whose connections are counted.
     pub port: u16,
 }
@@ -42,7 +42,7 @@ impl Probe {
         Ok(Self {
             watch: options.whom.map(Watch::start).transpose()?,
             port: options.port,
-            connections: Connections::open().doing(
+            connections: Connections::open().context(
                 "asking the kernel for connections (sock_diag; the module tcp_diag must be there)",
             )?,
             counting: Budget::default(),
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_row_tells_of_this_process_and_machine() {
         let options = Options {
-            whom: Some(Whom::Pid(std::process::id())),
+            whom: Some(ProcessSelector::Pid(std::process::id())),
             port: 1,
         };
         let mut probe = Probe::start(options).unwrap();

@@ -9,9 +9,9 @@ use super::row::ProcessFigures;
 use crate::failure::{Failure, Outcome};
 use crate::measure::Memory;
 
-/// Whom to watch.
+/// ProcessSelector to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Whom {
+pub enum ProcessSelector {
     /// One process. When it ends there is none.
     Pid(u32),
     /// The longest-running process of this name; when it ends, the next one. A name without a
@@ -67,7 +67,7 @@ struct Identity {
 /// Watches a process. Lives as long as the recording.
 #[derive(Debug)]
 pub struct Watch {
-    whom: Whom,
+    whom: ProcessSelector,
     now: Option<Identity>,
     /// A number that was watched and has ended is not looked for again.
     over: bool,
@@ -86,8 +86,8 @@ struct Stat {
 
 impl Watch {
     /// Watches whom it may; a process that is named by its number has to be there.
-    pub fn start(whom: Whom) -> Outcome<Self> {
-        if let Whom::Pid(pid) = whom
+    pub fn start(whom: ProcessSelector) -> Outcome<Self> {
+        if let ProcessSelector::Pid(pid) = whom
             && stat_of(pid).is_none()
         {
             return Err(Failure::new(format!(
@@ -110,7 +110,7 @@ impl Watch {
             }
             changes.push(Change::Ended(identity.pid));
             self.now = None;
-            self.over = matches!(self.whom, Whom::Pid(_));
+            self.over = matches!(self.whom, ProcessSelector::Pid(_));
         }
         let found = if self.over { None } else { find(&self.whom) };
         let Some((identity, others)) = found else {
@@ -132,10 +132,10 @@ impl Watch {
     }
 }
 
-fn find(whom: &Whom) -> Option<(Identity, Vec<u32>)> {
+fn find(whom: &ProcessSelector) -> Option<(Identity, Vec<u32>)> {
     let mut found: Vec<Identity> = match whom {
-        Whom::Pid(pid) => identity_of(*pid).into_iter().collect(),
-        Whom::Name(name) => named(name),
+        ProcessSelector::Pid(pid) => identity_of(*pid).into_iter().collect(),
+        ProcessSelector::Name(name) => named(name),
     };
     found.sort_by_key(|identity| (identity.started, identity.pid));
     let others = found.iter().skip(1).map(|identity| identity.pid).collect();
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn an_end_is_told_once_and_a_number_is_not_looked_for_again() {
         let mut child = child();
-        let mut watch = Watch::start(Whom::Pid(child.id())).unwrap();
+        let mut watch = Watch::start(ProcessSelector::Pid(child.id())).unwrap();
         let (figures, changes) = watch.look();
         assert!(figures.is_some_and(|figures| figures.threads == 1));
         let others = Vec::new();
@@ -287,7 +287,9 @@ mod tests {
         assert_eq!(watch.look(), (None, vec![Change::Ended(pid)]));
         assert_eq!(watch.look(), (None, Vec::new()));
         child.wait().unwrap();
-        let error = Watch::start(Whom::Pid(pid)).unwrap_err().to_string();
+        let error = Watch::start(ProcessSelector::Pid(pid))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("there is no process"), "{error}");
     }
 
@@ -301,7 +303,7 @@ mod tests {
             command.stdin(Stdio::piped()).stderr(Stdio::null());
             command.spawn().unwrap()
         };
-        let mut watch = Watch::start(Whom::Name(line.clone())).unwrap();
+        let mut watch = Watch::start(ProcessSelector::Name(line.clone())).unwrap();
         assert_eq!(watch.look(), (None, Vec::new()));
         let mut first = start();
         let found = |watch: &mut Watch| loop {

@@ -1,8 +1,8 @@
 use super::*;
-use crate::top::reading::tests::{proxy_stats, stats};
+use crate::top::snapshot::tests::{proxy_stats, stats};
 
-fn reading(uptime_seconds: f64, counted: u64) -> Reading {
-    Reading::parse(&stats(uptime_seconds, counted)).unwrap()
+fn reading(uptime_seconds: f64, counted: u64) -> Snapshot {
+    Snapshot::parse(&stats(uptime_seconds, counted)).unwrap()
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn no_more_time_is_told_of_than_has_passed() {
 
 #[test]
 fn of_a_proxy_is_told_what_it_counts_and_nothing_else() {
-    let reading = |uptime, counted| Reading::parse(&proxy_stats(uptime, counted)).unwrap();
+    let reading = |uptime, counted| Snapshot::parse(&proxy_stats(uptime, counted)).unwrap();
     let (before, mut now) = (reading(10.0, 10), reading(12.0, 14));
     let view = View::between(&before, &now).unwrap();
     let told = serde_json::to_value(&view).unwrap();

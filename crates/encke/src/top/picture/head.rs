@@ -3,7 +3,7 @@
 use client::top::view::{PushView, RelayRow, RequestsRow, Row, SessionsRow, View};
 
 use super::{at, short};
-use crate::units::{age, spoken_count};
+use crate::units::{age, human_count};
 
 /// Two lines.
 pub(super) fn head(view: &View) -> Vec<String> {
@@ -32,9 +32,9 @@ fn head_of_push(begun: String, push: &PushView, sessions: &SessionsRow) -> Vec<S
     vec![
         format!(
             "{begun}ids online: {}, sessions: {}, full sockets: {}",
-            spoken_count(push.online),
-            spoken_count(sessions.sessions),
-            spoken_count(sessions.backlog_sessions),
+            human_count(push.online),
+            human_count(sessions.sessions),
+            human_count(sessions.backlog_sessions),
         ),
         format!(
             "events/s: {} published (requests waiting: {}), {} written, {} queued, {} shed, {} lost",
@@ -54,8 +54,8 @@ fn head_of_relay(begun: String, all: &Row, relay: &RelayRow) -> Vec<String> {
     vec![
         format!(
             "{begun}pairs: {}, pipes: {}; B/s: {} up, {} down",
-            spoken_count(all.connections),
-            spoken_count(relay.pipes),
+            human_count(all.connections),
+            human_count(relay.pipes),
             relayed("up"),
             relayed("down"),
         ),
@@ -72,7 +72,7 @@ fn head_of_relay(begun: String, all: &Row, relay: &RelayRow) -> Vec<String> {
 
 fn head_of_requests(begun: String, all: &Row, requests: &RequestsRow) -> Vec<String> {
     vec![
-        format!("{begun}connections: {}", spoken_count(all.connections)),
+        format!("{begun}connections: {}", human_count(all.connections)),
         format!(
             "requests/s: {} answered, {} rejected",
             short(requests.requests_answered_per_second),

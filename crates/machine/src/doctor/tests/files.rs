@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::Remedy;
-use super::super::apply::{apply, give_back};
+use super::super::apply::{apply, revert};
 use super::super::readings::Readings;
 
 /// A folder that goes with its test.
@@ -146,7 +146,7 @@ fn changes_are_made_told_and_given_back() {
             "echo always > /sys/kernel/mm/transparent_hugepage/enabled",
         ]
     );
-    give_back(&changes).unwrap();
+    revert(&changes).unwrap();
     assert_eq!(
         (machine.read(QUEUE), machine.read(TCP_MEMORY)),
         ("128".into(), "1 2 3".into())
@@ -169,7 +169,7 @@ fn a_refused_change_leaves_those_before_it_to_be_undone() {
     );
     assert_eq!(applied.made[0].undo, "sysctl -w net.core.somaxconn=128");
     fs::remove_dir_all(&machine.0).unwrap();
-    let error = give_back(&applied.made).unwrap_err().to_string();
+    let error = revert(&applied.made).unwrap_err().to_string();
     assert!(
         error.contains("sysctl -w net.core.somaxconn=128"),
         "{error}"
@@ -183,6 +183,6 @@ fn a_setting_that_was_empty_is_empty_again() {
     let remedy = Remedy::setting("net.ipv4.ip_local_reserved_ports", "8000,8001");
     let applied = apply(std::iter::once(&remedy), &machine.0);
     assert_eq!(machine.read(PORTS), "8000,8001");
-    give_back(&applied.made).unwrap();
+    revert(&applied.made).unwrap();
     assert_eq!(machine.read(PORTS), "");
 }

@@ -8,10 +8,10 @@ use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, bind, connect, send, socket_with, sockopt,
 };
 
-use super::Crew;
-use crate::flood::citizens::Role;
+use super::ClientThread;
+use crate::flood::behaviours::Behaviour;
+use crate::flood::failure_kind::FailureKind;
 use crate::flood::stream::Stream;
-use crate::flood::trouble::Trouble;
 use crate::poll::Interest;
 
 /// Ports tried for one client before it counts as failed: a few may be in use by others.
@@ -26,19 +26,19 @@ const OPENS_PER_TURN: u32 = 64;
 /// The receive buffer of clients that read little; the kernel rounds it up to its least.
 const SMALL_BUFFER_BYTES: usize = 4096;
 
-impl Crew<'_> {
+impl ClientThread<'_> {
     /// Begins connections while window and ramp allow. Says how long to wait before it may begin
     /// more; nothing when that depends on answers, or when there are none left.
     pub(super) fn open_some(&mut self) -> Option<Duration> {
         for _ in 0..OPENS_PER_TURN {
-            if self.is_all_begun() || self.unanswered >= self.orders.window {
+            if self.is_all_begun() || self.unanswered >= self.config.window {
                 return None;
             }
             if self.failures_in_row >= FAILURES_MAX {
                 self.open_no_more();
                 return None;
             }
-            if let Some(ramp) = self.orders.ramp {
+            if let Some(ramp) = self.config.ramp {
                 let due = Duration::from_secs_f64(self.streams.len() as f64 / ramp);
                 if let Some(early) = due.checked_sub(self.now()) {
                     return Some(early);
@@ -52,10 +52,10 @@ impl Crew<'_> {
 
     /// Gives the clients up that were not begun.
     fn open_no_more(&mut self) {
-        let left = self.orders.clients.len() - self.streams.len();
-        self.tally.trouble(Trouble::NotBegun, left as u64, "");
+        let left = self.config.clients.len() - self.streams.len();
+        self.tally.failure(FailureKind::NotBegun, left as u64, "");
         self.reading.counts.failed += left as u64;
-        self.orders.clients.end = self.orders.clients.start + self.streams.len() as u32;
+        self.config.clients.end = self.config.clients.start + self.streams.len() as u32;
     }
 
     /// Begins the connection of client `index`, which has none.
@@ -63,21 +63,21 @@ impl Crew<'_> {
         self.reading.counts.opened += 1;
         match self.try_begin(index) {
             Ok(stream) => {
-                if self.role(index) != Role::Trickles {
+                if self.behaviour(index) != Behaviour::Trickles {
                     self.unanswered += 1;
                 }
                 self.streams[index] = stream;
             }
-            Err(errno) => self.fail(index, Trouble::of(errno), &errno.to_string()),
+            Err(errno) => self.fail(index, FailureKind::of(errno), &errno.to_string()),
         }
     }
 
     /// On loopback the handshake is usually over when `connect` returns, so the request is tried at
     /// once.
     fn try_begin(&mut self, index: usize) -> Result<Stream, Errno> {
-        let role = self.role(index);
+        let role = self.behaviour(index);
         let socket = self.connecting(index, role)?;
-        if role == Role::Trickles {
+        if role == Behaviour::Trickles {
             sockopt::set_tcp_nodelay(&socket, true)?;
             self.watch(&socket, index, Interest::IN)?;
             self.act_later(index);
@@ -98,8 +98,8 @@ impl Crew<'_> {
     }
 
     /// A socket that is connecting, or connected, to the client's server.
-    fn connecting(&mut self, index: usize, role: Role) -> Result<OwnedFd, Errno> {
-        let server = self.orders.targets.server_of(self.ordinal(index));
+    fn connecting(&mut self, index: usize, role: Behaviour) -> Result<OwnedFd, Errno> {
+        let server = self.config.targets.server_of(self.ordinal(index));
         let family = if server.is_ipv4() {
             AddressFamily::INET
         } else {
@@ -111,7 +111,7 @@ impl Crew<'_> {
             if role.reads_little() {
                 sockopt::set_socket_recv_buffer_size(&socket, SMALL_BUFFER_BYTES)?;
             }
-            let bound = match self.orders.assigner.assign() {
+            let bound = match self.config.assigner.assign() {
                 Some(source) => {
                     // A port of an earlier connection may still be waiting for late segments.
                     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -122,7 +122,7 @@ impl Crew<'_> {
             match bound.and_then(|()| connect(&socket, &server)) {
                 Ok(()) | Err(Errno::INPROGRESS) => return Ok(socket),
                 // Taken by another program, or by a connection of ours that is not quite over.
-                Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) if self.orders.assigner.binds() => {}
+                Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) if self.config.assigner.binds() => {}
                 Err(errno) => return Err(errno),
             }
         }
@@ -154,10 +154,10 @@ impl Crew<'_> {
 
     pub(super) fn write_request(&mut self, index: usize) {
         let ordinal = self.ordinal(index);
-        let number = self.orders.first.wrapping_add(ordinal);
-        self.orders
+        let number = self.config.first.wrapping_add(ordinal);
+        self.config
             .targets
-            .write_request(ordinal, number, &self.orders.asking, &mut self.request);
+            .write_request(ordinal, number, &self.config.asking, &mut self.request);
     }
 
     fn watch(&self, socket: &OwnedFd, index: usize, interest: Interest) -> Result<(), Errno> {

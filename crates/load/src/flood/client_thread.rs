@@ -1,6 +1,6 @@
 //! One thread of clients: opens its share at a pace, then reads whatever comes.
 //!
-//! `opening` connects, `reading` makes something of bytes, `acting` is what bad citizens do,
+//! `opening` connects, `reading` makes something of bytes, `acting` is what badly behaved clients do,
 //! `ending` is the only place where a connection ends.
 
 mod opening;
@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::citizens::{Citizens, Role};
+use super::behaviours::{Behaviour, ClientBehaviours};
 use super::order::Check;
-use super::plan::Assigner;
+use super::plan::SourceAllocator;
 use super::stream::{Reading, Stream};
 use super::tally::{Counts, Tally};
-use super::targets::{Asking, Targets};
-use crate::poll::{Batch, Interest, Poller, Waker};
-use machine::failure::{Doing, Outcome};
+use super::targets::{RequestOptions, Targets};
+use crate::poll::{EventBatch, Interest, Poller, Waker};
+use machine::failure::{Context, Outcome};
 
 /// Bytes read at once; belongs to the thread.
 const READ_BYTES: usize = 64 * 1024;
@@ -30,26 +30,26 @@ const READ_BYTES: usize = 64 * 1024;
 /// The waker's token; clients use their index.
 const WAKER: u64 = u64::MAX;
 
-/// What a crew is to do.
+/// What one thread of clients is to do.
 #[derive(Debug)]
-pub(super) struct Orders {
+pub(super) struct ClientThreadConfig {
     pub(super) targets: Arc<Targets>,
-    pub(super) asking: Asking,
+    pub(super) asking: RequestOptions,
     /// Ordinals of its clients, over all threads.
     pub(super) clients: Range<u32>,
     /// The number of ordinal 0.
     pub(super) first: u32,
-    pub(super) citizens: Citizens,
+    pub(super) behaviours: ClientBehaviours,
     pub(super) window: u32,
     /// Connections a second.
     pub(super) ramp: Option<f64>,
     pub(super) check: Check,
-    pub(super) assigner: Assigner,
+    pub(super) assigner: SourceAllocator,
 }
 
 /// The state of the thread. Lives on it from start to stop.
-struct Crew<'a> {
-    orders: Orders,
+struct ClientThread<'a> {
+    config: ClientThreadConfig,
     tally: &'a Tally,
     poller: Poller,
     streams: Vec<Stream>,
@@ -57,7 +57,7 @@ struct Crew<'a> {
     /// Clients that were begun and have no head yet, but for those that trickle.
     unanswered: u32,
     failures_in_row: u32,
-    /// When which bad citizen acts next, in nanoseconds since the beginning.
+    /// When which badly behaved client acts next, in nanoseconds since the beginning.
     acts: BinaryHeap<Reverse<(u64, u32)>>,
     request: Vec<u8>,
     reading: Reading,
@@ -65,21 +65,26 @@ struct Crew<'a> {
 }
 
 /// Runs until `stop` is set and the waker called.
-pub(super) fn run(orders: Orders, tally: &Tally, waker: &Waker, stop: &AtomicBool) -> Outcome<()> {
-    let poller = Poller::new().doing("making an epoll")?;
+pub(super) fn run(
+    config: ClientThreadConfig,
+    tally: &Tally,
+    waker: &Waker,
+    stop: &AtomicBool,
+) -> Outcome<()> {
+    let poller = Poller::new().context("making an epoll")?;
     poller
         .add(waker, WAKER, Interest::IN)
-        .doing("watching the waker")?;
-    let mut crew = Crew {
-        streams: Vec::with_capacity(orders.clients.len()),
+        .context("watching the waker")?;
+    let mut clients = ClientThread {
+        streams: Vec::with_capacity(config.clients.len()),
         reading: Reading {
-            transport: orders.asking.transport,
-            check: orders.check,
+            transport: config.asking.transport,
+            check: config.check,
             counts: Counts::default(),
             latencies: Vec::new(),
             answer: Vec::new(),
         },
-        orders,
+        config,
         tally,
         poller,
         begun: Instant::now(),
@@ -89,39 +94,43 @@ pub(super) fn run(orders: Orders, tally: &Tally, waker: &Waker, stop: &AtomicBoo
         request: Vec::new(),
         buffer: vec![0; READ_BYTES],
     };
-    let mut batch = Batch::new();
+    let mut batch = EventBatch::new();
     while !stop.load(Ordering::Relaxed) {
-        let next_open = crew.open_some();
-        let timeout = next_open.into_iter().chain(crew.act()).min();
-        let settled = crew.is_all_begun() && crew.unanswered == 0;
-        crew.tally
-            .show(&crew.reading.counts, &mut crew.reading.latencies, settled);
-        crew.poller
+        let next_open = clients.open_some();
+        let timeout = next_open.into_iter().chain(clients.act()).min();
+        let settled = clients.is_all_begun() && clients.unanswered == 0;
+        clients.tally.show(
+            &clients.reading.counts,
+            &mut clients.reading.latencies,
+            settled,
+        );
+        clients
+            .poller
             .wait(&mut batch, timeout)
-            .doing("waiting for events")?;
+            .context("waiting for events")?;
         for ready in batch.iter() {
             if ready.token == WAKER {
-                waker.heard();
+                waker.acknowledge();
             } else {
-                crew.on_ready(ready.token as usize);
+                clients.on_ready(ready.token as usize);
             }
         }
     }
-    crew.close_all();
+    clients.close_all();
     Ok(())
 }
 
-impl Crew<'_> {
-    fn role(&self, index: usize) -> Role {
-        self.orders.citizens.role(self.ordinal(index))
+impl ClientThread<'_> {
+    fn behaviour(&self, index: usize) -> Behaviour {
+        self.config.behaviours.behaviour(self.ordinal(index))
     }
 
     fn ordinal(&self, index: usize) -> u32 {
-        self.orders.clients.start + index as u32
+        self.config.clients.start + index as u32
     }
 
     fn is_all_begun(&self) -> bool {
-        self.streams.len() == self.orders.clients.len()
+        self.streams.len() == self.config.clients.len()
     }
 
     fn now(&self) -> Duration {

@@ -10,7 +10,7 @@ use plotters::style::{FontStyle, register_font};
 
 use super::Figure;
 use super::figure::{WIDTH, draw, height};
-use crate::failure::{Doing, Failure, Outcome};
+use crate::failure::{Context, Failure, Outcome};
 
 /// Named with what stands in for it where it is not installed.
 pub const FONT: &str = "Roboto, Helvetica, Arial, sans-serif";
@@ -19,10 +19,10 @@ pub const FONT: &str = "Roboto, Helvetica, Arial, sans-serif";
 static ROBOTO: &[u8] = include_bytes!("Roboto-Regular.ttf");
 
 /// Pixels of a PNG to a point, so that it is sharp on a fine screen.
-const FINENESS: u32 = 2;
+const PNG_SCALE: u32 = 2;
 
 /// A PNG is drawn this much larger, and each pixel is the mean of a square: lines without steps.
-const SMOOTHNESS: u32 = 2;
+const SUPERSAMPLING: u32 = 2;
 
 /// Writes the figure to a file; its ending says how.
 pub fn write(figure: &Figure, path: &Path) -> Outcome<()> {
@@ -37,7 +37,7 @@ pub fn write(figure: &Figure, path: &Path) -> Outcome<()> {
             )));
         }
     };
-    fs::write(path, bytes).doing(format_args!("{shown} cannot be written"))
+    fs::write(path, bytes).context(format_args!("{shown} cannot be written"))
 }
 
 /// The figure as an SVG document.
@@ -45,7 +45,7 @@ pub fn svg(figure: &Figure) -> Outcome<String> {
     load_font();
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, (WIDTH, height(figure))).into_drawing_area();
-    draw(figure, &area, 1.0).doing("drawing an SVG")?;
+    draw(figure, &area, 1.0).context("drawing an SVG")?;
     drop(area);
     Ok(text)
 }
@@ -53,26 +53,26 @@ pub fn svg(figure: &Figure) -> Outcome<String> {
 /// The figure as a PNG file.
 pub fn png(figure: &Figure) -> Outcome<Vec<u8>> {
     load_font();
-    let (width, height) = (WIDTH * FINENESS, height(figure) * FINENESS);
-    let size = (width * SMOOTHNESS, height * SMOOTHNESS);
+    let (width, height) = (WIDTH * PNG_SCALE, height(figure) * PNG_SCALE);
+    let size = (width * SUPERSAMPLING, height * SUPERSAMPLING);
     let mut large = vec![0; size.0 as usize * size.1 as usize * 3];
     let area = BitMapBackend::with_buffer(&mut large, size).into_drawing_area();
-    draw(figure, &area, f64::from(FINENESS * SMOOTHNESS)).doing("drawing a PNG")?;
+    draw(figure, &area, f64::from(PNG_SCALE * SUPERSAMPLING)).context("drawing a PNG")?;
     drop(area);
-    let pixels = smoothed(&large, width as usize);
+    let pixels = downsample(&large, width as usize);
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder
         .write_header()
         .and_then(|mut writer| writer.write_image_data(&pixels))
-        .doing("writing a PNG")?;
+        .context("writing a PNG")?;
     Ok(file)
 }
 
-/// The mean of each square of [`SMOOTHNESS`] pixels; `width` is that of the result.
-fn smoothed(large: &[u8], width: usize) -> Vec<u8> {
-    let side = SMOOTHNESS as usize;
+/// The mean of each square of [`SUPERSAMPLING`] pixels; `width` is that of the result.
+fn downsample(large: &[u8], width: usize) -> Vec<u8> {
+    let side = SUPERSAMPLING as usize;
     let row = width * side * 3;
     let mut small = Vec::with_capacity(large.len() / side / side);
     for rows in large.chunks_exact(row * side) {
@@ -82,7 +82,7 @@ fn smoothed(large: &[u8], width: usize) -> Vec<u8> {
                     let (down, right) = (at / side, at % side);
                     u32::from(rows[down * row + (x * side + right) * 3 + colour])
                 });
-                small.push((square.sum::<u32>() / (SMOOTHNESS * SMOOTHNESS)) as u8);
+                small.push((square.sum::<u32>() / (SUPERSAMPLING * SUPERSAMPLING)) as u8);
             }
         }
     }
@@ -102,7 +102,7 @@ pub fn load_font() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::{Across, Axis, Line, Panel, Unit};
+    use crate::plot::{Axis, Line, Panel, Unit, XScale};
 
     fn figure() -> Figure {
         let line = |label: &str, factor: f64| {
@@ -123,7 +123,7 @@ mod tests {
                     lines: vec![line("one", 1.0)],
                 }),
             }],
-            across: Across::Time,
+            across: XScale::Time,
         }
     }
 
@@ -151,7 +151,7 @@ mod tests {
             .unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut pixels).unwrap();
-        assert_eq!(info.width, WIDTH * FINENESS);
+        assert_eq!(info.width, WIDTH * PNG_SCALE);
         let inked = pixels
             .chunks(3)
             .filter(|pixel| pixel != &[255, 255, 255])

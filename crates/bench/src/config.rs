@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::child::Server;
-use client::control_client::Control;
+use client::control_client::ControlClient;
 use machine::failure::{Failure, Outcome};
 
 /// A subject that no client logs in as.
@@ -18,7 +18,7 @@ pub(crate) const PER_TABLE: u32 = 16_000;
 
 /// What all measurements need to know.
 #[derive(Debug, Clone)]
-pub struct Setting {
+pub struct BenchConfig {
     /// The server's program.
     pub server: PathBuf,
     /// Streaming clients.
@@ -38,7 +38,7 @@ pub struct Setting {
     pub server_arguments: Vec<String>,
 }
 
-impl Setting {
+impl BenchConfig {
     /// Starts the server.
     pub fn start_server(&self) -> Outcome<Server> {
         let mut arguments = vec!["--workers".to_owned(), self.workers.to_string()];
@@ -59,7 +59,7 @@ pub fn counters(stats: &Value, pointers: &[String]) -> Option<f64> {
 }
 
 /// Publishes a batch of `body` and makes sure that each of its lines was taken.
-pub fn publish_whole(control: &mut Control, body: &mut dyn Read) -> Outcome<()> {
+pub fn publish_whole(control: &mut ControlClient, body: &mut dyn Read) -> Outcome<()> {
     let summary = control.publish_batch(body)?;
     if counter(&summary, "/failed").unwrap_or(0.0) > 0.0 {
         return Err(Failure::new(format!(

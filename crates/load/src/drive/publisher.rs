@@ -1,6 +1,6 @@
 //! One connection and the events that go over it, in their order.
 //!
-//! Owns the socket. An event about an id always takes the same lane, so that the driver itself never
+//! Owns the socket. All events about an id go through the same publisher, so the driver itself never
 //! changes the order of a target's events.
 
 use std::collections::VecDeque;
@@ -10,11 +10,11 @@ use std::net::{SocketAddr, TcpStream};
 use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
 
-use super::answer::{News, Reader, Receipts};
+use super::answer::{Reader, Receipts, ResponseEvent};
+use super::failures::FailureKind;
 use super::payload::Event;
 use super::report::Tally;
 use super::request::{Outgoing, Requests};
-use super::trouble::Trouble;
 use crate::poll::{Interest, Poller};
 use client::control_client;
 
@@ -22,13 +22,13 @@ use client::control_client;
 /// The others wait, and are late.
 const UNSENT_MAX: usize = 256 * 1024;
 
-/// Reads of one lane before others have their turn.
+/// Reads of one publisher before others have their turn.
 const READS_MAX: usize = 16;
 
 /// Time for a connection to be made.
 const CONNECT_NANOS: u64 = 5_000_000_000;
 
-/// What all lanes share.
+/// What all publishers share.
 pub(super) struct Shared<'a> {
     pub(super) poller: &'a Poller,
     pub(super) server: SocketAddr,
@@ -44,26 +44,26 @@ pub(super) struct Shared<'a> {
 
 /// One connection after another, and their events.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct Publisher {
     token: u64,
     /// Events that are due and not sent.
     waiting: VecDeque<Event>,
     /// Events that are sent and not answered.
-    flying: VecDeque<Flight>,
-    link: Option<Link>,
+    flying: VecDeque<InFlight>,
+    link: Option<Connection>,
     /// The server is not there, or will take no more.
     pub(super) is_lost: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Flight {
+struct InFlight {
     due: u64,
     sent: u64,
 }
 
 /// A connection.
 #[derive(Debug)]
-struct Link {
+struct Connection {
     stream: TcpStream,
     opened: u64,
     connected: bool,
@@ -79,10 +79,10 @@ enum End {
     /// As it should, or between two requests.
     Fine,
     Unreachable(io::Error),
-    Failed(Trouble),
+    Failed(FailureKind),
 }
 
-impl Lane {
+impl Publisher {
     pub(super) fn new(token: u64) -> Self {
         Self {
             token,
@@ -132,7 +132,7 @@ impl Lane {
             self.waiting.pop_front();
             with.requests.put(event, &mut link.out, with.scratch);
             with.tally.sent(event.due, with.now);
-            self.flying.push_back(Flight {
+            self.flying.push_back(InFlight {
                 due: event.due,
                 sent: with.now,
             });
@@ -177,7 +177,7 @@ impl Lane {
             None => return,
         };
         if with.now.saturating_sub(waits_since) > patience {
-            self.end(End::Failed(Trouble::TimedOut), with);
+            self.end(End::Failed(FailureKind::TimedOut), with);
         }
     }
 
@@ -192,7 +192,7 @@ impl Lane {
         }
         let mut out = Outgoing::default();
         with.requests.begin(&mut out);
-        self.link = Some(Link {
+        self.link = Some(Connection {
             stream,
             opened: with.now,
             connected: false,
@@ -226,7 +226,7 @@ impl Lane {
                 .modify(&link.stream, self.token, Interest::IN | room);
             match watched {
                 Ok(()) => link.watches_room = wants_room,
-                Err(_) => self.end(End::Failed(Trouble::Lost), with),
+                Err(_) => self.end(End::Failed(FailureKind::Lost), with),
             }
         }
     }
@@ -247,8 +247,8 @@ impl Lane {
                 closes |= hear(news, flying, tally, now);
             });
             if let Err(malformed) = read {
-                let trouble = Trouble::Malformed(malformed.to_string());
-                return self.end(End::Failed(trouble), with);
+                let failure = FailureKind::Malformed(malformed.to_string());
+                return self.end(End::Failed(failure), with);
             }
             if closes {
                 return self.end(End::Fine, with);
@@ -284,12 +284,12 @@ impl Lane {
         }
         match end {
             End::Fine => {
-                with.tally.lost(flying, Trouble::Lost);
+                with.tally.lost(flying, FailureKind::Lost);
                 self.is_lost = is_batch && !(finished && flying == 0);
                 self.tell_unsent(flying, "the server ended the connection", with);
             }
-            End::Failed(trouble) => {
-                with.tally.lost(flying, trouble);
+            End::Failed(failure) => {
+                with.tally.lost(flying, failure);
                 self.is_lost = is_batch;
                 self.tell_unsent(flying, "the connection broke", with);
             }
@@ -297,10 +297,10 @@ impl Lane {
                 self.is_lost = true;
                 // What was put into the buffer of a connection that never was is unsent.
                 with.tally.unsend(flying);
-                let trouble = Trouble::Unreachable(words(&error));
+                let failure = FailureKind::Unreachable(words(&error));
                 with.tally
-                    .troubles
-                    .add(trouble, flying + self.waiting.len() as u64, "");
+                    .failures
+                    .add(failure, flying + self.waiting.len() as u64, "");
             }
         }
     }
@@ -308,30 +308,35 @@ impl Lane {
     /// Says why a batch that ended with every answer given sends the rest no more.
     fn tell_unsent(&self, flying: u64, why: &str, with: &mut Shared<'_>) {
         if self.is_lost && flying == 0 {
-            let trouble = Trouble::Unreachable(why.to_owned());
+            let failure = FailureKind::Unreachable(why.to_owned());
             let waiting = self.waiting.len() as u64;
-            with.tally.troubles.add(trouble, waiting, "");
+            with.tally.failures.add(failure, waiting, "");
         }
     }
 }
 
 /// Counts an answer; whether the connection has to end with it.
-fn hear(news: News<'_>, flying: &mut VecDeque<Flight>, tally: &mut Tally, now: u64) -> bool {
+fn hear(
+    news: ResponseEvent<'_>,
+    flying: &mut VecDeque<InFlight>,
+    tally: &mut Tally,
+    now: u64,
+) -> bool {
     match news {
         // An empty line keeps a connection alive.
-        News::Line(line) if line.trim_ascii().is_empty() => false,
-        News::Line(line) => {
+        ResponseEvent::Line(line) if line.trim_ascii().is_empty() => false,
+        ResponseEvent::Line(line) => {
             // More answers than events would be the server's mistake; each event has one.
             if let Some(flight) = flying.pop_front() {
                 match Receipts::of_line(line) {
                     Ok(receipt) => tally.accepted(flight.due, now, receipt),
-                    Err(error) => tally.refused(1, now, Trouble::Line(error), ""),
+                    Err(error) => tally.refused(1, now, FailureKind::Line(error), ""),
                 }
             }
             false
         }
-        News::LinesEnd => true,
-        News::Whole {
+        ResponseEvent::LinesEnd => true,
+        ResponseEvent::Whole {
             status,
             body,
             closes,
@@ -345,8 +350,8 @@ fn hear(news: News<'_>, flying: &mut VecDeque<Flight>, tally: &mut Tally, now: u
             // Of a batch, all that was sent is refused at once.
             let refused = flying.len() as u64;
             flying.clear();
-            let said = control_client::detail(body);
-            tally.refused(refused, now, Trouble::Status(status), &said);
+            let said = control_client::problem_detail(body);
+            tally.refused(refused, now, FailureKind::Status(status), &said);
             closes
         }
     }

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use super::{Crew, READ_BYTES};
-use crate::flood::citizens::Role;
+use super::{ClientThread, READ_BYTES};
+use crate::flood::behaviours::Behaviour;
+use crate::flood::failure_kind::FailureKind;
 use crate::flood::stream::{Heading, Progress, Stream, heading};
-use crate::flood::trouble::Trouble;
 use client::decode::websocket;
 
-impl Crew<'_> {
+impl ClientThread<'_> {
     pub(super) fn on_ready(&mut self, index: usize) {
         match &self.streams[index] {
             Stream::Closed => {}
@@ -97,12 +97,12 @@ impl Crew<'_> {
                 };
                 self.streams[index] = Stream::Body(socket, body);
                 self.begin_to_misbehave(index);
-                if used < whole.len() && self.role(index) != Role::StopsReading {
+                if used < whole.len() && self.behaviour(index) != Behaviour::StopsReading {
                     self.on_bytes(index, &whole[used..]);
                 }
             }
             Ok(Heading::Refused(status, line)) => {
-                self.drop_unanswered(index, Trouble::Status(status), &line);
+                self.drop_unanswered(index, FailureKind::Status(status), &line);
             }
             Err(malformed) => self.on_malformed(index, malformed),
         }
@@ -115,7 +115,7 @@ impl Crew<'_> {
         bytes: &[u8],
         ended: bool,
     ) -> Result<Heading, client::decode::Malformed> {
-        let (transport, seed) = (self.reading.transport, self.orders.asking.seed);
+        let (transport, seed) = (self.reading.transport, self.config.asking.seed);
         let key = || websocket::key(seed, self.ordinal(index));
         heading(bytes, transport, key, ended)
     }

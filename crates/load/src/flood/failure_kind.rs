@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 /// What can stop a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trouble {
+pub enum FailureKind {
     /// No source address and port left.
     NoPort,
     /// The descriptor limit.
@@ -32,7 +32,7 @@ pub enum Trouble {
     NotBegun,
 }
 
-impl Trouble {
+impl FailureKind {
     pub(super) fn of(errno: Errno) -> Self {
         match errno {
             Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => Self::NoPort,
@@ -139,12 +139,12 @@ mod tests {
     #[test]
     fn a_sentence_has_count_cause_and_remedy() {
         assert_eq!(
-            Trouble::Status(503).sentence(2, "too many connections"),
+            FailureKind::Status(503).sentence(2, "too many connections"),
             "2 clients were answered with status 503 (the first: too many connections): the server \
              takes no more, so open fewer or slower (--ramp), or raise its limits"
         );
         assert!(
-            Trouble::of(Errno::CONNREFUSED)
+            FailureKind::of(Errno::CONNREFUSED)
                 .sentence(1, "")
                 .starts_with("1 client found nobody listening: they were refused")
         );

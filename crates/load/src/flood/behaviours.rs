@@ -1,11 +1,11 @@
-//! Clients that behave badly on purpose: which of them do, and how.
+//! Behaviours of clients: which of them behave badly on purpose, and how.
 
 use std::time::Duration;
 
-/// How many clients of each kind there are; they are the first ones, in this order. The rest are
-/// good.
+/// Numbers of clients that behave badly. They are the first clients, in the order of these fields; the
+/// rest behave well.
 #[derive(Debug, Clone, Copy)]
-pub struct Citizens {
+pub struct ClientBehaviours {
     /// Read the head and then never again.
     pub stop_reading: u32,
     /// Read the head, then a byte at a time.
@@ -21,7 +21,7 @@ pub struct Citizens {
     pub every: Duration,
 }
 
-impl Default for Citizens {
+impl Default for ClientBehaviours {
     fn default() -> Self {
         Self {
             stop_reading: 0,
@@ -36,7 +36,7 @@ impl Default for Citizens {
 
 /// What one client does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum Behaviour {
     Good,
     StopsReading,
     Slow,
@@ -45,7 +45,7 @@ pub(super) enum Role {
     Trickles,
 }
 
-impl Role {
+impl Behaviour {
     /// Whether its receive buffer is as small as the kernel allows, so that the server notices soon.
     pub(super) fn reads_little(self) -> bool {
         matches!(self, Self::StopsReading | Self::Slow)
@@ -57,7 +57,7 @@ impl Role {
     }
 }
 
-impl Citizens {
+impl ClientBehaviours {
     /// How many behave badly.
     pub fn count(&self) -> u32 {
         self.kinds()
@@ -71,7 +71,7 @@ impl Citizens {
     }
 
     /// The role of the client that is number `ordinal`, from 0.
-    pub(super) fn role(&self, ordinal: u32) -> Role {
+    pub(super) fn behaviour(&self, ordinal: u32) -> Behaviour {
         let mut below = ordinal;
         for (count, role) in self.kinds() {
             if below < count {
@@ -79,16 +79,16 @@ impl Citizens {
             }
             below -= count;
         }
-        Role::Good
+        Behaviour::Good
     }
 
-    fn kinds(&self) -> [(u32, Role); 5] {
+    fn kinds(&self) -> [(u32, Behaviour); 5] {
         [
-            (self.stop_reading, Role::StopsReading),
-            (self.slow, Role::Slow),
-            (self.reset, Role::Resets),
-            (self.reconnect, Role::Reconnects),
-            (self.trickle, Role::Trickles),
+            (self.stop_reading, Behaviour::StopsReading),
+            (self.slow, Behaviour::Slow),
+            (self.reset, Behaviour::Resets),
+            (self.reconnect, Behaviour::Reconnects),
+            (self.trickle, Behaviour::Trickles),
         ]
     }
 }
@@ -99,16 +99,18 @@ mod tests {
 
     #[test]
     fn the_first_clients_are_the_bad_ones() {
-        let citizens = Citizens {
+        let behaviours = ClientBehaviours {
             stop_reading: 2,
             reset: 1,
             trickle: 1,
-            ..Citizens::default()
+            ..ClientBehaviours::default()
         };
-        let roles: Vec<Role> = (0..6).map(|ordinal| citizens.role(ordinal)).collect();
-        use Role::{Good, Resets, StopsReading, Trickles};
+        let roles: Vec<Behaviour> = (0..6)
+            .map(|ordinal| behaviours.behaviour(ordinal))
+            .collect();
+        use Behaviour::{Good, Resets, StopsReading, Trickles};
         let expected = [StopsReading, StopsReading, Resets, Trickles, Good, Good];
         assert_eq!(roles, expected);
-        assert_eq!(citizens.count(), 4);
+        assert_eq!(behaviours.count(), 4);
     }
 }

@@ -1,16 +1,16 @@
-//! What bad citizens do on purpose, each at its time.
+//! What badly behaved clients do, each at its time.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use rustix::net::{SendFlags, send};
 
-use super::Crew;
-use crate::flood::citizens::Role;
+use super::ClientThread;
+use crate::flood::behaviours::Behaviour;
 use crate::flood::stream::Stream;
 use crate::poll::Interest;
 
-impl Crew<'_> {
+impl ClientThread<'_> {
     /// Lets all act whose time has come. Says how long to wait for the next.
     pub(super) fn act(&mut self) -> Option<Duration> {
         let now = self.now();
@@ -29,7 +29,7 @@ impl Crew<'_> {
 
     /// Puts the client's next act where it belongs in time.
     pub(super) fn act_later(&mut self, index: usize) {
-        let every = self.orders.citizens.every.max(Duration::from_millis(1));
+        let every = self.config.behaviours.every.max(Duration::from_millis(1));
         let at = (self.now() + every).as_nanos();
         let at = u64::try_from(at).unwrap_or(u64::MAX);
         self.acts.push(Reverse((at, index as u32)));
@@ -40,13 +40,13 @@ impl Crew<'_> {
         let Stream::Body(socket, _) = &self.streams[index] else {
             return;
         };
-        match self.role(index) {
-            Role::Good | Role::Trickles => {}
-            Role::Resets | Role::Reconnects => self.act_later(index),
-            Role::StopsReading | Role::Slow => {
+        match self.behaviour(index) {
+            Behaviour::Good | Behaviour::Trickles => {}
+            Behaviour::Resets | Behaviour::Reconnects => self.act_later(index),
+            Behaviour::StopsReading | Behaviour::Slow => {
                 // The socket fills; of a reset the poller still tells.
                 let _ = self.poller.modify(socket, index as u64, Interest::empty());
-                if self.role(index) == Role::Slow {
+                if self.behaviour(index) == Behaviour::Slow {
                     self.act_later(index);
                 }
             }
@@ -54,11 +54,11 @@ impl Crew<'_> {
     }
 
     fn act_once(&mut self, index: usize) {
-        match (&self.streams[index], self.role(index)) {
+        match (&self.streams[index], self.behaviour(index)) {
             (Stream::Closed, role) if role.comes_back() => self.begin(index),
-            (Stream::Body(..), Role::Resets) => self.leave(index, true),
-            (Stream::Body(..), Role::Reconnects) => self.leave(index, false),
-            (Stream::Body(..), Role::Slow) => {
+            (Stream::Body(..), Behaviour::Resets) => self.leave(index, true),
+            (Stream::Body(..), Behaviour::Reconnects) => self.leave(index, false),
+            (Stream::Body(..), Behaviour::Slow) => {
                 self.receive(index, 1);
                 if matches!(self.streams[index], Stream::Body(..)) {
                     self.act_later(index);

@@ -5,14 +5,14 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use super::Crew;
-use crate::flood::citizens::Role;
+use super::ClientThread;
+use crate::flood::behaviours::Behaviour;
+use crate::flood::failure_kind::FailureKind;
 use crate::flood::stream::{Heading, Stream};
 use crate::flood::tally::Closes;
-use crate::flood::trouble::Trouble;
 use client::decode::Malformed;
 
-impl Crew<'_> {
+impl ClientThread<'_> {
     /// The server has ended the stream as its protocol asks.
     pub(super) fn complete(&mut self, index: usize) {
         self.close(index, |closes| &mut closes.complete);
@@ -27,19 +27,19 @@ impl Crew<'_> {
                 let kept = std::mem::take(kept);
                 match self.heading(index, &kept, true) {
                     Ok(Heading::Refused(status, line)) => {
-                        self.drop_unanswered(index, Trouble::Status(status), &line);
+                        self.drop_unanswered(index, FailureKind::Status(status), &line);
                     }
-                    _ => self.drop_unanswered(index, Trouble::EndedEarly, ""),
+                    _ => self.drop_unanswered(index, FailureKind::EndedEarly, ""),
                 }
             }
-            _ => self.drop_unanswered(index, Trouble::EndedEarly, ""),
+            _ => self.drop_unanswered(index, FailureKind::EndedEarly, ""),
         }
     }
 
     /// The connection has failed.
     pub(super) fn on_error(&mut self, index: usize, errno: Errno) {
         if !matches!(self.streams[index], Stream::Body(..)) {
-            return self.drop_unanswered(index, Trouble::of(errno), &errno.to_string());
+            return self.drop_unanswered(index, FailureKind::of(errno), &errno.to_string());
         }
         self.close(index, |closes| match errno {
             Errno::CONNRESET | Errno::PIPE => &mut closes.reset,
@@ -52,9 +52,9 @@ impl Crew<'_> {
     pub(super) fn on_malformed(&mut self, index: usize, malformed: Malformed) {
         let detail = malformed.to_string();
         if !matches!(self.streams[index], Stream::Body(..)) {
-            return self.drop_unanswered(index, Trouble::Malformed, &detail);
+            return self.drop_unanswered(index, FailureKind::Malformed, &detail);
         }
-        self.tally.trouble(Trouble::Malformed, 1, &detail);
+        self.tally.failure(FailureKind::Malformed, 1, &detail);
         self.close(index, |closes| &mut closes.malformed);
     }
 
@@ -70,28 +70,28 @@ impl Crew<'_> {
     }
 
     /// Ends a client that was begun and has no stream.
-    pub(super) fn drop_unanswered(&mut self, index: usize, trouble: Trouble, detail: &str) {
+    pub(super) fn drop_unanswered(&mut self, index: usize, failure: FailureKind, detail: &str) {
         self.streams[index] = Stream::Closed;
         self.answered(index);
-        self.fail(index, trouble, detail);
+        self.fail(index, failure, detail);
     }
 
     /// Takes note that a client which was begun no longer waits for its head.
     pub(super) fn answered(&mut self, index: usize) {
-        if self.role(index) != Role::Trickles {
+        if self.behaviour(index) != Behaviour::Trickles {
             self.unanswered -= 1;
         }
     }
 
     /// Counts a client that came to nothing.
-    pub(super) fn fail(&mut self, index: usize, trouble: Trouble, detail: &str) {
+    pub(super) fn fail(&mut self, index: usize, failure: FailureKind, detail: &str) {
         // What befalls those that ask for it says nothing of the rest.
-        if self.role(index) == Role::Good {
+        if self.behaviour(index) == Behaviour::Good {
             self.failures_in_row += 1;
         }
         self.reading.counts.failed += 1;
-        self.tally.trouble(trouble, 1, detail);
-        if self.role(index).comes_back() {
+        self.tally.failure(failure, 1, detail);
+        if self.behaviour(index).comes_back() {
             self.act_later(index);
         }
     }

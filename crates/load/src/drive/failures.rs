@@ -11,7 +11,7 @@ const KINDS_MAX: usize = 20;
 
 /// Why an event was not accepted, or not answered.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Trouble {
+pub(super) enum FailureKind {
     /// No connection could be made.
     Unreachable(String),
     /// The connection ended before the answer.
@@ -28,9 +28,9 @@ pub(super) enum Trouble {
     Others,
 }
 
-/// One kind of trouble, as it is reported.
+/// One kind of failure, as it is reported.
 #[derive(Debug, Clone, Serialize)]
-pub struct Told {
+pub struct FailureSummary {
     /// Events concerned.
     pub count: u64,
     /// What happened, how often, and what to do.
@@ -39,33 +39,33 @@ pub struct Told {
 
 /// All kinds, counted, each with what the server said the first time.
 #[derive(Debug, Default)]
-pub(super) struct Troubles(BTreeMap<Trouble, (u64, String)>);
+pub(super) struct Failures(BTreeMap<FailureKind, (u64, String)>);
 
-impl Troubles {
+impl Failures {
     /// Counts `count` events; `said` are the server's words.
-    pub(super) fn add(&mut self, trouble: Trouble, count: u64, said: &str) {
-        let full = self.0.len() >= KINDS_MAX && !self.0.contains_key(&trouble);
-        let trouble = if full { Trouble::Others } else { trouble };
+    pub(super) fn add(&mut self, failure: FailureKind, count: u64, said: &str) {
+        let full = self.0.len() >= KINDS_MAX && !self.0.contains_key(&failure);
+        let failure = if full { FailureKind::Others } else { failure };
         let entry = self
             .0
-            .entry(trouble)
+            .entry(failure)
             .or_insert_with(|| (0, said.to_owned()));
         entry.0 += count;
     }
 
     /// The sentences; `url` is what was driven.
-    pub(super) fn told(&self, url: &str) -> Vec<Told> {
+    pub(super) fn told(&self, url: &str) -> Vec<FailureSummary> {
         self.0
             .iter()
-            .map(|(trouble, (count, said))| Told {
+            .map(|(failure, (count, said))| FailureSummary {
                 count: *count,
-                sentence: trouble.sentence(*count, said, url),
+                sentence: failure.sentence(*count, said, url),
             })
             .collect()
     }
 }
 
-impl Trouble {
+impl FailureKind {
     fn sentence(&self, count: u64, said: &str, url: &str) -> String {
         let events = match count {
             // A batch may be refused before it has an event.
@@ -119,11 +119,11 @@ mod tests {
 
     #[test]
     fn each_kind_is_told_once_with_its_count_and_remedy() {
-        let mut troubles = Troubles::default();
-        troubles.add(Trouble::Status(503), 1, "busy");
-        troubles.add(Trouble::Lost, 1, "");
-        troubles.add(Trouble::Status(503), 1_999, "busy still");
-        let told = troubles.told("http://x");
+        let mut failures = Failures::default();
+        failures.add(FailureKind::Status(503), 1, "busy");
+        failures.add(FailureKind::Lost, 1, "");
+        failures.add(FailureKind::Status(503), 1_999, "busy still");
+        let told = failures.told("http://x");
         assert_eq!((told.len(), told[1].count), (2, 2000));
         assert!(told[0].sentence.starts_with("1 event had no answer"));
         let sentence = &told[1].sentence;
@@ -133,11 +133,11 @@ mod tests {
 
     #[test]
     fn a_server_with_ever_new_words_is_not_quoted_for_ever() {
-        let mut troubles = Troubles::default();
+        let mut failures = Failures::default();
         for number in 0..1000 {
-            troubles.add(Trouble::Line(number.to_string()), 1, "");
+            failures.add(FailureKind::Line(number.to_string()), 1, "");
         }
-        let told = troubles.told("http://x");
+        let told = failures.told("http://x");
         assert_eq!(told.len(), KINDS_MAX + 1);
         assert_eq!(told.iter().map(|told| told.count).sum::<u64>(), 1000);
     }

@@ -3,43 +3,43 @@
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use machine::failure::{Doing, Failure, Outcome};
+use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
 use machine::record::probe::{Options, Probe};
-use machine::record::process::Whom;
-use machine::record::{self, Pace, Sleep};
+use machine::record::process::ProcessSelector;
+use machine::record::{self, Sampling, SystemClock};
 
 /// Fine enough for the shortest experiment, and few rows for the longest.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// A recording under way.
 #[derive(Debug)]
-pub(super) struct Watching {
+pub(super) struct Recorder {
     stop: Interrupt,
     started: Instant,
     thread: JoinHandle<std::io::Result<Vec<u8>>>,
 }
 
-impl Watching {
+impl Recorder {
     /// Records process `pid` and the connections of `port`.
     pub(super) fn start(pid: u32, port: u16) -> Outcome<Self> {
-        let whom = Some(Whom::Pid(pid));
+        let whom = Some(ProcessSelector::Pid(pid));
         let mut probe = Probe::start(Options { whom, port })?;
         let stop = Interrupt::default();
-        let mut sleep = Sleep::from_now(stop.clone());
+        let mut sleep = SystemClock::from_now(stop.clone());
         let started = Instant::now();
         let thread = thread::Builder::new()
             .name("record".to_owned())
             .spawn(move || {
                 let mut rows = Vec::new();
-                let pace = Pace {
+                let pace = Sampling {
                     every: EVERY,
                     duration: None,
                 };
                 record::run(&mut probe, pace, &mut sleep, &mut rows, |_| {})?;
                 Ok(rows)
             })
-            .doing("starting the thread that records")?;
+            .context("starting the thread that records")?;
         Ok(Self {
             stop,
             started,
@@ -54,14 +54,14 @@ impl Watching {
 
     /// Bytes of all objects of the kernel, now.
     pub(super) fn kernel(&self) -> u64 {
-        record::kernel_objects().unwrap_or(0)
+        record::kernel_slab_bytes().unwrap_or(0)
     }
 
     /// Ends it; its rows, as a file.
     pub(super) fn stop(self) -> Outcome<String> {
         self.stop.ask();
         let rows = self.thread.join().expect("the recorder does not panic");
-        let rows = rows.doing("recording")?;
+        let rows = rows.context("recording")?;
         String::from_utf8(rows).map_err(|_| Failure::new("the recording is no text"))
     }
 }

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use serde::Deserialize;
 
 use crate::child::Helper;
-use crate::setting::{PER_TABLE, Setting, tables_for};
+use crate::config::{BenchConfig, PER_TABLE, tables_for};
 use load::flood::order::Sequence;
-use machine::failure::{Doing, Failure, Outcome};
+use machine::failure::{Context, Failure, Outcome};
 
 /// What a flood may take to open, or to fail.
 const OPEN_SECONDS: u64 = 600;
@@ -43,7 +43,8 @@ pub struct Seen {
     /// Bytes read.
     pub bytes: u64,
     /// What went wrong, as sentences.
-    pub troubles: Vec<String>,
+    #[serde(rename = "troubles")]
+    pub failures: Vec<String>,
     /// Latency of stamped events.
     pub latency: SeenLatency,
     /// The check by the publisher's numbers.
@@ -75,7 +76,7 @@ pub struct Clients {
 impl Clients {
     /// Starts to open `connections` clients named `first` and up at `server`.
     pub fn start(
-        setting: &Setting,
+        setting: &BenchConfig,
         side: Side,
         server: SocketAddr,
         first: u32,
@@ -121,10 +122,10 @@ impl Clients {
             self.connections,
             seen.heads,
             seen.closed,
-            if seen.troubles.is_empty() {
+            if seen.failures.is_empty() {
                 "no client says why".to_owned()
             } else {
-                seen.troubles.join("; ")
+                seen.failures.join("; ")
             }
         )))
     }
@@ -163,7 +164,7 @@ impl Clients {
 
     fn ask(&mut self, line: &str) -> Outcome<Seen> {
         let answer = self.helper.ask(line)?;
-        serde_json::from_value(answer).doing("understanding the clients")
+        serde_json::from_value(answer).context("understanding the clients")
     }
 }
 
@@ -177,8 +178,8 @@ pub struct Bare {
 
 impl Bare {
     /// Starts it on a free address.
-    pub fn start(setting: &Setting) -> Outcome<Self> {
-        let address = machine::host::free_address()?;
+    pub fn start(setting: &BenchConfig) -> Outcome<Self> {
+        let address = machine::host::free_loopback_address()?;
         let arguments = ["bare-hold", "--listen", &address.to_string(), "--workers"];
         let mut arguments: Vec<String> = arguments.map(str::to_owned).to_vec();
         arguments.push(setting.workers.to_string());

@@ -3,12 +3,12 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use super::{News, Options};
+use super::{Options, Progress};
 use crate::body::Lines;
 use crate::child;
 use machine::doctor::apply::{self, Change};
 use machine::doctor::readings::Readings;
-use machine::doctor::{Diagnosis, Level, Remedy, Wanted, room};
+use machine::doctor::{Diagnosis, Remedy, Severity, Workload, capacity};
 use machine::failure::{Failure, Outcome};
 use machine::host;
 
@@ -24,17 +24,17 @@ const SET: [&str; 5] = [
 
 /// A machine on which the experiment fits. Dropping it gives settings back.
 #[derive(Debug)]
-pub(super) struct Ready {
-    pub(super) wanted: Wanted,
+pub(super) struct PreparedMachine {
+    pub(super) wanted: Workload,
     /// What might be better, as sentences.
     pub(super) remarks: Vec<String>,
     changes: Vec<Change>,
 }
 
-impl Ready {
+impl PreparedMachine {
     /// Examines the machine, and changes what it may: as root, settings of the kernel.
-    pub(super) fn make(options: &Options, tell: &mut dyn FnMut(News)) -> Outcome<Self> {
-        host::raise_descriptors();
+    pub(super) fn make(options: &Options, tell: &mut dyn FnMut(Progress)) -> Outcome<Self> {
+        host::raise_descriptor_limit();
         let readings = Readings::of_machine();
         let wanted = wanted(options, &readings)?;
         let diagnosis = Diagnosis::of(&readings, wanted);
@@ -49,15 +49,15 @@ impl Ready {
         if !wanting.is_empty() {
             let applied = apply::apply(wanting.into_iter(), Path::new("/"));
             changes = applied.made;
-            child::undo_on_interrupt(&changes);
+            child::revert_on_interrupt(&changes);
             if let Some(why) = applied.refused {
-                tell(News::Said(format!(
+                tell(Progress::Said(format!(
                     "other settings stay as they are: {why}"
                 )));
             }
         }
         for change in &changes {
-            tell(News::Said(format!(
+            tell(Progress::Said(format!(
                 "set for the experiment: {}",
                 change.command
             )));
@@ -65,7 +65,7 @@ impl Ready {
         let diagnosis = Diagnosis::of(&Readings::of_machine(), wanted);
         let ready = Self {
             wanted,
-            remarks: sentences(&diagnosis, Level::Better),
+            remarks: sentences(&diagnosis, Severity::Advice),
             changes,
         };
         if diagnosis.well {
@@ -75,7 +75,7 @@ impl Ready {
         Err(Failure::new(format!(
             "{} users do not fit on this machine together with their server: {}",
             options.connections,
-            sentences(&diagnosis, Level::Stops).join("; ")
+            sentences(&diagnosis, Severity::Blocker).join("; ")
         )))
     }
 
@@ -98,20 +98,20 @@ impl Ready {
 
     fn undo(&mut self) {
         let changes = std::mem::take(&mut self.changes);
-        child::undo_on_interrupt(&[]);
-        if let Err(failure) = apply::give_back(&changes) {
+        child::revert_on_interrupt(&[]);
+        if let Err(failure) = apply::revert(&changes) {
             eprintln!("warning: {failure}");
         }
     }
 }
 
-impl Drop for Ready {
+impl Drop for PreparedMachine {
     fn drop(&mut self) {
         self.undo();
     }
 }
 
-fn sentences(diagnosis: &Diagnosis, level: Level) -> Vec<String> {
+fn sentences(diagnosis: &Diagnosis, level: Severity) -> Vec<String> {
     let findings = diagnosis.findings.iter();
     let findings = findings.filter(|finding| finding.level == level);
     findings
@@ -129,13 +129,13 @@ fn sentences(diagnosis: &Diagnosis, level: Level) -> Vec<String> {
 }
 
 /// One table for all where it is large enough, else one for each of enough workers.
-fn wanted(options: &Options, readings: &Readings) -> Outcome<Wanted> {
+fn wanted(options: &Options, readings: &Readings) -> Outcome<Workload> {
     let connections = u64::from(options.connections);
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let limit = readings.descriptors_hard;
     let workers = options.workers.unwrap_or(cores);
-    let private_fds = room::descriptors(connections, workers, false) > limit;
-    let least = match room::workers(connections, limit) {
+    let private_fds = capacity::descriptors(connections, workers, false) > limit;
+    let least = match capacity::workers(connections, limit) {
         Some(least) if private_fds => least,
         None if private_fds => {
             return Err(Failure::new(format!(
@@ -145,7 +145,7 @@ fn wanted(options: &Options, readings: &Readings) -> Outcome<Wanted> {
         }
         _ => 1,
     };
-    Ok(Wanted {
+    Ok(Workload {
         connections,
         workers: workers.max(least),
         private_fds,
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    fn of(connections: u32, limit: u64) -> Outcome<Wanted> {
+    fn of(connections: u32, limit: u64) -> Outcome<Workload> {
         let readings = Readings {
             descriptors_hard: limit,
             ..Readings::default()

@@ -17,7 +17,7 @@ pub type Seconds = BTreeMap<String, f64>;
 
 /// What a program says of itself at one time.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Reading {
+pub struct Snapshot {
     /// The command that runs: `serve`, `proxy`, `hello`.
     pub program: String,
     /// Names this run of it.
@@ -32,7 +32,7 @@ pub struct Reading {
     #[serde(skip)]
     pub push: Option<Push>,
     /// What each worker counts.
-    pub workers: Vec<Figures>,
+    pub workers: Vec<WorkerCounters>,
     /// Where a proxy connects to.
     pub backends: Option<Vec<Backend>>,
 }
@@ -80,7 +80,7 @@ pub struct Backend {
 
 /// What one worker counts, or all of them.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct Figures {
+pub struct WorkerCounters {
     /// Open now.
     pub connections: u64,
     /// Messages that wait for the next turn.
@@ -161,7 +161,7 @@ pub struct Requests {
     pub requests_rejected: u64,
 }
 
-impl Reading {
+impl Snapshot {
     /// Reads the answer to `GET /v1/stats`.
     ///
     /// # Errors
@@ -193,7 +193,7 @@ fn part<'a, T: Deserialize<'a>>(told: &'a Value, mark: &str) -> serde_json::Resu
     told.get(mark).map(|_| T::deserialize(told)).transpose()
 }
 
-impl Add<&Self> for Figures {
+impl Add<&Self> for WorkerCounters {
     type Output = Self;
 
     fn add(mut self, other: &Self) -> Self {
@@ -231,7 +231,7 @@ impl Add<&Self> for Figures {
     }
 }
 
-impl<'a> Sum<&'a Self> for Figures {
+impl<'a> Sum<&'a Self> for WorkerCounters {
     fn sum<I: Iterator<Item = &'a Self>>(workers: I) -> Self {
         workers.fold(Self::default(), |sum, worker| sum + worker)
     }
@@ -355,7 +355,7 @@ pub(super) mod tests {
             (json!({"program": "serve"}), "`epoch`"),
             (partly, "`backlog_bytes`"),
         ] {
-            let error = Reading::parse(&stats).unwrap_err().to_string();
+            let error = Snapshot::parse(&stats).unwrap_err().to_string();
             assert!(
                 error.contains(missing) && error.contains("as new as"),
                 "{error}"
@@ -365,12 +365,12 @@ pub(super) mod tests {
 
     #[test]
     fn what_a_program_does_not_count_is_not_there() {
-        let serve = Reading::parse(&stats(1.0, 1)).unwrap();
-        let proxy = Reading::parse(&proxy_stats(1.0, 1)).unwrap();
+        let serve = Snapshot::parse(&stats(1.0, 1)).unwrap();
+        let proxy = Snapshot::parse(&proxy_stats(1.0, 1)).unwrap();
         assert!(serve.push.is_some() && serve.backends.is_none());
         assert!(proxy.push.is_none() && proxy.backends.is_some());
-        let serve: Figures = serve.workers.iter().sum();
-        let proxy: Figures = proxy.workers.iter().sum();
+        let serve: WorkerCounters = serve.workers.iter().sum();
+        let proxy: WorkerCounters = proxy.workers.iter().sum();
         assert!(serve.sessions.is_some() && serve.relay.is_none());
         assert_eq!(proxy.relay.unwrap().pipes, 4);
         assert!(proxy.sessions.is_none() && proxy.requests.is_none());
