@@ -68,29 +68,29 @@ impl Collector for Scrape {
         gauge(
             encoder,
             "online_ids",
-            "Ids with a session.",
+            "Ids with at least one open session.",
             self.online as f64,
         )?;
         gauge(
             encoder,
             "graph_ids",
-            "Ids with an edge, or interned.",
+            "Ids with a subscription or a subscriber, and ids that sessions keep in the dictionary.",
             self.graph.ids as f64,
         )?;
         gauge(
             encoder,
             "graph_edges",
-            "Subscriptions.",
+            "Subscriptions in the graph.",
             self.graph.edges as f64,
         )?;
         let interned = self.graph.dictionary_entries as f64;
         gauge(
             encoder,
             "graph_dictionary_entries",
-            "Ids in the dictionary.",
+            "Ids kept in the dictionary: texts, and integers of 2^31 and more.",
             interned,
         )?;
-        let help = "Publishing requests that wait for their receipts.";
+        let help = "Publish requests that wait for their receipts.";
         gauge(encoder, "publishes_pending", help, self.pending as f64)?;
         self.encode_published(encoder)?;
         self.visits.encode(encoder)?;
@@ -100,14 +100,14 @@ impl Collector for Scrape {
 
 impl Scrape {
     fn encode_published(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Events published, by how they came.";
+        let help = "Events published, by the kind of request: publish, send or batch.";
         let mut events = encoder.encode_descriptor("publishes", help, None, MetricType::Counter)?;
         for (verb, count) in self.verbs {
             events
                 .encode_family(&[("verb", verb.name())])?
                 .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
         }
-        let help = "Online ids that an event was for.";
+        let help = "Online ids that an event was published to.";
         let bounds = BOUNDS
             .iter()
             .map(|bound| *bound as f64)

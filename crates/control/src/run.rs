@@ -35,7 +35,7 @@ impl Run {
 
     /// Writes it for Prometheus.
     pub(crate) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Program, version and run.";
+        let help = "Constant 1, labelled with the program, its version and the id of this run.";
         encoder
             .encode_descriptor("build", help, None, MetricType::Info)?
             .encode_info(&[
@@ -43,13 +43,13 @@ impl Run {
                 ("version", self.version),
                 ("epoch", &*self.epoch),
             ])?;
-        let help = "Time since the control listener began.";
+        let help = "Seconds since the control listener was started.";
         gauge(encoder, "uptime_seconds", help, self.uptime_seconds)?;
         let draining = f64::from(u8::from(self.draining));
         gauge(
             encoder,
             "draining",
-            "1 while the program is ending.",
+            "1 while the program is shutting down, otherwise 0.",
             draining,
         )
     }

@@ -11,13 +11,11 @@ use reactor::{Counters, Timing};
 reactor::metrics! {
     /// What a worker counts here: as many stages as a server's, and two system calls.
     enum Metric {
-        StageUnread = Time "stage_seconds" ["stage" = "unread"] "Busy time.";
-        StageSignals = Time "stage_seconds" ["stage" = "signals"] "Busy time.";
-        StageMail = Time "stage_seconds" ["stage" = "mail"] "Busy time.";
-        StageDeadlines = Time "stage_seconds" ["stage" = "deadlines"] "Busy time.";
-        StageClosing = Time "stage_seconds" ["stage" = "closing"] "Busy time.";
-        Receives = Counter "system_calls" ["call" = "recv"] "System calls.";
-        Sends = Counter "system_calls" ["call" = "send"] "System calls.";
+        Time "stage_seconds" ["stage"] "Busy time." {
+            StageUnread = "unread", StageSignals = "signals", StageMail = "mail",
+            StageDeadlines = "deadlines", StageClosing = "closing",
+        }
+        Counter "system_calls" ["call"] "System calls." { Receives = "recv", Sends = "send" }
     }
 }
 

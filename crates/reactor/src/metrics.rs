@@ -1,4 +1,4 @@
-//! What workers count: names and meanings, a block of counters for each worker, and a snapshot of all.
+//! Metrics of workers: names and meanings, a block of counters for each worker, and snapshots.
 //!
 //! Each worker writes its own block with plain stores; readers sum the blocks. Must never need a locked
 //! instruction.
@@ -8,45 +8,45 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Whether a metric only grows.
+/// The type of a metric's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Grows from zero at the start.
+    /// A count that only grows, from zero at the start.
     Counter,
-    /// Goes up and down.
+    /// A value that goes up and down.
     Gauge,
-    /// Time that only grows, in nanoseconds. Told in seconds.
+    /// A time in nanoseconds that only grows. Exported in seconds.
     Time,
-    /// Polls that returned as many events as the label says; only grows. Told as a histogram.
+    /// A bucket of the histogram of events per poll. Its label is the range of events.
     Bucket,
 }
 
 /// A metric's name and meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricDescription {
-    /// In Prometheus terms, without the `encke_` prefix and the `_total` suffix.
+    /// The family's name without the `encke_` prefix and the `_total` suffix of Prometheus.
     pub name: &'static str,
-    /// The label that tells metrics of one name apart, with its value.
+    /// The label that tells metrics of one family apart, with its value.
     pub label: Option<(&'static str, &'static str)>,
-    /// Whether it only grows.
+    /// The type of its values.
     pub kind: MetricKind,
-    /// One sentence.
+    /// Help for operators. The same for all metrics of a family.
     pub help: &'static str,
 }
 
-/// All that a worker of one program counts: an enum that [`metrics!`](crate::metrics) makes.
+/// The metrics of one program's workers: an enum that [`metrics!`](crate::metrics) makes.
 pub trait MetricSet: Copy + 'static {
     /// All of them, in the order of their indexes; those of one name stand together.
     const ALL: &'static [Self];
-    /// Passes of the loop.
+    /// Passes of the worker loop.
     const TURNS: Self;
     /// Events that polls returned.
     const SIGNALS: Self;
-    /// Polls by the bit length of how many events they returned.
+    /// Polls, by the bit length of the number of events that they returned.
     const POLLS: [Self; 10];
-    /// Time worked.
+    /// Time spent working.
     const BUSY: Self;
-    /// Time waited.
+    /// Time spent waiting for events.
     const WAITING: Self;
 
     /// The metric's name and meaning.
@@ -59,27 +59,24 @@ pub trait MetricSet: Copy + 'static {
 /// Makes the enum of all that a worker of one program counts: what is listed, and what every worker's loop
 /// counts.
 ///
-/// A metric is written `Accepted = Counter "connections_accepted" "Connections accepted.";`, one that
-/// shares its name with others `ClosedPeer = Counter "connections_closed" ["reason" = "peer"] "…";`.
+/// What is listed is a family of metrics, each with its help: `Gauge "open" [] "Open files." { Open }`.
+/// Metrics that share a name differ in a label: `Counter "closed" ["reason"] "Closed files, by reason." {
+/// ClosedDone = "done", ClosedFailed = "failed" }`.
 #[macro_export]
 macro_rules! metrics {
     ($(#[$meta:meta])* $visibility:vis enum $name:ident { $($own:tt)* }) => {
         $crate::metrics! { @make $(#[$meta])* $visibility enum $name {
             $($own)*
-            Turns = Counter "turns" "Passes of the worker's loop, each with one epoll_wait.";
-            Signals = Counter "poll_events" "Events that the poller reported.";
-            Polls0 = Bucket "events_per_poll" ["events" = "0"] "Polls by how many events they returned.";
-            Polls1 = Bucket "events_per_poll" ["events" = "1"] "Polls by how many events they returned.";
-            Polls2 = Bucket "events_per_poll" ["events" = "2-3"] "Polls by how many events they returned.";
-            Polls4 = Bucket "events_per_poll" ["events" = "4-7"] "Polls by how many events they returned.";
-            Polls8 = Bucket "events_per_poll" ["events" = "8-15"] "Polls by how many events they returned.";
-            Polls16 = Bucket "events_per_poll" ["events" = "16-31"] "Polls by how many events they returned.";
-            Polls32 = Bucket "events_per_poll" ["events" = "32-63"] "Polls by how many events they returned.";
-            Polls64 = Bucket "events_per_poll" ["events" = "64-127"] "Polls by how many events they returned.";
-            Polls128 = Bucket "events_per_poll" ["events" = "128-255"] "Polls by how many events they returned.";
-            Polls256 = Bucket "events_per_poll" ["events" = "256"] "Polls by how many events they returned.";
-            Busy = Time "worker_seconds" ["state" = "busy"] "Time of the workers. What passes while one waits counts when it wakes.";
-            Waiting = Time "worker_seconds" ["state" = "waiting"] "Time of the workers. What passes while one waits counts when it wakes.";
+            Counter "turns" [] "Passes of the worker loop. Each pass makes one epoll_wait call." { Turns }
+            Counter "poll_events" [] "Events returned by epoll_wait." { Signals }
+            Bucket "events_per_poll" ["events"] "Events returned by each epoll_wait call." {
+                Polls0 = "0", Polls1 = "1", Polls2 = "2-3", Polls4 = "4-7", Polls8 = "8-15",
+                Polls16 = "16-31", Polls32 = "32-63", Polls64 = "64-127", Polls128 = "128-255",
+                Polls256 = "256",
+            }
+            Time "worker_seconds" ["state"]
+                "Seconds that each worker was busy or waiting. Waiting time is added when the wait ends."
+                { Busy = "busy", Waiting = "waiting" }
         } }
 
         impl $crate::MetricSet for $name {
@@ -111,36 +108,39 @@ macro_rules! metrics {
         }
     };
     (@make $(#[$meta:meta])* $visibility:vis enum $name:ident {
-        $($metric:ident = $kind:ident $text:literal $([$label:literal = $value:literal])? $help:literal;)*
+        $($kind:ident $family:literal $label:tt $help:literal {
+            $($metric:ident $(= $value:literal)?),+ $(,)?
+        })*
     }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         $visibility enum $name {
-            $(#[doc = $help] $metric,)*
+            $($(#[doc = $help] $metric,)+)*
         }
 
         impl $name {
             /// All metrics; those of one name stand together.
-            $visibility const ALL: &[Self] = &[$(Self::$metric),*];
+            $visibility const ALL: &[Self] = &[$($(Self::$metric),+),*];
 
             /// The metric's name and meaning.
             $visibility const fn describe(self) -> $crate::MetricDescription {
                 match self {
-                    $(Self::$metric => $crate::MetricDescription {
-                        name: $text,
-                        label: $crate::metrics!(@label $($label = $value)?),
+                    $($(Self::$metric => $crate::MetricDescription {
+                        name: $family,
+                        label: $crate::metrics!(@label $label $($value)?),
                         kind: $crate::MetricKind::$kind,
                         help: $help,
-                    },)*
+                    },)+)*
                 }
             }
         }
     };
-    (@label $label:literal = $value:literal) => { Some(($label, $value)) };
-    (@label) => { None };
+    (@label [$label:literal] $value:literal) => { Some(($label, $value)) };
+    (@label []) => { None };
 }
 
-/// One worker's metrics: `N` is how many there are in `F`. Written by the worker, read by anybody.
+/// One worker's counters: one cell for each of the `N` metrics of `F`. Written by the worker, read by any
+/// thread.
 ///
 /// Aligned so that no two workers write to one cache line, nor to two that are fetched together.
 #[derive(Debug)]
@@ -194,12 +194,12 @@ impl<F: MetricSet, const N: usize> Counters<F, N> {
     }
 }
 
-/// What all workers of a program have counted at one time.
+/// The values of all workers of a program at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// What is counted; metrics of one name stand together.
+    /// The metrics; those of one family stand together.
     pub metrics: Vec<MetricDescription>,
-    /// For each worker its values, in the order of `metrics`.
+    /// The values of each worker, in the order of `metrics`.
     pub workers: Vec<Vec<u64>>,
 }
 
@@ -222,7 +222,7 @@ impl Snapshot {
     }
 }
 
-/// A line for a log: all sums that are not zero, as `connections_closed_done=3`, times in seconds.
+/// Formats all sums that are not zero as one line, like `connections_closed_done=3`. Times are in seconds.
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut gap = "";
@@ -254,16 +254,15 @@ mod tests {
     metrics! {
         /// What a worker of the tests counts.
         enum Metric {
-            Open = Gauge "open" "Open.";
-            LostHere = Counter "lost" ["at" = "here"] "Lost.";
-            LostThere = Counter "lost" ["at" = "there"] "Lost.";
+            Gauge "open" [] "Open." { Open }
+            Counter "lost" ["at"] "Lost." { LostHere = "here", LostThere = "there" }
         }
     }
 
     type Stats = Counters<Metric, { Metric::ALL.len() }>;
 
     #[test]
-    fn own_figures_come_before_those_of_the_loop_and_each_has_its_place() {
+    fn own_metrics_come_before_those_of_the_loop_and_each_has_its_index() {
         for (place, metric) in Metric::ALL.iter().enumerate() {
             assert_eq!(metric.index(), place);
         }
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sheet_sums_workers_and_keeps_them_apart() {
+    fn a_snapshot_sums_workers_and_keeps_them_apart() {
         let workers = [Stats::default(), Stats::default()];
         workers[0].add(Metric::Open, 3);
         workers[1].add(Metric::Open, 2);

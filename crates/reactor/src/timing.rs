@@ -99,9 +99,9 @@ mod tests {
     crate::metrics! {
         /// What a worker of the tests counts.
         enum Metric {
-            StageSignals = Time "stage_seconds" ["stage" = "signals"] "Busy time.";
-            StageFanOut = Time "stage_seconds" ["stage" = "fan_out"] "Busy time.";
-            StageMail = Time "stage_seconds" ["stage" = "mail"] "Busy time.";
+            Time "stage_seconds" ["stage"] "Busy time." {
+                StageSignals = "signals", StageFanOut = "fan_out", StageMail = "mail",
+            }
         }
     }
 

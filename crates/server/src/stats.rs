@@ -1,4 +1,4 @@
-//! What a worker counts. Each worker writes its own block with plain stores; readers sum the blocks.
+//! Metrics of a worker. Each worker writes its own block with plain stores; readers sum the blocks.
 
 use graph::Id;
 use parking_lot::Mutex;
@@ -9,69 +9,77 @@ use router::Counts;
 const SLOW_IDS_MAX: usize = 32;
 
 reactor::metrics! {
-    /// A metric that each worker keeps.
+    /// A metric of a worker.
     pub enum Metric {
-        Connections = Gauge "connections" "Connections open, sessions included.";
-        SessionsSse = Gauge "sessions" ["transport" = "sse"] "Sessions logged in.";
-        SessionsNdjson = Gauge "sessions" ["transport" = "ndjson"] "Sessions logged in.";
-        SessionsTest = Gauge "sessions" ["transport" = "test"] "Sessions logged in.";
-        SessionsErlang = Gauge "sessions" ["transport" = "erlang"] "Sessions logged in.";
-        BacklogSessions = Gauge "backlog_sessions" "Sessions whose socket is full.";
-        BacklogBytes = Gauge "backlog_bytes" "Bytes that sessions still owe their sockets.";
-        Accepted = Counter "connections_accepted" "Connections accepted.";
-        RefusedServer = Counter "connections_refused" ["limit" = "server"] "Connections answered 503 because a limit was reached.";
-        RefusedAddress = Counter "connections_refused" ["limit" = "address"] "Connections answered 503 because a limit was reached.";
-        AcceptPauses = Counter "accept_pauses" "Times that accepting paused for want of descriptors.";
-        Logins = Counter "logins" "Sessions that logged in.";
-        RequestsAnswered = Counter "requests_answered" "Public requests answered with a page, a preflight or a relayed call.";
-        RequestsRejected = Counter "requests_rejected" "Public requests answered with an error.";
-        ClosedPeer = Counter "connections_closed" ["reason" = "peer"] "Connections closed.";
-        ClosedReset = Counter "connections_closed" ["reason" = "reset"] "Connections closed.";
-        ClosedTimeout = Counter "connections_closed" ["reason" = "timeout"] "Connections closed.";
-        ClosedSlow = Counter "connections_closed" ["reason" = "slow"] "Connections closed.";
-        ClosedRejected = Counter "connections_closed" ["reason" = "rejected"] "Connections closed.";
-        ClosedDone = Counter "connections_closed" ["reason" = "done"] "Connections closed.";
-        ClosedKicked = Counter "connections_closed" ["reason" = "kicked"] "Connections closed.";
-        ClosedDrain = Counter "connections_closed" ["reason" = "drain"] "Connections closed.";
-        Deliveries = Counter "deliveries" ["outcome" = "written"] "Events by what became of them at a session.";
-        DeliveriesQueued = Counter "deliveries" ["outcome" = "queued"] "Events by what became of them at a session.";
-        DeliveriesShed = Counter "deliveries" ["outcome" = "shed"] "Events by what became of them at a session.";
-        DeliveriesLost = Counter "deliveries" ["outcome" = "lost"] "Events by what became of them at a session.";
-        Heartbeats = Counter "heartbeats" "Heartbeats written.";
-        BytesRead = Counter "bytes_read" "Bytes that clients sent.";
-        BytesWritten = Counter "bytes_written" "Bytes that sockets took.";
-        MailboxMessages = Gauge "mailbox_messages" "Messages that wait for the worker's next turn.";
-        MailboxBytes = Gauge "mailbox_bytes" "Bytes of events that the worker has been given and is not through with.";
-        StageAccept = Time "stage_seconds" ["stage" = "accept"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageSignals = Time "stage_seconds" ["stage" = "signals"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageMail = Time "stage_seconds" ["stage" = "mail"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageFanOut = Time "stage_seconds" ["stage" = "fan_out"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageDeadlines = Time "stage_seconds" ["stage" = "deadlines"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageClosing = Time "stage_seconds" ["stage" = "closing"] "Busy time by what it went into, projected from the turns that were timed.";
-        Sends = Counter "system_calls" ["call" = "send"] "System calls on the data path beside those that wait.";
-        Receives = Counter "system_calls" ["call" = "recv"] "System calls on the data path beside those that wait.";
-        Accepts = Counter "system_calls" ["call" = "accept"] "System calls on the data path beside those that wait.";
-        Watches = Counter "system_calls" ["call" = "epoll_ctl"] "System calls on the data path beside those that wait.";
-        Shutdowns = Counter "system_calls" ["call" = "shutdown"] "System calls on the data path beside those that wait.";
-        Closes = Counter "system_calls" ["call" = "close"] "System calls on the data path beside those that wait.";
-        ErlangNodes = Gauge "erlang_nodes" "Erlang nodes connected.";
-        ErlangMessages = Counter "erlang_messages" "Messages that came from Erlang nodes.";
-        ErlangRefusedCookie = Counter "erlang_refused" ["reason" = "cookie"] "What was not taken from Erlang nodes, connections and messages.";
-        ErlangRefusedVersion = Counter "erlang_refused" ["reason" = "version"] "What was not taken from Erlang nodes, connections and messages.";
-        ErlangRefusedName = Counter "erlang_refused" ["reason" = "name"] "What was not taken from Erlang nodes, connections and messages.";
-        ErlangRefusedHandshake = Counter "erlang_refused" ["reason" = "handshake"] "What was not taken from Erlang nodes, connections and messages.";
-        ErlangRefusedHandshakeSlow = Counter "erlang_refused" ["reason" = "handshake_slow"] "What was not taken from Erlang nodes, connections and messages.";
-        ErlangRefusedSilent = Counter "erlang_refused" ["reason" = "silent"] "What was not taken from Erlang nodes, connections and messages.";
-        ErlangRefusedTooLarge = Counter "erlang_refused" ["reason" = "too_large"] "What was not taken from Erlang nodes, connections and messages.";
-        ErlangRefusedMessage = Counter "erlang_refused" ["reason" = "message"] "What was not taken from Erlang nodes, connections and messages.";
-        ErlangRefusedTerm = Counter "erlang_refused" ["reason" = "term"] "What was not taken from Erlang nodes, connections and messages.";
-        ErlangRefusedNotUnderstood = Counter "erlang_refused" ["reason" = "not_understood"] "What was not taken from Erlang nodes, connections and messages.";
-        ErlangRefusedSlow = Counter "erlang_refused" ["reason" = "slow"] "What was not taken from Erlang nodes, connections and messages.";
-        ErlangRefusedDeclined = Counter "erlang_refused" ["reason" = "declined"] "What was not taken from Erlang nodes, connections and messages.";
+        Gauge "connections" [] "Open connections, including sessions." { Connections }
+        Gauge "sessions" ["transport"] "Open sessions, by transport." {
+            SessionsSse = "sse", SessionsNdjson = "ndjson", SessionsTest = "test",
+            SessionsErlang = "erlang",
+        }
+        Gauge "backlog_sessions" []
+            "Sessions with data that waits because the send buffer of the socket is full."
+            { BacklogSessions }
+        Gauge "backlog_bytes" []
+            "Bytes that wait because send buffers of sockets are full." { BacklogBytes }
+        Counter "connections_accepted" [] "Connections accepted." { Accepted }
+        Counter "connections_refused" ["limit"]
+            "Connections answered with 503, by the limit that was reached."
+        {
+            RefusedServer = "server", RefusedAddress = "address",
+        }
+        Counter "accept_pauses" []
+            "Times that accepting connections paused because the process ran out of file descriptors."
+            { AcceptPauses }
+        Counter "logins" [] "Sessions opened." { Logins }
+        Counter "requests_answered" []
+            "Requests other than streams that were answered without an error." { RequestsAnswered }
+        Counter "requests_rejected" [] "Requests answered with an error." { RequestsRejected }
+        Counter "connections_closed" ["reason"] "Connections closed, by reason." {
+            ClosedPeer = "peer", ClosedReset = "reset", ClosedTimeout = "timeout",
+            ClosedSlow = "slow", ClosedRejected = "rejected", ClosedDone = "done",
+            ClosedKicked = "kicked", ClosedDrain = "drain",
+        }
+        Counter "deliveries" ["outcome"]
+            "Events at single sessions, by outcome. Written: the socket took it. Queued: it waits behind a \
+             full socket. Shed: the session was slow or closed, or its worker overloaded. Lost: it was \
+             queued when the session closed."
+        {
+            Deliveries = "written", DeliveriesQueued = "queued", DeliveriesShed = "shed",
+            DeliveriesLost = "lost",
+        }
+        Counter "heartbeats" [] "Heartbeats written to idle sessions." { Heartbeats }
+        Counter "bytes_read" [] "Bytes received from clients." { BytesRead }
+        Counter "bytes_written" [] "Bytes written to client sockets." { BytesWritten }
+        Gauge "mailbox_messages" []
+            "Messages that wait in the worker's mailbox." { MailboxMessages }
+        Gauge "mailbox_bytes" []
+            "Bytes of events in the worker's mailbox and in the fan-out under way." { MailboxBytes }
+        Time "stage_seconds" ["stage"] "Busy seconds by stage, extrapolated from sampled turns." {
+            StageAccept = "accept", StageSignals = "signals", StageMail = "mail",
+            StageFanOut = "fan_out", StageDeadlines = "deadlines", StageClosing = "closing",
+        }
+        Counter "system_calls" ["call"]
+            "System calls on the data path, by call. Calls of epoll_wait are counted as turns."
+        {
+            Sends = "send", Receives = "recv", Accepts = "accept", Watches = "epoll_ctl",
+            Shutdowns = "shutdown", Closes = "close",
+        }
+        Gauge "erlang_nodes" [] "Connected Erlang nodes." { ErlangNodes }
+        Counter "erlang_messages" [] "Messages received from Erlang nodes." { ErlangMessages }
+        Counter "erlang_refused" ["reason"]
+            "Connections and messages from Erlang nodes that were refused, by reason."
+        {
+            ErlangRefusedCookie = "cookie", ErlangRefusedVersion = "version",
+            ErlangRefusedName = "name", ErlangRefusedHandshake = "handshake",
+            ErlangRefusedHandshakeSlow = "handshake_slow", ErlangRefusedSilent = "silent",
+            ErlangRefusedTooLarge = "too_large", ErlangRefusedMessage = "message",
+            ErlangRefusedTerm = "term", ErlangRefusedNotUnderstood = "not_understood",
+            ErlangRefusedSlow = "slow", ErlangRefusedDeclined = "declined",
+        }
     }
 }
 
-/// One worker's metrics. Written by the worker, read by anybody.
+/// One worker's metrics. Written by the worker, read by any thread.
 #[derive(Debug, Default)]
 pub struct WorkerStats {
     pub(crate) counters: Counters<Metric, { Metric::ALL.len() }>,

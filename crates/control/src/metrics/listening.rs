@@ -61,23 +61,23 @@ impl Listening {
 impl Visits {
     /// Writes them for Prometheus.
     pub(crate) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Connections to the control listener.";
+        let help = "Open connections to the control listener.";
         let connections = self.connections as f64;
         gauge(encoder, "control_connections", help, connections)?;
         for (name, help, count) in [
             (
                 "control_refused",
-                "Connections to the control listener beyond its limit.",
+                "Connections to the control listener that were refused because its limit was reached.",
                 self.refused,
             ),
             (
                 "control_timeouts",
-                "Connections to the control listener closed for want of a request.",
+                "Connections to the control listener that were closed because no request arrived in time.",
                 self.timeouts,
             ),
             (
                 "control_accept_pauses",
-                "Times the control listener paused for want of descriptors.",
+                "Times that the control listener paused because the process ran out of file descriptors.",
                 self.pauses,
             ),
         ] {

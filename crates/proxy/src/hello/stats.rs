@@ -1,31 +1,34 @@
-//! What a worker counts. Each worker writes its own block with plain stores; readers sum the blocks.
+//! Metrics of a worker. Each worker writes its own block with plain stores; readers sum the blocks.
 
 use reactor::Counters;
 
 reactor::metrics! {
-    /// A metric that each worker keeps.
+    /// A metric of a worker.
     pub enum Metric {
-        Connections = Gauge "connections" "Connections open.";
-        Accepted = Counter "connections_accepted" "Connections accepted.";
-        AcceptPauses = Counter "accept_pauses" "Times that accepting paused for want of descriptors.";
-        RequestsAnswered = Counter "requests_answered" "Requests that got the answer.";
-        RequestsRejected = Counter "requests_rejected" "Requests that were answered with an error.";
-        BytesRead = Counter "bytes_read" "Bytes that clients sent.";
-        BytesWritten = Counter "bytes_written" "Bytes that sockets took.";
-        MailboxMessages = Gauge "mailbox_messages" "Messages that wait for the worker's next turn.";
-        StageAccept = Time "stage_seconds" ["stage" = "accept"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageSignals = Time "stage_seconds" ["stage" = "signals"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageMail = Time "stage_seconds" ["stage" = "mail"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageDeadlines = Time "stage_seconds" ["stage" = "deadlines"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageClosing = Time "stage_seconds" ["stage" = "closing"] "Busy time by what it went into, projected from the turns that were timed.";
-        Accepts = Counter "system_calls" ["call" = "accept"] "System calls on the data path beside those that wait.";
-        Receives = Counter "system_calls" ["call" = "recv"] "System calls on the data path beside those that wait.";
-        Sends = Counter "system_calls" ["call" = "send"] "System calls on the data path beside those that wait.";
-        Watches = Counter "system_calls" ["call" = "epoll_ctl"] "System calls on the data path beside those that wait.";
-        Shutdowns = Counter "system_calls" ["call" = "shutdown"] "System calls on the data path beside those that wait.";
-        Closes = Counter "system_calls" ["call" = "close"] "System calls on the data path beside those that wait.";
+        Gauge "connections" [] "Open connections." { Connections }
+        Counter "connections_accepted" [] "Connections accepted." { Accepted }
+        Counter "accept_pauses" []
+            "Times that accepting connections paused because the process ran out of file descriptors."
+            { AcceptPauses }
+        Counter "requests_answered" []
+            "Requests answered with the configured response." { RequestsAnswered }
+        Counter "requests_rejected" [] "Requests answered with an error." { RequestsRejected }
+        Counter "bytes_read" [] "Bytes received from clients." { BytesRead }
+        Counter "bytes_written" [] "Bytes written to client sockets." { BytesWritten }
+        Gauge "mailbox_messages" []
+            "Messages that wait in the worker's mailbox." { MailboxMessages }
+        Time "stage_seconds" ["stage"] "Busy seconds by stage, extrapolated from sampled turns." {
+            StageAccept = "accept", StageSignals = "signals", StageMail = "mail",
+            StageDeadlines = "deadlines", StageClosing = "closing",
+        }
+        Counter "system_calls" ["call"]
+            "System calls on the data path, by call. Calls of epoll_wait are counted as turns."
+        {
+            Accepts = "accept", Receives = "recv", Sends = "send", Watches = "epoll_ctl",
+            Shutdowns = "shutdown", Closes = "close",
+        }
     }
 }
 
-/// One worker's metrics. Written by the worker, read by anybody.
+/// One worker's metrics. Written by the worker, read by any thread.
 pub type WorkerStats = Counters<Metric, { Metric::ALL.len() }>;

@@ -1,48 +1,61 @@
-//! What a worker counts. Each worker writes its own block with plain stores; readers sum the blocks.
+//! Metrics of a worker. Each worker writes its own block with plain stores; readers sum the blocks.
 
 use reactor::Counters;
 
 reactor::metrics! {
-    /// A metric that each worker keeps.
+    /// A metric of a worker.
     pub enum Metric {
-        Connections = Gauge "connections" "Connections of clients, each with that to its backend.";
-        Accepted = Counter "connections_accepted" "Connections accepted.";
-        RefusedListener = Counter "connections_refused" ["limit" = "listener"] "Connections closed because a limit was reached.";
-        RefusedSource = Counter "connections_refused" ["limit" = "source"] "Connections closed because a limit was reached.";
-        AcceptPauses = Counter "accept_pauses" "Times that accepting paused for want of descriptors.";
-        ClosedDone = Counter "connections_closed" ["reason" = "done"] "Connections closed that were within the limits.";
-        ClosedReset = Counter "connections_closed" ["reason" = "reset"] "Connections closed that were within the limits.";
-        ClosedTimeout = Counter "connections_closed" ["reason" = "timeout"] "Connections closed that were within the limits.";
-        ClosedNoBackend = Counter "connections_closed" ["reason" = "no_backend"] "Connections closed that were within the limits.";
-        ClosedHeader = Counter "connections_closed" ["reason" = "header"] "Connections closed that were within the limits.";
-        ClosedDrain = Counter "connections_closed" ["reason" = "drain"] "Connections closed that were within the limits.";
-        Connects = Counter "connects" "Connections to backends that were begun for clients.";
-        ConnectsFailed = Counter "connects_failed" "Those of them that came to nothing.";
-        Retries = Counter "connect_retries" "Those of them that were begun because another had come to nothing.";
-        BytesRead = Counter "bytes_read" "Bytes received, from clients and from backends.";
-        BytesUp = Counter "relayed_bytes" ["direction" = "up"] "Bytes that were passed on to backends (up) and to clients (down).";
-        BytesDown = Counter "relayed_bytes" ["direction" = "down"] "Bytes that were passed on to backends (up) and to clients (down).";
-        BytesWritten = Counter "bytes_written" "Bytes that sockets took, of clients and of backends.";
-        BytesSpliced = Counter "spliced_bytes" "Those of them that went through a pipe.";
-        Pipes = Gauge "pipes" "Pipes held.";
-        AccessLinesLost = Counter "access_lines_lost" "Lines of the access log that its file was too slow for.";
-        MailboxMessages = Gauge "mailbox_messages" "Messages that wait for the worker's next turn.";
-        StageAccept = Time "stage_seconds" ["stage" = "accept"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageSignals = Time "stage_seconds" ["stage" = "signals"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageMail = Time "stage_seconds" ["stage" = "mail"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageDeadlines = Time "stage_seconds" ["stage" = "deadlines"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageChecks = Time "stage_seconds" ["stage" = "checks"] "Busy time by what it went into, projected from the turns that were timed.";
-        StageClosing = Time "stage_seconds" ["stage" = "closing"] "Busy time by what it went into, projected from the turns that were timed.";
-        Accepts = Counter "system_calls" ["call" = "accept"] "System calls on the data path beside those that wait.";
-        Dials = Counter "system_calls" ["call" = "connect"] "System calls on the data path beside those that wait.";
-        Receives = Counter "system_calls" ["call" = "recv"] "System calls on the data path beside those that wait.";
-        Sends = Counter "system_calls" ["call" = "send"] "System calls on the data path beside those that wait.";
-        Splices = Counter "system_calls" ["call" = "splice"] "System calls on the data path beside those that wait.";
-        Watches = Counter "system_calls" ["call" = "epoll_ctl"] "System calls on the data path beside those that wait.";
-        Shutdowns = Counter "system_calls" ["call" = "shutdown"] "System calls on the data path beside those that wait.";
-        Closes = Counter "system_calls" ["call" = "close"] "System calls on the data path beside those that wait.";
+        Gauge "connections" [] "Open client connections." { Connections }
+        Counter "connections_accepted" [] "Connections accepted." { Accepted }
+        Counter "connections_refused" ["limit"]
+            "Connections closed at once because a limit was reached, by limit."
+        {
+            RefusedListener = "listener", RefusedSource = "source",
+        }
+        Counter "accept_pauses" []
+            "Times that accepting connections paused because the process ran out of file descriptors."
+            { AcceptPauses }
+        Counter "connections_closed" ["reason"]
+            "Accepted connections that were closed, by reason. Refused connections are not included."
+        {
+            ClosedDone = "done", ClosedReset = "reset", ClosedTimeout = "timeout",
+            ClosedNoBackend = "no_backend", ClosedHeader = "header", ClosedDrain = "drain",
+        }
+        Counter "connects" []
+            "Connection attempts to backends for clients, including retries." { Connects }
+        Counter "connects_failed" []
+            "Connection attempts to backends that failed." { ConnectsFailed }
+        Counter "connect_retries" []
+            "Connection attempts to backends that were made because an earlier attempt for the same \
+             client failed."
+            { Retries }
+        Counter "bytes_read" [] "Bytes received from clients and backends." { BytesRead }
+        Counter "relayed_bytes" ["direction"]
+            "Bytes passed on, by direction: up to backends, down to clients."
+        {
+            BytesUp = "up", BytesDown = "down",
+        }
+        Counter "bytes_written" []
+            "Bytes written to the sockets of clients and backends." { BytesWritten }
+        Counter "spliced_bytes" []
+            "Bytes passed on through pipes, without a copy into the process." { BytesSpliced }
+        Gauge "pipes" [] "Pipes in use or kept for reuse." { Pipes }
+        Counter "access_lines_lost" []
+            "Lines dropped from the access log because its file was too slow." { AccessLinesLost }
+        Gauge "mailbox_messages" []
+            "Messages that wait in the worker's mailbox." { MailboxMessages }
+        Time "stage_seconds" ["stage"] "Busy seconds by stage, extrapolated from sampled turns." {
+            StageAccept = "accept", StageSignals = "signals", StageMail = "mail",
+            StageDeadlines = "deadlines", StageChecks = "checks", StageClosing = "closing",
+        }
+        Counter "system_calls" ["call"]
+            "System calls on the data path, by call. Calls of epoll_wait are counted as turns."
+        {
+            Accepts = "accept", Dials = "connect", Receives = "recv", Sends = "send",
+            Splices = "splice", Watches = "epoll_ctl", Shutdowns = "shutdown", Closes = "close",
+        }
     }
 }
 
-/// One worker's metrics. Written by the worker, read by anybody.
+/// One worker's metrics. Written by the worker, read by any thread.
 pub type WorkerStats = Counters<Metric, { Metric::ALL.len() }>;
