@@ -8,13 +8,21 @@ target := $(or $(CARGO_TARGET_DIR),target)
 profile_dir := $(if $(filter dev,$(CARGO_PROFILE)),debug,$(CARGO_PROFILE))
 cargo_test := cargo test --quiet --workspace --profile $(CARGO_PROFILE)
 
-.PHONY: run test setup check unit build fuzz deny black-box bench fmt clean
+# What this run of `make test` has skipped and why, a line each.
+skipped := $(abspath $(target))/skipped
+skip = mkdir -p $(dir $(skipped)) && echo "skipped: $(1)" | tee -a $(skipped)
+
+.PHONY: run test begin setup check unit build fuzz deny black-box bench fmt clean
 
 run:
 	cargo run --release -p encke -- serve --demo
 
-# In this order: what fails soonest first, the whole server last.
-test: check unit fuzz deny black-box
+# In this order: what the tests need, then what fails soonest, the whole server last.
+test: begin setup check unit fuzz deny black-box
+	@if [ -s $(skipped) ]; then cat $(skipped); else echo "nothing was skipped"; fi
+
+begin:
+	@rm -f $(skipped)
 
 setup:
 	tests/setup
@@ -34,22 +42,20 @@ fuzz:
 	@if cargo +nightly --version >/dev/null 2>&1; then \
 	    fuzz/run $(FUZZ_SECONDS); \
 	else \
-	    echo "fuzzing is skipped: it needs a nightly toolchain (rustup toolchain install nightly --profile minimal)"; \
+	    $(call skip,fuzzing: it needs a nightly toolchain (rustup toolchain install nightly --profile minimal)); \
 	fi
 
 # Advisories need a database from the network; licences, bans and sources do not.
 deny:
-	@if ! command -v cargo-deny >/dev/null; then \
-	    echo "licences of dependencies are not checked: cargo-deny is not installed (cargo install cargo-deny)"; \
-	elif [ ! -f deny.toml ]; then \
-	    echo "licences of dependencies are not checked: there is no deny.toml"; \
-	else \
+	@if command -v cargo-deny >/dev/null; then \
 	    cargo deny --offline --log-level error check bans licenses sources; \
+	else \
+	    $(call skip,licences of dependencies: checking them needs cargo-deny (cargo install cargo-deny)); \
 	fi
 
 # Three files at a time: they mostly wait, for a timeout, a browser or a disk.
 black-box: setup build
-	ENCKE=$(abspath $(target)/$(profile_dir)/encke) tests/.venv/bin/python -m pytest tests -n 3 --dist loadfile
+	ENCKE=$(abspath $(target)/$(profile_dir)/encke) ENCKE_SKIPPED=$(skipped) tests/.venv/bin/python -m pytest tests -n 3 --dist loadfile
 
 # Needs root (for sysctls, which are given back) and 12 GiB of memory. Takes about twenty-five minutes; the
 # report is written to target/bench.md.

@@ -1,5 +1,6 @@
 import contextlib
 import itertools
+import os
 
 import pytest
 
@@ -12,6 +13,18 @@ _numbers = itertools.count()
 
 def pytest_report_header():
     return f"binary: {BINARY}"
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Adds the tests that were skipped to the list that `make test` shows in the end."""
+    list_path = os.environ.get("ENCKE_SKIPPED")
+    # A worker of xdist reports to the controller, which has all of them.
+    if not list_path or hasattr(config, "workerinput"):
+        return
+    with open(list_path, "a") as skipped:
+        for report in terminalreporter.getreports("skipped"):
+            _, _, reason = report.longrepr
+            skipped.write(f"skipped: {report.nodeid}: {reason.removeprefix('Skipped: ')}\n")
 
 
 @pytest.fixture(scope="session")

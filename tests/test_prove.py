@@ -1,8 +1,8 @@
 """`encke prove`: the whole experiment, small, and its page in Chromium."""
 
 import json
-import os
 import pathlib
+import resource
 import signal
 
 import pytest
@@ -112,9 +112,11 @@ def test_refusals(tmp_path):
     assert said.returncode == 1 and "cannot be written" in said.stderr
     assert encke("prove", "--rate", 0).returncode == 2
     assert encke("prove", "--connections", 1).returncode == 2
-    if os.getuid() == 0:
-        import resource
 
-        limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
-        said = encke("prove", "-c", 1_000_000, "-o", tmp_path / "x.html", preexec_fn=limit)
-        assert said.returncode == 1 and "ulimit -Hn" in said.stderr
+
+def test_more_connections_than_files_are_refused(tmp_path):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
+
+    said = encke("prove", "-c", 1_000_000, "-o", tmp_path / "x.html", preexec_fn=limit)
+    assert said.returncode == 1 and "ulimit -Hn" in said.stderr

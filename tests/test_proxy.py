@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,7 +14,7 @@ import time
 
 import pytest
 
-from harness.program import Program, begin, encke
+from harness.program import Program, begin, encke, installed
 from harness.wait import PATIENCE, PROMPT, in_time, punctually, until
 
 
@@ -715,8 +714,7 @@ def test_descriptors_that_run_out_delay_and_do_not_break(proxy, backend):
 
 
 def test_curl_through_haproxy_and_back(proxy, port, tmp_path):
-    if not shutil.which("haproxy"):
-        pytest.skip("haproxy is not installed")
+    haproxy = installed("haproxy")
     hello = Program("hello", "--listen", "127.0.0.1:0", cwd=tmp_path)
     inner = proxy("--proxy-in", to=["%s:%d" % hello.listen])
     port = port().number
@@ -724,7 +722,7 @@ def test_curl_through_haproxy_and_back(proxy, port, tmp_path):
         "defaults\n mode tcp\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n"
         f"listen x\n bind 127.0.0.1:{port}\n server s %s:%d send-proxy-v2\n" % inner.listen
     )
-    peer = subprocess.Popen(["haproxy", "-f", tmp_path / "haproxy.cfg", "-db"])
+    peer = subprocess.Popen([haproxy, "-f", tmp_path / "haproxy.cfg", "-db"])
     outer = proxy(to=[f"127.0.0.1:{port}"])
     try:
         def answer():

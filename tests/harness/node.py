@@ -3,14 +3,17 @@
 import json
 import pathlib
 import queue
-import shutil
 import subprocess
 import tempfile
 import threading
 
+from .program import installed
 from .wait import PATIENCE, until
 
-CLIENTS = pathlib.Path(__file__).resolve().parents[1] / "clients"
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+CLIENTS = TESTS / "clients"
+# The machine's own, or one of PyPI where that is too old: tests/setup decides.
+NODE = TESTS / ".venv" / "bin" / "node"
 
 
 class Script:
@@ -18,7 +21,7 @@ class Script:
 
     def __init__(self, script, *arguments):
         self.process = subprocess.Popen(
-            ["node", CLIENTS / script, *map(str, arguments)],
+            [NODE, CLIENTS / script, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -77,13 +80,11 @@ class EventSource(Script):
 class Browser(Script):
     """Chromium with one page."""
 
-    EXECUTABLE = shutil.which("chromium") or "/usr/bin/chromium"
-
     def __init__(self):
         self.directory = tempfile.TemporaryDirectory(
             prefix="encke-chromium-", ignore_cleanup_errors=True
         )
-        super().__init__("browser.mjs", self.EXECUTABLE, self.directory.name)
+        super().__init__("browser.mjs", installed("chromium"), self.directory.name)
         assert self.next() == "ready"
 
     def __getattr__(self, command):

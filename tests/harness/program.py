@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import signal
 import subprocess
 
@@ -20,6 +21,13 @@ BINARY = pathlib.Path(os.environ.get("ENCKE", ROOT / "target" / "debug" / "encke
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ENCKE")}
 # Nor does a server leave a data directory behind, unless a test asks for one with --data.
 ENVIRONMENT["ENCKE_MEMORY"] = "true"
+
+
+def installed(program):
+    """Where a program is that `tests/setup` installs. Debian keeps servers outside the PATH of users."""
+    path = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    assert path, f"{program} is not installed: run tests/setup"
+    return path
 
 
 def encke(*arguments, timeout=PATIENCE, **options):
