@@ -1,9 +1,7 @@
 """`encke flood` against this server, against servers that lie on purpose, and against strangers."""
 
 import json
-import pathlib
 import resource
-import shutil
 import signal
 import socket
 import socketserver
@@ -16,7 +14,8 @@ import websockets.exceptions
 import websockets.sync.server
 
 from harness.http import Ndjson
-from harness.program import begin, encke
+from harness.program import address, begin, encke, installed
+from harness.sockets import unread_bytes
 from harness.wait import PATIENCE, PROMPT, until
 
 
@@ -171,11 +170,8 @@ def test_urls_of_a_file_are_taken_in_turn(start, tmp_path):
 def has_read(server, user):
     """Whether a user has read all that was sent: nothing waits in the kernel, at either end."""
     (session,) = server.sessions(user)
-    host, _, port = session["peer"].rpartition(":")
-    place = "%08X:%04X" % (int.from_bytes(socket.inet_aton(host), "little"), int(port))
-    sockets = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()]
-    (queues,) = [words[4] for words in sockets if words[1] == place]
-    return session["backlog_bytes"] == session["bytes_unacknowledged"] == int(queues.split(":")[1], 16)
+    unread = unread_bytes(address(session["peer"]), server.public)
+    return session["backlog_bytes"] == session["bytes_unacknowledged"] == unread
 
 
 def test_bad_citizens_are_bad_and_the_rest_is_served(start):
@@ -432,7 +428,7 @@ def test_a_server_that_does_not_switch_to_websocket_is_told():
 
 
 def test_nginx_is_read_as_well(port, tmp_path):
-    nginx = shutil.which("nginx") or "/usr/sbin/nginx"
+    nginx = installed("nginx")
     port = port().number
     (tmp_path / "events").write_text("".join('{"id":"a-%d","data":%d}\n' % (n, n) for n in range(1, 1001)))
     temporary = "".join(

@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import pathlib
 import random
 import re
 import signal
@@ -15,6 +14,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from harness.program import Program, encke
+from harness.sockets import listener_inode
 from harness.wait import PATIENCE, until
 
 CONTROL = ["--control", "127.0.0.1:0"]
@@ -453,9 +453,7 @@ def test_strangers_cannot_look_without_a_token(start, echo):
 def test_workers_with_tables_of_their_own_have_none_of_its_descriptors(start, echo):
     for verb in (["hello"], ["proxy", "--to", echo()]):
         program = start(*verb, "--private-fds", "--workers", "3", *CONTROL)
-        port = "%04X" % program.control[1]
-        sockets = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()]
-        (inode,) = [words[9] for words in sockets if words[1].endswith(":" + port) and words[3] == "0A"]
+        inode = listener_inode(program.control)
         threads = program.threads()
         held = {
             name: f"socket:[{inode}]" in map(os.readlink, (thread / "fd").iterdir())
