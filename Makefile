@@ -8,6 +8,10 @@ target := $(or $(CARGO_TARGET_DIR),target)
 profile_dir := $(if $(filter dev,$(CARGO_PROFILE)),debug,$(CARGO_PROFILE))
 cargo_test := cargo test --quiet --workspace --profile $(CARGO_PROFILE)
 
+# Seconds that one Rust test may take; the one of the black-box tests is in tests/pytest.ini.
+TEST_SECONDS ?= 240
+with_limit := --config "target.'cfg(unix)'.runner = ['$(abspath tests/limit)', '$(TEST_SECONDS)']"
+
 # What this run of `make test` has skipped and why, a line each.
 skipped := $(abspath $(target))/skipped
 skip = mkdir -p $(dir $(skipped)) && echo "skipped: $(1)" | tee -a $(skipped)
@@ -32,7 +36,7 @@ check:
 	cargo clippy --quiet --workspace --all-targets --profile $(CARGO_PROFILE) -- -D warnings
 
 unit:
-	$(cargo_test)
+	$(cargo_test) $(with_limit)
 
 # As the tests build it: built alone it would have other features of its dependencies, and all be compiled again.
 build:
