@@ -50,9 +50,14 @@ def test_record_tells_what_the_server_uses(server, name, tmp_path):
     assert json.loads(out)["rows"] == len(rows)
     for row in rows:
         assert int(row["pid"]) == server.pid
-        assert int(row["resident_bytes"]) >= int(row["private_bytes"]) > 100_000
+        assert int(row["resident_bytes"]) > 100_000
         assert int(row["threads"]) >= 2 and float(row["cpu_user_seconds"]) >= 0
         assert int(row["slab_bytes"]) > 0 and int(row["network_received_bytes"]) > 0
+    # Dear to read: every row has it only on a machine that reads it in two milliseconds.
+    walked = [row for row in rows if row["private_bytes"]]
+    assert walked[0] is rows[0]
+    for row in walked:
+        assert int(row["resident_bytes"]) >= int(row["private_bytes"]) > 100_000
     seconds = [float(row["elapsed_seconds"]) for row in rows]
     assert seconds == sorted(seconds)
 

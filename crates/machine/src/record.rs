@@ -119,12 +119,11 @@ pub fn run(
     let mut summary = Summary::default();
     writeln!(out, "{}", row::header())?;
     // Rows are due at multiples of the pace, so that a slow reading does not move all that follow.
+    let intervals = |time: Duration| time.div_duration_f64(pace.every) as u32;
+    let last = pace.duration.map(intervals);
     let mut number: u32 = 0;
     loop {
-        let due = pace.every * number;
-        if pace.duration.is_some_and(|duration| due > duration)
-            || (number > 0 && !clock.sleep_until(due))
-        {
+        if number > 0 && !clock.sleep_until(pace.every * number) {
             break;
         }
         let row = source.read();
@@ -132,10 +131,13 @@ pub fn run(
         out.flush()?;
         summary.add(&row);
         tell(&row);
-        // Those that were missed meanwhile are left out: two rows at once would show rates that never
-        // were.
-        let passed = clock.elapsed().div_duration_f64(pace.every) as u32;
-        number = passed.max(number) + 1;
+        if last.is_some_and(|last| number >= last) {
+            break;
+        }
+        // Rows that were missed meanwhile are left out: two rows at once would show rates that never
+        // were. The last one is never left out, only late.
+        let next = intervals(clock.elapsed()).max(number) + 1;
+        number = last.map_or(next, |last| next.min(last));
     }
     Ok(summary)
 }
@@ -209,6 +211,17 @@ mod tests {
     fn rows_that_were_missed_are_left_out() {
         let (_, sleeps, _) = record(Some(50), usize::MAX, 25);
         assert_eq!(sleeps, [30, 40, 50].map(Duration::from_secs));
+    }
+
+    #[test]
+    fn the_last_row_is_late_rather_than_missing() {
+        for first_row_seconds in [45, 50, 70] {
+            let (summary, sleeps, _) = record(Some(50), usize::MAX, first_row_seconds);
+            assert_eq!(summary.rows, 2);
+            assert_eq!(sleeps, [Duration::from_secs(50)]);
+        }
+        let (summary, ..) = record(Some(0), usize::MAX, 70);
+        assert_eq!(summary.rows, 1);
     }
 
     #[test]
