@@ -15,6 +15,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use graph::Sidecar;
 use http_body::Frame;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -48,18 +49,26 @@ pub(crate) async fn backup<B: Backend>(
     stream(file, "graph.redb").map_err(|error| failed(error.to_string()))
 }
 
+/// The file of the Erlang node, which is backed up with the graph.
+pub const ERLANG_IDS: Sidecar = Sidecar::named("erlang-ids");
+
 /// `GET /v1/graph/backup/erlang-ids`
-pub(crate) async fn spellings<B: Backend>(
+pub(crate) async fn erlang_ids<B: Backend>(
     State(api): State<Shared<B>>,
     request: Request,
 ) -> Result<Response, Problem> {
     Query::parse(request.uri(), &[])?;
     let failed = |error: std::io::Error| {
-        let why = format!("no copy of how Erlang nodes spell ids: {error}");
+        let why = format!("no copy of the terms that Erlang nodes use as ids: {error}");
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why)
     };
-    match api.router().graph().spellings().map_err(failed)? {
-        Some(file) => stream(file, "erlang-ids").map_err(failed),
+    match api
+        .router()
+        .graph()
+        .open_sidecar(ERLANG_IDS)
+        .map_err(failed)?
+    {
+        Some(file) => stream(file, ERLANG_IDS.name()).map_err(failed),
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
 }

@@ -69,6 +69,7 @@ mod demo;
 /// Programs that are looked at and take no orders.
 mod observe;
 
+pub use backup::ERLANG_IDS;
 pub use control::{Config, Control, Listen, StartError, Threads, start};
 pub use demo::Demo;
 pub use observe::{Observed, ObserverConfig, observe};

@@ -29,11 +29,11 @@ pub(crate) fn of_body(headers: &HeaderMap, body: Bytes) -> Result<Payload, Probl
     match &*media_type {
         "application/json" => of_json(body),
         json if json.ends_with("+json") => of_json(body),
-        "application/octet-stream" => Ok(Payload::Binary(body)),
+        "application/octet-stream" => Ok(Payload::binary(body)),
         // curl says the second of everything that it is given with `--data`.
         "" | "application/x-www-form-urlencoded" => Ok(match from_utf8(&body) {
-            Ok(_) => Payload::Text(body),
-            Err(_) => Payload::Binary(body),
+            Ok(_) => Payload::text(body),
+            Err(_) => Payload::binary(body),
         }),
         text if text.starts_with("text/") => of_text(headers, body),
         other => Err(Problem::new(
@@ -66,7 +66,7 @@ fn of_text(headers: &HeaderMap, body: Bytes) -> Result<Payload, Problem> {
         ));
     }
     match from_utf8(&body) {
-        Ok(_) => Ok(Payload::Text(body)),
+        Ok(_) => Ok(Payload::text(body)),
         Err(error) => Err(Problem::bad(
             "body",
             format!(
@@ -82,7 +82,7 @@ fn of_json(body: Bytes) -> Result<Payload, Problem> {
     let value: &RawValue = serde_json::from_slice(&body)
         .map_err(|error| Problem::bad("body", format!("it is not one JSON value: {error}")))?;
     let value = value.get();
-    Ok(Payload::Json(on_one_line(value, |value| {
+    Ok(Payload::json(on_one_line(value, |value| {
         body.slice_ref(value.as_bytes())
     })))
 }
@@ -123,27 +123,27 @@ mod tests {
     #[test]
     fn the_content_type_decides_what_a_body_is() {
         let form = "application/x-www-form-urlencoded";
-        assert_eq!(payload("", b"hello"), Ok(Payload::Text("hello".into())));
+        assert_eq!(payload("", b"hello"), Ok(Payload::text("hello".into())));
         assert_eq!(
             payload("", b"\xff"),
-            Ok(Payload::Binary(b"\xff"[..].into()))
+            Ok(Payload::binary(b"\xff"[..].into()))
         );
-        assert_eq!(payload(form, b"a=b&c"), Ok(Payload::Text("a=b&c".into())));
+        assert_eq!(payload(form, b"a=b&c"), Ok(Payload::text("a=b&c".into())));
         assert_eq!(
             payload("Text/HTML; charset=\"UTF-8\"", b"x"),
-            Ok(Payload::Text("x".into()))
+            Ok(Payload::text("x".into()))
         );
         assert_eq!(
             payload("application/octet-stream", b"x"),
-            Ok(Payload::Binary("x".into()))
+            Ok(Payload::binary("x".into()))
         );
         assert_eq!(
             payload("application/json; x=y", b" 1 "),
-            Ok(Payload::Json("1".into()))
+            Ok(Payload::json("1".into()))
         );
         assert_eq!(
             payload("application/ld+json", b"{}"),
-            Ok(Payload::Json("{}".into()))
+            Ok(Payload::json("{}".into()))
         );
         for (content_type, body, status, says) in [
             ("text/plain", &b"ab\xff"[..], 400, "not UTF-8 at byte 2"),
@@ -166,13 +166,13 @@ mod tests {
         let line = r#"{"b":1.50e+1,"a":["x \" \\",12345678901234567890]}"#;
         assert_eq!(
             payload("application/json", spread),
-            Ok(Payload::Json(line.into()))
+            Ok(Payload::json(line.into()))
         );
         // What is on one line already stays as it was written.
         let written = b" { \"a\" : 1 } \n";
         assert_eq!(
             payload("application/json", written),
-            Ok(Payload::Json("{ \"a\" : 1 }".into()))
+            Ok(Payload::json("{ \"a\" : 1 }".into()))
         );
     }
 }

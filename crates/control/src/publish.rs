@@ -85,7 +85,7 @@ pub(crate) async fn relayed<B: Backend>(
         let detail = body::event_too_large("", data.len(), api.event_bytes_max);
         return Err(Problem::too_large(detail));
     }
-    let payload = Payload::Text(data.to_owned().into());
+    let payload = Payload::text(data.to_owned().into());
     deliver(
         &api,
         Verb::Publish,

@@ -63,7 +63,7 @@ pub(crate) fn table<B: Backend>() -> Vec<Route<B>> {
         (
             "/v1/graph/backup/erlang-ids",
             "get",
-            get(backup::spellings::<B>),
+            get(backup::erlang_ids::<B>),
         ),
         ("/v1/sessions/{id}", "get", get(sessions::inspect::<B>)),
         ("/v1/sessions/{id}", "delete", delete(sessions::close::<B>)),

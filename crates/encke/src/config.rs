@@ -146,7 +146,7 @@ impl Reader<'_> {
         let data = self.data();
         let erlang = self.erlang(event_bytes, data.clone());
         let mut settings = self.settings();
-        settings.guests = u16::from(erlang.is_some());
+        settings.external_workers = u16::from(erlang.is_some());
         Config {
             listen,
             control,
@@ -169,7 +169,7 @@ impl Reader<'_> {
                 .find("workers", workers)
                 .unwrap_or_else(default_workers),
             private_fds: self.get("private-fds", switch),
-            guests: 0,
+            external_workers: 0,
             max_connections: self.find("max-connections", count).unwrap_or(usize::MAX),
             max_connections_per_address: self.find("max-connections-per-address", count),
             head_timeout: self.get("head-timeout", timeout),

@@ -65,6 +65,9 @@ fn serve(config: Config) -> Result<(), Failure> {
         secret,
         public: server.address(),
     });
+    server
+        .handle()
+        .declare_metrics(erlang::metric_descriptions());
     let control = control::Config {
         listen: control,
         token: config.token.as_ref().map(|token| token.reveal().to_owned()),
@@ -81,8 +84,8 @@ fn serve(config: Config) -> Result<(), Failure> {
         }
     };
 
-    let node = match config.erlang.clone().zip(server.guest()) {
-        Some((settings, guest)) => match erlang::start(settings, server.handle(), guest) {
+    let node = match config.erlang.clone().zip(server.take_external_worker()) {
+        Some((settings, worker)) => match erlang::start(settings, server.handle(), worker) {
             Ok(node) => Some(node),
             Err(error) => {
                 server.handle().drain();

@@ -18,8 +18,10 @@ use router::{Mailboxes, Parcel, Router, WorkerId};
 use crate::cookie::Cookie;
 use crate::handshake::Me;
 use crate::lines::LineId;
+use crate::metrics::Metric;
 use crate::name::NodeName;
-use crate::node::{Effect, Node};
+use crate::node::{Config, Effect, Node};
+use crate::refusal::Refusal;
 
 /// The name of the node.
 pub(crate) const NAME: &str = "encke@h";
@@ -51,6 +53,16 @@ pub(crate) struct Bed {
     pub(crate) deaf: BTreeSet<LineId>,
 }
 
+/// What the node has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) nodes: u64,
+    pub(crate) sessions: u64,
+    pub(crate) messages: u64,
+    /// By the number of the kind.
+    pub(crate) refused: [u64; Refusal::KINDS],
+}
+
 /// The mailbox of the only worker there is.
 #[derive(Clone, Default)]
 pub(crate) struct Mail(Arc<Mutex<Vec<Parcel>>>);
@@ -76,15 +88,15 @@ impl Bed {
             creation: CREATION,
         };
         let connect = connect.iter().map(|name| name.parse().expect("a name"));
-        let mut node = Node::new(
+        let config = Config {
             me,
-            Arc::new(router),
-            WorkerId(0),
-            EVENT_BYTES_MAX,
-            TICK_TIME,
-            connect.collect(),
-            Box::new(|| {}),
-        );
+            worker: WorkerId(0),
+            event_bytes_max: EVENT_BYTES_MAX,
+            tick_time: TICK_TIME,
+            connect: connect.collect(),
+        };
+        let router = Arc::new(router);
+        let mut node = Node::new(config, router, Arc::default(), Box::new(|| {}));
         // Long after the machine was started.
         let now = Tick(1_000_000);
         node.set_time(now);
@@ -179,6 +191,17 @@ impl Bed {
     /// Takes all that was sent over a connection.
     pub(crate) fn take_sent(&mut self, line: LineId) -> Vec<u8> {
         self.sent.remove(&line).unwrap_or_default()
+    }
+
+    /// What the node has counted so far.
+    pub(crate) fn counted(&self) -> Counted {
+        let metrics = &self.node.metrics;
+        Counted {
+            nodes: metrics.get(Metric::Nodes),
+            sessions: metrics.get(Metric::Sessions),
+            messages: metrics.get(Metric::Messages),
+            refused: Refusal::METRICS.map(|metric| metrics.get(metric)),
+        }
     }
 
     /// Whether the node has ended a connection.

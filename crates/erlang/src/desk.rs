@@ -17,6 +17,8 @@ use crate::control::{self, Control};
 use crate::handshake::Me;
 use crate::limits::CALLER_BYTES_MAX;
 use crate::lines::{LineId, Lines};
+use crate::metrics::NodeCounters;
+use crate::refusal::Refusal;
 use crate::sessions::Sessions;
 use crate::spellings::Spellings;
 use crate::term::{Atom, Pid, Raw, Term, write};
@@ -36,9 +38,7 @@ pub(crate) struct Desk<M> {
     unawaited: Arc<Tally>,
     /// Nodes that must be called, as processes of theirs have logged in.
     pub(crate) wanted: Vec<LineId>,
-    pub(crate) logins: u64,
-    /// Messages that nobody here understands.
-    pub(crate) not_understood: u64,
+    metrics: Arc<NodeCounters>,
 }
 
 /// Those who answer.
@@ -92,6 +92,7 @@ impl<M: Mailboxes> Desk<M> {
         router: Arc<Router<M>>,
         worker: WorkerId,
         event_bytes_max: usize,
+        metrics: Arc<NodeCounters>,
         ring: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
         Self {
@@ -105,8 +106,7 @@ impl<M: Mailboxes> Desk<M> {
             calls: Calls::new(ring),
             unawaited: Tally::new(),
             wanted: Vec::new(),
-            logins: 0,
-            not_understood: 0,
+            metrics,
         }
     }
 
@@ -121,16 +121,25 @@ impl<M: Mailboxes> Desk<M> {
     }
 
     /// Acts on what a node has sent.
+    ///
+    /// # Errors
+    ///
+    /// When the message is for a process that this node does not have, or that process does not understand
+    /// it.
     pub(crate) fn on_message(
         &mut self,
         lines: &mut Lines,
         line: LineId,
         control: Control<'_>,
         payload: Option<Raw<'_>>,
-    ) {
+    ) -> Result<(), Refusal> {
         match control {
-            Control::Send { to } => self.on_mail(lines, line, Place::of_pid(&self.me, to), payload),
-            Control::SendNamed { to, .. } => self.on_mail(lines, line, Place::named(to), payload),
+            Control::Send { to } => {
+                return self.on_mail(lines, line, Place::of_pid(&self.me, to), payload);
+            }
+            Control::SendNamed { to, .. } => {
+                return self.on_mail(lines, line, Place::named(to), payload);
+            }
             Control::Link { from, to } => {
                 if Place::of_pid(&self.me, to).is_none() {
                     lines.control(line, |out| control::exit_no_process(out, to, from));
@@ -157,6 +166,7 @@ impl<M: Mailboxes> Desk<M> {
             Control::Down { reference, .. } => self.on_down(line, reference),
             Control::Other => {}
         }
+        Ok(())
     }
 
     fn on_mail(
@@ -165,10 +175,9 @@ impl<M: Mailboxes> Desk<M> {
         line: LineId,
         place: Option<Place>,
         payload: Option<Raw<'_>>,
-    ) {
+    ) -> Result<(), Refusal> {
         let (Some(place), Some(payload)) = (place, payload) else {
-            self.not_understood += 1;
-            return;
+            return Err(Refusal::NotUnderstood);
         };
         if let Some([kind, from, request]) = payload.tuple()
             && kind.is_atom("$gen_call")
@@ -180,10 +189,11 @@ impl<M: Mailboxes> Desk<M> {
         {
             self.on_request(lines, line, place, None, request);
         } else if place == Place::Any {
-            self.on_any(payload);
+            return self.on_any(payload);
         } else {
-            self.not_understood += 1;
+            return Err(Refusal::NotUnderstood);
         }
+        Ok(())
     }
 
     /// Acts on a call, or on a cast, which has nobody to answer.

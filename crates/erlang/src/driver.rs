@@ -13,14 +13,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use reactor::{ListenerOptions, Reservation};
-use server::{Guest, Handle};
+use reactor::{ListenerOptions, Reservation, Snapshot};
+use server::{ExternalWorker, Handle};
 
 use crate::cookie::Cookie;
 use crate::handshake::Me;
+use crate::metrics::NodeCounters;
 use crate::name::NodeName;
-use crate::node::Node;
+use crate::node::{Config, Node};
 use dial::Dialed;
+pub use keeper::ID_TERMS_FILE;
 use keeper::Keeper;
 use turn::Driver;
 
@@ -63,12 +65,12 @@ pub struct Running {
 #[derive(Default)]
 struct Notes(Mutex<Vec<Dialed>>);
 
-/// Starts the node. It lives in the guest's place among the workers.
+/// Starts the node. It lives in the worker's place among the workers.
 ///
 /// # Errors
 ///
 /// When the address cannot be had, the data directory not be used, or no thread be started.
-pub fn start(settings: Settings, handle: &Handle, guest: Guest) -> io::Result<Running> {
+pub fn start(settings: Settings, handle: &Handle, worker: ExternalWorker) -> io::Result<Running> {
     let cannot_listen = |error: io::Error| {
         io::Error::new(
             error.kind(),
@@ -86,7 +88,7 @@ pub fn start(settings: Settings, handle: &Handle, guest: Guest) -> io::Result<Ru
     };
     let listener = reactor::listen(address, &options).map_err(cannot_listen)?;
     drop(reservation);
-    let guest = Arc::new(guest);
+    let worker = Arc::new(worker);
     let me = Me {
         name: settings.name.clone(),
         cookie: settings.cookie.clone(),
@@ -94,31 +96,30 @@ pub fn start(settings: Settings, handle: &Handle, guest: Guest) -> io::Result<Ru
         creation: turn::random_u32()? | 1 << 31,
     };
     let ring = {
-        let guest = Arc::clone(&guest);
-        Box::new(move || guest.ring())
+        let worker = Arc::clone(&worker);
+        Box::new(move || worker.ring())
     };
     let router = handle.router_shared();
     let kept = settings.data.as_deref();
     let kept = kept.map(|data| Keeper::open(data, router.graph()));
     let (keeper, spellings) = kept.transpose()?.unzip();
-    let (worker, event_bytes_max) = (guest.id(), settings.event_bytes_max);
-    let connect = settings.connect.clone();
-    let tick_time = settings.tick_time;
+    let config = Config {
+        me,
+        worker: worker.id(),
+        event_bytes_max: settings.event_bytes_max,
+        tick_time: settings.tick_time,
+        connect: settings.connect.clone(),
+    };
+    let metrics = Arc::<NodeCounters>::default();
+    let counters = Arc::clone(&metrics);
+    handle.add_metrics(worker.id(), move || Snapshot::of([&*counters].into_iter()));
     port_mapper::keep_registered(&settings, address.port())?;
     let epmd_port = settings.epmd_port;
     let run = move |table: io::Result<()>| {
         table?;
-        let mut node = Node::new(
-            me,
-            router,
-            worker,
-            event_bytes_max,
-            tick_time,
-            connect,
-            ring,
-        );
+        let mut node = Node::new(config, router, metrics, ring);
         node.desk.spellings = spellings.unwrap_or_default();
-        Driver::new(node, guest, listener, epmd_port, keeper)?.run()
+        Driver::new(node, worker, listener, epmd_port, keeper)?.run()
     };
     let thread = reactor::spawn("encke-erlang".to_owned(), false, run)?;
     Ok(Running { address, thread })

@@ -5,6 +5,8 @@
 
 /// Named bounds, each with its reason.
 mod limits;
+/// What the node counts.
+mod metrics;
 /// Starting the node, and its one thread: sockets, the clock, chance.
 mod driver;
 /// Messages to and from epmd.
@@ -55,7 +57,8 @@ mod bed;
 #[cfg(fuzzing)]
 pub use bed::play::play;
 pub use cookie::Cookie;
-pub use driver::{Running, Settings, start};
+pub use driver::{ID_TERMS_FILE, Running, Settings, start};
 pub use limits::MESSAGE_BYTES_MAX;
+pub use metrics::{Metric, metric_descriptions};
 pub use name::NodeName;
 pub use refusal::Refusal;

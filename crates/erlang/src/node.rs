@@ -17,6 +17,7 @@ use crate::desk::{Delivered, Desk};
 use crate::handshake::Me;
 use crate::lines::{LineId, Lines};
 use crate::link::{Event, Link};
+use crate::metrics::{Metric, NodeCounters};
 use crate::name::NodeName;
 use crate::refusal::Refusal;
 
@@ -40,7 +41,7 @@ pub(crate) struct Node<M> {
     pub(crate) lines: Lines,
     pub(crate) desk: Desk<M>,
     pub(crate) effects: Vec<Effect>,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<NodeCounters>,
     now: Tick,
     tick_time: Duration,
     wanted: Vec<Wanted>,
@@ -57,24 +58,31 @@ struct Wanted {
     delay: Duration,
 }
 
-/// What the node counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Metrics {
-    pub(crate) nodes: u64,
-    pub(crate) messages: u64,
-    pub(crate) refused: [u64; Refusal::KINDS],
+/// The identity and the limits of the node.
+pub(crate) struct Config {
+    pub(crate) me: Me,
+    /// The node's number among the server's workers.
+    pub(crate) worker: WorkerId,
+    pub(crate) event_bytes_max: usize,
+    pub(crate) tick_time: Duration,
+    /// Nodes to stay connected with.
+    pub(crate) connect: Vec<NodeName>,
 }
 
 impl<M: Mailboxes> Node<M> {
     pub(crate) fn new(
-        me: Me,
+        config: Config,
         router: Arc<Router<M>>,
-        worker: WorkerId,
-        event_bytes_max: usize,
-        tick_time: Duration,
-        connect: Vec<NodeName>,
+        metrics: Arc<NodeCounters>,
         ring: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
+        let Config {
+            me,
+            worker,
+            event_bytes_max,
+            tick_time,
+            connect,
+        } = config;
         let wanted = connect.into_iter().map(|name| Wanted {
             name,
             next: Tick(0),
@@ -82,9 +90,9 @@ impl<M: Mailboxes> Node<M> {
         });
         Self {
             lines: Lines::default(),
-            desk: Desk::new(me, router, worker, event_bytes_max, ring),
+            desk: Desk::new(me, router, worker, event_bytes_max, metrics.clone(), ring),
             effects: Vec::new(),
-            metrics: Metrics::default(),
+            metrics,
             now: Tick(0),
             tick_time,
             wanted: wanted.collect(),
@@ -120,12 +128,11 @@ impl<M: Mailboxes> Node<M> {
                 Ok(None) => break,
                 Ok(Some(Event::Nothing)) => {}
                 Ok(Some(Event::Message(control, payload))) => {
-                    self.metrics.messages += 1;
-                    let before = self.desk.not_understood;
-                    self.desk.on_message(&mut self.lines, id, control, payload);
+                    self.metrics.add(Metric::Messages, 1);
+                    let done = self.desk.on_message(&mut self.lines, id, control, payload);
                     self.take_wishes();
-                    if self.desk.not_understood != before {
-                        self.refuse(id, &link, Refusal::NotUnderstood);
+                    if let Err(refusal) = done {
+                        self.refuse(id, &link, refusal);
                     }
                 }
                 Ok(Some(Event::Named)) => self.admit(id, &mut link),
@@ -145,7 +152,7 @@ impl<M: Mailboxes> Node<M> {
     /// Counts what is not taken, and logs it once in a while.
     fn refuse(&mut self, id: LineId, link: &Link, refusal: Refusal) {
         let kind = refusal.kind();
-        self.metrics.refused[kind] += 1;
+        self.metrics.add(Refusal::METRICS[kind], 1);
         let is_logged = self.logged[kind].is_some_and(|at| self.now.since(at) < LOG_AGAIN);
         if !is_logged {
             self.logged[kind] = Some(self.now);

@@ -28,10 +28,8 @@ pub(crate) fn of_term(term: Raw<'_>, bytes_max: usize) -> Result<Payload, TooLar
     if text.len().max(term.bytes().len()) > bytes_max {
         return Err(TooLarge);
     }
-    Ok(Payload::Term {
-        text: text.into(),
-        external: Bytes::copy_from_slice(term.bytes()),
-    })
+    let native = Bytes::copy_from_slice(term.bytes());
+    Ok(Payload::text(text.into()).with_native(native))
 }
 
 /// What bytes are to those who listen.
@@ -40,8 +38,8 @@ pub(crate) fn of_bytes(bytes: Bytes, bytes_max: usize) -> Result<Payload, TooLar
         return Err(TooLarge);
     }
     Ok(match str::from_utf8(&bytes) {
-        Ok(_) => Payload::Text(bytes),
-        Err(_) => Payload::Binary(bytes),
+        Ok(_) => Payload::text(bytes),
+        Err(_) => Payload::binary(bytes),
     })
 }
 
@@ -77,11 +75,9 @@ pub(crate) fn router_message(payload: &Payload) -> Rc<[u8]> {
     let mut out = Vec::with_capacity(payload.bytes().len() + 24);
     write::tuple(&mut out, 2);
     write::atom(&mut out, "router_msg");
-    match payload {
-        Payload::Term { external, .. } => out.extend(external),
-        Payload::Json(bytes) | Payload::Text(bytes) | Payload::Binary(bytes) => {
-            write::binary(&mut out, bytes);
-        }
+    match payload.native() {
+        Some(term) => out.extend(term),
+        None => write::binary(&mut out, payload.bytes()),
     }
     out.into()
 }
@@ -97,10 +93,10 @@ mod tests {
     #[test]
     fn binaries_and_strings_are_text_and_other_terms_are_printed() {
         let payload = |bytes: &[u8]| of_term(parse(bytes), 100).unwrap();
-        assert_eq!(payload(b"m\x00\x00\x00\x02hi"), Payload::Text("hi".into()));
+        assert_eq!(payload(b"m\x00\x00\x00\x02hi"), Payload::text("hi".into()));
         assert_eq!(
             payload(b"m\x00\x00\x00\x01\xff"),
-            Payload::Binary(b"\xff"[..].into())
+            Payload::binary(b"\xff"[..].into())
         );
         for (term, text) in [
             (&b"k\x00\x02hi"[..], "hi"),
@@ -108,9 +104,8 @@ mod tests {
             (b"h\x02w\x01aa\x05", "{a,5}"),
             (b"j", "[]"),
         ] {
-            let external = Bytes::copy_from_slice(term);
-            let text = text.into();
-            assert_eq!(payload(term), Payload::Term { text, external });
+            let expected = Payload::text(text.into()).with_native(Bytes::copy_from_slice(term));
+            assert_eq!(payload(term), expected);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::metrics::Metric;
 use crate::term::TermError;
 
 /// Why something of a peer was refused. Counted by kind; each kind is logged once a minute at most.
@@ -36,6 +37,22 @@ pub enum Refusal {
 impl Refusal {
     /// How many kinds there are.
     pub const KINDS: usize = 12;
+
+    /// The metric of each kind, in the order of their numbers.
+    pub(crate) const METRICS: [Metric; Self::KINDS] = [
+        Metric::RefusedCookie,
+        Metric::RefusedVersion,
+        Metric::RefusedName,
+        Metric::RefusedHandshake,
+        Metric::RefusedHandshakeSlow,
+        Metric::RefusedSilent,
+        Metric::RefusedTooLarge,
+        Metric::RefusedMessage,
+        Metric::RefusedTerm,
+        Metric::RefusedSlow,
+        Metric::RefusedDeclined,
+        Metric::RefusedNotUnderstood,
+    ];
 
     /// The kind's number, below [`Self::KINDS`].
     pub const fn kind(self) -> usize {

@@ -18,7 +18,7 @@ use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
 use crate::memory::Memory;
-use crate::store::{Directory, OpenError, Snapshot, Store};
+use crate::store::{Directory, OpenError, Sidecar, Snapshot, Store};
 use crate::writer::Writer;
 
 /// Who subscribes to whom. Owned by the server for its whole life and shared by all its threads;
@@ -133,16 +133,16 @@ impl Graph {
         Ok(Some(directory.copy(&snapshot)?))
     }
 
-    /// How Erlang nodes have spelt ids, kept beside the graph; nothing if none has, or if the graph is in
-    /// memory only. To go with a [`copy`](Self::copy) it is taken after it, so that it lacks nothing that was
-    /// answered before.
+    /// Opens a file that another crate keeps beside the graph; `None` if there is none, or if the graph is
+    /// in memory only. To go with a [`copy`](Self::copy) it is opened after the copy is made, so that it
+    /// lacks nothing that the copy refers to.
     ///
     /// # Errors
     ///
-    /// When the file is there and cannot be opened.
-    pub fn spellings(&self) -> io::Result<Option<File>> {
+    /// When the file exists and cannot be opened.
+    pub fn open_sidecar(&self, sidecar: Sidecar) -> io::Result<Option<File>> {
         match &self.directory {
-            Some(directory) => directory.spellings(),
+            Some(directory) => directory.open_sidecar(sidecar),
             None => Ok(None),
         }
     }

@@ -29,5 +29,5 @@ pub use graph::{Counts, Graph};
 pub use id::{ID_BYTES_MAX, ID_INTEGER_MAX, Id, IdError};
 pub use key::{INTERNED_FROM, Key};
 pub use store::{
-    Check, Directory, ExportError, ListFormat, OpenError, Pairs, Snapshot, Statistics,
+    Check, Directory, ExportError, ListFormat, OpenError, Pairs, Sidecar, Snapshot, Statistics,
 };

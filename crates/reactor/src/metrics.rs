@@ -216,6 +216,46 @@ impl Snapshot {
         }
     }
 
+    /// The place of the metric that has the name and the label of `described`.
+    pub fn find(&self, described: &MetricDescription) -> Option<usize> {
+        let is_same = |known: &MetricDescription| {
+            known.name == described.name && known.label == described.label
+        };
+        self.metrics.iter().position(is_same)
+    }
+
+    /// Adds metrics of another set, with the value zero for every worker. Those that exist already stay
+    /// as they are; the others follow the metrics that precede them in their own set, and metrics of one
+    /// name stay together.
+    pub fn declare(&mut self, metrics: &[MetricDescription]) {
+        let mut next = 0;
+        for described in metrics {
+            let family = self.metrics.iter().rposition(|m| m.name == described.name);
+            next = family.map_or(next, |last| last + 1);
+            if self.find(described).is_none() {
+                self.metrics.insert(next, *described);
+                for values in &mut self.workers {
+                    values.insert(next, 0);
+                }
+                next += 1;
+            }
+        }
+    }
+
+    /// Adds what `other`, a snapshot of another set, counts to the values of one worker. Metrics that
+    /// this snapshot lacks are [declared](Self::declare).
+    pub fn add(&mut self, worker: usize, other: &Self) {
+        self.declare(&other.metrics);
+        for (index, described) in other.metrics.iter().enumerate() {
+            let Some(place) = self.find(described) else {
+                continue;
+            };
+            if let Some(values) = self.workers.get_mut(worker) {
+                values[place] = values[place].wrapping_add(other.total(index));
+            }
+        }
+    }
+
     /// The sum over all workers of the metric at this place.
     pub fn total(&self, index: usize) -> u64 {
         self.workers.iter().map(|values| values[index]).sum()
@@ -294,6 +334,58 @@ mod tests {
             Snapshot::of(workers.iter()).to_string(),
             "open=4 lost_there=5 worker_seconds_busy=0.000 worker_seconds_waiting=1.250"
         );
+    }
+
+    metrics! {
+        /// What a worker of another crate counts.
+        enum OtherMetric {
+            Counter "lost" ["at"] "Lost." { LostElsewhere = "elsewhere", LostHere = "here" }
+            Gauge "guests" [] "Guests." { Guests }
+        }
+    }
+
+    #[test]
+    fn metrics_of_another_set_are_summed_by_name_and_label_and_families_stay_together() {
+        let workers = [Stats::default(), Stats::default()];
+        let other = Counters::<OtherMetric, { OtherMetric::ALL.len() }>::default();
+        workers[0].add(Metric::LostHere, 1);
+        workers[1].add(Metric::LostHere, 10);
+        workers[1].polled(2);
+        other.add(OtherMetric::LostHere, 100);
+        other.add(OtherMetric::LostElsewhere, 7);
+        other.add(OtherMetric::Guests, 3);
+        other.polled(5);
+        let mut snapshot = Snapshot::of(workers.iter());
+        snapshot.add(1, &Snapshot::of([&other].into_iter()));
+        let names: Vec<_> = snapshot.metrics[..6]
+            .iter()
+            .map(|metric| (metric.name, metric.label.map_or("", |(_, value)| value)))
+            .collect();
+        let lost = [("lost", "here"), ("lost", "there"), ("lost", "elsewhere")];
+        assert_eq!(names[..4], [&[("open", "")][..], &lost].concat());
+        assert_eq!(names[4..], [("guests", ""), ("turns", "")]);
+        let of = |described: MetricDescription| {
+            let place = snapshot.find(&described).unwrap();
+            (snapshot.workers[0][place], snapshot.workers[1][place])
+        };
+        assert_eq!(of(Metric::LostHere.describe()), (1, 110));
+        assert_eq!(of(OtherMetric::LostElsewhere.describe()), (0, 7));
+        assert_eq!(of(OtherMetric::Guests.describe()), (0, 3));
+        assert_eq!(of(Metric::Turns.describe()), (0, 2));
+        assert_eq!(of(Metric::Signals.describe()), (0, 7));
+        assert_eq!(snapshot.metrics.len(), Metric::ALL.len() + 2);
+    }
+
+    #[test]
+    fn metrics_that_are_declared_are_zero_until_a_worker_counts_them() {
+        let workers = [Stats::default()];
+        let described: Vec<_> = OtherMetric::ALL.iter().map(|m| m.describe()).collect();
+        let mut snapshot = Snapshot::of(workers.iter());
+        snapshot.declare(&described);
+        snapshot.declare(&described);
+        assert_eq!(snapshot.metrics.len(), Metric::ALL.len() + 2);
+        assert!(snapshot.workers[0].iter().all(|&value| value == 0));
+        assert_eq!(snapshot.workers[0].len(), snapshot.metrics.len());
     }
 
     #[test]

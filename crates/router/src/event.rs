@@ -20,33 +20,75 @@ pub struct Event {
     pub payload: Payload,
 }
 
-/// An event's content and what it is.
+/// Bytes of an event besides its content. Every publish allocates one.
+const EVENT_BYTES_MAX: usize = 104;
+
+const _: () = assert!(size_of::<Event>() <= EVENT_BYTES_MAX);
+
+/// An event's content, in the encoding for clients and possibly in a second one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Payload {
+pub struct Payload {
+    content_type: ContentType,
+    bytes: Bytes,
+    native: Option<Bytes>,
+}
+
+/// The kind of content that a payload has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContentType {
     /// One valid JSON value without a line break.
-    Json(Bytes),
+    Json,
     /// Valid UTF-8.
-    Text(Bytes),
+    Text,
     /// Any bytes; text transports carry them as base64.
-    Binary(Bytes),
-    /// An Erlang term.
-    Term {
-        /// Its text, for all but Erlang's processes: valid UTF-8.
-        text: Bytes,
-        /// Its external format without the version byte, for them.
-        external: Bytes,
-    },
+    Binary,
 }
 
 impl Payload {
-    /// The bytes as published; of a term, its text.
-    pub const fn bytes(&self) -> &Bytes {
-        match self {
-            Self::Json(bytes)
-            | Self::Text(bytes)
-            | Self::Binary(bytes)
-            | Self::Term { text: bytes, .. } => bytes,
+    /// Makes a payload of one valid JSON value without a line break.
+    pub const fn json(bytes: Bytes) -> Self {
+        Self::new(ContentType::Json, bytes)
+    }
+
+    /// Makes a payload of valid UTF-8.
+    pub const fn text(bytes: Bytes) -> Self {
+        Self::new(ContentType::Text, bytes)
+    }
+
+    /// Makes a payload of any bytes.
+    pub const fn binary(bytes: Bytes) -> Self {
+        Self::new(ContentType::Binary, bytes)
+    }
+
+    const fn new(content_type: ContentType, bytes: Bytes) -> Self {
+        Self {
+            content_type,
+            bytes,
+            native: None,
         }
+    }
+
+    /// Adds a second encoding of the same content, which only the crate that made it understands. It is
+    /// for sessions of that crate; all other sessions receive [`bytes`](Self::bytes).
+    #[must_use]
+    pub fn with_native(mut self, native: Bytes) -> Self {
+        self.native = Some(native);
+        self
+    }
+
+    /// The kind of content.
+    pub const fn content_type(&self) -> ContentType {
+        self.content_type
+    }
+
+    /// The content in the encoding for clients.
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The second encoding of the content, if the publisher gave one.
+    pub const fn native(&self) -> Option<&Bytes> {
+        self.native.as_ref()
     }
 }
 

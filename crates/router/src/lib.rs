@@ -16,7 +16,9 @@ mod route;
 /// Names of workers and sessions.
 mod session;
 
-pub use event::{EVENT_TYPE_BYTES_MAX, Event, EventId, EventType, EventTypeError, Payload};
+pub use event::{
+    ContentType, EVENT_TYPE_BYTES_MAX, Event, EventId, EventType, EventTypeError, Payload,
+};
 pub use plan::{Audience, Batch, Delivery, Parcel, Recipients};
 pub use route::{Accepted, Router};
 pub use session::{Mailboxes, SessionRef, WORKERS_MAX, WorkerId};

@@ -78,7 +78,7 @@ fn event(subject: usize, text: String) -> Event {
     Event {
         subject: id(subject),
         event_type: None,
-        payload: Payload::Text(text.into()),
+        payload: Payload::text(text.into()),
     }
 }
 
@@ -346,7 +346,7 @@ fn an_id_nobody_uses_is_forgotten() {
         let unknown = Event {
             subject: name,
             event_type: None,
-            payload: Payload::Text("x".into()),
+            payload: Payload::text("x".into()),
         };
         assert_eq!(router.publish(unknown, &Tally::new()).audience.online, 0);
     }

@@ -9,8 +9,8 @@ mod settings;
 mod server;
 /// What other threads put into a worker's mailbox, and the handle they do it with.
 mod mail;
-/// A place among the workers for sessions that are no connections.
-mod guest;
+/// Workers on threads of other crates.
+mod external;
 /// What a worker counts.
 mod stats;
 /// The worker: its parts and its turn.
@@ -57,7 +57,7 @@ mod closing;
 mod sim;
 
 pub use demo::{DemoPage, DemoSecret};
-pub use guest::{Errand, Guest};
+pub use external::{ExternalWorker, WorkerCommand};
 pub use mail::{Handle, Post, Relay, RelayRequest, RelayResponse, SessionReport};
 pub use server::{Listener, Server, StartError};
 pub use settings::Settings;

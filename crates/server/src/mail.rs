@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use graph::{Graph, Id};
-use reactor::Mailbox;
-use reactor::SlotKey;
+use parking_lot::RwLock;
+use reactor::{Mailbox, MetricDescription, SlotKey, Snapshot};
 use router::{Mailboxes, Parcel, Router, SessionRef, WorkerId};
 
 use crate::demo::DemoPage;
@@ -116,11 +116,15 @@ pub(crate) fn parcel_weight(parcel: &Parcel) -> usize {
     payloads.sum::<usize>() + parcel.recipients() * size_of::<SlotKey>()
 }
 
+/// Adds the metrics of an external worker to those of the server.
+pub(crate) type AddMetrics = dyn Fn(&mut Snapshot) + Send + Sync;
+
 /// What other threads may ask of a running server. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) router: Arc<Router<Post>>,
     pub(crate) stats: Arc<[Arc<WorkerStats>]>,
+    pub(crate) external_metrics: Arc<RwLock<Vec<Box<AddMetrics>>>>,
     pub(crate) draining: Arc<AtomicBool>,
     pub(crate) demo: Arc<OnceLock<DemoPage>>,
 }
@@ -153,7 +157,29 @@ impl Handle {
             metrics[Metric::MailboxMessages as usize] = mailbox.waiting() as u64;
             metrics[Metric::MailboxBytes as usize] = mailbox.outstanding() as u64;
         }
+        // Last, because metrics that are added move the places of the server's own.
+        for add in self.external_metrics.read().iter() {
+            add(&mut snapshot.metrics);
+        }
         snapshot
+    }
+
+    /// Adds metrics that an external worker keeps to what [`stats`](Self::stats) returns. `read` is
+    /// called at each scrape and returns a snapshot of that worker alone.
+    pub fn add_metrics(
+        &self,
+        worker: WorkerId,
+        read: impl Fn() -> Snapshot + Send + Sync + 'static,
+    ) {
+        let add = move |server: &mut Snapshot| server.add(worker.0.into(), &read());
+        self.external_metrics.write().push(Box::new(add));
+    }
+
+    /// Declares the metrics of a kind of external worker, so that they have the value zero where no such
+    /// worker runs.
+    pub fn declare_metrics(&self, metrics: Vec<MetricDescription>) {
+        let declare = move |server: &mut Snapshot| server.declare(&metrics);
+        self.external_metrics.write().push(Box::new(declare));
     }
 
     /// Whether the server has begun to end.

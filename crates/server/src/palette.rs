@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use graph::Id;
-use router::{Counts, Event, EventType, Payload};
+use router::{ContentType, Counts, Event, EventType};
 use wire::event::{Event as WireEvent, Payload as WirePayload, Subject};
 use wire::frame::{self, Frame};
 use wire::transport::{Framing, Transport};
@@ -180,10 +180,10 @@ fn wire_event<'a>(epoch: &'a str, sequence: u64, event: &'a Event) -> WireEvent<
             Id::Text(text) => Subject::Text(text),
         },
         kind: event.event_type.as_ref().map(EventType::as_str),
-        payload: match &event.payload {
-            Payload::Json(bytes) => WirePayload::Json(bytes),
-            Payload::Text(bytes) | Payload::Term { text: bytes, .. } => WirePayload::Text(bytes),
-            Payload::Binary(bytes) => WirePayload::Binary(bytes),
+        payload: match event.payload.content_type() {
+            ContentType::Json => WirePayload::Json(event.payload.bytes()),
+            ContentType::Text => WirePayload::Text(event.payload.bytes()),
+            ContentType::Binary => WirePayload::Binary(event.payload.bytes()),
         },
     }
 }

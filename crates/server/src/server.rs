@@ -14,7 +14,7 @@ use reactor::{ListenerOptions, Mailbox, Reservation, System};
 use router::{Router, WORKERS_MAX, WorkerId};
 
 use crate::accept::Addresses;
-use crate::guest::Guest;
+use crate::external::ExternalWorker;
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
@@ -37,7 +37,7 @@ pub struct Server {
     address: SocketAddr,
     handle: Handle,
     workers: Vec<JoinHandle<io::Result<()>>>,
-    guests: Vec<Guest>,
+    external_workers: Vec<ExternalWorker>,
 }
 
 /// Why a server did not start.
@@ -66,10 +66,10 @@ impl Server {
         graph: Arc<Graph>,
     ) -> Result<Self, StartError> {
         let count = settings.workers;
-        if count == 0 || count > WORKERS_MAX - settings.guests {
+        if count == 0 || count > WORKERS_MAX - settings.external_workers {
             return Err(StartError::Workers(count));
         }
-        let places = count + settings.guests;
+        let places = count + settings.external_workers;
         let listener = Source::claim(listener)?;
         let address = listener.address();
         let mailboxes = (0..places)
@@ -99,19 +99,23 @@ impl Server {
             handle: Handle {
                 router,
                 stats: Arc::clone(&stats),
+                external_metrics: Arc::default(),
                 draining,
                 demo,
             },
             workers: Vec::with_capacity(usize::from(count)),
-            guests: Vec::new(),
+            external_workers: Vec::new(),
         };
         let (ready, readiness) = mpsc::channel();
         for (number, (mailbox, stats)) in mailboxes.iter().zip(stats.iter()).enumerate() {
             let number = number as u16;
             if number >= count {
                 let (mailbox, stats) = (Arc::clone(mailbox), Arc::clone(stats));
-                let guest = Guest::new(WorkerId(number), mailbox, stats);
-                server.guests.push(guest);
+                server.external_workers.push(ExternalWorker {
+                    id: WorkerId(number),
+                    mailbox,
+                    stats,
+                });
                 continue;
             }
             let parts = Parts {
@@ -175,9 +179,9 @@ impl Server {
         self.address
     }
 
-    /// A place that was asked for in the settings and is not taken.
-    pub fn guest(&mut self) -> Option<Guest> {
-        self.guests.pop()
+    /// Takes one of the external workers that the settings asked for.
+    pub fn take_external_worker(&mut self) -> Option<ExternalWorker> {
+        self.external_workers.pop()
     }
 
     /// What other threads may ask.

@@ -10,8 +10,8 @@ pub struct Settings {
     /// Whether each worker gets a descriptor table of its own, so that the limit on descriptors
     /// counts for each of them.
     pub private_fds: bool,
-    /// Places among the workers for sessions that live on threads of others.
-    pub guests: u16,
+    /// Workers on threads of other crates, which take part in deliveries.
+    pub external_workers: u16,
     /// Connections at a time; more are answered 503.
     pub max_connections: usize,
     /// Connections at a time from one address; more are answered 503. Of IPv6, a /64 network counts as
@@ -44,7 +44,7 @@ impl Default for Settings {
         Self {
             workers: 1,
             private_fds: false,
-            guests: 0,
+            external_workers: 0,
             max_connections: usize::MAX,
             max_connections_per_address: None,
             head_timeout: Duration::from_secs(10),

@@ -14,7 +14,6 @@ reactor::metrics! {
         Gauge "connections" [] "Open connections, including sessions." { Connections }
         Gauge "sessions" ["transport"] "Open sessions, by transport." {
             SessionsSse = "sse", SessionsNdjson = "ndjson", SessionsTest = "test",
-            SessionsErlang = "erlang",
         }
         Gauge "backlog_sessions" []
             "Sessions with data that waits because the send buffer of the socket is full."
@@ -63,18 +62,6 @@ reactor::metrics! {
         {
             Sends = "send", Receives = "recv", Accepts = "accept", Watches = "epoll_ctl",
             Shutdowns = "shutdown", Closes = "close",
-        }
-        Gauge "erlang_nodes" [] "Connected Erlang nodes." { ErlangNodes }
-        Counter "erlang_messages" [] "Messages received from Erlang nodes." { ErlangMessages }
-        Counter "erlang_refused" ["reason"]
-            "Connections and messages from Erlang nodes that were refused, by reason."
-        {
-            ErlangRefusedCookie = "cookie", ErlangRefusedVersion = "version",
-            ErlangRefusedName = "name", ErlangRefusedHandshake = "handshake",
-            ErlangRefusedHandshakeSlow = "handshake_slow", ErlangRefusedSilent = "silent",
-            ErlangRefusedTooLarge = "too_large", ErlangRefusedMessage = "message",
-            ErlangRefusedTerm = "term", ErlangRefusedNotUnderstood = "not_understood",
-            ErlangRefusedSlow = "slow", ErlangRefusedDeclined = "declined",
         }
     }
 }
@@ -127,7 +114,7 @@ impl WorkerStats {
 /// All workers' metrics at one time.
 #[derive(Debug, Clone)]
 pub struct ServerStats {
-    /// The metrics, in the order of [`Metric::ALL`].
+    /// The metrics of [`Metric::ALL`], and those that external workers bring.
     pub metrics: Snapshot,
     /// Ids closed for being slow and how often, most often first.
     pub slow: Vec<(Id, u64)>,
@@ -152,6 +139,7 @@ impl ServerStats {
 
     /// The sum of a metric over all workers.
     pub fn total(&self, metric: Metric) -> u64 {
-        self.metrics.total(metric as usize)
+        let place = self.metrics.find(&metric.describe());
+        place.map_or(0, |place| self.metrics.total(place))
     }
 }

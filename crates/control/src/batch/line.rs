@@ -93,15 +93,15 @@ fn payload(item: &Item<'_>, data: &str, encoding: Option<Encoding>) -> Result<Pa
             return Err("the encoding is base64, but the data is not a string".to_owned());
         }
         None => {
-            return Ok(Payload::Json(on_one_line(data, |data| {
+            return Ok(Payload::json(on_one_line(data, |data| {
                 item.share(data.as_bytes())
             })));
         }
     };
     match encoding {
-        None => Ok(Payload::Text(text)),
+        None => Ok(Payload::text(text)),
         Some(Encoding::Base64) => match STANDARD.decode(&text) {
-            Ok(bytes) => Ok(Payload::Binary(bytes.into())),
+            Ok(bytes) => Ok(Payload::binary(bytes.into())),
             Err(error) => Err(format!("the data is not base64: {error}")),
         },
     }

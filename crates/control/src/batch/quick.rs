@@ -110,12 +110,12 @@ impl<'a> Text<'a> {
         if self.rest.first() == Some(&b'"') {
             let text = self.string()?;
             from_utf8(text).ok()?;
-            return Some(Payload::Text(item.share(text)));
+            return Some(Payload::text(item.share(text)));
         }
         let mut values = serde_json::Deserializer::from_slice(self.rest).into_iter::<&RawValue>();
         let value = values.next()?.ok()?.get();
         self.rest = &self.rest[values.byte_offset()..];
-        Some(Payload::Json(on_one_line(value, |value| {
+        Some(Payload::json(on_one_line(value, |value| {
             item.share(value.as_bytes())
         })))
     }

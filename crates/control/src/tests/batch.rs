@@ -43,9 +43,9 @@ fn each_line_has_its_receipt_or_its_error_in_order() {
         let event =
             |kind: Option<&str>, payload| ("rj".to_owned(), kind.map(str::to_owned), payload);
         let expected = [
-            event(None, Payload::Text("hi".into())),
-            event(Some("tA"), Payload::Json("1".into())),
-            event(None, Payload::Binary(b"\x00\x01"[..].into())),
+            event(None, Payload::text("hi".into())),
+            event(Some("tA"), Payload::json("1".into())),
+            event(None, Payload::binary(b"\x00\x01"[..].into())),
         ];
         assert_eq!(fake.seen(), expected);
     });
@@ -118,8 +118,8 @@ fn an_array_is_a_batch_as_well() {
                 assert_eq!(lines.len(), 3, "{}", answer.text);
                 assert_eq!(lines[1]["line"], 2);
                 let payloads: Vec<_> = fake.seen().into_iter().map(|event| event.2).collect();
-                let first = Payload::Json("{\"a\":\"[\\\"\"}".into());
-                assert_eq!(payloads, [first, Payload::Text("b".into())]);
+                let first = Payload::json("{\"a\":\"[\\\"\"}".into());
+                assert_eq!(payloads, [first, Payload::text("b".into())]);
             }
         }
     });

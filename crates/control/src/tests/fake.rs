@@ -202,11 +202,13 @@ impl Backend for Fake {
     /// Worker 0 has counted 1 of the first metric, 2 of the second; worker 1 a hundred times that.
     fn stats(&self) -> ServerStats {
         let worker = |factor: u64| (1..=Metric::ALL.len() as u64).map(|n| n * factor).collect();
+        let mut metrics = Snapshot {
+            metrics: Metric::ALL.iter().map(|metric| metric.describe()).collect(),
+            workers: vec![worker(1), worker(100)],
+        };
+        metrics.declare(&erlang::metric_descriptions());
         ServerStats {
-            metrics: Snapshot {
-                metrics: Metric::ALL.iter().map(|metric| metric.describe()).collect(),
-                workers: vec![worker(1), worker(100)],
-            },
+            metrics,
             slow: vec![("rj".parse().unwrap(), 3)],
         }
     }

@@ -21,7 +21,7 @@ fn a_receipt_says_what_the_workers_counted() {
         let event = (
             "rj".into(),
             Some("greeting".into()),
-            Payload::Text("hello".into()),
+            Payload::text("hello".into()),
         );
         assert_eq!(fake.seen(), [event.clone(), event]);
 
@@ -123,8 +123,8 @@ fn the_content_type_reaches_the_event() {
             .map(|(_, _, payload)| payload)
             .collect();
         let expected = [
-            Payload::Json("{\"a\":1}".into()),
-            Payload::Binary("x".into()),
+            Payload::json("{\"a\":1}".into()),
+            Payload::binary("x".into()),
         ];
         assert_eq!(payloads, expected);
         assert_eq!(

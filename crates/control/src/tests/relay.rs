@@ -66,7 +66,7 @@ fn a_page_may_publish_and_subscribe_and_nothing_else() {
         let event = (
             "a b".into(),
             Some("t".into()),
-            Payload::Text("hi there!".into()),
+            Payload::text("hi there!".into()),
         );
         assert_eq!(fake.seen(), [event]);
         let large = format!("/v1/publish/1?data={}", "x".repeat(101));

@@ -12,6 +12,9 @@ use crate::failure::Failure;
 use crate::output;
 use crate::units::human_size;
 
+// What the server copies online is the file that its Erlang node keeps.
+const _: () = assert!(erlang::ID_TERMS_FILE.is_same(control::ERLANG_IDS));
+
 /// Copies the graph, and how Erlang nodes have spelt its ids.
 pub(super) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
     let file = &*arguments.file;
@@ -35,7 +38,9 @@ pub(super) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
 fn offline(arguments: &BackupArguments, spellings: &Path) -> Result<bool, Failure> {
     let directory = arguments.place.existing_directory()?;
     let snapshot = directory.snapshot().map_err(Failure::failed)?;
-    let mut spelt = directory.spellings().map_err(Failure::failed)?;
+    let mut spelt = directory
+        .open_sidecar(erlang::ID_TERMS_FILE)
+        .map_err(Failure::failed)?;
     let draft = Draft::write(spellings, |copy| match &mut spelt {
         Some(spelt) => io::copy(spelt, copy).map(drop).map_err(Failure::failed),
         None => Ok(()),

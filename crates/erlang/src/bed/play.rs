@@ -205,7 +205,7 @@ impl Play {
     /// Somebody publishes over HTTP.
     fn publish(&mut self, choices: &mut Choices<'_>) {
         let subject = Id::parse(choices.of(&IDS)).expect("an id");
-        let payload = Payload::Binary(bytes::Bytes::copy_from_slice(choices.bytes()));
+        let payload = Payload::binary(bytes::Bytes::copy_from_slice(choices.bytes()));
         let event = Event {
             subject,
             event_type: None,
@@ -221,7 +221,9 @@ impl Play {
             assert!(lines.get(line).is_none() || !self.bed.is_closed(line));
         }
         let up = lines.iter().filter(|(_, line)| line.is_up).count();
-        assert_eq!(self.bed.node.metrics.nodes, up as u64);
+        assert_eq!(self.bed.counted().nodes, up as u64);
+        let sessions = self.bed.node.desk.sessions.len();
+        assert_eq!(self.bed.counted().sessions, sessions as u64);
         assert!(lines.len() <= LINKS_MAX);
         // A size that lies takes nothing.
         assert!(self.bed.node.held_bytes() <= self.given);
@@ -233,7 +235,7 @@ impl Play {
         open.into_iter().for_each(|line| self.bed.node.ended(line));
         self.bed.settle();
         self.assert_laws();
-        assert_eq!(self.bed.node.metrics.nodes, 0);
+        assert_eq!(self.bed.counted().nodes, 0);
         assert_eq!(
             self.bed.node.desk.sessions.len(),
             0,

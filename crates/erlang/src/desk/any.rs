@@ -5,12 +5,16 @@ use ::router::{Event, Mailboxes};
 use super::Desk;
 use crate::ids;
 use crate::payload;
+use crate::refusal::Refusal;
 use crate::term::Raw;
 
 impl<M: Mailboxes> Desk<M> {
-    /// A message that is no `{Id, Body}`, with an id and an iolist, is counted and dropped: nobody waits for
-    /// an answer.
-    pub(super) fn on_any(&mut self, message: Raw<'_>) {
+    /// Sends the event of a message `{Id, Body}`, with an id and an iolist.
+    ///
+    /// # Errors
+    ///
+    /// When the message has another form. The sender does not wait for an answer.
+    pub(super) fn on_any(&mut self, message: Raw<'_>) -> Result<(), Refusal> {
         let event = message.tuple().and_then(|[id, body]| {
             let subject = ids::of_term(id).ok()?;
             let bytes = payload::of_iolist(body, self.event_bytes_max)?;
@@ -21,11 +25,8 @@ impl<M: Mailboxes> Desk<M> {
                 payload,
             })
         });
-        match event {
-            Some(event) => {
-                self.router.send(event, &self.unawaited);
-            }
-            None => self.not_understood += 1,
-        }
+        let event = event.ok_or(Refusal::NotUnderstood)?;
+        self.router.send(event, &self.unawaited);
+        Ok(())
     }
 }

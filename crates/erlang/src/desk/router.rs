@@ -11,6 +11,7 @@ use crate::control;
 use crate::ids;
 use crate::limits::IDS_MAX;
 use crate::lines::{LineId, Lines, Remote};
+use crate::metrics::Metric;
 use crate::name::NodeName;
 use crate::payload;
 use crate::sessions::Process;
@@ -150,7 +151,8 @@ impl<M: Mailboxes> Desk<M> {
             }
             None => {
                 let slot = self.sessions.insert(self.now, process, key);
-                self.logins += 1;
+                self.metrics.add(Metric::Logins, 1);
+                self.metrics.add(Metric::Sessions, 1);
                 self.monitor(lines, slot, process);
                 slot
             }
@@ -212,6 +214,7 @@ impl<M: Mailboxes> Desk<M> {
     pub(super) fn end(&mut self, slot: SlotKey) {
         let name = self.name(slot);
         if let Some(session) = self.sessions.remove(slot) {
+            self.metrics.take(Metric::Sessions, 1);
             for &key in session.keys() {
                 self.router.logout(key, name);
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use server::Guest;
+use server::ExternalWorker;
 
 use super::Notes;
 use crate::epmd;
@@ -40,13 +40,13 @@ pub(super) fn dial(
     name: NodeName,
     epmd_port: u16,
     notes: &Arc<Notes>,
-    guest: &Arc<Guest>,
+    worker: &Arc<ExternalWorker>,
 ) {
     let note = {
-        let (notes, guest) = (Arc::clone(notes), Arc::clone(guest));
+        let (notes, worker) = (Arc::clone(notes), Arc::clone(worker));
         move |outcome| {
             notes.0.lock().push(Dialed { line, outcome });
-            guest.ring();
+            worker.ring();
         }
     };
     let refuse = note.clone();

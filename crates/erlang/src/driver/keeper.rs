@@ -7,9 +7,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use graph::{Directory, Graph};
+use graph::{Graph, Sidecar};
 
 use crate::spellings::Spellings;
+
+/// The name of the file.
+pub const ID_TERMS_FILE: Sidecar = Sidecar::named("erlang-ids");
 
 /// Its first line.
 const TITLE: &[u8] = b"ids as Erlang nodes of Encke have spelt them, version 1\n";
@@ -33,7 +36,7 @@ impl Keeper {
     ///
     /// When it is another file, or cannot be read or written.
     pub(super) fn open(directory: &Path, graph: &Graph) -> io::Result<(Self, Spellings)> {
-        let path = Directory::spellings_at(directory);
+        let path = ID_TERMS_FILE.path(directory);
         let known = match fs::read(&path) {
             Ok(known) => known,
             Err(error) if error.kind() == io::ErrorKind::NotFound => TITLE.to_vec(),
@@ -132,7 +135,7 @@ mod tests {
             known.write(&mut out, &id);
             assert_eq!(out, spellings[0]);
         }
-        let kept = fs::metadata(Directory::spellings_at(directory.path()))
+        let kept = fs::metadata(ID_TERMS_FILE.path(directory.path()))
             .unwrap()
             .len();
         assert!(kept < 2 * SLACK_BYTES, "{kept} bytes");
@@ -141,7 +144,7 @@ mod tests {
     #[test]
     fn another_file_is_left_as_it_is() {
         let directory = tempfile::tempdir().unwrap();
-        let path = Directory::spellings_at(directory.path());
+        let path = ID_TERMS_FILE.path(directory.path());
         fs::write(&path, "something else").unwrap();
         let refused = Keeper::open(directory.path(), &Graph::memory()).unwrap_err();
         assert!(refused.to_string().contains("move it away"), "{refused}");

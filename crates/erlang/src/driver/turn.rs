@@ -6,38 +6,22 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Accepted, Driver as _, Received, Sent, Signal, System, Tick, Token};
+use reactor::{Accepted, Driver as _, Received, Sent, Signal, System, Tick, Timing, Token};
 use router::Mailboxes;
-use server::{Errand, Guest, Metric};
+use server::{ExternalWorker, WorkerCommand};
 
 use super::Notes;
 use super::dial::{self, Dialed};
 use super::keeper::Keeper;
 use crate::limits::{ACCEPTS_PER_TURN, BLOCK_BYTES, READS_PER_TURN};
 use crate::lines::LineId;
-use crate::node::{Effect, Metrics, Node};
-use crate::refusal::Refusal;
-
-/// A metric for each kind of refusal, in the order of the kinds.
-const REFUSED: [Metric; Refusal::KINDS] = [
-    Metric::ErlangRefusedCookie,
-    Metric::ErlangRefusedVersion,
-    Metric::ErlangRefusedName,
-    Metric::ErlangRefusedHandshake,
-    Metric::ErlangRefusedHandshakeSlow,
-    Metric::ErlangRefusedSilent,
-    Metric::ErlangRefusedTooLarge,
-    Metric::ErlangRefusedMessage,
-    Metric::ErlangRefusedTerm,
-    Metric::ErlangRefusedSlow,
-    Metric::ErlangRefusedDeclined,
-    Metric::ErlangRefusedNotUnderstood,
-];
+use crate::metrics::Metric;
+use crate::node::{Effect, Node};
 
 /// The node with its sockets.
 pub(super) struct Driver<M> {
     node: Node<M>,
-    guest: Arc<Guest>,
+    worker: Arc<ExternalWorker>,
     system: System,
     sockets: HashMap<LineId, Socket>,
     notes: Arc<Notes>,
@@ -47,8 +31,7 @@ pub(super) struct Driver<M> {
     unread: Vec<LineId>,
     block: Vec<u8>,
     signals: Vec<Signal>,
-    /// What was told of the node's metrics.
-    told: Told,
+    timing: Timing,
     is_draining: bool,
 }
 
@@ -58,13 +41,6 @@ struct Socket {
     is_room_watched: bool,
     /// Whether it is not read on until it has taken more of what it is owed.
     is_paused: bool,
-}
-
-#[derive(Default)]
-struct Told {
-    metrics: Metrics,
-    sessions: u64,
-    logins: u64,
 }
 
 /// What nobody can foretell.
@@ -78,15 +54,15 @@ pub(super) fn random_u32() -> io::Result<u32> {
 impl<M: Mailboxes> Driver<M> {
     pub(super) fn new(
         node: Node<M>,
-        guest: Arc<Guest>,
+        worker: Arc<ExternalWorker>,
         listener: OwnedFd,
         epmd_port: u16,
         keeper: Option<Keeper>,
     ) -> io::Result<Self> {
-        let system = System::new(listener, guest.as_ref())?;
+        let system = System::new(listener, worker.as_ref())?;
         Ok(Self {
             node,
-            guest,
+            worker,
             system,
             sockets: HashMap::new(),
             notes: Arc::default(),
@@ -95,7 +71,7 @@ impl<M: Mailboxes> Driver<M> {
             unread: Vec::new(),
             block: vec![0; BLOCK_BYTES],
             signals: Vec::new(),
-            told: Told::default(),
+            timing: Timing::default(),
             is_draining: false,
         })
     }
@@ -105,16 +81,17 @@ impl<M: Mailboxes> Driver<M> {
         while !self.is_draining {
             self.turn()?;
         }
-        self.guest.leave();
+        self.worker.close_mailbox();
         Ok(())
     }
 
     fn turn(&mut self) -> io::Result<()> {
         let timeout = self.timeout();
         self.system.wait(timeout, &mut self.signals)?;
-        self.guest.wake_up();
+        self.worker.wake_up();
         let elapsed = self.system.elapsed();
-        self.guest.begin(elapsed, self.signals.len());
+        self.timing
+            .begin(elapsed, self.signals.len(), &self.node.metrics);
         self.node.set_time(Tick::default().after(elapsed));
         let unread = std::mem::take(&mut self.unread);
         for line in unread {
@@ -130,20 +107,19 @@ impl<M: Mailboxes> Driver<M> {
         }
         self.signals = signals;
         self.take_notes()?;
-        self.run_errands();
+        self.run_commands();
         self.node.answer_settled();
         self.keep_spellings();
         self.node.meet_deadlines();
         self.flush();
         self.settle();
         self.act();
-        self.tell();
         Ok(())
     }
 
     fn timeout(&mut self) -> Option<Duration> {
         // What comes after the announcement rings.
-        let may_sleep = self.guest.may_sleep();
+        let may_sleep = self.worker.may_sleep();
         let is_busy = !self.unread.is_empty()
             || self.node.is_busy()
             || !self.node.lines.touched.is_empty()
@@ -151,13 +127,13 @@ impl<M: Mailboxes> Driver<M> {
         if is_busy || !may_sleep {
             return Some(Duration::ZERO);
         }
-        self.guest.rest(self.system.elapsed());
+        self.timing.rest(self.system.elapsed(), &self.node.metrics);
         self.node.timeout()
     }
 
     fn accept(&mut self) -> io::Result<()> {
         for _ in 0..ACCEPTS_PER_TURN {
-            self.guest.add(Metric::Accepts, 1);
+            self.node.metrics.add(Metric::Accepts, 1);
             match self.system.accept() {
                 Accepted::Connection(socket, address) => {
                     let Some(line) = self.node.accepted(address, random_u32()?) else {
@@ -178,7 +154,7 @@ impl<M: Mailboxes> Driver<M> {
 
     fn watch(&mut self, line: LineId, socket: OwnedFd) {
         let token = Token::tagged_number(0, line.0.into());
-        self.guest.add(Metric::Watches, 1);
+        self.node.metrics.add(Metric::Watches, 1);
         if self.system.watch(&socket, token).is_err() {
             return self.node.ended(line);
         }
@@ -210,10 +186,10 @@ impl<M: Mailboxes> Driver<M> {
                 socket.is_paused = true;
                 return Ok(());
             }
-            self.guest.add(Metric::Receives, 1);
+            self.node.metrics.add(Metric::Receives, 1);
             match self.system.recv(&socket.socket, &mut self.block) {
                 Received::Bytes(count) => {
-                    self.guest.add(Metric::BytesRead, count as u64);
+                    self.node.metrics.add(Metric::BytesRead, count as u64);
                     self.node.receive(line, &self.block[..count]);
                 }
                 Received::Blocked => return Ok(()),
@@ -248,14 +224,14 @@ impl<M: Mailboxes> Driver<M> {
         Ok(())
     }
 
-    fn run_errands(&mut self) {
-        let errands: Vec<_> = self.guest.take().collect();
-        for errand in errands {
-            match errand {
-                Errand::Deliver(parcel) => self.node.deliver(parcel),
-                Errand::Inspect(recipients, report) => report(self.node.report(&recipients)),
-                Errand::Close(recipients) => self.node.close_sessions(&recipients),
-                Errand::Drain => self.is_draining = true,
+    fn run_commands(&mut self) {
+        let commands: Vec<_> = self.worker.take_commands().collect();
+        for command in commands {
+            match command {
+                WorkerCommand::Deliver(parcel) => self.node.deliver(parcel),
+                WorkerCommand::Inspect(recipients, report) => report(self.node.report(&recipients)),
+                WorkerCommand::Close(recipients) => self.node.close_sessions(&recipients),
+                WorkerCommand::Drain => self.is_draining = true,
             }
         }
     }
@@ -299,10 +275,10 @@ impl<M: Mailboxes> Driver<M> {
                 }
                 return;
             }
-            self.guest.add(Metric::Sends, 1);
+            self.node.metrics.add(Metric::Sends, 1);
             match self.system.send(&socket.socket, &[line.out.unsent()]) {
                 Sent::Bytes(count) => {
-                    self.guest.add(Metric::BytesWritten, count as u64);
+                    self.node.metrics.add(Metric::BytesWritten, count as u64);
                     line.out.advance(count);
                     line.said = now;
                     line.stalled = None;
@@ -312,7 +288,7 @@ impl<M: Mailboxes> Driver<M> {
                     if !socket.is_room_watched {
                         socket.is_room_watched = true;
                         let token = Token::tagged_number(0, id.0.into());
-                        self.guest.add(Metric::Watches, 1);
+                        self.node.metrics.add(Metric::Watches, 1);
                         if self.system.watch_writable(&socket.socket, token).is_err() {
                             self.node.ended(id);
                         }
@@ -326,7 +302,7 @@ impl<M: Mailboxes> Driver<M> {
 
     fn settle(&mut self) {
         for (parcel, counts) in self.node.take_delivered() {
-            self.guest.settle(&parcel, counts);
+            self.worker.complete(&parcel, counts);
         }
     }
 
@@ -335,7 +311,7 @@ impl<M: Mailboxes> Driver<M> {
         for effect in std::mem::take(&mut self.node.effects) {
             match effect {
                 Effect::Dial(line, name) => {
-                    dial::dial(line, name, self.epmd_port, &self.notes, &self.guest);
+                    dial::dial(line, name, self.epmd_port, &self.notes, &self.worker);
                 }
                 Effect::Close(line, last) => {
                     if let Some(socket) = self.sockets.remove(&line)
@@ -347,34 +323,5 @@ impl<M: Mailboxes> Driver<M> {
                 }
             }
         }
-    }
-
-    /// Adds to the metrics of the server what the node has counted.
-    fn tell(&mut self) {
-        let metrics = self.node.metrics;
-        let sessions = self.node.desk.sessions.len() as u64;
-        let logins = self.node.desk.logins;
-        let told = &mut self.told;
-        let grown = |metric, now: u64, before: u64| {
-            if now != before {
-                self.guest.add(metric, now.wrapping_sub(before));
-            }
-        };
-        grown(Metric::ErlangNodes, metrics.nodes, told.metrics.nodes);
-        grown(Metric::SessionsErlang, sessions, told.sessions);
-        grown(Metric::Logins, logins, told.logins);
-        grown(
-            Metric::ErlangMessages,
-            metrics.messages,
-            told.metrics.messages,
-        );
-        for (kind, metric) in REFUSED.into_iter().enumerate() {
-            grown(metric, metrics.refused[kind], told.metrics.refused[kind]);
-        }
-        *told = Told {
-            metrics,
-            sessions,
-            logins,
-        };
     }
 }

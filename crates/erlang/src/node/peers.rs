@@ -10,6 +10,7 @@ use crate::handshake::Admission;
 use crate::limits::LINKS_MAX;
 use crate::lines::{LineId, Remote};
 use crate::link::Link;
+use crate::metrics::Metric;
 
 impl<M: Mailboxes> Node<M> {
     /// A node calls. `None` turns it away, as there are too many.
@@ -105,7 +106,7 @@ impl<M: Mailboxes> Node<M> {
         }));
         line.is_up = true;
         line.out.set_header(peer.flags.has_fragments());
-        self.metrics.nodes += 1;
+        self.metrics.add(Metric::Nodes, 1);
         tracing::info!("connected with the Erlang node {}", peer.name);
         if let Some(wanted) = self
             .wanted
@@ -131,7 +132,7 @@ impl<M: Mailboxes> Node<M> {
             return;
         };
         if line.is_up {
-            self.metrics.nodes -= 1;
+            self.metrics.take(Metric::Nodes, 1);
         }
         if let Some(remote) = &line.peer {
             if line.is_up {

@@ -9,7 +9,7 @@ mod time;
 
 use super::*;
 use crate::bed::peer::{Heard, Peer, hear};
-use crate::bed::{Bed, NAME};
+use crate::bed::{Bed, Counted, NAME};
 use crate::limits::{HANDSHAKE_TIME, LINKS_MAX};
 
 const PEER: Peer = Peer::new("peer@h");
@@ -29,7 +29,7 @@ struct Outcome {
     heard: Heard,
     is_up: bool,
     is_closed: bool,
-    metrics: Metrics,
+    metrics: Counted,
     sessions: usize,
 }
 
@@ -71,7 +71,7 @@ fn outcome(opener: Opener, pieces: &[&[u8]]) -> Outcome {
         heard: hear(&bed.take_sent(line)),
         is_up: bed.node.lines.get(line).is_some_and(|line| line.is_up),
         is_closed: bed.is_closed(line),
-        metrics: bed.node.metrics,
+        metrics: bed.counted(),
         sessions: bed.node.desk.sessions.len(),
     }
 }

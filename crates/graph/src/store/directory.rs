@@ -28,12 +28,8 @@ const UNFINISHED: &str = "graph.redb.new";
 /// A copy on its way to somebody who asked for it.
 const PASSING: &str = "graph.redb.copy";
 
-/// How Erlang nodes have spelt ids. Their form is the Erlang node's affair; here it is only a file that
-/// goes with the graph.
-const SPELLINGS: &str = "erlang-ids";
-
 /// Locked by the process that has the directory, and holds its process id.
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
 
 /// Memory for pages of a file in the making; what is beyond goes to disk meanwhile.
 const BUILD_CACHE_BYTES: usize = 64 << 20;
@@ -139,23 +135,9 @@ impl Directory {
         self.path.join(GRAPH)
     }
 
-    /// The file of how Erlang nodes have spelt ids, in the data directory at `path`.
-    pub fn spellings_at(path: &Path) -> PathBuf {
-        path.join(SPELLINGS)
-    }
-
-    /// How Erlang nodes have spelt ids, to be read; nothing if none has. What is there at any time is
-    /// good: the file is appended to, or replaced as a whole.
-    ///
-    /// # Errors
-    ///
-    /// When it is there and cannot be opened.
-    pub fn spellings(&self) -> io::Result<Option<File>> {
-        match File::open(Self::spellings_at(&self.path)) {
-            Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+    /// The path of the directory.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Where a copy is written that nobody keeps.

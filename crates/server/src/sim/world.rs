@@ -41,6 +41,7 @@ impl World {
         });
         let driver = SimDriver(Net::clone(&net));
         let handle = Handle {
+            external_metrics: Arc::default(),
             router,
             stats: Arc::new([Arc::clone(&stats)]),
             draining,
@@ -188,7 +189,7 @@ fn event(subject: &str, text: &str) -> Event {
     Event {
         subject: id(subject),
         event_type: None,
-        payload: Payload::Text(text.to_owned().into()),
+        payload: Payload::text(text.to_owned().into()),
     }
 }
 

@@ -208,7 +208,7 @@ fn half_a_handshake_ends_when_its_time_is_over_and_not_before() {
             bed.receive(line, &stream[end..end]);
             bed.pass(Duration::from_millis(1));
             assert!(bed.is_closed(line), "{end} bytes");
-            assert_eq!(bed.node.metrics.refused, refused(Refusal::HandshakeSlow));
+            assert_eq!(bed.counted().refused, refused(Refusal::HandshakeSlow));
         }
     }
 }
@@ -230,7 +230,7 @@ fn a_caller_whose_node_is_connected_says_whether_it_has_restarted() {
                 (!stays, stays)
             );
             assert_eq!(heard.messages.len(), usize::from(!stays));
-            assert_eq!(bed.node.metrics.nodes, 1);
+            assert_eq!(bed.counted().nodes, 1);
             assert_eq!(
                 bed.node.lines.find(PEER.name),
                 Some(if stays { first } else { second })
@@ -257,8 +257,8 @@ fn of_two_calls_that_cross_the_one_of_the_greater_name_goes_on() {
         );
         bed.receive(ours, &PEER.answer(true));
         bed.settle();
-        assert_eq!(bed.node.metrics.nodes, 1);
-        assert_eq!(bed.node.metrics.refused, [0; Refusal::KINDS]);
+        assert_eq!(bed.counted().nodes, 1);
+        assert_eq!(bed.counted().refused, [0; Refusal::KINDS]);
     }
 }
 
@@ -282,10 +282,7 @@ fn two_nodes_that_call_each_other_at_once_are_left_with_one_connection() {
         }
         exchange(&mut beds, &connections, size);
         for (end, bed) in beds.iter().enumerate() {
-            assert_eq!(
-                bed.node.metrics.nodes, 1,
-                "{size} bytes at a time, end {end}"
-            );
+            assert_eq!(bed.counted().nodes, 1, "{size} bytes at a time, end {end}");
             let up = connections
                 .iter()
                 .map(|ends| bed.node.lines.get(ends[end]).is_some());

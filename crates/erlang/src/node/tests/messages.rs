@@ -140,7 +140,7 @@ fn what_nobody_understands_is_dropped_and_a_call_is_told() {
         bed.receive(line, &packet);
     }
     bed.settle();
-    assert_eq!(bed.node.metrics.refused[Refusal::NotUnderstood.kind()], 3);
+    assert_eq!(bed.counted().refused[Refusal::NotUnderstood.kind()], 3);
     assert!(bed.take_sent(line).is_empty());
     let told = heard(&[PEER.call_to("router", &atom("what"))]);
     assert!(

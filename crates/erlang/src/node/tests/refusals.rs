@@ -74,7 +74,7 @@ fn a_bad_message_is_counted_and_the_next_is_taken() {
 fn assert_passed_by(mut bed: Bed, line: LineId) {
     bed.receive(line, &ask());
     bed.settle();
-    assert_eq!(bed.node.metrics.refused, refused(Refusal::TooLarge));
+    assert_eq!(bed.counted().refused, refused(Refusal::TooLarge));
     assert_eq!(hear_messages(&bed.take_sent(line)).len(), 1);
 }
 
@@ -113,7 +113,7 @@ fn messages_begun_without_end_take_no_more_than_their_bound() {
         bed.receive(line, &pieces(sequence, 2, &control, &payload)[0]);
         assert!(bed.node.held_bytes() <= MESSAGE_BYTES_MAX);
     }
-    assert_ne!(bed.node.metrics.refused[Refusal::TooLarge.kind()], 0);
+    assert_ne!(bed.counted().refused[Refusal::TooLarge.kind()], 0);
 }
 
 #[test]
@@ -139,11 +139,11 @@ fn messages_in_pieces_and_whole_ones_share_one_bound() {
                 bed.node.held_bytes()
             );
         }
-        assert_eq!(bed.node.metrics.messages, taken, "{bytes} bytes");
+        assert_eq!(bed.counted().messages, taken, "{bytes} bytes");
     }
-    assert_eq!(bed.node.metrics.refused[Refusal::TooLarge.kind()], 1);
+    assert_eq!(bed.counted().refused[Refusal::TooLarge.kind()], 1);
     bed.receive(line, last);
-    assert_eq!((bed.node.metrics.messages, bed.node.held_bytes()), (2, 0));
+    assert_eq!((bed.counted().messages, bed.node.held_bytes()), (2, 0));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_large_message_that_was_taken_is_not_kept() {
         for piece in packets.concat().chunks(100_000) {
             bed.receive(line, piece);
         }
-        assert_eq!(bed.node.metrics.messages, 1);
+        assert_eq!(bed.counted().messages, 1);
         assert_eq!(bed.node.held_bytes(), 0);
     }
 }
@@ -174,7 +174,7 @@ fn a_caller_that_is_longer_than_any_is_not_answered() {
         bed.settle();
         assert_eq!(hear_messages(&bed.take_sent(line)).len(), answers);
     }
-    assert_eq!(bed.node.metrics.refused, refused(Refusal::NotUnderstood));
+    assert_eq!(bed.counted().refused, refused(Refusal::NotUnderstood));
 }
 
 #[test]

@@ -39,8 +39,8 @@ fn a_peer_that_is_silent_for_the_tick_time_is_gone_and_not_before() {
     assert!(!bed.is_closed(line));
     bed.pass(MOMENT);
     assert!(bed.is_closed(line));
-    assert_eq!(bed.node.metrics.refused, refused(Refusal::Silent));
-    assert_eq!(bed.node.metrics.nodes, 0);
+    assert_eq!(bed.counted().refused, refused(Refusal::Silent));
+    assert_eq!(bed.counted().nodes, 0);
 }
 
 #[test]
@@ -53,8 +53,8 @@ fn any_byte_of_a_peer_is_a_sign_of_life() {
         bed.receive(line, &[*byte]);
     }
     bed.settle();
-    assert_eq!(bed.node.metrics.messages, 1);
-    assert_eq!(bed.node.metrics.refused, [0; Refusal::KINDS]);
+    assert_eq!(bed.counted().messages, 1);
+    assert_eq!(bed.counted().refused, [0; Refusal::KINDS]);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_peer_that_takes_nothing_of_what_it_is_owed_is_given_up() {
     assert!(!bed.is_closed(line));
     bed.pass(MOMENT);
     assert!(bed.is_closed(line));
-    assert_eq!(bed.node.metrics.refused, refused(Refusal::Slow));
+    assert_eq!(bed.counted().refused, refused(Refusal::Slow));
 }
 
 /// How long until the node calls again, after the call that is under way has failed.
@@ -104,7 +104,7 @@ fn a_node_that_is_wanted_is_called_again_ever_more_rarely_until_it_answers() {
     assert!(bed.answered(line, 6));
     bed.receive(line, &PEER.answer(true));
     bed.settle();
-    assert_eq!(bed.node.metrics.nodes, 1);
+    assert_eq!(bed.counted().nodes, 1);
     let (passed, _) = until_the_next_call(&mut bed, line);
     assert_eq!(passed.as_millis(), 500);
 }

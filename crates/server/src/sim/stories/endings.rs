@@ -108,7 +108,7 @@ fn a_worker_that_ends_settles_what_it_owes() {
         let event = router::Event {
             subject: somebody.clone(),
             event_type: None,
-            payload: router::Payload::Text("late".into()),
+            payload: router::Payload::text("late".into()),
         };
         handle.router().publish(event, &tally);
         tally
