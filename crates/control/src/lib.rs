@@ -66,13 +66,13 @@ mod health;
 mod relay;
 /// The secret of the demo page, for the page alone.
 mod demo;
-/// Programs that are looked at and take no orders.
-mod observe;
+/// Read-only admin endpoints of `proxy` and `hello`.
+mod admin;
 
+pub use admin::{AdminConfig, AdminSource, BackendReport, Backends, serve_admin};
 pub use backup::ERLANG_IDS;
 pub use control::{Config, Control, Listen, StartError, Threads, start};
 pub use demo::Demo;
-pub use observe::{Observed, ObserverConfig, observe};
 
 #[cfg(test)]
 mod tests;

@@ -9,9 +9,9 @@ use std::time::Duration;
 /// more would take cores from the workers.
 pub(crate) const THREADS: usize = 2;
 
-/// How long the first head may take where a program is only looked at, and no operator says. That of
-/// `encke serve` by default.
-pub(crate) const OBSERVER_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the first head may take at admin endpoints, where it cannot be configured. The default of
+/// `encke serve`.
+pub(crate) const ADMIN_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connections to the control listener at a time. Publishers keep a few each; more than this would
 /// only wait for each other, and each costs a descriptor that a client could have. Beyond it a

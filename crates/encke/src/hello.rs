@@ -10,11 +10,11 @@ use control::Control;
 use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::admin::{AdminEndpoints, HelloAdmin};
 use crate::arguments::hello::HelloArguments;
 use crate::config::LogFormat;
 use crate::ending::{self, Ending, Wish};
 use crate::failure::Failure;
-use crate::observer::Observer;
 use crate::output;
 use crate::serve::{logs, room};
 
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
         check_fast_open()?;
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let observer = observer(arguments).map_err(Failure::misused)?;
+    let admin = admin(arguments).map_err(Failure::misused)?;
     logs::start(LogFormat::Text, LevelFilter::INFO);
     room::raise_descriptor_limit();
     let signals = Ending::catch()?;
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
     .map_err(Failure::failed)?;
     let handle = hello.handle();
     // Where this fails the process ends, and its workers with it.
-    let control = observer.map(|observer| observer.open(hello.handle()));
+    let control = admin.map(|endpoints| endpoints.serve(HelloAdmin(hello.handle())));
     let control = control.transpose()?;
     signals.obey(move |wish| {
         if wish == Wish::End {
@@ -72,11 +72,11 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
 }
 
 /// Where one may look, if anywhere.
-fn observer(arguments: &HelloArguments) -> Result<Option<Observer>, String> {
+fn admin(arguments: &HelloArguments) -> Result<Option<AdminEndpoints>, String> {
     let Some(listen) = arguments.control else {
         return Ok(None);
     };
-    Observer::new(listen, arguments.token.secret()?).map(Some)
+    AdminEndpoints::new(listen, arguments.token.secret()?).map(Some)
 }
 
 #[derive(Debug, Serialize)]

@@ -26,7 +26,7 @@ mod config;
 mod ending;
 mod epoch;
 mod failure;
-mod observer;
+mod admin;
 mod output;
 mod progress;
 mod units;

@@ -23,6 +23,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use serde::Serialize;
 
+use crate::admin::ProxyAdmin;
 use crate::arguments::proxy::ProxyArguments;
 use crate::config::LogFormat;
 use crate::ending::{self, Ending, Wish};
@@ -35,7 +36,7 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
     let config::Configuration {
         settings,
         access_log,
-        observer,
+        admin,
     } = config::read(arguments).map_err(Failure::Misused)?;
     if arguments.check_config {
         return output::line("the configuration is right").map(drop);
@@ -49,7 +50,7 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
     // From now on only workers hold the ends that their writers wait at.
     drop(outputs);
     // Where this fails the process ends, and its workers with it.
-    let control = observer.map(|observer| observer.open(Arc::clone(&proxy)));
+    let control = admin.map(|endpoints| endpoints.serve(ProxyAdmin(Arc::clone(&proxy))));
     let control = control.transpose()?;
     obey(signals, arguments, &settings, &proxy, reopener)?;
     let address = control.as_ref().map(Control::address);

@@ -15,11 +15,11 @@ use ::proxy::tcp::{
 };
 use serde::Deserialize;
 
+use crate::admin::AdminEndpoints;
 use crate::arguments::proxy::{
     BalanceName, ListenerOptions, ProcessOptions, ProxyArguments, Time, VersionName,
 };
 use crate::config::{Secret, address};
-use crate::observer::Observer;
 
 /// Times that must not be zero are at least this.
 const TIMEOUT_MIN: Duration = Duration::from_millis(100);
@@ -37,7 +37,7 @@ pub(super) struct Configuration {
     /// A file for a line about each connection.
     pub(super) access_log: Option<PathBuf>,
     /// Where one may look, if anywhere.
-    pub(super) observer: Option<Observer>,
+    pub(super) admin: Option<AdminEndpoints>,
 }
 
 /// Reads the configuration.
@@ -133,7 +133,7 @@ impl Reader {
                     .to_owned(),
             );
         }
-        let observer = self.observer(&file).unwrap_or_else(|problem| {
+        let admin = self.admin(&file).unwrap_or_else(|problem| {
             problems.push(problem);
             None
         });
@@ -151,12 +151,12 @@ impl Reader {
         Ok(Configuration {
             settings,
             access_log: access_log.cloned(),
-            observer,
+            admin,
         })
     }
 
     /// Where one may look. What the process is told counts before what the file says.
-    fn observer(&self, file: &File) -> Result<Option<Observer>, String> {
+    fn admin(&self, file: &File) -> Result<Option<AdminEndpoints>, String> {
         let listen = match (self.process.control, &file.control) {
             (Some(address), _) => address,
             (None, Some(text)) => {
@@ -168,7 +168,7 @@ impl Reader {
             Some(token) => Some(token),
             None => file.token()?,
         };
-        Observer::new(listen, token).map(Some)
+        AdminEndpoints::new(listen, token).map(Some)
     }
 }
 
@@ -440,14 +440,14 @@ mod tests {
     #[test]
     fn nobody_may_look_unless_told_where() {
         let listener = "[[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:2']\n";
-        let observer = |text: &str| {
+        let admin = |text: &str| {
             let read = from_file(&format!("{text}\n{listener}"));
-            read.expect("a sound file").observer
+            read.expect("a sound file").admin
         };
-        assert!(observer("").is_none());
-        assert!(observer("control-token = 'a'").is_none());
-        assert!(observer("control = '127.0.0.1:9001'").is_some());
-        assert!(observer("control = '0.0.0.0:9001'\ncontrol-token = 'a'").is_some());
+        assert!(admin("").is_none());
+        assert!(admin("control-token = 'a'").is_none());
+        assert!(admin("control = '127.0.0.1:9001'").is_some());
+        assert!(admin("control = '0.0.0.0:9001'\ncontrol-token = 'a'").is_some());
     }
 
     #[test]

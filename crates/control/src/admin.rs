@@ -1,11 +1,11 @@
-//! Programs that are looked at and take no orders: the proxy, and the server that says hello.
+//! Read-only admin endpoints of `proxy` and `hello`.
 //!
-//! Owns their routes. Threads, listener, guard and forms are those of the control API. Must never ask a
-//! worker anything: what it counts can be read without its help.
+//! Owns their routes. Threads, listener, authorization and formats are those of the control API. Must
+//! never wait for a worker: metrics are read without its help.
 
-/// What is looked at.
-mod observed;
-/// Backends as they are told.
+/// The interface to the program.
+mod source;
+/// Backends of a proxy, as JSON and for Prometheus.
 mod backends;
 #[cfg(test)]
 mod tests;
@@ -28,7 +28,7 @@ use serde::Serialize;
 use crate::control::{Control, Listen, Socket, StartError, Threads};
 use crate::guard::OPEN;
 use crate::health;
-use crate::limits::{CONNECTIONS_MAX, OBSERVER_HEAD_TIMEOUT};
+use crate::limits::{ADMIN_HEAD_TIMEOUT, CONNECTIONS_MAX};
 use crate::listener::Entrance;
 use crate::metrics::{Listening, Visits, exposition, snapshot};
 use crate::problem::Problem;
@@ -36,68 +36,69 @@ use crate::query::Query;
 use crate::routes::{guarded, wrong_method};
 use crate::run::Run;
 use crate::stats::Metrics;
-use backends::Backends;
-pub use observed::Observed;
+pub use source::{AdminSource, BackendReport, Backends};
 
-/// What an operator decides about looking at a program.
+/// Configuration of admin endpoints.
 #[derive(Debug)]
-pub struct ObserverConfig {
-    /// Where the control listener is; port 0 takes a free one.
+pub struct AdminConfig {
+    /// The address of the control listener; port 0 takes a free port.
     pub listen: SocketAddr,
     /// The bearer token that requests must carry. Needed when the address is not on loopback.
     pub token: Option<String>,
-    /// Names this run.
+    /// The id of this run.
     pub epoch: String,
 }
 
-/// Lets a program be looked at, on threads of its own. Unlike those of a server's control API they may
-/// be younger than its workers, which have nothing to say to them.
+/// Serves the admin endpoints of a program, on threads of their own.
+///
+/// Unlike the threads of a server's control API they may be started after the workers, which never wake
+/// them.
 ///
 /// # Errors
 ///
-/// When the configuration is not safe, the address cannot be bound or there are no threads.
-pub fn observe(config: ObserverConfig, program: impl Observed) -> Result<Control, StartError> {
+/// When the configuration is not safe, the address cannot be bound or threads cannot be started.
+pub fn serve_admin(config: AdminConfig, source: impl AdminSource) -> Result<Control, StartError> {
     let socket = Socket::open(Listen::Address(config.listen), config.token)?;
-    let observer = Arc::new(Observer {
-        program: Box::new(program),
+    let admin = Arc::new(Admin {
+        source: Box::new(source),
         epoch: config.epoch,
         started: Instant::now(),
         listening: Arc::default(),
     });
     let entrance = Entrance {
-        within: guarded(within(observer.clone()), socket.token.clone()),
-        counts: observer.listening.clone(),
-        beyond: beyond(observer),
+        within: guarded(within(admin.clone()), socket.token.clone()),
+        counts: admin.listening.clone(),
+        beyond: beyond(admin),
     };
     let Threads(runtime) = Threads::start()?;
-    socket.serve(runtime, entrance, OBSERVER_HEAD_TIMEOUT)
+    socket.serve(runtime, entrance, ADMIN_HEAD_TIMEOUT)
 }
 
-/// What every handler shares.
-struct Observer {
-    program: Box<dyn Observed>,
+/// The state that all handlers share.
+struct Admin {
+    source: Box<dyn AdminSource>,
     epoch: String,
     started: Instant,
     listening: Arc<Listening>,
 }
 
-type Shared = Arc<Observer>;
+type Shared = Arc<Admin>;
 
-impl Observer {
-    fn look(&self) -> Look {
-        let ending = self.program.is_ending();
-        Look {
-            run: Run::new(self.program.name(), &self.epoch, self.started, ending),
+impl Admin {
+    fn report(&self) -> Report {
+        let draining = self.source.is_draining();
+        Report {
+            run: Run::new(self.source.program(), &self.epoch, self.started, draining),
             control: self.listening.visits(),
-            metrics: self.program.snapshot(),
-            backends: self.program.backends().map(Backends),
+            metrics: self.source.snapshot(),
+            backends: self.source.backends(),
         }
     }
 }
 
-/// A program at one time.
+/// The state of a program at one time.
 #[derive(Debug)]
-struct Look {
+struct Report {
     run: Run,
     control: Visits,
     metrics: Snapshot,
@@ -125,45 +126,45 @@ fn table() -> Vec<(&'static str, MethodRouter<Shared>)> {
     ]
 }
 
-fn within(observer: Shared) -> Router {
-    routes(table(), observer).fallback(lost)
+fn within(admin: Shared) -> Router {
+    routes(table(), admin).fallback(lost)
 }
 
-fn beyond(observer: Shared) -> Router {
+fn beyond(admin: Shared) -> Router {
     let mut open = table();
     open.retain(|(path, _)| OPEN.contains(path));
-    routes(open, observer).fallback(crowded)
+    routes(open, admin).fallback(crowded)
 }
 
-fn routes(table: Vec<(&'static str, MethodRouter<Shared>)>, observer: Shared) -> Router {
+fn routes(table: Vec<(&'static str, MethodRouter<Shared>)>, admin: Shared) -> Router {
     table
         .into_iter()
         .fold(Router::new(), |router, (path, handler)| {
             router.route(path, handler)
         })
         .method_not_allowed_fallback(wrong_method)
-        .with_state(observer)
+        .with_state(admin)
 }
 
 /// `GET /v1/stats`
-async fn stats(State(observer): State<Shared>, request: Request) -> Result<Response, Problem> {
+async fn stats(State(admin): State<Shared>, request: Request) -> Result<Response, Problem> {
     Query::parse(request.uri(), &[])?;
-    let look = observer.look();
+    let report = admin.report();
     let stats = Stats {
-        run: look.run,
-        control: look.control,
-        metrics: Metrics::of(&look.metrics),
-        backends: look.backends,
+        run: report.run,
+        control: report.control,
+        metrics: Metrics::of(&report.metrics),
+        backends: report.backends,
     };
     Ok(Json(stats).into_response())
 }
 
 /// `GET /metrics`
-async fn metrics(State(observer): State<Shared>) -> Result<Response, Problem> {
-    exposition(observer.look())
+async fn metrics(State(admin): State<Shared>) -> Result<Response, Problem> {
+    exposition(admin.report())
 }
 
-impl Collector for Look {
+impl Collector for Report {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
         self.run.encode(encoder)?;
@@ -176,12 +177,12 @@ impl Collector for Look {
     }
 }
 
-/// `GET /readyz`: new clients are welcome.
-async fn readyz(State(observer): State<Shared>) -> Result<Response, Problem> {
-    health::ready(observer.program.is_ending())
+/// `GET /readyz`: whether the program takes new clients.
+async fn readyz(State(admin): State<Shared>) -> Result<Response, Problem> {
+    health::ready(admin.source.is_draining())
 }
 
-/// Answers who comes beyond the limit.
+/// Answers connections beyond the limit.
 async fn crowded() -> Problem {
     Problem::unavailable(format!(
         "the control listener has {CONNECTIONS_MAX} connections, as many as it takes; close some \
@@ -189,7 +190,7 @@ async fn crowded() -> Problem {
     ))
 }
 
-/// Answers a path that leads nowhere.
+/// Answers unknown paths.
 async fn lost(request: Request) -> Problem {
     let path = request.uri().path();
     let there: Vec<&str> = table().iter().map(|(path, _)| *path).collect();

@@ -1,9 +1,8 @@
-//! A program that is played by the test, looked at.
+//! Admin endpoints of a fake program.
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use proxy::tcp::{BackendReport, BackendState};
 use reactor::{MetricDescription, MetricKind};
 use serde_json::json;
 
@@ -17,8 +16,8 @@ struct Fake {
     ending: Arc<AtomicBool>,
 }
 
-impl Observed for Fake {
-    fn name(&self) -> &'static str {
+impl AdminSource for Fake {
+    fn program(&self) -> &'static str {
         "fake"
     }
 
@@ -42,16 +41,19 @@ impl Observed for Fake {
         }
     }
 
-    fn is_ending(&self) -> bool {
+    fn is_draining(&self) -> bool {
         self.ending.load(Ordering::Relaxed)
     }
 
-    fn backends(&self) -> Option<Vec<BackendReport>> {
-        self.backends.clone()
+    fn backends(&self) -> Option<Backends> {
+        Some(Backends {
+            states: &["well", "ejected", "unwell"],
+            reports: self.backends.clone()?,
+        })
     }
 }
 
-fn backend(name: &str, state: BackendState, connects: u64) -> BackendReport {
+fn backend(name: &str, state: &'static str, connects: u64) -> BackendReport {
     BackendReport {
         listener: SocketAddr::from(([127, 0, 0, 1], 90)),
         backend: name.to_owned(),
@@ -64,13 +66,13 @@ fn backend(name: &str, state: BackendState, connects: u64) -> BackendReport {
 }
 
 fn http(program: Fake, token: Option<&str>) -> Router {
-    let observer = Arc::new(Observer {
-        program: Box::new(program),
+    let admin = Arc::new(Admin {
+        source: Box::new(program),
         epoch: "e".to_owned(),
         started: Instant::now(),
         listening: Arc::default(),
     });
-    guarded(within(observer), token.map(Into::into))
+    guarded(within(admin), token.map(Into::into))
 }
 
 #[test]
@@ -98,13 +100,13 @@ fn stats_have_the_form_of_the_servers() {
 }
 
 #[test]
-fn backends_are_told_one_by_one_and_summed_for_prometheus_where_they_share_a_name() {
+fn backends_are_listed_one_by_one_and_summed_for_prometheus_where_they_share_a_name() {
     run(async {
         let program = || Fake {
             backends: Some(vec![
-                backend("a:80", BackendState::Well, 3),
-                backend("b:80", BackendState::Ejected, 4),
-                backend("a:80", BackendState::Unwell, 5),
+                backend("a:80", "well", 3),
+                backend("b:80", "ejected", 4),
+                backend("a:80", "unwell", 5),
             ]),
             ..Fake::default()
         };
@@ -164,12 +166,12 @@ fn the_guard_is_that_of_the_control_api() {
 }
 
 #[test]
-fn it_takes_no_orders() {
+fn nothing_can_be_changed() {
     run(async {
         let http = http(Fake::default(), None);
-        let order = ask(&http, "POST", "/v1/publish/rj", &[], "x").await;
-        assert_eq!(order.status, 404);
-        assert!(order.text.contains("there is /v1/stats, /metrics"));
+        let publish = ask(&http, "POST", "/v1/publish/rj", &[], "x").await;
+        assert_eq!(publish.status, 404);
+        assert!(publish.text.contains("there is /v1/stats, /metrics"));
         assert_eq!(ask(&http, "POST", "/v1/stats", &[], "x").await.status, 405);
         let misspelt = ask(&http, "GET", "/v1/stats?x=1", &[], "").await;
         assert_eq!(misspelt.status, 400);
@@ -177,7 +179,7 @@ fn it_takes_no_orders() {
 }
 
 #[test]
-fn readiness_ends_when_the_end_begins_and_health_does_not() {
+fn readiness_ends_when_draining_begins_and_health_does_not() {
     run(async {
         let ending = Arc::new(AtomicBool::new(false));
         let program = Fake {
@@ -195,28 +197,28 @@ fn readiness_ends_when_the_end_begins_and_health_does_not() {
 }
 
 #[test]
-fn beyond_the_limit_only_health_is_told() {
+fn beyond_the_limit_only_health_is_answered() {
     run(async {
-        let observer = Arc::new(Observer {
-            program: Box::new(Fake::default()),
+        let admin = Arc::new(Admin {
+            source: Box::new(Fake::default()),
             epoch: "e".to_owned(),
             started: Instant::now(),
             listening: Arc::default(),
         });
-        let http = beyond(observer);
+        let http = beyond(admin);
         assert_eq!(ask(&http, "GET", "/healthz", &[], "").await.status, 200);
         assert_eq!(ask(&http, "GET", "/v1/stats", &[], "").await.status, 503);
     });
 }
 
 #[test]
-fn it_listens_until_it_is_stopped_and_nowhere_that_strangers_reach_without_a_token() {
-    let config = |address: [u8; 4]| ObserverConfig {
+fn it_listens_until_it_is_stopped_and_needs_a_token_beyond_loopback() {
+    let config = |address: [u8; 4]| AdminConfig {
         listen: SocketAddr::from((address, 0)),
         token: None,
         epoch: "e".to_owned(),
     };
-    let begin = |config| observe(config, Fake::default());
+    let begin = |config| serve_admin(config, Fake::default());
     let control = begin(config([127, 0, 0, 1])).unwrap();
     let address = control.address();
     assert!(TcpStream::connect(address).is_ok());
