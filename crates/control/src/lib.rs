@@ -24,8 +24,6 @@ mod guard;
 mod unread;
 /// Errors as RFC 9457 problem details.
 mod problem;
-/// Percent-decoding that refuses what is broken.
-mod percent;
 /// What the path and the query say.
 mod query;
 /// Whole request bodies.

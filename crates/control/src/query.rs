@@ -6,15 +6,15 @@ use std::borrow::Cow;
 
 use axum::http::Uri;
 use graph::Id;
+use wire::percent::{Plus, decode};
 
-use crate::percent::{Plus, decode};
 use crate::problem::Problem;
 
 /// The id in a segment of the path, counted from zero behind the leading slash.
 pub(crate) fn id_at(uri: &Uri, segment: usize) -> Result<Id, Problem> {
     let text = uri.path().split('/').nth(segment + 1).unwrap_or_default();
     let what = || format!("path segment {text:?}");
-    let text = decode(text, Plus::Itself).map_err(|error| Problem::bad(&what(), error))?;
+    let text = decode(text, Plus::Literal).map_err(|error| Problem::bad(&what(), error))?;
     Id::parse(&text).map_err(|error| Problem::bad(&what(), error))
 }
 

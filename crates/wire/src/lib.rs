@@ -11,7 +11,9 @@
 pub mod head;
 // Hosts: which names lead to this machine only, and which fields proxies add.
 pub mod host;
-// Request targets: percent-decoding, ids, query values.
+// Percent-decoding of parts of a URL.
+pub mod percent;
+// Request targets: ids, query values.
 pub mod target;
 // Status codes and their phrases.
 pub mod status;

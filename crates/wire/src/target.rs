@@ -1,9 +1,10 @@
 //! Targets: what the path and the query of a request mean.
 //!
-//! Owns percent-decoding and the rules of ids in a URL. Must never know which paths exist.
+//! Owns the rules of ids in a URL. Must never know which paths exist.
 
 use std::borrow::Cow;
 
+use crate::percent::{self, PercentError, Plus};
 use crate::status::Status;
 
 /// Ids one session may be logged in as. More belong on a subscription, which costs no session.
@@ -68,7 +69,7 @@ pub fn ids<'a>(segment: &'a str, query: Option<&'a str>) -> Result<Vec<Cow<'a, s
         }
     }
     for raw in query_values(query, "id") {
-        collect(&mut ids, checked(form_decode(raw)?)?)?;
+        collect(&mut ids, checked(percent_decode(raw, Plus::Space)?)?)?;
     }
     if ids.is_empty() {
         Err(IdsError::Empty)
@@ -82,7 +83,7 @@ pub fn decode_segment(raw: &str) -> Result<Cow<'_, str>, IdsError> {
     if memchr::memchr(b'/', raw.as_bytes()).is_some() {
         return Err(IdsError::ExtraPath);
     }
-    checked(percent_decode(Cow::Borrowed(raw))?)
+    checked(percent_decode(raw, Plus::Literal)?)
 }
 
 /// The first value that `name` has in `query`, decoded as a form (WHATWG URL, section 5.1). Any
@@ -93,20 +94,20 @@ pub fn query_value<'a>(
 ) -> Result<Option<Cow<'a, str>>, IdsError> {
     query_values(query, name)
         .next()
-        .map(form_decode)
+        .map(|raw| percent_decode(raw, Plus::Space))
         .transpose()
 }
 
-/// The raw values of `name` in `query`. Names are compared decoded; one that cannot be decoded is
-/// nobody's.
+/// The raw values of `name` in `query`. Names are compared decoded; names that cannot be decoded match
+/// none.
 fn query_values<'a>(query: Option<&'a str>, name: &str) -> impl Iterator<Item = &'a str> {
     query
         .unwrap_or_default()
         .split('&')
         .filter_map(move |pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let named =
-                !pair.is_empty() && (key == name || form_decode(key).is_ok_and(|key| key == name));
+            let named = !pair.is_empty()
+                && (key == name || percent_decode(key, Plus::Space).is_ok_and(|key| key == name));
             named.then_some(value)
         })
 }
@@ -134,38 +135,9 @@ fn checked(id: Cow<'_, str>) -> Result<Cow<'_, str>, IdsError> {
     }
 }
 
-fn form_decode(raw: &str) -> Result<Cow<'_, str>, IdsError> {
-    if memchr::memchr(b'+', raw.as_bytes()).is_none() {
-        return percent_decode(Cow::Borrowed(raw));
-    }
-    percent_decode(Cow::Owned(raw.replace('+', " ")))
-}
-
-fn percent_decode(raw: Cow<'_, str>) -> Result<Cow<'_, str>, IdsError> {
-    let Some(first) = memchr::memchr(b'%', raw.as_bytes()) else {
-        return Ok(raw);
-    };
-    let bytes = raw.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    decoded.extend_from_slice(&bytes[..first]);
-    let mut rest = &bytes[first..];
-    while let Some((&byte, after)) = rest.split_first() {
-        if byte != b'%' {
-            decoded.push(byte);
-            rest = after;
-            continue;
-        }
-        let (Some(high), Some(low)) = (hex(after.first()), hex(after.get(1))) else {
-            return Err(IdsError::BadPercent);
-        };
-        decoded.push(high << 4 | low);
-        rest = &after[2..];
-    }
-    String::from_utf8(decoded)
-        .map(Cow::Owned)
-        .map_err(|_| IdsError::NotUtf8)
-}
-
-fn hex(digit: Option<&u8>) -> Option<u8> {
-    char::from(*digit?).to_digit(16).map(|value| value as u8)
+fn percent_decode(raw: &str, plus: Plus) -> Result<Cow<'_, str>, IdsError> {
+    percent::decode(raw, plus).map_err(|error| match error {
+        PercentError::Broken { .. } => IdsError::BadPercent,
+        PercentError::NotUtf8 { .. } => IdsError::NotUtf8,
+    })
 }
