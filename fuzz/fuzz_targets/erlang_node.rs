@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| erlang::play(data));
+fuzz_target!(|data: &[u8]| erlang::run_script(data));

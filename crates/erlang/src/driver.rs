@@ -1,8 +1,8 @@
 //! The node's one thread: sockets, the clock and chance, for a node that knows none of them.
 
 mod dial;
-mod keeper;
-mod port_mapper;
+mod id_terms_file;
+mod epmd_registration;
 mod turn;
 
 use std::io;
@@ -17,13 +17,13 @@ use reactor::{ListenerOptions, Reservation, Snapshot};
 use server::{ExternalWorker, Handle};
 
 use crate::cookie::Cookie;
-use crate::handshake::Me;
+use crate::handshake::LocalNode;
 use crate::metrics::NodeCounters;
-use crate::name::NodeName;
 use crate::node::{Config, Node};
-use dial::Dialed;
-pub use keeper::ID_TERMS_FILE;
-use keeper::Keeper;
+use crate::node_name::NodeName;
+use dial::DialResult;
+pub use id_terms_file::ID_TERMS_FILE;
+use id_terms_file::IdTermsFile;
 use turn::Driver;
 
 /// Nodes that may wait to be accepted.
@@ -63,7 +63,7 @@ pub struct Running {
 
 /// What other threads tell the node's.
 #[derive(Default)]
-struct Notes(Mutex<Vec<Dialed>>);
+struct DialResults(Mutex<Vec<DialResult>>);
 
 /// Starts the node. It lives in the worker's place among the workers.
 ///
@@ -89,7 +89,7 @@ pub fn start(settings: Settings, handle: &Handle, worker: ExternalWorker) -> io:
     let listener = reactor::listen(address, &options).map_err(cannot_listen)?;
     drop(reservation);
     let worker = Arc::new(worker);
-    let me = Me {
+    let me = LocalNode {
         name: settings.name.clone(),
         cookie: settings.cookie.clone(),
         // Small ones are left to nodes that get theirs from epmd.
@@ -101,8 +101,8 @@ pub fn start(settings: Settings, handle: &Handle, worker: ExternalWorker) -> io:
     };
     let router = handle.router_shared();
     let kept = settings.data.as_deref();
-    let kept = kept.map(|data| Keeper::open(data, router.graph()));
-    let (keeper, spellings) = kept.transpose()?.unzip();
+    let kept = kept.map(|data| IdTermsFile::open(data, router.graph()));
+    let (id_terms_file, id_terms) = kept.transpose()?.unzip();
     let config = Config {
         me,
         worker: worker.id(),
@@ -113,13 +113,13 @@ pub fn start(settings: Settings, handle: &Handle, worker: ExternalWorker) -> io:
     let metrics = Arc::<NodeCounters>::default();
     let counters = Arc::clone(&metrics);
     handle.add_metrics(worker.id(), move || Snapshot::of([&*counters].into_iter()));
-    port_mapper::keep_registered(&settings, address.port())?;
+    epmd_registration::keep_registered(&settings, address.port())?;
     let epmd_port = settings.epmd_port;
     let run = move |table: io::Result<()>| {
         table?;
         let mut node = Node::new(config, router, metrics, ring);
-        node.desk.spellings = spellings.unwrap_or_default();
-        Driver::new(node, worker, listener, epmd_port, keeper)?.run()
+        node.registry.id_terms = id_terms.unwrap_or_default();
+        Driver::new(node, worker, listener, epmd_port, id_terms_file)?.run()
     };
     let thread = reactor::spawn("encke-erlang".to_owned(), false, run)?;
     Ok(Running { address, thread })

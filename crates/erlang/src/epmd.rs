@@ -1,6 +1,6 @@
 //! Messages to and from epmd, the port mapper of Erlang: bytes in, bytes out.
 
-use crate::name::NodeName;
+use crate::node_name::NodeName;
 
 /// The port of epmd, unless `ERL_EPMD_PORT` says another.
 pub const PORT: u16 = 4369;
@@ -31,7 +31,7 @@ pub enum Registration {
 
 /// Where a node listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Endpoint {
     /// The port on the node's host.
     pub port: u16,
     /// The newest version of the handshake that it speaks.
@@ -61,7 +61,7 @@ pub fn register(name: &NodeName, port: u16) -> Vec<u8> {
 /// # Errors
 ///
 /// When it is none.
-pub fn registration(answer: &[u8]) -> Result<Option<Registration>, Malformed> {
+pub fn read_registration(answer: &[u8]) -> Result<Option<Registration>, Malformed> {
     let creation = match *answer {
         [] | [ALIVE2_RESPONSE | ALIVE2_X_RESPONSE] => return Ok(None),
         [ALIVE2_RESPONSE | ALIVE2_X_RESPONSE, result, ..] if result != 0 => {
@@ -89,10 +89,10 @@ pub fn look_up(name: &NodeName) -> Vec<u8> {
 /// # Errors
 ///
 /// When it is none.
-pub fn place(answer: &[u8]) -> Result<Option<Place>, Malformed> {
+pub fn read_look_up(answer: &[u8]) -> Result<Option<Endpoint>, Malformed> {
     match *answer {
         [PORT2_RESPONSE, result, ..] if result != 0 => Ok(None),
-        [PORT2_RESPONSE, _, a, b, _, PROTOCOL_TCP, high, low, ..] => Ok(Some(Place {
+        [PORT2_RESPONSE, _, a, b, _, PROTOCOL_TCP, high, low, ..] => Ok(Some(Endpoint {
             port: u16::from_be_bytes([a, b]),
             highest_version: u16::from_be_bytes([high, low]),
         })),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registration_is_as_epmd_wants_it() {
+    fn a_registrationis_as_epmd_wants_it() {
         let expected = b"\x00\x12\x78\x1f\x40\x48\x00\x00\x06\x00\x05\x00\x05encke\x00\x00";
         assert_eq!(register(&name(), 8000), expected);
         assert_eq!(look_up(&name()), b"\x00\x06\x7aencke");
@@ -130,25 +130,28 @@ mod tests {
             (&[121, 0, 0, 0], done(1)),
         ] {
             for end in 0..answer.len() {
-                assert_eq!(registration(&answer[..end]), Ok(None), "{end} bytes");
+                assert_eq!(read_registration(&answer[..end]), Ok(None), "{end} bytes");
             }
-            assert_eq!(registration(answer), read);
+            assert_eq!(read_registration(answer), read);
         }
-        assert_eq!(registration(&[118, 1]), Ok(Some(Registration::NameTaken)));
-        assert_eq!(registration(b"HTTP"), Err(Malformed));
+        assert_eq!(
+            read_registration(&[118, 1]),
+            Ok(Some(Registration::NameTaken))
+        );
+        assert_eq!(read_registration(b"HTTP"), Err(Malformed));
     }
 
     #[test]
     fn a_place_is_whole_or_no_place() {
         let answer = b"\x77\x00\x1f\x40\x4d\x00\x00\x06\x00\x05\x00\x01a\x00\x00";
-        let found = Place {
+        let found = Endpoint {
             port: 8000,
             highest_version: 6,
         };
-        assert_eq!(place(answer), Ok(Some(found)));
-        assert_eq!(place(b"\x77\x01"), Ok(None));
+        assert_eq!(read_look_up(answer), Ok(Some(found)));
+        assert_eq!(read_look_up(b"\x77\x01"), Ok(None));
         for end in 0..8 {
-            assert_eq!(place(&answer[..end]), Err(Malformed), "{end} bytes");
+            assert_eq!(read_look_up(&answer[..end]), Err(Malformed), "{end} bytes");
         }
     }
 }

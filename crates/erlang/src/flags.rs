@@ -74,7 +74,7 @@ impl Flags {
     }
 
     /// Whether a node with these can be talked to.
-    pub(crate) const fn suffice(self) -> bool {
+    pub(crate) const fn are_sufficient(self) -> bool {
         self.0 & NEEDED == NEEDED
     }
 
@@ -102,20 +102,20 @@ pub(crate) mod tests {
 
     /// What a node of OTP 25 says of itself: the first of `erts_internal:get_dflags()`, and that it is no
     /// hidden one. OTP 26 and 27 say the same.
-    pub(crate) const OF_OTP_25: u64 = 0xd_07df_7fbc | PUBLISHED;
+    pub(crate) const OTP_25: u64 = 0xd_07df_7fbc | PUBLISHED;
     /// A node of OTP 28 and later has one more to say.
-    pub(crate) const OF_OTP_28: u64 = OF_OTP_25 | 1 << 37;
+    pub(crate) const OTP_28: u64 = OTP_25 | 1 << 37;
     /// A node of OTP 24 has no word for all that is mandatory.
-    pub(crate) const OF_OTP_24: u64 = OF_OTP_25 & !MANDATORY_25_DIGEST;
+    pub(crate) const OTP_24: u64 = OTP_25 & !MANDATORY_25_DIGEST;
     /// A node of OTP 22 does not know the handshake of version 6, nor what needs more than 32 bits.
-    pub(crate) const OF_OTP_22: u64 = 0xdf_7fbd;
+    pub(crate) const OTP_22: u64 = 0xdf_7fbd;
     /// What a node is free to say when those of before OTP 25 need not understand it any more.
-    pub(crate) const OF_A_LATER_OTP: u64 = OF_OTP_28 & !MANDATORY_25;
+    pub(crate) const LATER_OTP: u64 = OTP_28 & !MANDATORY_25;
 
     #[test]
     fn the_releases_say_what_they_are_known_to_say() {
         let others = SPAWN | UNICODE_IO | DIST_HDR_ATOM_CACHE | PUBLISHED;
-        assert_eq!(OF_OTP_25, Flags::OWN.0 | others);
+        assert_eq!(OTP_25, Flags::OWN.0 | others);
     }
 
     #[test]
@@ -147,10 +147,10 @@ pub(crate) mod tests {
 
     #[test]
     fn one_flag_stands_for_all_that_is_mandatory() {
-        for said in [OF_OTP_22, OF_OTP_24, OF_OTP_25, OF_OTP_28, OF_A_LATER_OTP] {
-            assert!(Flags::of_peer(said).suffice(), "{said:#x}");
+        for said in [OTP_22, OTP_24, OTP_25, OTP_28, LATER_OTP] {
+            assert!(Flags::of_peer(said).are_sufficient(), "{said:#x}");
         }
-        assert!(Flags::of_peer(OF_A_LATER_OTP).has_handshake_6());
+        assert!(Flags::of_peer(LATER_OTP).has_handshake_6());
         for missing in [
             EXTENDED_REFERENCES,
             EXTENDED_PIDS_PORTS,
@@ -159,11 +159,11 @@ pub(crate) mod tests {
             NEW_FLOATS,
         ] {
             assert!(
-                !Flags::of_peer(OF_OTP_24 & !missing).suffice(),
+                !Flags::of_peer(OTP_24 & !missing).are_sufficient(),
                 "{missing:#x}"
             );
             assert!(
-                Flags::of_peer(OF_OTP_25 & !missing).suffice(),
+                Flags::of_peer(OTP_25 & !missing).are_sufficient(),
                 "{missing:#x}"
             );
         }

@@ -7,7 +7,7 @@ use crate::refusal::Refusal;
 
 /// Messages of which not all pieces have come.
 #[derive(Debug, Default)]
-pub(crate) struct Fragments {
+pub(crate) struct FragmentAssembler {
     open: HashMap<u64, Open>,
     /// Bytes of all of them.
     bytes: usize,
@@ -21,7 +21,7 @@ struct Open {
     bytes: Option<Vec<u8>>,
 }
 
-impl Fragments {
+impl FragmentAssembler {
     /// Bytes of messages of which not all pieces have come, at most [`MESSAGE_BYTES_MAX`].
     pub(crate) const fn held_bytes(&self) -> usize {
         self.bytes
@@ -32,7 +32,7 @@ impl Fragments {
     /// # Errors
     ///
     /// When there is no room, or the message has begun already.
-    pub(crate) fn begin(
+    pub(crate) fn start_message(
         &mut self,
         sequence: u64,
         number: u64,
@@ -66,7 +66,7 @@ impl Fragments {
     /// # Errors
     ///
     /// When there is no room for it, or it does not follow upon the one before.
-    pub(crate) fn go_on(
+    pub(crate) fn continue_message(
         &mut self,
         sequence: u64,
         number: u64,
@@ -107,13 +107,22 @@ mod tests {
 
     #[test]
     fn pieces_of_several_messages_may_alternate() {
-        let mut fragments = Fragments::default();
-        assert_eq!(fragments.begin(7, 3, b"ab"), Ok(None));
-        assert_eq!(fragments.begin(8, 2, b"12"), Ok(None));
-        assert_eq!(fragments.go_on(7, 2, b"cd"), Ok(None));
-        assert_eq!(fragments.go_on(8, 1, b"34"), Ok(Some(b"1234".to_vec())));
-        assert_eq!(fragments.go_on(7, 1, b"ef"), Ok(Some(b"abcdef".to_vec())));
-        assert_eq!(fragments.begin(7, 1, b"gh"), Ok(Some(b"gh".to_vec())));
+        let mut fragments = FragmentAssembler::default();
+        assert_eq!(fragments.start_message(7, 3, b"ab"), Ok(None));
+        assert_eq!(fragments.start_message(8, 2, b"12"), Ok(None));
+        assert_eq!(fragments.continue_message(7, 2, b"cd"), Ok(None));
+        assert_eq!(
+            fragments.continue_message(8, 1, b"34"),
+            Ok(Some(b"1234".to_vec()))
+        );
+        assert_eq!(
+            fragments.continue_message(7, 1, b"ef"),
+            Ok(Some(b"abcdef".to_vec()))
+        );
+        assert_eq!(
+            fragments.start_message(7, 1, b"gh"),
+            Ok(Some(b"gh".to_vec()))
+        );
         assert!(fragments.open.is_empty());
         assert_eq!(fragments.bytes, 0);
     }
@@ -122,11 +131,11 @@ mod tests {
     fn a_message_that_is_too_large_is_refused_once_and_leaves_nothing() {
         let piece = vec![0; 64 * 1024];
         let count = (MESSAGE_BYTES_MAX / piece.len()) as u64 + 10;
-        let mut fragments = Fragments::default();
+        let mut fragments = FragmentAssembler::default();
         let mut refusals = Vec::new();
-        refusals.extend(fragments.begin(1, count, &piece).err());
+        refusals.extend(fragments.start_message(1, count, &piece).err());
         for number in (1..count).rev() {
-            refusals.extend(fragments.go_on(1, number, &piece).err());
+            refusals.extend(fragments.continue_message(1, number, &piece).err());
             assert!(fragments.bytes <= MESSAGE_BYTES_MAX);
         }
         assert_eq!(refusals, [Refusal::TooLarge]);
@@ -136,17 +145,23 @@ mod tests {
 
     #[test]
     fn pieces_that_do_not_follow_are_refused() {
-        let mut fragments = Fragments::default();
-        assert_eq!(fragments.go_on(1, 1, b""), Err(Refusal::Message));
-        assert_eq!(fragments.begin(1, 0, b""), Err(Refusal::Message));
-        assert_eq!(fragments.begin(1, 5, b"a"), Ok(None));
-        assert_eq!(fragments.begin(1, 5, b"a"), Err(Refusal::Message));
-        assert_eq!(fragments.go_on(1, 2, b"b"), Err(Refusal::Message));
-        assert_eq!(fragments.go_on(1, 1, b"c"), Ok(None));
+        let mut fragments = FragmentAssembler::default();
+        assert_eq!(fragments.continue_message(1, 1, b""), Err(Refusal::Message));
+        assert_eq!(fragments.start_message(1, 0, b""), Err(Refusal::Message));
+        assert_eq!(fragments.start_message(1, 5, b"a"), Ok(None));
+        assert_eq!(fragments.start_message(1, 5, b"a"), Err(Refusal::Message));
+        assert_eq!(
+            fragments.continue_message(1, 2, b"b"),
+            Err(Refusal::Message)
+        );
+        assert_eq!(fragments.continue_message(1, 1, b"c"), Ok(None));
         assert!(fragments.open.is_empty());
         for sequence in 0..SEQUENCES_MAX as u64 {
-            assert_eq!(fragments.begin(sequence, 2, b""), Ok(None));
+            assert_eq!(fragments.start_message(sequence, 2, b""), Ok(None));
         }
-        assert_eq!(fragments.begin(u64::MAX, 2, b""), Err(Refusal::TooLarge));
+        assert_eq!(
+            fragments.start_message(u64::MAX, 2, b""),
+            Err(Refusal::TooLarge)
+        );
     }
 }

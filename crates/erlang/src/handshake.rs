@@ -4,7 +4,7 @@
 
 use crate::cookie::Cookie;
 use crate::flags::Flags;
-use crate::name::NodeName;
+use crate::node_name::NodeName;
 use crate::refusal::Refusal;
 
 /// The version that version 5 writes into its messages.
@@ -12,7 +12,7 @@ const VERSION_5: u16 = 5;
 
 /// What this node is to others.
 #[derive(Debug, Clone)]
-pub(crate) struct Me {
+pub(crate) struct LocalNode {
     /// Its name.
     pub(crate) name: NodeName,
     /// The secret.
@@ -87,7 +87,7 @@ enum Stage {
 
 impl Handshake {
     /// With a node that calls.
-    pub(crate) fn called(challenge: u32) -> Self {
+    pub(crate) fn accepted(challenge: u32) -> Self {
         Self {
             stage: Stage::Name,
             challenge,
@@ -101,14 +101,14 @@ impl Handshake {
     }
 
     /// With a node that is called. `version` is the newest it speaks.
-    pub(crate) fn calling(
-        me: &Me,
+    pub(crate) fn connecting(
+        me: &LocalNode,
         peer: &str,
         version: u16,
         challenge: u32,
         out: &mut Vec<u8>,
     ) -> Self {
-        let mut handshake = Self::called(challenge);
+        let mut handshake = Self::accepted(challenge);
         handshake.stage = Stage::Status;
         handshake.peer.name = peer.into();
         handshake.opened_as_5 = version <= VERSION_5;
@@ -143,7 +143,7 @@ impl Handshake {
     /// The connection must end.
     pub(crate) fn receive(
         &mut self,
-        me: &Me,
+        me: &LocalNode,
         message: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Step, Refusal> {
@@ -186,7 +186,7 @@ impl Handshake {
         }
     }
 
-    fn on_name(&mut self, me: &Me, message: &[u8]) -> Result<Step, Refusal> {
+    fn on_name(&mut self, me: &LocalNode, message: &[u8]) -> Result<Step, Refusal> {
         let (flags, creation, name) = match *message {
             [b'N', ref rest @ ..] => {
                 let (flags, rest) = split(rest)?;
@@ -208,7 +208,7 @@ impl Handshake {
             }
             _ => return Err(Refusal::Handshake),
         };
-        self.introduce(me, flags, creation, name)?;
+        self.set_peer(me, flags, creation, name)?;
         self.stage = Stage::Admission;
         Ok(Step::Named)
     }
@@ -220,7 +220,7 @@ impl Handshake {
     /// When the caller is not admitted.
     pub(crate) fn admit(
         &mut self,
-        me: &Me,
+        me: &LocalNode,
         admission: Admission,
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
@@ -242,7 +242,7 @@ impl Handshake {
         Ok(())
     }
 
-    fn send_challenge(&mut self, me: &Me, out: &mut Vec<u8>) {
+    fn send_challenge(&mut self, me: &LocalNode, out: &mut Vec<u8>) {
         let challenge = self.challenge.to_be_bytes();
         message(out, |out| {
             if self.peer.flags.has_handshake_6() {
@@ -266,7 +266,12 @@ impl Handshake {
         };
     }
 
-    fn on_reply(&mut self, me: &Me, rest: &[u8], out: &mut Vec<u8>) -> Result<Step, Refusal> {
+    fn on_reply(
+        &mut self,
+        me: &LocalNode,
+        rest: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Refusal> {
         let (challenge, digest) = split(rest)?;
         if !me.cookie.is_proved(self.challenge, digest) {
             return Err(Refusal::Cookie);
@@ -281,7 +286,7 @@ impl Handshake {
 
     fn on_challenge(
         &mut self,
-        me: &Me,
+        me: &LocalNode,
         received: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Step, Refusal> {
@@ -302,7 +307,7 @@ impl Handshake {
             _ => return Err(Refusal::Handshake),
         };
         let expected = self.peer.name.clone();
-        self.introduce(me, flags, creation, name)?;
+        self.set_peer(me, flags, creation, name)?;
         if self.peer.name != expected {
             return Err(Refusal::Name);
         }
@@ -325,15 +330,15 @@ impl Handshake {
     }
 
     /// Notes who the peer is, if it can be talked to.
-    fn introduce(
+    fn set_peer(
         &mut self,
-        me: &Me,
+        me: &LocalNode,
         flags: u64,
         creation: u32,
         name: &[u8],
     ) -> Result<(), Refusal> {
         let flags = Flags::of_peer(flags);
-        if !flags.suffice() {
+        if !flags.are_sufficient() {
             return Err(Refusal::Version);
         }
         let name = str::from_utf8(name).map_err(|_| Refusal::Name)?;

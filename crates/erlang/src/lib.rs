@@ -12,7 +12,7 @@ mod driver;
 /// Messages to and from epmd.
 pub mod epmd;
 /// Names of nodes.
-mod name;
+mod node_name;
 /// The secret of a cluster.
 mod cookie;
 /// What nodes can do.
@@ -28,37 +28,37 @@ pub mod term;
 /// What nodes ask of each other.
 pub mod control;
 /// One connection: bytes to messages.
-mod link;
+mod channel;
 /// What is not taken.
 mod refusal;
 /// All connections, and what is owed over each.
-mod lines;
+mod connections;
 /// Bytes that a node is owed.
-mod outbox;
+mod send_buffer;
 /// The node: connections, deadlines, calls.
 mod node;
 /// Who answers: router, subsmanager, net_kernel, any.
-mod desk;
+mod registry;
 /// Terms as ids.
 mod ids;
 /// How ids were spelt.
-mod spellings;
+mod id_terms;
 /// Terms as events.
 mod payload;
 /// Processes that are logged in.
 mod sessions;
 /// Calls that wait for a receipt.
-mod calls;
+mod pending_calls;
 
 /// A node among peers made of bytes, in virtual time.
 #[cfg(any(test, fuzzing))]
-mod bed;
+mod sim;
 
-#[cfg(fuzzing)]
-pub use bed::play::play;
 pub use cookie::Cookie;
 pub use driver::{ID_TERMS_FILE, Running, Settings, start};
 pub use limits::MESSAGE_BYTES_MAX;
 pub use metrics::{Metric, metric_descriptions};
-pub use name::NodeName;
+pub use node_name::NodeName;
 pub use refusal::Refusal;
+#[cfg(fuzzing)]
+pub use sim::script::run_script;

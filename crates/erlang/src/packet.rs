@@ -5,7 +5,7 @@
 
 /// How a packet's size is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Width {
+pub(crate) enum LengthPrefix {
     /// In two bytes, during the handshake.
     Two,
     /// In four bytes, from then on.
@@ -17,7 +17,7 @@ const KEPT_BYTES: usize = 64 * 1024;
 
 /// The beginning of a packet whose end has not come.
 #[derive(Debug, Default)]
-pub(crate) struct Packets {
+pub(crate) struct PacketReader {
     held: Vec<u8>,
     /// The packet in `held` was given out.
     is_spent: bool,
@@ -34,7 +34,7 @@ pub(crate) enum Packet<'a> {
     TooLarge,
 }
 
-impl Width {
+impl LengthPrefix {
     const fn bytes(self) -> usize {
         match self {
             Self::Two => 2,
@@ -49,12 +49,12 @@ impl Width {
     }
 }
 
-impl Packets {
+impl PacketReader {
     /// Takes the next packet off `input`; `None` when all of the input has been taken.
     pub(crate) fn next<'a, 'input: 'a>(
         &'a mut self,
         input: &mut &'input [u8],
-        width: Width,
+        width: LengthPrefix,
         bytes_max: usize,
     ) -> Option<Packet<'a>> {
         if self.is_spent {
@@ -111,9 +111,9 @@ impl Packets {
 mod tests {
     use super::*;
 
-    /// Packets of `stream` as they come in pieces; `None` stands for one too large.
-    fn packets(pieces: &[&[u8]], width: Width, bytes_max: usize) -> Vec<Option<Vec<u8>>> {
-        let mut packets = Packets::default();
+    /// PacketReader of `stream` as they come in pieces; `None` stands for one too large.
+    fn packets(pieces: &[&[u8]], width: LengthPrefix, bytes_max: usize) -> Vec<Option<Vec<u8>>> {
+        let mut packets = PacketReader::default();
         let mut found = Vec::new();
         for mut piece in pieces.iter().copied() {
             while let Some(packet) = packets.next(&mut piece, width, bytes_max) {
@@ -137,27 +137,31 @@ mod tests {
             None,
             Some(b"d".to_vec()),
         ];
-        assert_eq!(packets(&[stream], Width::Four, 8), whole);
+        assert_eq!(packets(&[stream], LengthPrefix::Four, 8), whole);
         for first in 0..stream.len() {
             for second in first..stream.len() {
                 let pieces = [&stream[..first], &stream[first..second], &stream[second..]];
-                assert_eq!(packets(&pieces, Width::Four, 8), whole, "{first}, {second}");
+                assert_eq!(
+                    packets(&pieces, LengthPrefix::Four, 8),
+                    whole,
+                    "{first}, {second}"
+                );
             }
         }
     }
 
     #[test]
     fn a_size_that_lies_takes_no_memory() {
-        let mut packets = Packets::default();
+        let mut packets = PacketReader::default();
         let mut input: &[u8] = b"\xff\xff\xff\xffabc";
         assert_eq!(
-            packets.next(&mut input, Width::Four, 1 << 20),
+            packets.next(&mut input, LengthPrefix::Four, 1 << 20),
             Some(Packet::TooLarge)
         );
-        assert_eq!(packets.next(&mut input, Width::Four, 1 << 20), None);
+        assert_eq!(packets.next(&mut input, LengthPrefix::Four, 1 << 20), None);
         let mut input: &[u8] = b"\x00\x0f\xff\xffabc";
-        let mut packets = Packets::default();
-        assert_eq!(packets.next(&mut input, Width::Four, 1 << 20), None);
+        let mut packets = PacketReader::default();
+        assert_eq!(packets.next(&mut input, LengthPrefix::Four, 1 << 20), None);
         assert!(packets.held.capacity() < 64);
     }
 }

@@ -6,13 +6,13 @@ use graph::Key;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use reactor::{Slab, SlotKey, Tick};
 
-use crate::lines::LineId;
+use crate::connections::ConnectionId;
 
 /// A process: the connection to its node, and its number there. A node that was away and came back has
 /// another connection, so its old processes are others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Process {
-    pub(crate) line: LineId,
+    pub(crate) connection: ConnectionId,
     pub(crate) id: u32,
     pub(crate) serial: u32,
 }
@@ -120,12 +120,12 @@ impl Sessions {
     }
 
     /// The node of a session is reached by another connection.
-    pub(crate) fn move_to(&mut self, slot: SlotKey, line: LineId) {
+    pub(crate) fn move_to(&mut self, slot: SlotKey, connection: ConnectionId) {
         let Some(session) = self.get(slot) else {
             return;
         };
         let before = session.process;
-        session.process.line = line;
+        session.process.connection = connection;
         let after = session.process;
         self.unindex(slot.index, before);
         self.index(slot.index, after);

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use server::ExternalWorker;
 
-use super::Notes;
+use super::DialResults;
+use crate::connections::ConnectionId;
 use crate::epmd;
-use crate::lines::LineId;
-use crate::name::NodeName;
+use crate::node_name::NodeName;
 
 /// How long each step may take.
 const STEP_TIME: Duration = Duration::from_secs(5);
@@ -22,13 +22,13 @@ const STEP_TIME: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: u64 = 1024;
 
 /// What became of a call.
-pub(super) struct Dialed {
-    pub(super) line: LineId,
-    pub(super) outcome: io::Result<Answered>,
+pub(super) struct DialResult {
+    pub(super) connection: ConnectionId,
+    pub(super) outcome: io::Result<DialedNode>,
 }
 
 /// A node that has answered.
-pub(super) struct Answered {
+pub(super) struct DialedNode {
     pub(super) socket: OwnedFd,
     pub(super) address: SocketAddr,
     pub(super) version: u16,
@@ -36,16 +36,19 @@ pub(super) struct Answered {
 
 /// Calls a node; what became of it is noted.
 pub(super) fn dial(
-    line: LineId,
+    connection: ConnectionId,
     name: NodeName,
     epmd_port: u16,
-    notes: &Arc<Notes>,
+    dial_results: &Arc<DialResults>,
     worker: &Arc<ExternalWorker>,
 ) {
     let note = {
-        let (notes, worker) = (Arc::clone(notes), Arc::clone(worker));
+        let (dial_results, worker) = (Arc::clone(dial_results), Arc::clone(worker));
         move |outcome| {
-            notes.0.lock().push(Dialed { line, outcome });
+            dial_results.0.lock().push(DialResult {
+                connection,
+                outcome,
+            });
             worker.ring();
         }
     };
@@ -59,7 +62,7 @@ pub(super) fn dial(
     }
 }
 
-fn call(name: &NodeName, epmd_port: u16) -> io::Result<Answered> {
+fn call(name: &NodeName, epmd_port: u16) -> io::Result<DialedNode> {
     let host = (name.host(), epmd_port).to_socket_addrs()?;
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for epmd in host {
@@ -71,22 +74,22 @@ fn call(name: &NodeName, epmd_port: u16) -> io::Result<Answered> {
     Err(failure)
 }
 
-fn call_at(name: &NodeName, epmd: SocketAddr) -> io::Result<Answered> {
+fn call_at(name: &NodeName, epmd: SocketAddr) -> io::Result<DialedNode> {
     let mut mapper = TcpStream::connect_timeout(&epmd, STEP_TIME)?;
     mapper.set_read_timeout(Some(STEP_TIME))?;
     mapper.write_all(&epmd::look_up(name))?;
     let mut answer = Vec::new();
     mapper.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-    let place = epmd::place(&answer)
+    let endpoint = epmd::read_look_up(&answer)
         .map_err(|epmd::Malformed| io::Error::other("epmd's answer is malformed"))?
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "epmd knows no such node"))?;
-    let address = SocketAddr::new(epmd.ip(), place.port);
+    let address = SocketAddr::new(epmd.ip(), endpoint.port);
     let node = TcpStream::connect_timeout(&address, STEP_TIME)?;
     node.set_nodelay(true)?;
     node.set_nonblocking(true)?;
-    Ok(Answered {
+    Ok(DialedNode {
         socket: node.into(),
         address,
-        version: place.highest_version,
+        version: endpoint.highest_version,
     })
 }

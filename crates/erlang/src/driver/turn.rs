@@ -10,11 +10,11 @@ use reactor::{Accepted, Driver as _, Received, Sent, Signal, System, Tick, Timin
 use router::Mailboxes;
 use server::{ExternalWorker, WorkerCommand};
 
-use super::Notes;
-use super::dial::{self, Dialed};
-use super::keeper::Keeper;
-use crate::limits::{ACCEPTS_PER_TURN, BLOCK_BYTES, READS_PER_TURN};
-use crate::lines::LineId;
+use super::DialResults;
+use super::dial::{self, DialResult};
+use super::id_terms_file::IdTermsFile;
+use crate::connections::ConnectionId;
+use crate::limits::{ACCEPTS_PER_TURN_MAX, READ_BLOCK_BYTES, READS_PER_TURN_MAX};
 use crate::metrics::Metric;
 use crate::node::{Effect, Node};
 
@@ -23,12 +23,12 @@ pub(super) struct Driver<M> {
     node: Node<M>,
     worker: Arc<ExternalWorker>,
     system: System,
-    sockets: HashMap<LineId, Socket>,
-    notes: Arc<Notes>,
+    sockets: HashMap<ConnectionId, Socket>,
+    dial_results: Arc<DialResults>,
     epmd_port: u16,
-    keeper: Option<Keeper>,
+    id_terms_file: Option<IdTermsFile>,
     /// Connections that may hold bytes and will not signal again.
-    unread: Vec<LineId>,
+    unread: Vec<ConnectionId>,
     block: Vec<u8>,
     signals: Vec<Signal>,
     timing: Timing,
@@ -38,7 +38,7 @@ pub(super) struct Driver<M> {
 struct Socket {
     socket: OwnedFd,
     /// Whether room to send is signalled.
-    is_room_watched: bool,
+    is_write_watched: bool,
     /// Whether it is not read on until it has taken more of what it is owed.
     is_paused: bool,
 }
@@ -57,7 +57,7 @@ impl<M: Mailboxes> Driver<M> {
         worker: Arc<ExternalWorker>,
         listener: OwnedFd,
         epmd_port: u16,
-        keeper: Option<Keeper>,
+        id_terms_file: Option<IdTermsFile>,
     ) -> io::Result<Self> {
         let system = System::new(listener, worker.as_ref())?;
         Ok(Self {
@@ -65,11 +65,11 @@ impl<M: Mailboxes> Driver<M> {
             worker,
             system,
             sockets: HashMap::new(),
-            notes: Arc::default(),
+            dial_results: Arc::default(),
             epmd_port,
-            keeper,
+            id_terms_file,
             unread: Vec::new(),
-            block: vec![0; BLOCK_BYTES],
+            block: vec![0; READ_BLOCK_BYTES],
             signals: Vec::new(),
             timing: Timing::default(),
             is_draining: false,
@@ -94,26 +94,26 @@ impl<M: Mailboxes> Driver<M> {
             .begin(elapsed, self.signals.len(), &self.node.metrics);
         self.node.set_time(Tick::default().after(elapsed));
         let unread = std::mem::take(&mut self.unread);
-        for line in unread {
-            self.read(line)?;
+        for connection in unread {
+            self.read(connection)?;
         }
         let signals = std::mem::take(&mut self.signals);
         for signal in &signals {
             match signal.token {
                 Token::LISTENER => self.accept()?,
                 Token::MAILBOX => {}
-                line => self.on_signal(LineId(line.number() as u32), *signal)?,
+                connection => self.on_signal(ConnectionId(connection.number() as u32), *signal)?,
             }
         }
         self.signals = signals;
-        self.take_notes()?;
+        self.apply_dial_results()?;
         self.run_commands();
-        self.node.answer_settled();
-        self.keep_spellings();
-        self.node.meet_deadlines();
+        self.node.answer_completed();
+        self.save_id_terms();
+        self.node.run_deadlines();
         self.flush();
-        self.settle();
-        self.act();
+        self.complete_parcels();
+        self.apply_effects();
         Ok(())
     }
 
@@ -122,8 +122,8 @@ impl<M: Mailboxes> Driver<M> {
         let may_sleep = self.worker.may_sleep();
         let is_busy = !self.unread.is_empty()
             || self.node.is_busy()
-            || !self.node.lines.touched.is_empty()
-            || !self.notes.0.lock().is_empty();
+            || !self.node.connections.to_flush.is_empty()
+            || !self.dial_results.0.lock().is_empty();
         if is_busy || !may_sleep {
             return Some(Duration::ZERO);
         }
@@ -132,14 +132,14 @@ impl<M: Mailboxes> Driver<M> {
     }
 
     fn accept(&mut self) -> io::Result<()> {
-        for _ in 0..ACCEPTS_PER_TURN {
+        for _ in 0..ACCEPTS_PER_TURN_MAX {
             self.node.metrics.add(Metric::Accepts, 1);
             match self.system.accept() {
                 Accepted::Connection(socket, address) => {
-                    let Some(line) = self.node.accepted(address, random_u32()?) else {
+                    let Some(connection) = self.node.accepted(address, random_u32()?) else {
                         continue;
                     };
-                    self.watch(line, socket);
+                    self.watch(connection, socket);
                 }
                 Accepted::Gone => {}
                 Accepted::Nobody => return Ok(()),
@@ -152,37 +152,37 @@ impl<M: Mailboxes> Driver<M> {
         Ok(())
     }
 
-    fn watch(&mut self, line: LineId, socket: OwnedFd) {
-        let token = Token::tagged_number(0, line.0.into());
+    fn watch(&mut self, connection: ConnectionId, socket: OwnedFd) {
+        let token = Token::tagged_number(0, connection.0.into());
         self.node.metrics.add(Metric::Watches, 1);
         if self.system.watch(&socket, token).is_err() {
-            return self.node.ended(line);
+            return self.node.ended(connection);
         }
         let socket = Socket {
             socket,
-            is_room_watched: false,
+            is_write_watched: false,
             is_paused: false,
         };
-        self.sockets.insert(line, socket);
+        self.sockets.insert(connection, socket);
     }
 
-    fn on_signal(&mut self, line: LineId, signal: Signal) -> io::Result<()> {
+    fn on_signal(&mut self, connection: ConnectionId, signal: Signal) -> io::Result<()> {
         if signal.writable {
-            self.node.lines.touch(line);
+            self.node.connections.schedule_flush(connection);
         }
         if signal.readable {
-            self.read(line)?;
+            self.read(connection)?;
         }
         Ok(())
     }
 
     /// Reads a connection for its share of the turn.
-    fn read(&mut self, line: LineId) -> io::Result<()> {
-        for _ in 0..READS_PER_TURN {
-            let Some(socket) = self.sockets.get_mut(&line) else {
+    fn read(&mut self, connection: ConnectionId) -> io::Result<()> {
+        for _ in 0..READS_PER_TURN_MAX {
+            let Some(socket) = self.sockets.get_mut(&connection) else {
                 return Ok(());
             };
-            if !self.node.is_wanted(line) {
+            if !self.node.may_read(connection) {
                 socket.is_paused = true;
                 return Ok(());
             }
@@ -190,34 +190,38 @@ impl<M: Mailboxes> Driver<M> {
             match self.system.recv(&socket.socket, &mut self.block) {
                 Received::Bytes(count) => {
                     self.node.metrics.add(Metric::BytesRead, count as u64);
-                    self.node.receive(line, &self.block[..count]);
+                    self.node.receive(connection, &self.block[..count]);
                 }
                 Received::Blocked => return Ok(()),
                 Received::Ended | Received::Failed(_) => {
-                    self.node.ended(line);
+                    self.node.ended(connection);
                     return Ok(());
                 }
             }
         }
-        self.unread.push(line);
+        self.unread.push(connection);
         Ok(())
     }
 
     /// Takes what became of calls to other nodes.
-    fn take_notes(&mut self) -> io::Result<()> {
-        let notes = std::mem::take(&mut *self.notes.0.lock());
-        for Dialed { line, outcome } in notes {
+    fn apply_dial_results(&mut self) -> io::Result<()> {
+        let dial_results = std::mem::take(&mut *self.dial_results.0.lock());
+        for DialResult {
+            connection,
+            outcome,
+        } in dial_results
+        {
             match outcome {
                 Ok(answered) => {
                     let challenge = random_u32()?;
                     let (address, version) = (answered.address, answered.version);
-                    if self.node.dialed(line, address, version, challenge) {
-                        self.watch(line, answered.socket);
+                    if self.node.dialed(connection, address, version, challenge) {
+                        self.watch(connection, answered.socket);
                     }
                 }
                 Err(error) => {
                     tracing::debug!("an Erlang node cannot be reached: {error}");
-                    self.node.ended(line);
+                    self.node.ended(connection);
                 }
             }
         }
@@ -237,56 +241,59 @@ impl<M: Mailboxes> Driver<M> {
     }
 
     /// Puts on disk how ids were spelt, before the calls that put them in are answered.
-    fn keep_spellings(&mut self) {
-        let spellings = &mut self.node.desk.spellings;
-        if let Some(keeper) = &mut self.keeper
-            && let Err(error) = keeper.keep(spellings)
+    fn save_id_terms(&mut self) {
+        let id_terms = &mut self.node.registry.id_terms;
+        if let Some(id_terms_file) = &mut self.id_terms_file
+            && let Err(error) = id_terms_file.append(id_terms)
         {
             tracing::error!(
                 "how Erlang nodes spell ids is kept on disk no more: {error}; after a restart, ids that are \
                  new from now on come back as binaries"
             );
-            spellings.keep_no_more();
-            self.keeper = None;
+            id_terms.stop_recording();
+            self.id_terms_file = None;
         }
     }
 
     /// Sends what is owed, as far as sockets take it.
     fn flush(&mut self) {
-        let mut touched = std::mem::take(&mut self.node.lines.touched);
-        touched.sort_unstable();
-        touched.dedup();
-        for line in touched {
-            self.flush_one(line);
+        let mut to_flush = std::mem::take(&mut self.node.connections.to_flush);
+        to_flush.sort_unstable();
+        to_flush.dedup();
+        for connection in to_flush {
+            self.flush_one(connection);
         }
     }
 
-    fn flush_one(&mut self, id: LineId) {
+    fn flush_one(&mut self, id: ConnectionId) {
         let now = self.system.now();
         let Some(socket) = self.sockets.get_mut(&id) else {
             return;
         };
-        while let Some(line) = self.node.lines.get_mut(id) {
-            line.pump();
-            if line.out.is_empty() {
-                line.stalled = None;
+        while let Some(connection) = self.node.connections.get_mut(id) {
+            connection.write_queued();
+            if connection.send_buffer.is_empty() {
+                connection.stalled_since = None;
                 if std::mem::take(&mut socket.is_paused) {
                     self.unread.push(id);
                 }
                 return;
             }
             self.node.metrics.add(Metric::Sends, 1);
-            match self.system.send(&socket.socket, &[line.out.unsent()]) {
+            match self
+                .system
+                .send(&socket.socket, &[connection.send_buffer.unsent()])
+            {
                 Sent::Bytes(count) => {
                     self.node.metrics.add(Metric::BytesWritten, count as u64);
-                    line.out.advance(count);
-                    line.said = now;
-                    line.stalled = None;
+                    connection.send_buffer.advance(count);
+                    connection.last_sent = now;
+                    connection.stalled_since = None;
                 }
                 Sent::Blocked => {
-                    line.stalled.get_or_insert(now);
-                    if !socket.is_room_watched {
-                        socket.is_room_watched = true;
+                    connection.stalled_since.get_or_insert(now);
+                    if !socket.is_write_watched {
+                        socket.is_write_watched = true;
                         let token = Token::tagged_number(0, id.0.into());
                         self.node.metrics.add(Metric::Watches, 1);
                         if self.system.watch_writable(&socket.socket, token).is_err() {
@@ -300,21 +307,27 @@ impl<M: Mailboxes> Driver<M> {
         }
     }
 
-    fn settle(&mut self) {
-        for (parcel, counts) in self.node.take_delivered() {
+    fn complete_parcels(&mut self) {
+        for (parcel, counts) in self.node.take_completed_parcels() {
             self.worker.complete(&parcel, counts);
         }
     }
 
     /// Does what the node asks for.
-    fn act(&mut self) {
+    fn apply_effects(&mut self) {
         for effect in std::mem::take(&mut self.node.effects) {
             match effect {
-                Effect::Dial(line, name) => {
-                    dial::dial(line, name, self.epmd_port, &self.notes, &self.worker);
+                Effect::Dial(connection, name) => {
+                    dial::dial(
+                        connection,
+                        name,
+                        self.epmd_port,
+                        &self.dial_results,
+                        &self.worker,
+                    );
                 }
-                Effect::Close(line, last) => {
-                    if let Some(socket) = self.sockets.remove(&line)
+                Effect::Close(connection, last) => {
+                    if let Some(socket) = self.sockets.remove(&connection)
                         && !last.is_empty()
                     {
                         // A refusal, which fits a socket that was hardly used; if not, so be it.

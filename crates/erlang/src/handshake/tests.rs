@@ -1,7 +1,7 @@
 use super::*;
 
-fn me(name: &str, cookie: &str) -> Me {
-    Me {
+fn me(name: &str, cookie: &str) -> LocalNode {
+    LocalNode {
         name: name.parse().unwrap(),
         cookie: Cookie::parse(cookie).unwrap(),
         creation: 7,
@@ -9,11 +9,15 @@ fn me(name: &str, cookie: &str) -> Me {
 }
 
 /// Lets two nodes shake hands; what each thinks of the other, or why not.
-fn shake(caller: &Me, called: &Me, version: u16) -> (Result<Peer, Refusal>, Result<Peer, Refusal>) {
+fn shake(
+    caller: &LocalNode,
+    called: &LocalNode,
+    version: u16,
+) -> (Result<Peer, Refusal>, Result<Peer, Refusal>) {
     let mut to_called = Vec::new();
     let mut to_caller = Vec::new();
-    let mut a = Handshake::calling(caller, called.name.as_str(), version, 11, &mut to_called);
-    let mut b = Handshake::called(22);
+    let mut a = Handshake::connecting(caller, called.name.as_str(), version, 11, &mut to_called);
+    let mut b = Handshake::accepted(22);
     let (mut a_done, mut b_done) = (None, None);
     for _ in 0..10 {
         let sent = std::mem::take(&mut to_called);
@@ -30,7 +34,7 @@ fn shake(caller: &Me, called: &Me, version: u16) -> (Result<Peer, Refusal>, Resu
 
 fn deliver(
     to: &mut Handshake,
-    me: &Me,
+    me: &LocalNode,
     mut sent: &[u8],
     out: &mut Vec<u8>,
     done: &mut Option<Result<(), Refusal>>,
@@ -79,9 +83,9 @@ fn another_cookie_is_found_by_the_called() {
 fn the_node_called_must_be_the_one_that_answers() {
     let (a, b) = (me("a@h", "secret"), me("b@h", "secret"));
     let mut out = Vec::new();
-    let mut handshake = Handshake::calling(&a, "c@h", 6, 1, &mut out);
+    let mut handshake = Handshake::connecting(&a, "c@h", 6, 1, &mut out);
     handshake.receive(&a, b"sok", &mut out).unwrap();
-    let mut called = Handshake::called(2);
+    let mut called = Handshake::accepted(2);
     let mut challenge = Vec::new();
     called
         .receive(&b, &name_message("a@h"), &mut challenge)
@@ -107,7 +111,7 @@ fn name_message(name: &str) -> Vec<u8> {
 fn names_flags_and_versions_that_do_not_do_are_refused() {
     let own = me("b@h", "secret");
     let refusal = |message: &[u8]| {
-        Handshake::called(1)
+        Handshake::accepted(1)
             .receive(&own, message, &mut Vec::new())
             .unwrap_err()
     };

@@ -6,91 +6,104 @@ use std::time::Duration;
 use router::Mailboxes;
 
 use super::{Effect, Node};
-use crate::limits::{HANDSHAKE_TIME, LOOK_AGAIN, STALL_TIME, SWEPT_PER_TURN};
-use crate::lines::{LineId, Remote};
+use crate::connections::{ConnectionId, RemoteNode};
+use crate::limits::{
+    DEADLINE_CHECK_INTERVAL, HANDSHAKE_TIME, SESSIONS_REAPED_PER_TURN, STALL_TIME,
+};
 use crate::refusal::Refusal;
 
 /// Signs of life sent in the time after which a silent peer is gone, as in Erlang.
-const TICKS: u32 = 4;
+const TICKS_PER_TICK_TIME: u32 = 4;
 
 impl<M: Mailboxes> Node<M> {
     /// Does what is due: signs of life, deadlines, calls, sessions of nodes that are gone.
-    pub(crate) fn meet_deadlines(&mut self) {
+    pub(crate) fn run_deadlines(&mut self) {
         let mut over = Vec::new();
-        for (id, line) in self.lines.iter() {
-            let is_stalled = line
-                .stalled
+        for (id, connection) in self.connections.iter() {
+            let is_stalled = connection
+                .stalled_since
                 .is_some_and(|since| self.now.since(since) >= STALL_TIME);
-            let refusal = if !line.is_up && self.now.since(line.began) >= HANDSHAKE_TIME {
+            let refusal = if !connection.is_up
+                && self.now.since(connection.opened_at) >= HANDSHAKE_TIME
+            {
                 Some(Refusal::HandshakeSlow)
-            } else if line.is_up && self.now.since(line.heard) >= self.tick_time {
+            } else if connection.is_up && self.now.since(connection.last_received) >= self.tick_time
+            {
                 Some(Refusal::Silent)
-            } else if line.is_up && is_stalled {
+            } else if connection.is_up && is_stalled {
                 Some(Refusal::Slow)
             } else {
                 None
             };
-            let is_to_tick = line.is_up && self.now.since(line.said) >= self.tick_time / TICKS;
+            let is_to_tick = connection.is_up
+                && self.now.since(connection.last_sent) >= self.tick_time / TICKS_PER_TICK_TIME;
             if refusal.is_some() || is_to_tick {
                 over.push((id, refusal));
             }
         }
         for (id, refusal) in over {
             match refusal {
-                Some(refusal) => self.give_up(id, refusal),
+                Some(refusal) => self.refuse_and_close(id, refusal),
                 None => {
-                    if let Some(line) = self.lines.touch(id) {
-                        line.said = self.now;
-                        line.out.tick();
+                    if let Some(connection) = self.connections.schedule_flush(id) {
+                        connection.last_sent = self.now;
+                        connection.send_buffer.tick();
                     }
                 }
             }
         }
-        self.call_wanted();
-        self.sweep();
+        self.dial_permanent_peers();
+        self.reap_sessions();
     }
 
-    fn give_up(&mut self, id: LineId, refusal: Refusal) {
-        let link = self.lines.get_mut(id).and_then(|line| line.link.take());
-        if let Some(link) = link {
-            self.refuse(id, &link, refusal);
+    fn refuse_and_close(&mut self, id: ConnectionId, refusal: Refusal) {
+        let channel = self
+            .connections
+            .get_mut(id)
+            .and_then(|connection| connection.channel.take());
+        if let Some(channel) = channel {
+            self.refuse(id, &channel, refusal);
         }
         self.close(id);
     }
 
-    fn call_wanted(&mut self) {
-        for wanted in &mut self.wanted {
-            let name = wanted.name.as_str();
-            if self.now < wanted.next || self.lines.find(name).is_some() {
+    fn dial_permanent_peers(&mut self) {
+        for permanent in &mut self.permanent_peers {
+            let name = permanent.name.as_str();
+            if self.now < permanent.next || self.connections.find(name).is_some() {
                 continue;
             }
-            let line = self.lines.open(self.now, None, true);
-            if let Some(opened) = self.lines.get_mut(line) {
-                opened.peer = Some(Rc::new(Remote {
+            let connection = self.connections.open(self.now, None, true);
+            if let Some(opened) = self.connections.get_mut(connection) {
+                opened.peer = Some(Rc::new(RemoteNode {
                     name: name.into(),
                     creation: 0,
                     has_alias: false,
                 }));
             }
-            self.lines.name(name, line);
-            self.effects.push(Effect::Dial(line, wanted.name.clone()));
+            self.connections.bind_name(name, connection);
+            self.effects
+                .push(Effect::Dial(connection, permanent.name.clone()));
         }
     }
 
-    fn sweep(&mut self) {
-        if let Some(at) = self.sweep_at {
-            self.sweep_at = self.desk.sweep(&self.lines, at, SWEPT_PER_TURN);
+    fn reap_sessions(&mut self) {
+        if let Some(at) = self.reap_from {
+            self.reap_from =
+                self.registry
+                    .reap_sessions(&self.connections, at, SESSIONS_REAPED_PER_TURN);
         }
     }
 
     /// Whether there is work that waits for nothing.
     pub(crate) fn is_busy(&self) -> bool {
-        self.sweep_at.is_some() || self.desk.calls.is_settled()
+        self.reap_from.is_some() || self.registry.calls.has_completed()
     }
 
     /// How long there may be nothing to do.
     pub(crate) fn timeout(&self) -> Option<Duration> {
-        let is_idle = self.lines.len() == 0 && self.wanted.is_empty();
-        (!is_idle).then(|| (self.tick_time / (4 * TICKS)).min(LOOK_AGAIN))
+        let is_idle = self.connections.len() == 0 && self.permanent_peers.is_empty();
+        (!is_idle)
+            .then(|| (self.tick_time / (4 * TICKS_PER_TICK_TIME)).min(DEADLINE_CHECK_INTERVAL))
     }
 }

@@ -5,65 +5,65 @@ use std::rc::Rc;
 
 use router::Mailboxes;
 
-use super::{Effect, Node, REDIAL};
+use super::{Effect, Node, RECONNECT_DELAY};
+use crate::channel::Channel;
+use crate::connections::{ConnectionId, RemoteNode};
 use crate::handshake::Admission;
-use crate::limits::LINKS_MAX;
-use crate::lines::{LineId, Remote};
-use crate::link::Link;
+use crate::limits::CONNECTIONS_MAX;
 use crate::metrics::Metric;
 
 impl<M: Mailboxes> Node<M> {
     /// A node calls. `None` turns it away, as there are too many.
-    pub(crate) fn accepted(&mut self, address: SocketAddr, challenge: u32) -> Option<LineId> {
-        if self.lines.len() >= LINKS_MAX {
+    pub(crate) fn accepted(&mut self, address: SocketAddr, challenge: u32) -> Option<ConnectionId> {
+        if self.connections.len() >= CONNECTIONS_MAX {
             return None;
         }
-        let line = self
-            .lines
-            .open(self.now, Some(Link::called(challenge)), false);
-        if let Some(line) = self.lines.get_mut(line) {
-            line.address = Some(address);
+        let connection = self
+            .connections
+            .open(self.now, Some(Channel::accepted(challenge)), false);
+        if let Some(connection) = self.connections.get_mut(connection) {
+            connection.address = Some(address);
         }
-        Some(line)
+        Some(connection)
     }
 
-    /// A call was answered, by a node that speaks the handshake up to `version`. Whether it is still wanted.
+    /// A call was answered, by a node that speaks the handshake up to `version`. whether it is still wanted.
     pub(crate) fn dialed(
         &mut self,
-        id: LineId,
+        id: ConnectionId,
         address: SocketAddr,
         version: u16,
         challenge: u32,
     ) -> bool {
-        let Some(line) = self.lines.touch(id) else {
+        let Some(connection) = self.connections.schedule_flush(id) else {
             return false;
         };
-        let Some(remote) = line.peer.clone() else {
+        let Some(remote) = connection.peer.clone() else {
             return false;
         };
-        line.began = self.now;
-        line.heard = self.now;
-        line.address = Some(address);
-        let out = line.out.bytes_mut();
-        let link = Link::calling(&self.desk.me, &remote.name, version, challenge, out);
-        line.link = Some(link);
+        connection.opened_at = self.now;
+        connection.last_received = self.now;
+        connection.address = Some(address);
+        let out = connection.send_buffer.bytes_mut();
+        let channel = Channel::connecting(&self.registry.me, &remote.name, version, challenge, out);
+        connection.channel = Some(channel);
         true
     }
 
     /// Decides about a caller that has said its name.
-    pub(super) fn admit(&mut self, id: LineId, link: &mut Link) {
-        let name = &*link.peer().name;
-        let known = self.lines.find(name).filter(|&known| known != id);
-        let admission = match known.and_then(|known| Some((known, self.lines.get(known)?))) {
+    pub(super) fn admit(&mut self, id: ConnectionId, channel: &mut Channel) {
+        let name = &*channel.peer().name;
+        let known = self.connections.find(name).filter(|&known| known != id);
+        let admission = match known.and_then(|known| Some((known, self.connections.get(known)?))) {
             None => Admission::Ok,
             Some((_, other)) if other.is_up => Admission::Alive,
             // Both call: of two calls that of the greater name is kept, as all nodes agree.
-            Some((_, other)) if other.is_caller && self.desk.me.name.as_str() > name => {
+            Some((_, other)) if other.is_outgoing && self.registry.me.name.as_str() > name => {
                 Admission::Nok
             }
-            Some((other, line)) => {
-                let is_simultaneous = line.is_caller;
-                self.desk.move_all(other, id);
+            Some((other, connection)) => {
+                let is_simultaneous = connection.is_outgoing;
+                self.registry.move_sessions(other, id);
                 self.close(other);
                 if is_simultaneous {
                     Admission::Simultaneous
@@ -73,84 +73,90 @@ impl<M: Mailboxes> Node<M> {
             }
         };
         if matches!(admission, Admission::Ok | Admission::Simultaneous) {
-            self.lines.name(name, id);
+            self.connections.bind_name(name, id);
         }
-        let Some(line) = self.lines.touch(id) else {
+        let Some(connection) = self.connections.schedule_flush(id) else {
             return;
         };
-        let admitted = link.admit(&self.desk.me, admission, line.out.bytes_mut());
+        let admitted = channel.admit(
+            &self.registry.me,
+            admission,
+            connection.send_buffer.bytes_mut(),
+        );
         if let Err(refusal) = admitted {
             if admission != Admission::Nok {
-                self.refuse(id, link, refusal);
+                self.refuse(id, channel, refusal);
             }
             self.close(id);
         }
     }
 
-    pub(super) fn on_up(&mut self, id: LineId, link: &Link) {
-        let peer = link.peer();
+    pub(super) fn on_up(&mut self, id: ConnectionId, channel: &Channel) {
+        let peer = channel.peer();
         // The peer has said that the earlier one is dead.
-        if let Some(earlier) = self.lines.find(&peer.name)
+        if let Some(earlier) = self.connections.find(&peer.name)
             && earlier != id
         {
             self.close(earlier);
         }
-        self.lines.name(&peer.name, id);
-        let Some(line) = self.lines.touch(id) else {
+        self.connections.bind_name(&peer.name, id);
+        let Some(connection) = self.connections.schedule_flush(id) else {
             return;
         };
-        let before = line.peer.replace(Rc::new(Remote {
+        let before = connection.peer.replace(Rc::new(RemoteNode {
             name: peer.name.clone(),
             creation: peer.creation,
             has_alias: peer.flags.has_alias(),
         }));
-        line.is_up = true;
-        line.out.set_header(peer.flags.has_fragments());
+        connection.is_up = true;
+        connection
+            .send_buffer
+            .set_header(peer.flags.has_fragments());
         self.metrics.add(Metric::Nodes, 1);
         tracing::info!("connected with the Erlang node {}", peer.name);
-        if let Some(wanted) = self
-            .wanted
+        if let Some(permanent) = self
+            .permanent_peers
             .iter_mut()
             .find(|w| w.name.as_str() == &*peer.name)
         {
-            wanted.delay = REDIAL.0;
+            permanent.delay = RECONNECT_DELAY.0;
         }
         if before.is_some_and(|before| before.creation != 0 && before.creation != peer.creation) {
-            self.desk.end_all(id);
+            self.registry.end_sessions_of(id);
         }
-        self.desk.monitor_all(&mut self.lines, id);
+        self.registry.monitor_sessions_of(&mut self.connections, id);
     }
 
     /// A connection has ended, or a call was not answered.
-    pub(crate) fn ended(&mut self, id: LineId) {
+    pub(crate) fn ended(&mut self, id: ConnectionId) {
         self.close(id);
     }
 
     /// Forgets a connection, and closes it when what it is owed is sent.
-    pub(crate) fn close(&mut self, id: LineId) {
-        let Some(line) = self.lines.close(id) else {
+    pub(crate) fn close(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.close(id) else {
             return;
         };
-        if line.is_up {
+        if connection.is_up {
             self.metrics.take(Metric::Nodes, 1);
         }
-        if let Some(remote) = &line.peer {
-            if line.is_up {
+        if let Some(remote) = &connection.peer {
+            if connection.is_up {
                 tracing::info!("the Erlang node {} is gone", remote.name);
             }
-            if let Some(wanted) = self
-                .wanted
+            if let Some(permanent) = self
+                .permanent_peers
                 .iter_mut()
                 .find(|w| w.name.as_str() == &*remote.name)
             {
-                wanted.next = self.now.after(wanted.delay);
-                wanted.delay = (wanted.delay * 2).min(REDIAL.1);
+                permanent.next = self.now.after(permanent.delay);
+                permanent.delay = (permanent.delay * 2).min(RECONNECT_DELAY.1);
             }
         }
-        if self.desk.sessions.len() > 0 {
-            self.sweep_at = Some(0);
+        if self.registry.sessions.len() > 0 {
+            self.reap_from = Some(0);
         }
         self.effects
-            .push(Effect::Close(id, line.out.unsent().to_vec()));
+            .push(Effect::Close(id, connection.send_buffer.unsent().to_vec()));
     }
 }

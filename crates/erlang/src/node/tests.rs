@@ -8,9 +8,9 @@ mod refusals;
 mod time;
 
 use super::*;
-use crate::bed::peer::{Heard, Peer, hear};
-use crate::bed::{Bed, Counted, NAME};
-use crate::limits::{HANDSHAKE_TIME, LINKS_MAX};
+use crate::limits::{CONNECTIONS_MAX, HANDSHAKE_TIME};
+use crate::sim::peer::{Heard, Peer, hear};
+use crate::sim::{Counted, NAME, SimulatedNode};
 
 const PEER: Peer = Peer::new("peer@h");
 
@@ -34,45 +34,49 @@ struct Outcome {
 }
 
 /// A node and an open connection of it, over which nothing was received.
-fn open(opener: Opener) -> (Bed, LineId) {
+fn open(opener: Opener) -> (SimulatedNode, ConnectionId) {
     match opener {
         Opener::Peer => {
-            let mut bed = Bed::new(NAME, &[]);
-            let line = bed.called().unwrap();
-            (bed, line)
+            let mut sim = SimulatedNode::new(NAME, &[]);
+            let connection = sim.accept_peer().unwrap();
+            (sim, connection)
         }
         Opener::Node(version) => {
-            let mut bed = Bed::new(NAME, &[PEER.name]);
-            bed.settle();
-            let (line, name) = bed.calls.pop().unwrap();
+            let mut sim = SimulatedNode::new(NAME, &[PEER.name]);
+            sim.run_until_idle();
+            let (connection, name) = sim.calls.pop().unwrap();
             assert_eq!(name.as_str(), PEER.name);
-            assert!(bed.answered(line, version));
-            (bed, line)
+            assert!(sim.complete_dial(connection, version));
+            (sim, connection)
         }
     }
 }
 
 /// A node that is connected with the peer, and has said nothing since.
-fn connected() -> (Bed, LineId) {
-    let (mut bed, line) = open(Opener::Peer);
-    bed.receive(line, &PEER.call());
-    bed.settle();
-    assert_eq!(hear(&bed.take_sent(line)).handshake.len(), 3);
-    (bed, line)
+fn connected() -> (SimulatedNode, ConnectionId) {
+    let (mut sim, connection) = open(Opener::Peer);
+    sim.receive(connection, &PEER.call());
+    sim.run_until_idle();
+    assert_eq!(hear(&sim.take_sent(connection)).handshake.len(), 3);
+    (sim, connection)
 }
 
 fn outcome(opener: Opener, pieces: &[&[u8]]) -> Outcome {
-    let (mut bed, line) = open(opener);
+    let (mut sim, connection) = open(opener);
     for piece in pieces {
-        bed.receive(line, piece);
+        sim.receive(connection, piece);
     }
-    bed.settle();
+    sim.run_until_idle();
     Outcome {
-        heard: hear(&bed.take_sent(line)),
-        is_up: bed.node.lines.get(line).is_some_and(|line| line.is_up),
-        is_closed: bed.is_closed(line),
-        metrics: bed.counted(),
-        sessions: bed.node.desk.sessions.len(),
+        heard: hear(&sim.take_sent(connection)),
+        is_up: sim
+            .node
+            .connections
+            .get(connection)
+            .is_some_and(|connection| connection.is_up),
+        is_closed: sim.is_closed(connection),
+        metrics: sim.counted(),
+        sessions: sim.node.registry.sessions.len(),
     }
 }
 

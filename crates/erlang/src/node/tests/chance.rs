@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 
-use crate::bed::play::play;
+use crate::sim::script::run_script;
 
 proptest! {
     #[test]
     fn whatever_peers_do_the_node_keeps_its_laws(data in proptest::collection::vec(any::<u8>(), 0..600)) {
-        play(&data);
+        run_script(&data);
     }
 }

@@ -1,11 +1,11 @@
 //! Handshakes: both directions, both versions, and all that may go wrong.
 
 use super::*;
-use crate::bed::peer::{atom, status, tuple};
-use crate::bed::{CHALLENGE, COOKIE, CREATION};
 use crate::cookie::Cookie;
 use crate::flags::Flags;
-use crate::flags::tests::{OF_A_LATER_OTP, OF_OTP_22, OF_OTP_24, OF_OTP_25, OF_OTP_28};
+use crate::flags::tests::{LATER_OTP, OTP_22, OTP_24, OTP_25, OTP_28};
+use crate::sim::peer::{atom, status, tuple};
+use crate::sim::{CHALLENGE, COOKIE, CREATION};
 
 /// A question that the node answers to whom it is connected with.
 fn ping() -> Vec<u8> {
@@ -29,7 +29,7 @@ fn assert_connected(outcome: &Outcome) {
 fn proof_of_the_node() -> [u8; 16] {
     Cookie::parse(COOKIE)
         .unwrap()
-        .digest(crate::bed::peer::PEERS_CHALLENGE)
+        .digest(crate::sim::peer::PEERS_CHALLENGE)
 }
 
 fn name_in_6() -> Vec<u8> {
@@ -53,7 +53,7 @@ fn a_caller_that_opens_in_version_5_is_connected_in_6_if_it_knows_it() {
     assert_connected(&outcome);
     assert_eq!(outcome.heard.handshake[1][0], b'N');
     let old = Peer {
-        flags: OF_OTP_22,
+        flags: OTP_22,
         ..PEER
     };
     let outcome = alike_at_every_split(Opener::Peer, &[old.call_5(false), ping()].concat());
@@ -89,7 +89,7 @@ fn a_node_that_is_called_in_version_5_may_know_6() {
     let complement = [b"c", &high[..], &CREATION.to_be_bytes()].concat();
     assert_eq!(outcome.heard.handshake[..2], [name.clone(), complement]);
     let old = Peer {
-        flags: OF_OTP_22,
+        flags: OTP_22,
         ..PEER
     };
     let outcome = alike_at_every_split(Opener::Node(5), &[old.answer(false), ping()].concat());
@@ -100,7 +100,7 @@ fn a_node_that_is_called_in_version_5_may_know_6() {
 
 #[test]
 fn nodes_of_all_releases_are_connected_with_in_both_directions() {
-    for flags in [OF_OTP_24, OF_OTP_25, OF_OTP_28, OF_A_LATER_OTP] {
+    for flags in [OTP_24, OTP_25, OTP_28, LATER_OTP] {
         for flags in [flags, flags & !1] {
             let peer = Peer { flags, ..PEER };
             assert_connected(&outcome(Opener::Peer, &[&peer.call(), &ping()]));
@@ -147,7 +147,7 @@ fn another_cookie_is_refused_in_both_directions() {
 #[test]
 fn versions_and_names_that_do_not_do_are_refused() {
     let before_23 = Peer {
-        flags: OF_OTP_22 & !0x4_0000,
+        flags: OTP_22 & !0x4_0000,
         ..PEER
     };
     let ours = Peer { name: NAME, ..PEER };
@@ -200,15 +200,15 @@ fn half_a_handshake_ends_when_its_time_is_over_and_not_before() {
         (Opener::Node(6), PEER.answer(true)),
     ] {
         for end in 0..stream.len() {
-            let (mut bed, line) = open(opener);
-            bed.receive(line, &stream[..end]);
-            bed.pass(HANDSHAKE_TIME - Duration::from_millis(1));
-            assert!(!bed.is_closed(line), "{end} bytes");
+            let (mut sim, connection) = open(opener);
+            sim.receive(connection, &stream[..end]);
+            sim.advance_clock(HANDSHAKE_TIME - Duration::from_millis(1));
+            assert!(!sim.is_closed(connection), "{end} bytes");
             // Bytes that lead nowhere buy no time.
-            bed.receive(line, &stream[end..end]);
-            bed.pass(Duration::from_millis(1));
-            assert!(bed.is_closed(line), "{end} bytes");
-            assert_eq!(bed.counted().refused, refused(Refusal::HandshakeSlow));
+            sim.receive(connection, &stream[end..end]);
+            sim.advance_clock(Duration::from_millis(1));
+            assert!(sim.is_closed(connection), "{end} bytes");
+            assert_eq!(sim.counted().refused, refused(Refusal::HandshakeSlow));
         }
     }
 }
@@ -218,21 +218,21 @@ fn a_caller_whose_node_is_connected_says_whether_it_has_restarted() {
     for (said, stays) in [("false", true), ("true", false)] {
         let answer = [PEER.name_6(), status(said), PEER.reply(), ping()].concat();
         for at in 1..answer.len() {
-            let (mut bed, first) = connected();
-            let second = bed.called().unwrap();
-            bed.receive(second, &answer[..at]);
-            bed.receive(second, &answer[at..]);
-            bed.settle();
-            let heard = hear(&bed.take_sent(second));
+            let (mut sim, first) = connected();
+            let second = sim.accept_peer().unwrap();
+            sim.receive(second, &answer[..at]);
+            sim.receive(second, &answer[at..]);
+            sim.run_until_idle();
+            let heard = hear(&sim.take_sent(second));
             assert_eq!(heard.handshake[0], b"salive");
             assert_eq!(
-                (bed.is_closed(first), bed.is_closed(second)),
+                (sim.is_closed(first), sim.is_closed(second)),
                 (!stays, stays)
             );
             assert_eq!(heard.messages.len(), usize::from(!stays));
-            assert_eq!(bed.counted().nodes, 1);
+            assert_eq!(sim.counted().nodes, 1);
             assert_eq!(
-                bed.node.lines.find(PEER.name),
+                sim.node.connections.find(PEER.name),
                 Some(if stays { first } else { second })
             );
         }
@@ -243,49 +243,49 @@ fn a_caller_whose_node_is_connected_says_whether_it_has_restarted() {
 fn of_two_calls_that_cross_the_one_of_the_greater_name_goes_on() {
     for (name, status, ours_goes_on) in [("a@h", "sok_simultaneous", false), ("z@h", "snok", true)]
     {
-        let mut bed = Bed::new(name, &[PEER.name]);
-        bed.settle();
-        let (ours, _) = bed.calls.pop().unwrap();
-        assert!(bed.answered(ours, 6));
-        let theirs = bed.called().unwrap();
-        bed.receive(theirs, &PEER.call());
-        bed.settle();
-        assert_eq!(hear(&bed.take_sent(theirs)).handshake[0], status.as_bytes());
+        let mut sim = SimulatedNode::new(name, &[PEER.name]);
+        sim.run_until_idle();
+        let (ours, _) = sim.calls.pop().unwrap();
+        assert!(sim.complete_dial(ours, 6));
+        let theirs = sim.accept_peer().unwrap();
+        sim.receive(theirs, &PEER.call());
+        sim.run_until_idle();
+        assert_eq!(hear(&sim.take_sent(theirs)).handshake[0], status.as_bytes());
         assert_eq!(
-            (bed.is_closed(ours), bed.is_closed(theirs)),
+            (sim.is_closed(ours), sim.is_closed(theirs)),
             (!ours_goes_on, ours_goes_on)
         );
-        bed.receive(ours, &PEER.answer(true));
-        bed.settle();
-        assert_eq!(bed.counted().nodes, 1);
-        assert_eq!(bed.counted().refused, [0; Refusal::KINDS]);
+        sim.receive(ours, &PEER.answer(true));
+        sim.run_until_idle();
+        assert_eq!(sim.counted().nodes, 1);
+        assert_eq!(sim.counted().refused, [0; Refusal::KINDS]);
     }
 }
 
 #[test]
 fn two_nodes_that_call_each_other_at_once_are_left_with_one_connection() {
     for size in 1..=64 {
-        let mut beds =
-            [("a@h", "b@h"), ("b@h", "a@h")].map(|(name, other)| Bed::new(name, &[other]));
+        let mut nodes = [("a@h", "b@h"), ("b@h", "a@h")]
+            .map(|(name, other)| SimulatedNode::new(name, &[other]));
         // Each connection by its two ends.
         let mut connections = Vec::new();
         for caller in [0, 1] {
-            beds[caller].settle();
-            let (near, _) = beds[caller].calls.pop().unwrap();
-            assert!(beds[caller].answered(near, 6));
-            let far = beds[1 - caller].called().unwrap();
+            nodes[caller].run_until_idle();
+            let (near, _) = nodes[caller].calls.pop().unwrap();
+            assert!(nodes[caller].complete_dial(near, 6));
+            let far = nodes[1 - caller].accept_peer().unwrap();
             connections.push(if caller == 0 {
                 [near, far]
             } else {
                 [far, near]
             });
         }
-        exchange(&mut beds, &connections, size);
-        for (end, bed) in beds.iter().enumerate() {
-            assert_eq!(bed.counted().nodes, 1, "{size} bytes at a time, end {end}");
+        exchange(&mut nodes, &connections, size);
+        for (end, sim) in nodes.iter().enumerate() {
+            assert_eq!(sim.counted().nodes, 1, "{size} bytes at a time, end {end}");
             let up = connections
                 .iter()
-                .map(|ends| bed.node.lines.get(ends[end]).is_some());
+                .map(|ends| sim.node.connections.get(ends[end]).is_some());
             assert_eq!(
                 up.collect::<Vec<_>>(),
                 [false, true],
@@ -296,22 +296,22 @@ fn two_nodes_that_call_each_other_at_once_are_left_with_one_connection() {
 }
 
 /// Carries bytes between two nodes, so many at a time, until both are silent.
-fn exchange(beds: &mut [Bed; 2], connections: &[[LineId; 2]], size: usize) {
+fn exchange(nodes: &mut [SimulatedNode; 2], connections: &[[ConnectionId; 2]], size: usize) {
     let mut under_way = vec![[Vec::new(), Vec::new()]; connections.len()];
     loop {
         let mut is_silent = true;
         for (ends, under_way) in connections.iter().zip(&mut under_way) {
             for from in [0, 1] {
-                beds[from].settle();
-                under_way[from].extend(beds[from].take_sent(ends[from]));
+                nodes[from].run_until_idle();
+                under_way[from].extend(nodes[from].take_sent(ends[from]));
                 let count = size.min(under_way[from].len());
                 let piece: Vec<_> = under_way[from].drain(..count).collect();
                 is_silent &= piece.is_empty();
-                beds[1 - from].receive(ends[1 - from], &piece);
-                beds[1 - from].settle();
-                if beds[from].is_closed(ends[from]) && under_way[from].is_empty() {
-                    beds[1 - from].node.ended(ends[1 - from]);
-                    beds[1 - from].settle();
+                nodes[1 - from].receive(ends[1 - from], &piece);
+                nodes[1 - from].run_until_idle();
+                if nodes[from].is_closed(ends[from]) && under_way[from].is_empty() {
+                    nodes[1 - from].node.ended(ends[1 - from]);
+                    nodes[1 - from].run_until_idle();
                 }
             }
         }

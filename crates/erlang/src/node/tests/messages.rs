@@ -1,7 +1,7 @@
 //! Messages: whole, in pieces, of any form, and who answers them.
 
 use super::*;
-use crate::bed::peer::{
+use crate::sim::peer::{
     atom, binary, hear_messages, integer, list, message, nil, passed_through, pieces, tuple,
 };
 
@@ -88,10 +88,10 @@ fn a_peer_that_takes_no_fragments_is_answered_without_header() {
         plain.call(),
         passed_through(&control_to("router"), Some(&call(&atom("pid")))),
     ];
-    let (mut bed, line) = open(Opener::Peer);
-    bed.receive(line, &stream.concat());
-    bed.settle();
-    let sent = bed.take_sent(line);
+    let (mut sim, connection) = open(Opener::Peer);
+    sim.receive(connection, &stream.concat());
+    sim.run_until_idle();
+    let sent = sim.take_sent(connection);
     assert_eq!(hear(&sent).messages, [answer("<encke@h.2.0>")]);
     let handshake: usize = hear(&sent)
         .handshake
@@ -104,7 +104,7 @@ fn a_peer_that_takes_no_fragments_is_answered_without_header() {
 #[test]
 fn messages_to_a_pid_reach_who_has_it() {
     let to_router = |operation, first: Vec<u8>| {
-        let to = crate::bed::peer::pid(NAME, 2, crate::bed::CREATION);
+        let to = crate::sim::peer::pid(NAME, 2, crate::sim::CREATION);
         message(
             &tuple(&[integer(operation), first, to]),
             Some(&call(&atom("pid"))),
@@ -117,8 +117,8 @@ fn messages_to_a_pid_reach_who_has_it() {
         ["<encke@h.2.0>", "<encke@h.2.0>"].map(answer)
     );
     // Of another life of the node, or of nobody.
-    let lost = [(2, crate::bed::CREATION - 1), (77, crate::bed::CREATION)].map(|(id, creation)| {
-        let to = crate::bed::peer::pid(NAME, id, creation);
+    let lost = [(2, crate::sim::CREATION - 1), (77, crate::sim::CREATION)].map(|(id, creation)| {
+        let to = crate::sim::peer::pid(NAME, id, creation);
         message(
             &tuple(&[integer(2), atom(""), to]),
             Some(&call(&atom("pid"))),
@@ -131,17 +131,17 @@ fn messages_to_a_pid_reach_who_has_it() {
 
 #[test]
 fn what_nobody_understands_is_dropped_and_a_call_is_told() {
-    let (mut bed, line) = connected();
+    let (mut sim, connection) = connected();
     for packet in [
         PEER.send_to("nobody", &atom("hello")),
         PEER.send_to("router", &atom("hello")),
         PEER.send_to("any", &tuple(&[atom("id"), integer(5)])),
     ] {
-        bed.receive(line, &packet);
+        sim.receive(connection, &packet);
     }
-    bed.settle();
-    assert_eq!(bed.counted().refused[Refusal::NotUnderstood.kind()], 3);
-    assert!(bed.take_sent(line).is_empty());
+    sim.run_until_idle();
+    assert_eq!(sim.counted().refused[Refusal::NotUnderstood.kind()], 3);
+    assert!(sim.take_sent(connection).is_empty());
     let told = heard(&[PEER.call_to("router", &atom("what"))]);
     assert!(
         told[0].contains(",{error,<<\"router takes {send, Id, Msg}"),
@@ -193,21 +193,21 @@ fn all_ids_of_a_large_call_come_back_as_they_were_and_a_refused_one_leaves_nothi
         let list = list(pairs, &nil());
         PEER.call_to("subsmanager", &tuple(&[atom("add_subscriptions"), list]))
     };
-    let (mut bed, line) = connected();
+    let (mut sim, connection) = connected();
     pairs.push(atom("no_pair"));
-    bed.receive(line, &add(&pairs));
-    bed.settle();
-    let refused = hear_messages(&bed.take_sent(line));
+    sim.receive(connection, &add(&pairs));
+    sim.run_until_idle();
+    let refused = hear_messages(&sim.take_sent(connection));
     assert!(refused[0].contains("subscription 30001: "), "{refused:?}");
-    assert!(bed.node.desk.spellings.records().is_empty());
+    assert!(sim.node.registry.id_terms.records().is_empty());
     pairs.pop();
-    bed.receive(line, &add(&pairs));
-    bed.settle();
+    sim.receive(connection, &add(&pairs));
+    sim.run_until_idle();
     let question = tuple(&[atom("get_subscribers"), atom("rj")]);
-    bed.take_sent(line);
-    bed.receive(line, &PEER.call_to("subsmanager", &question));
-    bed.settle();
-    let answer = hear_messages(&bed.take_sent(line)).remove(0);
+    sim.take_sent(connection);
+    sim.receive(connection, &PEER.call_to("subsmanager", &question));
+    sim.run_until_idle();
+    let answer = hear_messages(&sim.take_sent(connection)).remove(0);
     assert_eq!(answer.matches("user_").count(), pairs.len());
     assert!(!answer.contains("<<"), "an atom came back as a binary");
 }

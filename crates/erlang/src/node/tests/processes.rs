@@ -1,10 +1,10 @@
 //! Processes: links, monitors, logins, and what becomes of them when theirs or their node's life ends.
 
 use super::*;
-use crate::bed::peer::{
+use crate::sim::peer::{
     PEERS_CREATION, atom, hear_messages, integer, message, pid, reference, tuple,
 };
-use crate::bed::{CREATION, TICK_TIME};
+use crate::sim::{CREATION, TICK_TIME};
 
 /// A process of the node, by number: 2 is the router.
 fn own(id: u32) -> Vec<u8> {
@@ -103,11 +103,11 @@ fn exits_and_group_leaders_of_others_are_of_no_consequence() {
 #[test]
 fn a_process_that_logs_in_is_monitored_once_and_gets_events_until_it_logs_out() {
     let logout = PEER.call_to("router", &tuple(&[atom("logout"), PEER.pid(5)]));
-    let (mut bed, line) = connected();
+    let (mut sim, connection) = connected();
     let mut ask = |packet: &[u8]| {
-        bed.receive(line, packet);
-        bed.settle();
-        hear_messages(&bed.take_sent(line))
+        sim.receive(connection, packet);
+        sim.run_until_idle();
+        hear_messages(&sim.take_sent(connection))
     };
     assert_eq!(ask(&publish("alice")), [reply("{ok,0}")]);
     assert_eq!(
@@ -145,47 +145,50 @@ fn a_process_that_ends_is_logged_out_at_every_split() {
 
 #[test]
 fn only_the_node_of_a_process_can_tell_of_its_end() {
-    let (mut bed, line) = connected();
-    bed.receive(line, &login("alice", &PEER.pid(5)));
+    let (mut sim, connection) = connected();
+    sim.receive(connection, &login("alice", &PEER.pid(5)));
     let other = Peer::new("other@h");
-    let stranger = bed.called().unwrap();
-    bed.receive(stranger, &other.call());
+    let stranger = sim.accept_peer().unwrap();
+    sim.receive(stranger, &other.call());
     let down = |from: Vec<u8>, monitor: Vec<u8>| {
         control(&[integer(21), from, own(2), monitor, atom("normal")])
     };
-    bed.receive(stranger, &down(other.pid(5), monitor()));
+    sim.receive(stranger, &down(other.pid(5), monitor()));
     for words in [[1, 0, 0], [0, 1, 0], [0, 0, 1]] {
-        bed.receive(line, &down(PEER.pid(5), reference(NAME, CREATION, &words)));
+        sim.receive(
+            connection,
+            &down(PEER.pid(5), reference(NAME, CREATION, &words)),
+        );
     }
-    bed.receive(
-        line,
+    sim.receive(
+        connection,
         &down(PEER.pid(5), reference(NAME, CREATION - 1, &[0, 0, 0])),
     );
-    bed.receive(
-        line,
+    sim.receive(
+        connection,
         &down(PEER.pid(5), reference(PEER.name, CREATION, &[0, 0, 0])),
     );
-    bed.settle();
-    assert_eq!(bed.node.desk.sessions.len(), 1);
-    bed.receive(line, &down(PEER.pid(5), monitor()));
-    bed.settle();
-    assert_eq!(bed.node.desk.sessions.len(), 0);
+    sim.run_until_idle();
+    assert_eq!(sim.node.registry.sessions.len(), 1);
+    sim.receive(connection, &down(PEER.pid(5), monitor()));
+    sim.run_until_idle();
+    assert_eq!(sim.node.registry.sessions.len(), 0);
 }
 
 #[test]
 fn processes_are_logged_out_when_their_node_goes() {
-    let (mut bed, line) = connected();
+    let (mut sim, connection) = connected();
     for number in 0..20_000 {
-        bed.receive(
-            line,
+        sim.receive(
+            connection,
             &login(&format!("user{}", number % 7), &PEER.pid(number)),
         );
     }
-    bed.settle();
-    assert_eq!(bed.node.desk.sessions.len(), 20_000);
-    bed.pass(TICK_TIME);
-    assert!(bed.is_closed(line));
-    assert_eq!(bed.node.desk.sessions.len(), 0);
+    sim.run_until_idle();
+    assert_eq!(sim.node.registry.sessions.len(), 20_000);
+    sim.advance_clock(TICK_TIME);
+    assert!(sim.is_closed(connection));
+    assert_eq!(sim.node.registry.sessions.len(), 0);
 }
 
 #[test]
@@ -203,70 +206,73 @@ fn a_process_of_an_earlier_life_of_its_node_cannot_log_in() {
 fn the_node_of_a_process_that_is_logged_in_by_another_is_called() {
     let far = Peer::new("far@h");
     let logged_in = || {
-        let (mut bed, line) = connected();
-        bed.receive(line, &login("alice", &far.pid(8)));
-        bed.settle();
-        assert_eq!(hear_messages(&bed.take_sent(line)), [reply("ok")]);
-        let (call, name) = bed.calls.pop().unwrap();
+        let (mut sim, connection) = connected();
+        sim.receive(connection, &login("alice", &far.pid(8)));
+        sim.run_until_idle();
+        assert_eq!(hear_messages(&sim.take_sent(connection)), [reply("ok")]);
+        let (call, name) = sim.calls.pop().unwrap();
         assert_eq!(name.as_str(), far.name);
-        (bed, call)
+        (sim, call)
     };
-    let (mut bed, call) = logged_in();
-    assert!(bed.answered(call, 6));
-    bed.receive(call, &far.answer(true));
-    bed.settle();
-    let heard = hear(&bed.take_sent(call)).messages;
+    let (mut sim, call) = logged_in();
+    assert!(sim.complete_dial(call, 6));
+    sim.receive(call, &far.answer(true));
+    sim.run_until_idle();
+    let heard = hear(&sim.take_sent(call)).messages;
     assert_eq!(
         heard,
         ["{19,<encke@h.2.0>,<far@h.8.0>,#Ref<encke@h.0.0.0>}"]
     );
-    assert_eq!(bed.node.desk.sessions.len(), 1);
+    assert_eq!(sim.node.registry.sessions.len(), 1);
     // It cannot be reached.
-    let (mut bed, call) = logged_in();
-    bed.node.ended(call);
-    bed.settle();
-    assert_eq!(bed.node.desk.sessions.len(), 0);
+    let (mut sim, call) = logged_in();
+    sim.node.ended(call);
+    sim.run_until_idle();
+    assert_eq!(sim.node.registry.sessions.len(), 0);
     // Another life of it answers.
-    let (mut bed, line) = connected();
-    bed.receive(line, &login("alice", &pid(far.name, 8, PEERS_CREATION + 1)));
-    bed.settle();
-    let (call, _) = bed.calls.pop().unwrap();
-    assert!(bed.answered(call, 6));
-    bed.receive(call, &far.answer(true));
-    bed.settle();
-    assert_eq!(bed.node.desk.sessions.len(), 0);
+    let (mut sim, connection) = connected();
+    sim.receive(
+        connection,
+        &login("alice", &pid(far.name, 8, PEERS_CREATION + 1)),
+    );
+    sim.run_until_idle();
+    let (call, _) = sim.calls.pop().unwrap();
+    assert!(sim.complete_dial(call, 6));
+    sim.receive(call, &far.answer(true));
+    sim.run_until_idle();
+    assert_eq!(sim.node.registry.sessions.len(), 0);
 }
 
 #[test]
 fn a_node_that_calls_while_it_is_called_keeps_its_processes() {
     let far = Peer::new("zzz@h");
-    let (mut bed, line) = connected();
-    bed.receive(line, &login("alice", &far.pid(8)));
-    bed.settle();
-    let (ours, _) = bed.calls.pop().unwrap();
-    assert!(bed.answered(ours, 6));
-    let theirs = bed.called().unwrap();
-    bed.receive(theirs, &far.call());
-    bed.settle();
-    assert!(bed.is_closed(ours));
-    let heard = hear(&bed.take_sent(theirs)).messages;
+    let (mut sim, connection) = connected();
+    sim.receive(connection, &login("alice", &far.pid(8)));
+    sim.run_until_idle();
+    let (ours, _) = sim.calls.pop().unwrap();
+    assert!(sim.complete_dial(ours, 6));
+    let theirs = sim.accept_peer().unwrap();
+    sim.receive(theirs, &far.call());
+    sim.run_until_idle();
+    assert!(sim.is_closed(ours));
+    let heard = hear(&sim.take_sent(theirs)).messages;
     assert_eq!(
         heard,
         ["{19,<encke@h.2.0>,<zzz@h.8.0>,#Ref<encke@h.0.0.0>}"]
     );
-    assert_eq!(bed.node.desk.sessions.len(), 1);
+    assert_eq!(sim.node.registry.sessions.len(), 1);
 }
 
 #[test]
 fn a_node_that_restarts_finds_none_of_its_processes_logged_in() {
-    let (mut bed, line) = connected();
-    bed.receive(line, &login("alice", &PEER.pid(5)));
-    bed.node.ended(line);
-    let again = bed.called().unwrap();
-    bed.receive(again, &PEER.call());
-    bed.settle();
-    assert_eq!(bed.node.desk.sessions.len(), 0);
-    bed.receive(again, &publish("alice"));
-    bed.settle();
-    assert_eq!(hear(&bed.take_sent(again)).messages, [reply("{ok,0}")]);
+    let (mut sim, connection) = connected();
+    sim.receive(connection, &login("alice", &PEER.pid(5)));
+    sim.node.ended(connection);
+    let again = sim.accept_peer().unwrap();
+    sim.receive(again, &PEER.call());
+    sim.run_until_idle();
+    assert_eq!(sim.node.registry.sessions.len(), 0);
+    sim.receive(again, &publish("alice"));
+    sim.run_until_idle();
+    assert_eq!(hear(&sim.take_sent(again)).messages, [reply("{ok,0}")]);
 }

@@ -1,11 +1,12 @@
 //! What is not taken: counted by its kind, and the next message is.
 
 use super::*;
-use crate::bed::peer::{
-    atom, binary, hear_messages, integer, list, message, nil, packet, pieces, tuple,
-};
 use crate::limits::{
-    ANSWERS_BYTES_MAX, CALLER_BYTES_MAX, MESSAGE_BYTES_MAX, PACKET_BYTES_ALWAYS, SEQUENCES_MAX,
+    CALLER_BYTES_MAX, MESSAGE_BYTES_MAX, PACKET_BYTES_ALWAYS, SEQUENCES_MAX,
+    UNSENT_ANSWERS_BYTES_MAX,
+};
+use crate::sim::peer::{
+    atom, binary, hear_messages, integer, list, message, nil, packet, pieces, tuple,
 };
 use crate::term::TermError;
 
@@ -71,79 +72,81 @@ fn a_bad_message_is_counted_and_the_next_is_taken() {
 }
 
 /// One message was too large; the next is answered.
-fn assert_passed_by(mut bed: Bed, line: LineId) {
-    bed.receive(line, &ask());
-    bed.settle();
-    assert_eq!(bed.counted().refused, refused(Refusal::TooLarge));
-    assert_eq!(hear_messages(&bed.take_sent(line)).len(), 1);
+fn assert_passed_by(mut sim: SimulatedNode, connection: ConnectionId) {
+    sim.receive(connection, &ask());
+    sim.run_until_idle();
+    assert_eq!(sim.counted().refused, refused(Refusal::TooLarge));
+    assert_eq!(hear_messages(&sim.take_sent(connection)).len(), 1);
 }
 
 #[test]
 fn a_message_that_is_too_large_passes_by_and_takes_no_memory() {
-    let (mut bed, line) = connected();
-    bed.receive(line, &(100_u32 << 20).to_be_bytes());
+    let (mut sim, connection) = connected();
+    sim.receive(connection, &(100_u32 << 20).to_be_bytes());
     let block = vec![b'x'; 1 << 20];
     for _ in 0..100 {
-        bed.receive(line, &block);
-        assert_eq!(bed.node.held_bytes(), 0);
+        sim.receive(connection, &block);
+        assert_eq!(sim.node.held_bytes(), 0);
     }
-    assert_passed_by(bed, line);
+    assert_passed_by(sim, connection);
 }
 
 #[test]
 fn a_message_too_large_in_pieces_passes_by_as_well() {
     let control = tuple(&[integer(6), PEER.pid(5), atom(""), atom("any")]);
     let payload = binary(&vec![b'x'; 3 * MESSAGE_BYTES_MAX]);
-    let (mut bed, line) = connected();
+    let (mut sim, connection) = connected();
     for piece in pieces(1, 300, &control, &payload) {
-        bed.receive(line, &piece);
-        assert!(bed.node.held_bytes() <= MESSAGE_BYTES_MAX);
+        sim.receive(connection, &piece);
+        assert!(sim.node.held_bytes() <= MESSAGE_BYTES_MAX);
     }
-    assert_eq!(bed.node.held_bytes(), 0);
-    assert_passed_by(bed, line);
+    assert_eq!(sim.node.held_bytes(), 0);
+    assert_passed_by(sim, connection);
 }
 
 #[test]
 fn messages_begun_without_end_take_no_more_than_their_bound() {
-    let (mut bed, line) = connected();
+    let (mut sim, connection) = connected();
     let control = tuple(&[integer(6), PEER.pid(5), atom(""), atom("any")]);
     let payload = binary(&[b'x'; 60_000]);
     let begun = 2 * SEQUENCES_MAX as u64;
     for sequence in 0..begun {
-        bed.receive(line, &pieces(sequence, 2, &control, &payload)[0]);
-        assert!(bed.node.held_bytes() <= MESSAGE_BYTES_MAX);
+        sim.receive(connection, &pieces(sequence, 2, &control, &payload)[0]);
+        assert!(sim.node.held_bytes() <= MESSAGE_BYTES_MAX);
     }
-    assert_ne!(bed.counted().refused[Refusal::TooLarge.kind()], 0);
+    assert_ne!(sim.counted().refused[Refusal::TooLarge.kind()], 0);
 }
 
 #[test]
 fn messages_in_pieces_and_whole_ones_share_one_bound() {
     let control = tuple(&[integer(6), PEER.pid(5), atom(""), atom("any")]);
     let body = |bytes: usize| tuple(&[atom("nobody"), binary(&vec![b'x'; bytes])]);
-    let (mut bed, line) = connected();
+    let (mut sim, connection) = connected();
     let most = body(MESSAGE_BYTES_MAX - 100_000);
     let pieces = pieces(1, 200, &control, &most);
     let (last, first) = pieces.split_last().unwrap();
-    first.iter().for_each(|piece| bed.receive(line, piece));
+    first
+        .iter()
+        .for_each(|piece| sim.receive(connection, piece));
     // What is as large as a piece and more is taken between pieces; what is much larger is not.
     for (bytes, taken) in [
         (PACKET_BYTES_ALWAYS - 1000, 1),
         (2 * PACKET_BYTES_ALWAYS, 1),
     ] {
         for piece in message(&control, Some(&body(bytes))).chunks(100_000) {
-            bed.receive(line, piece);
+            sim.receive(connection, piece);
             let bound = MESSAGE_BYTES_MAX + PACKET_BYTES_ALWAYS;
             assert!(
-                bed.node.held_bytes() <= bound,
+                sim.node.held_bytes() <= bound,
                 "{} bytes",
-                bed.node.held_bytes()
+                sim.node.held_bytes()
             );
         }
-        assert_eq!(bed.counted().messages, taken, "{bytes} bytes");
+        assert_eq!(sim.counted().messages, taken, "{bytes} bytes");
     }
-    assert_eq!(bed.counted().refused[Refusal::TooLarge.kind()], 1);
-    bed.receive(line, last);
-    assert_eq!((bed.counted().messages, bed.node.held_bytes()), (2, 0));
+    assert_eq!(sim.counted().refused[Refusal::TooLarge.kind()], 1);
+    sim.receive(connection, last);
+    assert_eq!((sim.counted().messages, sim.node.held_bytes()), (2, 0));
 }
 
 #[test]
@@ -151,63 +154,69 @@ fn a_large_message_that_was_taken_is_not_kept() {
     let control = tuple(&[integer(6), PEER.pid(5), atom(""), atom("any")]);
     let payload = binary(&vec![b'x'; MESSAGE_BYTES_MAX / 2]);
     for count in [1, 40] {
-        let (mut bed, line) = connected();
+        let (mut sim, connection) = connected();
         let mut packets = pieces(1, count, &control, &payload);
         if count == 1 {
             packets = vec![message(&control, Some(&payload))];
         }
         for piece in packets.concat().chunks(100_000) {
-            bed.receive(line, piece);
+            sim.receive(connection, piece);
         }
-        assert_eq!(bed.counted().messages, 1);
-        assert_eq!(bed.node.held_bytes(), 0);
+        assert_eq!(sim.counted().messages, 1);
+        assert_eq!(sim.node.held_bytes(), 0);
     }
 }
 
 #[test]
 fn a_caller_that_is_longer_than_any_is_not_answered() {
-    let (mut bed, line) = connected();
+    let (mut sim, connection) = connected();
     for (size, answers) in [(CALLER_BYTES_MAX - 100, 1), (CALLER_BYTES_MAX, 0)] {
         let caller = tuple(&[PEER.pid(5), binary(&vec![b'x'; size])]);
         let call = tuple(&[atom("$gen_call"), caller, atom("pid")]);
-        bed.receive(line, &PEER.send_to("router", &call));
-        bed.settle();
-        assert_eq!(hear_messages(&bed.take_sent(line)).len(), answers);
+        sim.receive(connection, &PEER.send_to("router", &call));
+        sim.run_until_idle();
+        assert_eq!(hear_messages(&sim.take_sent(connection)).len(), answers);
     }
-    assert_eq!(bed.counted().refused, refused(Refusal::NotUnderstood));
+    assert_eq!(sim.counted().refused, refused(Refusal::NotUnderstood));
 }
 
 #[test]
 fn many_short_questions_are_not_owed_long_answers_without_end() {
-    let (mut bed, line) = connected();
+    let (mut sim, connection) = connected();
     let pairs: Vec<_> = (0..5000)
         .map(|number| tuple(&[atom(&format!("{number:0>100}")), atom("rj")]))
         .collect();
     let add = tuple(&[atom("add_subscriptions"), list(&pairs, &nil())]);
-    bed.receive(line, &PEER.call_to("subsmanager", &add));
-    bed.settle();
+    sim.receive(connection, &PEER.call_to("subsmanager", &add));
+    sim.run_until_idle();
     let question = tuple(&[atom("get_subscribers"), atom("rj")]);
     let questions = PEER.call_to("subsmanager", &question).repeat(800);
     assert!(questions.len() < 128 * 1024, "they come in one block");
-    bed.receive(line, &questions);
-    let owed = bed.node.lines.get(line).unwrap().out.len();
+    sim.receive(connection, &questions);
+    let owed = sim
+        .node
+        .connections
+        .get(connection)
+        .unwrap()
+        .send_buffer
+        .len();
     assert!(
-        (ANSWERS_BYTES_MAX..2 * ANSWERS_BYTES_MAX).contains(&owed),
+        (UNSENT_ANSWERS_BYTES_MAX..2 * UNSENT_ANSWERS_BYTES_MAX).contains(&owed),
         "{owed} bytes"
     );
-    bed.settle();
-    let answers = hear_messages(&bed.take_sent(line));
+    sim.run_until_idle();
+    let answers = hear_messages(&sim.take_sent(connection));
     assert_eq!(answers.len(), 1 + 800);
     assert!(answers[800].contains("ask again"));
 }
 
 #[test]
 fn more_connections_than_there_may_be_are_turned_away() {
-    let mut bed = Bed::new(NAME, &[]);
-    for _ in 0..LINKS_MAX {
-        assert!(bed.called().is_some());
+    let mut sim = SimulatedNode::new(NAME, &[]);
+    for _ in 0..CONNECTIONS_MAX {
+        assert!(sim.accept_peer().is_some());
     }
-    assert!(bed.called().is_none());
-    bed.pass(HANDSHAKE_TIME);
-    assert!(bed.called().is_some());
+    assert!(sim.accept_peer().is_none());
+    sim.advance_clock(HANDSHAKE_TIME);
+    assert!(sim.accept_peer().is_some());
 }

@@ -4,56 +4,71 @@
 use ::router::Mailboxes;
 use graph::{Change, Id};
 
-use super::{Desk, Place, Refused, answer, refuse};
+use super::{ErrorText, ProcessRegistry, RegisteredProcess, answer, answer_error};
+use crate::connections::{ConnectionId, Connections};
+use crate::id_terms::IdTerm;
 use crate::ids;
 use crate::limits::{ANSWER_BYTES_MAX, SUBSCRIPTIONS_MAX};
-use crate::lines::{LineId, Lines};
-use crate::spellings::Spelt;
 use crate::term::{Elements, Raw, Term, write};
 
 /// Subscribers read from the graph at a time.
 const SLICE: usize = 4096;
 
-impl<M: Mailboxes> Desk<M> {
+impl<M: Mailboxes> ProcessRegistry<M> {
     pub(super) fn on_subsmanager(
         &mut self,
-        lines: &mut Lines,
-        line: LineId,
+        connections: &mut Connections,
+        connection: ConnectionId,
         from: Option<Raw<'_>>,
         request: Raw<'_>,
     ) {
         match request.tuple() {
             Some([verb, list]) if verb.is_atom("add_subscriptions") => {
-                self.change(lines, line, from, list, |subscriber, subject| {
-                    Change::Subscribe {
+                self.change(
+                    connections,
+                    connection,
+                    from,
+                    list,
+                    |subscriber, subject| Change::Subscribe {
                         subscriber,
                         subject,
-                    }
-                });
+                    },
+                );
             }
             Some([verb, list]) if verb.is_atom("remove_subscriptions") => {
-                self.change(lines, line, from, list, |subscriber, subject| {
-                    Change::Unsubscribe {
+                self.change(
+                    connections,
+                    connection,
+                    from,
+                    list,
+                    |subscriber, subject| Change::Unsubscribe {
                         subscriber,
                         subject,
-                    }
-                });
+                    },
+                );
             }
             // A short question may have a long answer, and many questions come at once.
-            Some([verb, _]) if verb.is_atom("get_subscribers") && lines.is_behind(line) => {
+            Some([verb, _])
+                if verb.is_atom("get_subscribers") && connections.is_congested(connection) =>
+            {
                 let sentence =
                     "this node has not taken what it was answered before; ask again when it has";
-                refuse(lines, line, from, sentence);
+                answer_error(connections, connection, from, sentence);
             }
             Some([verb, user]) if verb.is_atom("get_subscribers") => match self.subscribers(user) {
-                Ok(list) => answer(lines, line, from, |out| out.extend(list)),
-                Err(sentence) => refuse(lines, line, from, &sentence),
+                Ok(list) => answer(connections, connection, from, |out| out.extend(list)),
+                Err(sentence) => answer_error(connections, connection, from, &sentence),
             },
-            _ if request.is_atom("pid") => self.answer_pid(lines, line, from, Place::Subsmanager),
+            _ if request.is_atom("pid") => self.answer_pid(
+                connections,
+                connection,
+                from,
+                RegisteredProcess::Subsmanager,
+            ),
             _ => {
                 let known = "subsmanager takes {add_subscriptions, List}, \
                              {remove_subscriptions, List}, {get_subscribers, User} and pid";
-                refuse(lines, line, from, known);
+                answer_error(connections, connection, from, known);
             }
         }
     }
@@ -62,17 +77,19 @@ impl<M: Mailboxes> Desk<M> {
     /// they are on disk, if the graph is.
     fn change(
         &mut self,
-        lines: &mut Lines,
-        line: LineId,
+        connections: &mut Connections,
+        connection: ConnectionId,
         from: Option<Raw<'_>>,
         list: Raw<'_>,
         change: impl Fn(Id, Id) -> Change,
     ) {
-        let (changes, spelt) = match self.read_changes(list, change) {
+        let (changes, id_terms) = match self.read_changes(list, change) {
             Ok(read) => read,
-            Err(sentence) => return refuse(lines, line, from, &sentence),
+            Err(sentence) => return answer_error(connections, connection, from, &sentence),
         };
-        let done = self.calls.changes(line, from.map(Raw::bytes), spelt);
+        let done = self
+            .calls
+            .changes(connection, from.map(Raw::bytes), id_terms);
         self.router.graph().submit(changes, done);
     }
 
@@ -80,7 +97,7 @@ impl<M: Mailboxes> Desk<M> {
         &self,
         list: Raw<'_>,
         change: impl Fn(Id, Id) -> Change,
-    ) -> Result<(Vec<Change>, Vec<Spelt>), Refused> {
+    ) -> Result<(Vec<Change>, Vec<IdTerm>), ErrorText> {
         let subscriptions = elements(list)?;
         if subscriptions.len() > SUBSCRIPTIONS_MAX {
             return Err(format!(
@@ -90,7 +107,7 @@ impl<M: Mailboxes> Desk<M> {
             ));
         }
         let mut changes = Vec::with_capacity(subscriptions.len());
-        let mut spelt = Vec::new();
+        let mut id_terms = Vec::new();
         for (at, term) in subscriptions.enumerate() {
             let read = read(term).map_err(|why| format!("subscription {}: {why}", at + 1))?;
             let [(subscriber, who), (subject, whom)] = read;
@@ -100,16 +117,16 @@ impl<M: Mailboxes> Desk<M> {
                 subject,
             } = &change
             {
-                spelt.extend(self.spellings.spelt(subscriber, who));
-                spelt.extend(self.spellings.spelt(subject, whom));
+                id_terms.extend(self.id_terms.term_to_remember(subscriber, who));
+                id_terms.extend(self.id_terms.term_to_remember(subject, whom));
             }
             changes.push(change);
         }
-        Ok((changes, spelt))
+        Ok((changes, id_terms))
     }
 
     /// The list of those who subscribe to `user`.
-    fn subscribers(&self, user: Raw<'_>) -> Result<Vec<u8>, Refused> {
+    fn subscribers(&self, user: Raw<'_>) -> Result<Vec<u8>, ErrorText> {
         let id = ids::of_term(user).map_err(|error| error.to_string())?;
         let graph = self.router.graph();
         let mut out = Vec::new();
@@ -126,7 +143,7 @@ impl<M: Mailboxes> Desk<M> {
             graph.subscribers(subject, after, SLICE, &mut keys);
             after = keys.last().copied();
             for id in keys.iter().filter_map(|&key| graph.name(key)) {
-                self.spellings.write(&mut out, &id);
+                self.id_terms.write(&mut out, &id);
                 count += 1;
             }
             fits = out.len() <= ANSWER_BYTES_MAX;
@@ -154,7 +171,7 @@ impl<M: Mailboxes> Desk<M> {
 }
 
 /// The elements of a proper list.
-fn elements(list: Raw<'_>) -> Result<Elements<'_>, Refused> {
+fn elements(list: Raw<'_>) -> Result<Elements<'_>, ErrorText> {
     match list.view() {
         Term::List(list) if list.is_proper() => Ok(list.elements()),
         Term::Nil => Ok(Elements::none()),
@@ -163,7 +180,7 @@ fn elements(list: Raw<'_>) -> Result<Elements<'_>, Refused> {
 }
 
 /// A record `{subscription, Subscriber, Subject}` or a pair `{Subscriber, Subject}`.
-fn read(term: Raw<'_>) -> Result<[(Id, Raw<'_>); 2], Refused> {
+fn read(term: Raw<'_>) -> Result<[(Id, Raw<'_>); 2], ErrorText> {
     let pair = match term.tuple() {
         Some([record, subscriber, subject]) if record.is_atom("subscription") => {
             Some([subscriber, subject])

@@ -2,13 +2,13 @@
 
 use ::router::{Event, Mailboxes};
 
-use super::Desk;
+use super::ProcessRegistry;
 use crate::ids;
 use crate::payload;
 use crate::refusal::Refusal;
 use crate::term::Raw;
 
-impl<M: Mailboxes> Desk<M> {
+impl<M: Mailboxes> ProcessRegistry<M> {
     /// Sends the event of a message `{Id, Body}`, with an id and an iolist.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ impl<M: Mailboxes> Desk<M> {
             })
         });
         let event = event.ok_or(Refusal::NotUnderstood)?;
-        self.router.send(event, &self.unawaited);
+        self.router.send(event, &self.ignored_receipts);
         Ok(())
     }
 }

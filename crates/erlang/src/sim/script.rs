@@ -8,9 +8,9 @@ use router::{Event, Payload, Tally};
 use super::peer::{
     Peer, atom, binary, hear, integer, list, message, nil, packet, passed_through, pieces, tuple,
 };
-use super::{Bed, CREATION, NAME};
-use crate::limits::LINKS_MAX;
-use crate::lines::LineId;
+use super::{CREATION, NAME, SimulatedNode};
+use crate::connections::ConnectionId;
+use crate::limits::CONNECTIONS_MAX;
 
 /// Names that sort before and behind that of the node, for calls that cross.
 const PEERS: [Peer; 4] = [
@@ -57,10 +57,10 @@ impl<'a> Choices<'a> {
 }
 
 /// One run.
-struct Play {
-    bed: Bed,
+struct Script {
+    sim: SimulatedNode,
     /// All connections there were, with whom.
-    lines: Vec<(LineId, Peer)>,
+    connections: Vec<(ConnectionId, Peer)>,
     /// Bytes that were given to the node.
     given: usize,
 }
@@ -71,22 +71,22 @@ struct Play {
 ///
 /// When the node breaks a law.
 #[allow(unreachable_pub, reason = "fuzz targets reach it")]
-pub fn play(data: &[u8]) {
+pub fn run_script(data: &[u8]) {
     let mut choices = Choices(data);
-    let mut play = Play {
-        bed: Bed::new(NAME, &["peer@h"]),
-        lines: Vec::new(),
+    let mut script = Script {
+        sim: SimulatedNode::new(NAME, &["peer@h"]),
+        connections: Vec::new(),
         given: 0,
     };
     while !choices.0.is_empty() {
-        play.act(&mut choices);
-        play.bed.settle();
-        play.assert_laws();
+        script.act(&mut choices);
+        script.sim.run_until_idle();
+        script.assert_laws();
     }
-    play.end();
+    script.end();
 }
 
-impl Play {
+impl Script {
     fn act(&mut self, choices: &mut Choices<'_>) {
         match choices.byte() % 11 {
             0 => self.call(choices),
@@ -123,16 +123,16 @@ impl Play {
                 self.give_from(choices, |peer, _| peer.call_to(to, &request(peer)));
             }
             7 => self
-                .bed
-                .pass(Duration::from_millis(250) * choices.byte().into()),
+                .sim
+                .advance_clock(Duration::from_millis(250) * choices.byte().into()),
             8 => {
-                if let Some((line, _)) = self.line(choices) {
+                if let Some((connection, _)) = self.connection(choices) {
                     match choices.byte() % 3 {
-                        0 => self.bed.node.ended(line),
-                        1 => drop(self.bed.deaf.insert(line)),
+                        0 => self.sim.node.ended(connection),
+                        1 => drop(self.sim.blocked.insert(connection)),
                         _ => {
-                            self.bed.deaf.remove(&line);
-                            self.bed.node.lines.touch(line);
+                            self.sim.blocked.remove(&connection);
+                            self.sim.node.connections.schedule_flush(connection);
                         }
                     }
                 }
@@ -152,34 +152,38 @@ impl Play {
     /// A peer calls, or takes the node's call, and says as much of the handshake as chosen.
     fn call(&mut self, choices: &mut Choices<'_>) {
         let peer = choices.of(&PEERS);
-        let (line, said) = match choices.byte() % 6 {
-            0 | 1 => (self.bed.called(), peer.call()),
-            2 => (self.bed.called(), peer.call_5(true)),
-            3 => (self.bed.called(), peer.call_5(false)),
+        let (connection, said) = match choices.byte() % 6 {
+            0 | 1 => (self.sim.accept_peer(), peer.call()),
+            2 => (self.sim.accept_peer(), peer.call_5(true)),
+            3 => (self.sim.accept_peer(), peer.call_5(false)),
             version => {
-                let Some((line, name)) = self.bed.calls.pop() else {
+                let Some((connection, name)) = self.sim.calls.pop() else {
                     return;
                 };
                 let Some(peer) = PEERS.into_iter().find(|peer| peer.name == name.as_str()) else {
-                    return self.bed.node.ended(line);
+                    return self.sim.node.ended(connection);
                 };
-                let is_wanted = self.bed.answered(line, u16::from(version) + 1);
-                self.lines.push((line, peer));
-                (is_wanted.then_some(line), peer.answer(true))
+                let may_read = self.sim.complete_dial(connection, u16::from(version) + 1);
+                self.connections.push((connection, peer));
+                (may_read.then_some(connection), peer.answer(true))
             }
         };
-        let Some(line) = line else { return };
-        if self.lines.iter().all(|(known, _)| *known != line) {
-            self.lines.push((line, peer));
+        let Some(connection) = connection else { return };
+        if self
+            .connections
+            .iter()
+            .all(|(known, _)| *known != connection)
+        {
+            self.connections.push((connection, peer));
         }
         let left_out = usize::from(choices.byte()).saturating_sub(128);
         let said = &said[..said.len().saturating_sub(left_out)];
-        self.receive(line, said, choices.byte());
+        self.receive(connection, said, choices.byte());
     }
 
-    fn line(&self, choices: &mut Choices<'_>) -> Option<(LineId, Peer)> {
-        let at = usize::from(choices.byte()).checked_rem(self.lines.len())?;
-        Some(self.lines[at])
+    fn connection(&self, choices: &mut Choices<'_>) -> Option<(ConnectionId, Peer)> {
+        let at = usize::from(choices.byte()).checked_rem(self.connections.len())?;
+        Some(self.connections[at])
     }
 
     fn give(&mut self, choices: &mut Choices<'_>, make: impl FnOnce(&[u8]) -> Vec<u8>) {
@@ -187,18 +191,18 @@ impl Play {
     }
 
     fn give_from(&mut self, choices: &mut Choices<'_>, make: impl FnOnce(&Peer, &[u8]) -> Vec<u8>) {
-        if let Some((line, peer)) = self.line(choices) {
+        if let Some((connection, peer)) = self.connection(choices) {
             let cut = choices.byte();
             let bytes = make(&peer, choices.bytes());
-            self.receive(line, &bytes, cut);
+            self.receive(connection, &bytes, cut);
         }
     }
 
     /// In two pieces.
-    fn receive(&mut self, line: LineId, bytes: &[u8], cut: u8) {
+    fn receive(&mut self, connection: ConnectionId, bytes: &[u8], cut: u8) {
         let (left, right) = bytes.split_at(usize::from(cut).min(bytes.len()));
-        self.bed.receive(line, left);
-        self.bed.receive(line, right);
+        self.sim.receive(connection, left);
+        self.sim.receive(connection, right);
         self.given += bytes.len();
     }
 
@@ -211,40 +215,50 @@ impl Play {
             event_type: None,
             payload,
         };
-        let router = self.bed.node.desk.router();
+        let router = self.sim.node.registry.router();
         router.publish(event, &Tally::new());
     }
 
     fn assert_laws(&self) {
-        let lines = &self.bed.node.lines;
-        for &(line, _) in &self.lines {
-            assert!(lines.get(line).is_none() || !self.bed.is_closed(line));
+        let connections = &self.sim.node.connections;
+        for &(connection, _) in &self.connections {
+            assert!(connections.get(connection).is_none() || !self.sim.is_closed(connection));
         }
-        let up = lines.iter().filter(|(_, line)| line.is_up).count();
-        assert_eq!(self.bed.counted().nodes, up as u64);
-        let sessions = self.bed.node.desk.sessions.len();
-        assert_eq!(self.bed.counted().sessions, sessions as u64);
-        assert!(lines.len() <= LINKS_MAX);
+        let up = connections
+            .iter()
+            .filter(|(_, connection)| connection.is_up)
+            .count();
+        assert_eq!(self.sim.counted().nodes, up as u64);
+        let sessions = self.sim.node.registry.sessions.len();
+        assert_eq!(self.sim.counted().sessions, sessions as u64);
+        assert!(connections.len() <= CONNECTIONS_MAX);
         // A size that lies takes nothing.
-        assert!(self.bed.node.held_bytes() <= self.given);
+        assert!(self.sim.node.held_bytes() <= self.given);
     }
 
     /// All goes, and nothing stays.
     fn end(mut self) {
-        let open: Vec<_> = self.bed.node.lines.iter().map(|(line, _)| line).collect();
-        open.into_iter().for_each(|line| self.bed.node.ended(line));
-        self.bed.settle();
+        let open: Vec<_> = self
+            .sim
+            .node
+            .connections
+            .iter()
+            .map(|(connection, _)| connection)
+            .collect();
+        open.into_iter()
+            .for_each(|connection| self.sim.node.ended(connection));
+        self.sim.run_until_idle();
         self.assert_laws();
-        assert_eq!(self.bed.counted().nodes, 0);
+        assert_eq!(self.sim.counted().nodes, 0);
         assert_eq!(
-            self.bed.node.desk.sessions.len(),
+            self.sim.node.registry.sessions.len(),
             0,
             "sessions of nodes that are gone"
         );
-        assert_eq!(self.bed.node.held_bytes(), 0);
+        assert_eq!(self.sim.node.held_bytes(), 0);
         // What it said is of the protocol.
-        for (line, _) in std::mem::take(&mut self.lines) {
-            hear(&self.bed.take_sent(line));
+        for (connection, _) in std::mem::take(&mut self.connections) {
+            hear(&self.sim.take_sent(connection));
         }
     }
 }

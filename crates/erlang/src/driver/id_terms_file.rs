@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use graph::{Graph, Sidecar};
 
-use crate::spellings::Spellings;
+use crate::id_terms::IdTerms;
 
 /// The name of the file.
 pub const ID_TERMS_FILE: Sidecar = Sidecar::named("erlang-ids");
@@ -22,20 +22,20 @@ const SLACK_BYTES: u64 = 1 << 20;
 
 /// The file, open at its end.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct IdTermsFile {
     path: PathBuf,
     file: File,
     bytes: u64,
     rewrite_at: u64,
 }
 
-impl Keeper {
+impl IdTermsFile {
     /// Reads the file in a data directory, if there is one, and writes it anew without what is out of date.
     ///
     /// # Errors
     ///
     /// When it is another file, or cannot be read or written.
-    pub(super) fn open(directory: &Path, graph: &Graph) -> io::Result<(Self, Spellings)> {
+    pub(super) fn open(directory: &Path, graph: &Graph) -> io::Result<(Self, IdTerms)> {
         let path = ID_TERMS_FILE.path(directory);
         let known = match fs::read(&path) {
             Ok(known) => known,
@@ -48,9 +48,9 @@ impl Keeper {
                 path.display()
             )));
         };
-        let spellings = Spellings::kept(graph, records);
-        let keeper = Self::write(path, &spellings)?;
-        Ok((keeper, spellings))
+        let id_terms = IdTerms::restore(graph, records);
+        let id_terms_file = Self::write(path, &id_terms)?;
+        Ok((id_terms_file, id_terms))
     }
 
     /// Puts on disk what was spelt since the last time.
@@ -58,13 +58,13 @@ impl Keeper {
     /// # Errors
     ///
     /// When it cannot be written.
-    pub(super) fn keep(&mut self, spellings: &mut Spellings) -> io::Result<()> {
-        let records = spellings.take_unsaved();
+    pub(super) fn append(&mut self, id_terms: &mut IdTerms) -> io::Result<()> {
+        let records = id_terms.take_unsaved();
         if records.is_empty() {
             return Ok(());
         }
         if self.bytes > self.rewrite_at {
-            *self = Self::write(std::mem::take(&mut self.path), spellings)?;
+            *self = Self::write(std::mem::take(&mut self.path), id_terms)?;
             return Ok(());
         }
         self.bytes += records.len() as u64;
@@ -75,9 +75,9 @@ impl Keeper {
     }
 
     /// Writes the file at once or not at all.
-    fn write(path: PathBuf, spellings: &Spellings) -> io::Result<Self> {
+    fn write(path: PathBuf, id_terms: &IdTerms) -> io::Result<Self> {
         let draft = path.with_extension("new");
-        let records = spellings.records();
+        let records = id_terms.records();
         let written = || {
             let mut file = OpenOptions::new()
                 .create(true)
@@ -113,7 +113,7 @@ mod tests {
     use graph::Id;
 
     use super::*;
-    use crate::bed::peer::atom;
+    use crate::sim::peer::atom;
 
     #[test]
     fn the_file_is_read_again_and_grows_no_further_than_it_must() {
@@ -121,19 +121,20 @@ mod tests {
         let graph = Graph::memory();
         let id = Id::parse("alice").unwrap();
         graph.subscribe(&id, &Id::parse("rj").unwrap()).unwrap();
-        let spellings = [atom("alice"), b"k\0\x05alice".to_vec()];
+        let id_terms = [atom("alice"), b"k\0\x05alice".to_vec()];
         for life in 0..3 {
-            let (mut keeper, mut known) = Keeper::open(directory.path(), &graph).unwrap();
+            let (mut id_terms_file, mut known) =
+                IdTermsFile::open(directory.path(), &graph).unwrap();
             assert_eq!(known.records().is_empty(), life == 0);
             for _ in 0..60 {
-                for spelling in spellings.iter().cycle().take(5001) {
+                for spelling in id_terms.iter().cycle().take(5001) {
                     known.remember(&graph, &id, spelling);
                 }
-                keeper.keep(&mut known).unwrap();
+                id_terms_file.append(&mut known).unwrap();
             }
             let mut out = Vec::new();
             known.write(&mut out, &id);
-            assert_eq!(out, spellings[0]);
+            assert_eq!(out, id_terms[0]);
         }
         let kept = fs::metadata(ID_TERMS_FILE.path(directory.path()))
             .unwrap()
@@ -146,7 +147,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = ID_TERMS_FILE.path(directory.path());
         fs::write(&path, "something else").unwrap();
-        let refused = Keeper::open(directory.path(), &Graph::memory()).unwrap_err();
+        let refused = IdTermsFile::open(directory.path(), &Graph::memory()).unwrap_err();
         assert!(refused.to_string().contains("move it away"), "{refused}");
         assert_eq!(fs::read(&path).unwrap(), b"something else");
     }

@@ -10,18 +10,18 @@ use graph::{Answer, GraphError};
 use parking_lot::Mutex;
 use router::{Counts, Tally};
 
+use crate::connections::ConnectionId;
+use crate::id_terms::IdTerm;
 use crate::limits::CALLS_MAX;
-use crate::lines::LineId;
-use crate::spellings::Spelt;
 
 /// Who called, and when to answer.
 #[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) line: LineId,
+pub(crate) struct PendingCall {
+    pub(crate) connection: ConnectionId,
     /// The term `{Pid, Tag}`; `None` for a cast, which nobody awaits.
     pub(crate) from: Option<Box<[u8]>>,
-    /// How the ids of changes were spelt, to be remembered if they are made.
-    pub(crate) spelt: Vec<Spelt>,
+    /// How the ids of changes were id_terms, to be remembered if they are made.
+    pub(crate) id_terms: Vec<IdTerm>,
 }
 
 /// What a call was waiting for.
@@ -34,46 +34,46 @@ pub(crate) enum Outcome {
 }
 
 /// Calls under way.
-pub(crate) struct Calls {
-    waiting: HashMap<u64, Call>,
+pub(crate) struct PendingCalls {
+    waiting: HashMap<u64, PendingCall>,
     last: u64,
-    settled: Arc<Settled>,
+    completed: Arc<CompletedCalls>,
 }
 
 /// Calls that can be answered. Written by workers, and by the graph's writer.
-pub(crate) struct Settled {
+pub(crate) struct CompletedCalls {
     outcomes: Mutex<Vec<(u64, Outcome)>>,
     /// Wakes the node's thread.
     ring: Box<dyn Fn() + Send + Sync>,
 }
 
 /// Woken when an event's last worker has had its turn.
-struct Bell {
+struct ReceiptWaker {
     number: u64,
     tally: Arc<Tally>,
-    settled: Arc<Settled>,
+    completed: Arc<CompletedCalls>,
 }
 
-impl Wake for Bell {
+impl Wake for ReceiptWaker {
     fn wake(self: Arc<Self>) {
         let receipt = Outcome::Receipt(self.tally.counts());
-        self.settled.push(self.number, receipt);
+        self.completed.push(self.number, receipt);
     }
 }
 
-impl Settled {
+impl CompletedCalls {
     fn push(&self, number: u64, outcome: Outcome) {
         self.outcomes.lock().push((number, outcome));
         (self.ring)();
     }
 }
 
-impl Calls {
+impl PendingCalls {
     pub(crate) fn new(ring: Box<dyn Fn() + Send + Sync>) -> Self {
         Self {
             waiting: HashMap::new(),
             last: 0,
-            settled: Arc::new(Settled {
+            completed: Arc::new(CompletedCalls {
                 outcomes: Mutex::default(),
                 ring,
             }),
@@ -85,25 +85,25 @@ impl Calls {
     }
 
     /// Whether there are calls to answer.
-    pub(crate) fn is_settled(&self) -> bool {
-        !self.settled.outcomes.lock().is_empty()
+    pub(crate) fn has_completed(&self) -> bool {
+        !self.completed.outcomes.lock().is_empty()
     }
 
     /// The receipt, if it is there at once; else the call waits for it.
     pub(crate) fn receipt(
         &mut self,
-        line: LineId,
+        connection: ConnectionId,
         from: &[u8],
         tally: Arc<Tally>,
     ) -> Option<Counts> {
         if tally.pending() == 0 {
             return Some(tally.counts());
         }
-        let number = self.wait(line, Some(from), Vec::new());
-        let waker = Waker::from(Arc::new(Bell {
+        let number = self.wait(connection, Some(from), Vec::new());
+        let waker = Waker::from(Arc::new(ReceiptWaker {
             number,
             tally: Arc::clone(&tally),
-            settled: Arc::clone(&self.settled),
+            completed: Arc::clone(&self.completed),
         }));
         match Pin::new(&mut tally.done()).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(counts) => {
@@ -117,28 +117,40 @@ impl Calls {
     /// What to do when the graph has answered the call's changes.
     pub(crate) fn changes(
         &mut self,
-        line: LineId,
+        connection: ConnectionId,
         from: Option<&[u8]>,
-        spelt: Vec<Spelt>,
+        id_terms: Vec<IdTerm>,
     ) -> impl FnOnce(Answer) + Send + 'static {
-        let number = self.wait(line, from, spelt);
-        let settled = Arc::clone(&self.settled);
+        let number = self.wait(connection, from, id_terms);
+        let completed = Arc::clone(&self.completed);
         move |answer| {
             let done = answer.into_iter().try_for_each(|effect| effect.map(drop));
-            settled.push(number, Outcome::Changes(done));
+            completed.push(number, Outcome::Changes(done));
         }
     }
 
-    fn wait(&mut self, line: LineId, from: Option<&[u8]>, spelt: Vec<Spelt>) -> u64 {
+    fn wait(
+        &mut self,
+        connection: ConnectionId,
+        from: Option<&[u8]>,
+        id_terms: Vec<IdTerm>,
+    ) -> u64 {
         self.last += 1;
         let from = from.map(Box::from);
-        self.waiting.insert(self.last, Call { line, from, spelt });
+        self.waiting.insert(
+            self.last,
+            PendingCall {
+                connection,
+                from,
+                id_terms,
+            },
+        );
         self.last
     }
 
     /// Takes the calls that can be answered, with what they were waiting for.
-    pub(crate) fn take_settled(&mut self) -> Vec<(Call, Outcome)> {
-        let outcomes = mem::take(&mut *self.settled.outcomes.lock());
+    pub(crate) fn take_completed(&mut self) -> Vec<(PendingCall, Outcome)> {
+        let outcomes = mem::take(&mut *self.completed.outcomes.lock());
         let waiting = &mut self.waiting;
         outcomes
             .into_iter()

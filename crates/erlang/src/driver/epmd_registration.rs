@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Settings;
 use crate::epmd::{self, Registration};
-use crate::name::NodeName;
+use crate::node_name::NodeName;
 
 /// How soon to try again, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
@@ -18,36 +18,36 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// A node to be known to epmd.
-struct Registrar {
+struct EpmdRegistration {
     name: NodeName,
     port: u16,
     epmd_port: u16,
     start_epmd: bool,
-    /// The last thing that was wrong, which is said once.
-    said: Option<String>,
+    /// The last thing that was wrong, which is last_warning once.
+    last_warning: Option<String>,
 }
 
 /// Registers the node, and again whenever epmd comes back, until the process ends.
 pub(super) fn keep_registered(settings: &Settings, port: u16) -> io::Result<()> {
-    let mut registrar = Registrar {
+    let mut registration = EpmdRegistration {
         name: settings.name.clone(),
         port,
         epmd_port: settings.epmd_port,
         start_epmd: settings.start_epmd,
-        said: None,
+        last_warning: None,
     };
     let run = move || {
         let mut delay = RETRY.0;
         loop {
-            match registrar.register() {
+            match registration.register() {
                 Ok(connection) => {
                     delay = RETRY.0;
-                    registrar.said = None;
-                    tracing::info!("registered with epmd as {}", registrar.name.alive());
+                    registration.last_warning = None;
+                    tracing::info!("registered with epmd as {}", registration.name.alive());
                     wait_for_end(connection);
                     tracing::warn!("epmd is gone; the node registers again when it is back");
                 }
-                Err(wrong) => registrar.say(wrong),
+                Err(wrong) => registration.warn_once(wrong),
             }
             thread::sleep(delay);
             delay = (delay * 2).min(RETRY.1);
@@ -65,7 +65,7 @@ fn wait_for_end(mut connection: TcpStream) {
     while matches!(connection.read(&mut block), Ok(count) if count > 0) {}
 }
 
-impl Registrar {
+impl EpmdRegistration {
     fn register(&self) -> Result<TcpStream, String> {
         let mut connection = self.connect()?;
         let failed = |error: io::Error| format!("epmd does not answer: {error}");
@@ -82,7 +82,7 @@ impl Registrar {
                 0 => return Err("epmd refuses the registration".to_owned()),
                 _ => answer.extend(byte),
             }
-            match epmd::registration(&answer) {
+            match epmd::read_registration(&answer) {
                 Ok(None) => {}
                 Ok(Some(registration)) => break registration,
                 Err(epmd::Malformed) => {
@@ -132,10 +132,10 @@ impl Registrar {
         }
     }
 
-    fn say(&mut self, wrong: String) {
-        if self.said.as_ref() != Some(&wrong) {
+    fn warn_once(&mut self, wrong: String) {
+        if self.last_warning.as_ref() != Some(&wrong) {
             tracing::warn!("{wrong}");
-            self.said = Some(wrong);
+            self.last_warning = Some(wrong);
         }
     }
 }

@@ -5,83 +5,88 @@ use std::rc::Rc;
 use ::router::{Event, Mailboxes, Tally};
 use reactor::SlotKey;
 
-use super::{Desk, Place, Refused, answer, answer_done, refuse};
-use crate::calls::Outcome;
+use super::{ErrorText, ProcessRegistry, RegisteredProcess, answer, answer_error, answer_result};
+use crate::connections::{ConnectionId, Connections, RemoteNode};
 use crate::control;
 use crate::ids;
 use crate::limits::IDS_MAX;
-use crate::lines::{LineId, Lines, Remote};
 use crate::metrics::Metric;
-use crate::name::NodeName;
+use crate::node_name::NodeName;
 use crate::payload;
+use crate::pending_calls::Outcome;
 use crate::sessions::Process;
 use crate::term::{Atom, Pid, Raw, Term, write};
 
-impl<M: Mailboxes> Desk<M> {
+impl<M: Mailboxes> ProcessRegistry<M> {
     pub(super) fn on_router(
         &mut self,
-        lines: &mut Lines,
-        line: LineId,
+        connections: &mut Connections,
+        connection: ConnectionId,
         from: Option<Raw<'_>>,
         request: Raw<'_>,
     ) {
         if let Some([verb, id, message]) = request.tuple()
             && verb.is_atom("send")
         {
-            self.publish(lines, line, from, id, message);
+            self.publish(connections, connection, from, id, message);
         } else if let Some([verb, id, pid]) = request.tuple()
             && verb.is_atom("login")
         {
-            let done = self.login(lines, id, pid);
-            answer_done(lines, line, from, done);
+            let done = self.login(connections, id, pid);
+            answer_result(connections, connection, from, done);
         } else if let Some([verb, pid]) = request.tuple()
             && verb.is_atom("logout")
         {
-            let done = self.logout(lines, pid);
-            answer_done(lines, line, from, done);
+            let done = self.logout(connections, pid);
+            answer_result(connections, connection, from, done);
         } else if request.is_atom("pid") {
-            self.answer_pid(lines, line, from, Place::Router);
+            self.answer_pid(connections, connection, from, RegisteredProcess::Router);
         } else {
             let known = "router takes {send, Id, Msg}, {login, Id, Pid}, {logout, Pid} and pid";
-            refuse(lines, line, from, known);
+            answer_error(connections, connection, from, known);
         }
     }
 
     /// Publishes, and answers `{ok, N}` when all who are concerned have had their turn.
     fn publish(
         &mut self,
-        lines: &mut Lines,
-        line: LineId,
+        connections: &mut Connections,
+        connection: ConnectionId,
         from: Option<Raw<'_>>,
         id: Raw<'_>,
         message: Raw<'_>,
     ) {
         let event = match self.event(id, message) {
             Ok(event) => event,
-            Err(sentence) => return refuse(lines, line, from, &sentence),
+            Err(sentence) => return answer_error(connections, connection, from, &sentence),
         };
         let Some(caller) = from else {
-            self.router.publish(event, &self.unawaited);
+            self.router.publish(event, &self.ignored_receipts);
             return;
         };
         if self.calls.is_full() {
             let sentence =
                 "too many calls wait for their receipts; call again when some have ended";
-            return refuse(lines, line, from, sentence);
+            return answer_error(connections, connection, from, sentence);
         }
         let tally = Tally::new();
         self.router.publish(event, &tally);
-        if let Some(counts) = self.calls.receipt(line, caller.bytes(), tally) {
-            answer_sent(lines, line, caller, counts.written + counts.queued);
+        if let Some(counts) = self.calls.receipt(connection, caller.bytes(), tally) {
+            answer_sent(
+                connections,
+                connection,
+                caller,
+                counts.written + counts.queued,
+            );
         }
     }
 
     /// Answers the calls that waited for what has happened.
-    pub(crate) fn answer_settled(&mut self, lines: &mut Lines) {
-        for (call, outcome) in self.calls.take_settled() {
+    pub(crate) fn answer_completed(&mut self, connections: &mut Connections) {
+        for (call, outcome) in self.calls.take_completed() {
             if let Outcome::Changes(Ok(())) = outcome {
-                for (id, term) in &call.spelt {
-                    self.spellings.remember(self.router.graph(), id, term);
+                for (id, term) in &call.id_terms {
+                    self.id_terms.remember(self.router.graph(), id, term);
                 }
             }
             let from = call.from.as_deref();
@@ -90,17 +95,22 @@ impl<M: Mailboxes> Desk<M> {
             };
             match outcome {
                 Outcome::Receipt(counts) => {
-                    answer_sent(lines, call.line, from, counts.written + counts.queued);
+                    answer_sent(
+                        connections,
+                        call.connection,
+                        from,
+                        counts.written + counts.queued,
+                    );
                 }
                 Outcome::Changes(done) => {
                     let done = done.map_err(|error| error.to_string());
-                    answer_done(lines, call.line, Some(from), done);
+                    answer_result(connections, call.connection, Some(from), done);
                 }
             }
         }
     }
 
-    fn event(&self, id: Raw<'_>, message: Raw<'_>) -> Result<Event, Refused> {
+    fn event(&self, id: Raw<'_>, message: Raw<'_>) -> Result<Event, ErrorText> {
         let subject = ids::of_term(id).map_err(|error| error.to_string())?;
         let payload = payload::of_term(message, self.event_bytes_max).map_err(|_| {
             format!(
@@ -117,12 +127,17 @@ impl<M: Mailboxes> Desk<M> {
     }
 
     /// Makes a process a session of an id.
-    fn login(&mut self, lines: &mut Lines, id: Raw<'_>, pid: Raw<'_>) -> Result<(), Refused> {
+    fn login(
+        &mut self,
+        connections: &mut Connections,
+        id: Raw<'_>,
+        pid: Raw<'_>,
+    ) -> Result<(), ErrorText> {
         let subject = ids::of_term(id).map_err(|error| error.to_string())?;
         let pid = pid.pid().ok_or("login takes {login, Id, Pid} with a pid")?;
-        let line = self.line_to(lines, pid)?;
+        let connection = self.connection_to(connections, pid)?;
         let process = Process {
-            line,
+            connection,
             id: pid.id,
             serial: pid.serial,
         };
@@ -153,23 +168,29 @@ impl<M: Mailboxes> Desk<M> {
                 let slot = self.sessions.insert(self.now, process, key);
                 self.metrics.add(Metric::Logins, 1);
                 self.metrics.add(Metric::Sessions, 1);
-                self.monitor(lines, slot, process);
+                self.monitor(connections, slot, process);
                 slot
             }
         };
-        let session = self.name(slot);
+        let session = self.session_ref(slot);
         let logged_in = self.router.login(&subject, session);
         self.router.graph().release(key);
         logged_in.map(drop).map_err(|error| error.to_string())
     }
 
     /// The connection to a process's node, which is called if there is none.
-    fn line_to(&mut self, lines: &mut Lines, pid: Pid<'_>) -> Result<LineId, Refused> {
+    fn connection_to(
+        &mut self,
+        connections: &mut Connections,
+        pid: Pid<'_>,
+    ) -> Result<ConnectionId, ErrorText> {
         let name = pid.node.text();
-        if let Some(line) = lines.find(&name) {
-            let creation = lines.get(line).and_then(|line| line.peer.as_ref());
+        if let Some(connection) = connections.find(&name) {
+            let creation = connections
+                .get(connection)
+                .and_then(|connection| connection.peer.as_ref());
             return match creation.map(|node| node.creation) {
-                Some(creation) if creation == pid.creation => Ok(line),
+                Some(creation) if creation == pid.creation => Ok(connection),
                 _ => Err(format!(
                     "the process is of an earlier life of {name}, and gone"
                 )),
@@ -179,40 +200,40 @@ impl<M: Mailboxes> Desk<M> {
         if name == self.me.name {
             return Err("a process of this node cannot log in".to_owned());
         }
-        let line = lines.open(self.now, None, true);
-        if let Some(opened) = lines.get_mut(line) {
-            opened.peer = Some(Rc::new(Remote {
+        let connection = connections.open(self.now, None, true);
+        if let Some(opened) = connections.get_mut(connection) {
+            opened.peer = Some(Rc::new(RemoteNode {
                 name: name.as_str().into(),
                 creation: pid.creation,
                 has_alias: false,
             }));
         }
-        lines.name(name.as_str(), line);
-        self.wanted.push(line);
-        Ok(line)
+        connections.bind_name(name.as_str(), connection);
+        self.to_dial.push(connection);
+        Ok(connection)
     }
 
     /// Takes all ids from a process. One that has none is logged out already.
-    fn logout(&mut self, lines: &mut Lines, pid: Raw<'_>) -> Result<(), Refused> {
+    fn logout(&mut self, connections: &mut Connections, pid: Raw<'_>) -> Result<(), ErrorText> {
         let pid = pid.pid().ok_or("logout takes {logout, Pid} with a pid")?;
-        let Some(line) = lines.find(&pid.node.text()) else {
+        let Some(connection) = connections.find(&pid.node.text()) else {
             return Ok(());
         };
         let process = Process {
-            line,
+            connection,
             id: pid.id,
             serial: pid.serial,
         };
         if let Some(slot) = self.sessions.find(process) {
-            self.monitor_no_more(lines, slot, process);
-            self.end(slot);
+            self.demonitor(connections, slot, process);
+            self.end_session(slot);
         }
         Ok(())
     }
 
     /// Ends a session.
-    pub(super) fn end(&mut self, slot: SlotKey) {
-        let name = self.name(slot);
+    pub(super) fn end_session(&mut self, slot: SlotKey) {
+        let name = self.session_ref(slot);
         if let Some(session) = self.sessions.remove(slot) {
             self.metrics.take(Metric::Sessions, 1);
             for &key in session.keys() {
@@ -222,58 +243,64 @@ impl<M: Mailboxes> Desk<M> {
     }
 
     /// Ends sessions that the operator closes.
-    pub(crate) fn close(&mut self, lines: &mut Lines, recipients: &[SlotKey]) {
+    pub(crate) fn close(&mut self, connections: &mut Connections, recipients: &[SlotKey]) {
         for &slot in recipients {
             if let Some(process) = self.sessions.get(slot).map(|session| session.process) {
-                self.monitor_no_more(lines, slot, process);
-                self.end(slot);
+                self.demonitor(connections, slot, process);
+                self.end_session(slot);
             }
         }
     }
 
     /// A process has ended, or is not there.
-    pub(super) fn on_down(&mut self, line: LineId, reference: Raw<'_>) {
+    pub(super) fn on_down(&mut self, connection: ConnectionId, reference: Raw<'_>) {
         let Some(slot) = self.monitored(reference) else {
             return;
         };
         let is_of_line = self
             .sessions
             .get(slot)
-            .is_some_and(|session| session.process.line == line);
+            .is_some_and(|session| session.process.connection == connection);
         if is_of_line {
-            self.end(slot);
+            self.end_session(slot);
         }
     }
 
     /// Asks to hear of a process's end.
-    fn monitor(&self, lines: &mut Lines, slot: SlotKey, process: Process) {
-        let Some(line) = lines.get(process.line).filter(|line| line.is_up) else {
+    fn monitor(&self, connections: &mut Connections, slot: SlotKey, process: Process) {
+        let Some(connection) = connections
+            .get(process.connection)
+            .filter(|connection| connection.is_up)
+        else {
             return;
         };
-        let Some(node) = line.peer.clone() else {
+        let Some(node) = connection.peer.clone() else {
             return;
         };
-        lines.control(process.line, |out| {
+        connections.control(process.connection, |out| {
             control::monitor(
                 out,
-                |out| Place::Router.write_pid(&self.me, out),
+                |out| RegisteredProcess::Router.write_pid(&self.me, out),
                 |out| node.write_pid(out, process.id, process.serial),
                 |out| self.write_reference(out, slot),
             );
         });
     }
 
-    fn monitor_no_more(&self, lines: &mut Lines, slot: SlotKey, process: Process) {
-        let Some(line) = lines.get(process.line).filter(|line| line.is_up) else {
+    fn demonitor(&self, connections: &mut Connections, slot: SlotKey, process: Process) {
+        let Some(connection) = connections
+            .get(process.connection)
+            .filter(|connection| connection.is_up)
+        else {
             return;
         };
-        let Some(node) = line.peer.clone() else {
+        let Some(node) = connection.peer.clone() else {
             return;
         };
-        lines.control(process.line, |out| {
+        connections.control(process.connection, |out| {
             control::demonitor(
                 out,
-                |out| Place::Router.write_pid(&self.me, out),
+                |out| RegisteredProcess::Router.write_pid(&self.me, out),
                 |out| node.write_pid(out, process.id, process.serial),
                 |out| self.write_reference(out, slot),
             );
@@ -281,11 +308,11 @@ impl<M: Mailboxes> Desk<M> {
     }
 
     /// The node of these sessions is reached by another connection.
-    pub(crate) fn move_all(&mut self, from: LineId, to: LineId) {
+    pub(crate) fn move_sessions(&mut self, from: ConnectionId, to: ConnectionId) {
         for index in 0..self.sessions.slots() {
             if let Some(slot) = self.sessions.at(index)
                 && let Some(session) = self.sessions.get(slot)
-                && session.process.line == from
+                && session.process.connection == from
             {
                 self.sessions.move_to(slot, to);
             }
@@ -293,27 +320,31 @@ impl<M: Mailboxes> Desk<M> {
     }
 
     /// Ends the sessions of a connection whose node is not the one that they were of.
-    pub(crate) fn end_all(&mut self, line: LineId) {
+    pub(crate) fn end_sessions_of(&mut self, connection: ConnectionId) {
         for index in 0..self.sessions.slots() {
             if let Some(slot) = self.sessions.at(index)
                 && let Some(session) = self.sessions.get(slot)
-                && session.process.line == line
+                && session.process.connection == connection
             {
-                self.end(slot);
+                self.end_session(slot);
             }
         }
     }
 
     /// Monitors the processes that logged in before their node could be reached.
-    pub(crate) fn monitor_all(&mut self, lines: &mut Lines, line: LineId) {
+    pub(crate) fn monitor_sessions_of(
+        &mut self,
+        connections: &mut Connections,
+        connection: ConnectionId,
+    ) {
         for index in 0..self.sessions.slots() {
             let Some(slot) = self.sessions.at(index) else {
                 continue;
             };
             if let Some(process) = self.sessions.get(slot).map(|session| session.process)
-                && process.line == line
+                && process.connection == connection
             {
-                self.monitor(lines, slot, process);
+                self.monitor(connections, slot, process);
             }
         }
     }
@@ -340,8 +371,13 @@ impl<M: Mailboxes> Desk<M> {
     }
 }
 
-fn answer_sent(lines: &mut Lines, line: LineId, from: Raw<'_>, reached: u64) {
-    answer(lines, line, Some(from), |out| {
+fn answer_sent(
+    connections: &mut Connections,
+    connection: ConnectionId,
+    from: Raw<'_>,
+    reached: u64,
+) {
+    answer(connections, connection, Some(from), |out| {
         write::tuple(out, 2);
         write::atom(out, "ok");
         write::integer(out, reached.cast_signed());

@@ -11,14 +11,14 @@ const KEPT_BYTES: usize = 64 * 1024;
 
 /// Packets for one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox {
+pub(crate) struct SendBuffer {
     bytes: Vec<u8>,
     sent: usize,
     /// How the peer reads messages: with a header, if it takes fragments.
     has_header: bool,
 }
 
-impl Outbox {
+impl SendBuffer {
     /// Where the handshake writes.
     pub(crate) const fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes

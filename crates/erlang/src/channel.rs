@@ -3,10 +3,10 @@
 //! Takes bytes and gives what they say. What to answer to a message is not decided here.
 
 use crate::control::Control;
-use crate::fragments::Fragments;
-use crate::handshake::{Admission, Handshake, Me, Peer, Step};
+use crate::fragments::FragmentAssembler;
+use crate::handshake::{Admission, Handshake, LocalNode, Peer, Step};
 use crate::limits::{HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, PACKET_BYTES_ALWAYS};
-use crate::packet::{Packet, Packets, Width};
+use crate::packet::{LengthPrefix, Packet, PacketReader};
 use crate::refusal::Refusal;
 use crate::term::Raw;
 
@@ -19,10 +19,10 @@ const FRAGMENT: u8 = 70;
 
 /// The reading side of a connection.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct Channel {
     stage: Stage,
-    packets: Packets,
-    fragments: Fragments,
+    packets: PacketReader,
+    fragments: FragmentAssembler,
     /// The message whose last piece came last.
     assembled: Vec<u8>,
 }
@@ -35,41 +35,41 @@ enum Stage {
 
 /// What a packet says.
 #[derive(Debug)]
-pub(crate) enum Event<'a> {
+pub(crate) enum ChannelEvent<'a> {
     /// Nothing that matters: a tick, a piece of a message, a step of the handshake.
     Nothing,
-    /// A caller has said its name and must be [admitted](Link::admit).
-    Named,
+    /// A caller has said its name and must be [admitted](Channel::admit).
+    NameReceived,
     /// The handshake is over.
     Up,
     /// A message.
     Message(Control<'a>, Option<Raw<'a>>),
     /// A message that is not taken. The next may be.
-    Refused(Refusal),
+    Rejected(Refusal),
 }
 
-impl Link {
+impl Channel {
     /// With a node that calls.
-    pub(crate) fn called(challenge: u32) -> Self {
-        Self::of(Handshake::called(challenge))
+    pub(crate) fn accepted(challenge: u32) -> Self {
+        Self::of(Handshake::accepted(challenge))
     }
 
     /// With a node that is called.
-    pub(crate) fn calling(
-        me: &Me,
+    pub(crate) fn connecting(
+        me: &LocalNode,
         peer: &str,
         version: u16,
         challenge: u32,
         out: &mut Vec<u8>,
     ) -> Self {
-        Self::of(Handshake::calling(me, peer, version, challenge, out))
+        Self::of(Handshake::connecting(me, peer, version, challenge, out))
     }
 
     fn of(handshake: Handshake) -> Self {
         Self {
             stage: Stage::Handshake(handshake),
-            packets: Packets::default(),
-            fragments: Fragments::default(),
+            packets: PacketReader::default(),
+            fragments: FragmentAssembler::default(),
             assembled: Vec::new(),
         }
     }
@@ -95,7 +95,7 @@ impl Link {
     /// The connection must end when what was appended is sent.
     pub(crate) fn admit(
         &mut self,
-        me: &Me,
+        me: &LocalNode,
         admission: Admission,
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
@@ -113,41 +113,41 @@ impl Link {
     /// The connection must end.
     pub(crate) fn next<'a, 'input: 'a>(
         &'a mut self,
-        me: &Me,
+        me: &LocalNode,
         input: &mut &'input [u8],
         out: &mut Vec<u8>,
-    ) -> Result<Option<Event<'a>>, Refusal> {
+    ) -> Result<Option<ChannelEvent<'a>>, Refusal> {
         // What was assembled was looked at; a large message is not kept until the next comes.
         self.assembled = Vec::new();
         let (width, bytes_max) = match self.stage {
-            Stage::Handshake(_) => (Width::Two, HANDSHAKE_BYTES_MAX),
+            Stage::Handshake(_) => (LengthPrefix::Two, HANDSHAKE_BYTES_MAX),
             Stage::Up(_) => {
                 let room = MESSAGE_BYTES_MAX - self.fragments.held_bytes();
-                (Width::Four, room.max(PACKET_BYTES_ALWAYS))
+                (LengthPrefix::Four, room.max(PACKET_BYTES_ALWAYS))
             }
         };
         let packet = match self.packets.next(input, width, bytes_max) {
             None => return Ok(None),
             Some(Packet::Whole(packet)) => packet,
-            Some(Packet::TooLarge) if width == Width::Two => return Err(Refusal::Handshake),
-            Some(Packet::TooLarge) => return Ok(Some(Event::Refused(Refusal::TooLarge))),
+            Some(Packet::TooLarge) if width == LengthPrefix::Two => return Err(Refusal::Handshake),
+            Some(Packet::TooLarge) => return Ok(Some(ChannelEvent::Rejected(Refusal::TooLarge))),
         };
         let event = match &mut self.stage {
             Stage::Handshake(handshake) => {
                 let step = handshake.receive(me, packet, out)?;
                 match step {
-                    Step::GoOn => Event::Nothing,
-                    Step::Named => Event::Named,
+                    Step::GoOn => ChannelEvent::Nothing,
+                    Step::Named => ChannelEvent::NameReceived,
                     Step::Done => {
                         let challenge = 0;
-                        let done = std::mem::replace(handshake, Handshake::called(challenge));
+                        let done = std::mem::replace(handshake, Handshake::accepted(challenge));
                         self.stage = Stage::Up(done.into_peer());
-                        Event::Up
+                        ChannelEvent::Up
                     }
                 }
             }
             Stage::Up(_) => message(packet, &mut self.fragments, &mut self.assembled)
-                .unwrap_or_else(Event::Refused),
+                .unwrap_or_else(ChannelEvent::Rejected),
         };
         Ok(Some(event))
     }
@@ -156,12 +156,12 @@ impl Link {
 /// Reads a packet of a connection that is up.
 fn message<'a>(
     packet: &'a [u8],
-    fragments: &mut Fragments,
+    fragments: &mut FragmentAssembler,
     assembled: &'a mut Vec<u8>,
-) -> Result<Event<'a>, Refusal> {
+) -> Result<ChannelEvent<'a>, Refusal> {
     match *packet {
         // A tick.
-        [] => Ok(Event::Nothing),
+        [] => Ok(ChannelEvent::Nothing),
         [PASS_THROUGH, ref rest @ ..] => versioned(rest),
         // No atoms in the header: a cache of them was not agreed upon.
         [VERSION, HEADER, 0, ref rest @ ..] => bare(rest),
@@ -170,12 +170,14 @@ fn message<'a>(
             let (number, rest) = rest.split_first_chunk().ok_or(Refusal::Message)?;
             let (sequence, number) = (u64::from_be_bytes(*sequence), u64::from_be_bytes(*number));
             let whole = match (kind, rest) {
-                (FIRST_FRAGMENT, [0, piece @ ..]) => fragments.begin(sequence, number, piece)?,
+                (FIRST_FRAGMENT, [0, piece @ ..]) => {
+                    fragments.start_message(sequence, number, piece)?
+                }
                 (FIRST_FRAGMENT, _) => return Err(Refusal::Message),
-                _ => fragments.go_on(sequence, number, rest)?,
+                _ => fragments.continue_message(sequence, number, rest)?,
             };
             match whole {
-                None => Ok(Event::Nothing),
+                None => Ok(ChannelEvent::Nothing),
                 Some(whole) => {
                     *assembled = whole;
                     bare(assembled)
@@ -187,7 +189,7 @@ fn message<'a>(
 }
 
 /// Control message and payload, each behind its version.
-fn versioned(bytes: &[u8]) -> Result<Event<'_>, Refusal> {
+fn versioned(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refusal> {
     let (control, rest) = Raw::versioned(bytes)?;
     let (control, has_payload) = Control::read(control)?;
     let payload = if has_payload {
@@ -195,11 +197,11 @@ fn versioned(bytes: &[u8]) -> Result<Event<'_>, Refusal> {
     } else {
         None
     };
-    Ok(Event::Message(control, payload))
+    Ok(ChannelEvent::Message(control, payload))
 }
 
 /// Control message and payload without versions.
-fn bare(bytes: &[u8]) -> Result<Event<'_>, Refusal> {
+fn bare(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refusal> {
     let (control, rest) = Raw::parse(bytes)?;
     let (control, has_payload) = Control::read(control)?;
     let payload = if has_payload {
@@ -211,5 +213,5 @@ fn bare(bytes: &[u8]) -> Result<Event<'_>, Refusal> {
     } else {
         None
     };
-    Ok(Event::Message(control, payload))
+    Ok(ChannelEvent::Message(control, payload))
 }

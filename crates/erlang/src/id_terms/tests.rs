@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::bed::peer::{atom, binary, integer, tuple};
+use crate::sim::peer::{atom, binary, integer, tuple};
 
 /// A graph in which all these are.
 fn graph(terms: &[Vec<u8>]) -> Arc<Graph> {
@@ -18,9 +18,9 @@ fn id(term: &[u8]) -> Id {
     ids::of_term(Raw::parse(term).unwrap().0).unwrap()
 }
 
-fn written(spellings: &Spellings, id: &Id) -> Vec<u8> {
+fn written(id_terms: &IdTerms, id: &Id) -> Vec<u8> {
     let mut out = Vec::new();
-    spellings.write(&mut out, id);
+    id_terms.write(&mut out, id);
     out
 }
 
@@ -40,18 +40,18 @@ fn ids_come_back_as_they_were_put_in_after_any_number_of_lives() {
     let graph = graph(&terms());
     let mut records = Vec::new();
     for life in 0..3 {
-        let mut spellings = Spellings::kept(&graph, &records);
-        assert!(spellings.take_unsaved().is_empty());
+        let mut id_terms = IdTerms::restore(&graph, &records);
+        assert!(id_terms.take_unsaved().is_empty());
         if life == 0 {
             for term in terms() {
-                spellings.remember(&graph, &id(&term), &term);
+                id_terms.remember(&graph, &id(&term), &term);
             }
-            records = spellings.take_unsaved();
+            records = id_terms.take_unsaved();
         } else {
-            records = spellings.records();
+            records = id_terms.records();
         }
         for term in terms() {
-            assert_eq!(written(&spellings, &id(&term)), term, "life {life}");
+            assert_eq!(written(&id_terms, &id(&term)), term, "life {life}");
         }
     }
 }
@@ -65,12 +65,12 @@ fn the_last_spelling_is_right_be_it_the_plain_one() {
         atom("alice"),
     ];
     let graph = graph(&spelt[..1]);
-    let mut spellings = Spellings::kept(&graph, &[]);
+    let mut id_terms = IdTerms::restore(&graph, &[]);
     let mut records = Vec::new();
     for term in spelt {
-        spellings.remember(&graph, &id(&term), &term);
-        records.extend(spellings.take_unsaved());
-        let again = Spellings::kept(&graph, &records);
+        id_terms.remember(&graph, &id(&term), &term);
+        records.extend(id_terms.take_unsaved());
+        let again = IdTerms::restore(&graph, &records);
         assert_eq!(written(&again, &id(&term)), term);
     }
 }
@@ -78,16 +78,16 @@ fn the_last_spelling_is_right_be_it_the_plain_one() {
 #[test]
 fn records_that_were_cut_or_damaged_end_what_is_known_and_harm_nothing() {
     let graph = graph(&terms());
-    let mut spellings = Spellings::kept(&graph, &[]);
+    let mut id_terms = IdTerms::restore(&graph, &[]);
     for term in terms() {
-        spellings.remember(&graph, &id(&term), &term);
+        id_terms.remember(&graph, &id(&term), &term);
     }
-    let records = spellings.take_unsaved();
+    let records = id_terms.take_unsaved();
     for end in 0..=records.len() {
-        let known = Spellings::kept(&graph, &records[..end]).terms.len();
-        assert!(known <= spellings.terms.len());
+        let known = IdTerms::restore(&graph, &records[..end]).terms.len();
+        assert!(known <= id_terms.terms.len());
         let padded = [&records[..end], &[0; 100]].concat();
-        assert!((known..=known + 1).contains(&Spellings::kept(&graph, &padded).terms.len()));
+        assert!((known..=known + 1).contains(&IdTerms::restore(&graph, &padded).terms.len()));
     }
 }
 
@@ -97,18 +97,18 @@ fn ids_that_are_gone_are_forgotten_and_those_of_one_large_call_are_not() {
         .map(|number| atom(&format!("user_{number}")))
         .collect();
     let graph = graph(&many);
-    let mut spellings = Spellings::default();
+    let mut id_terms = IdTerms::default();
     for term in &many {
-        spellings.remember(&graph, &id(term), term);
+        id_terms.remember(&graph, &id(term), term);
     }
-    assert_eq!(spellings.terms.len(), many.len());
+    assert_eq!(id_terms.terms.len(), many.len());
     for term in &many {
         graph
             .unsubscribe(&id(term), &Id::parse("rj").unwrap())
             .unwrap();
     }
-    let records = spellings.records();
-    assert!(Spellings::kept(&graph, &records).terms.is_empty());
-    spellings.forget_the_gone(&graph);
-    assert_eq!((spellings.terms.len(), spellings.bytes), (0, 0));
+    let records = id_terms.records();
+    assert!(IdTerms::restore(&graph, &records).terms.is_empty());
+    id_terms.forget_unused(&graph);
+    assert_eq!((id_terms.terms.len(), id_terms.bytes), (0, 0));
 }

@@ -12,38 +12,38 @@ use std::sync::Arc;
 use ::router::{Mailboxes, Router, SessionRef, Tally, WorkerId};
 use reactor::{SlotKey, Tick};
 
-use crate::calls::Calls;
+use crate::connections::{ConnectionId, Connections};
 use crate::control::{self, Control};
-use crate::handshake::Me;
+use crate::handshake::LocalNode;
+use crate::id_terms::IdTerms;
 use crate::limits::CALLER_BYTES_MAX;
-use crate::lines::{LineId, Lines};
 use crate::metrics::NodeCounters;
+use crate::pending_calls::PendingCalls;
 use crate::refusal::Refusal;
 use crate::sessions::Sessions;
-use crate::spellings::Spellings;
 use crate::term::{Atom, Pid, Raw, Term, write};
-pub(crate) use deliver::Delivered;
+pub(crate) use deliver::ParcelInFlight;
 
 /// What the node answers for.
-pub(crate) struct Desk<M> {
-    pub(crate) me: Me,
+pub(crate) struct ProcessRegistry<M> {
+    pub(crate) me: LocalNode,
     router: Arc<Router<M>>,
     worker: WorkerId,
     event_bytes_max: usize,
     pub(crate) now: Tick,
     pub(crate) sessions: Sessions,
-    pub(crate) spellings: Spellings,
-    pub(crate) calls: Calls,
+    pub(crate) id_terms: IdTerms,
+    pub(crate) calls: PendingCalls,
     /// For sends that nobody awaits.
-    unawaited: Arc<Tally>,
+    ignored_receipts: Arc<Tally>,
     /// Nodes that must be called, as processes of theirs have logged in.
-    pub(crate) wanted: Vec<LineId>,
+    pub(crate) to_dial: Vec<ConnectionId>,
     metrics: Arc<NodeCounters>,
 }
 
 /// Those who answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum RegisteredProcess {
     NetKernel,
     Router,
     Subsmanager,
@@ -51,9 +51,9 @@ enum Place {
 }
 
 /// Why a request is refused: a sentence for the caller.
-type Refused = String;
+type ErrorText = String;
 
-impl Place {
+impl RegisteredProcess {
     const ALL: [(Self, &'static str, u32); 4] = [
         (Self::NetKernel, "net_kernel", 1),
         (Self::Router, "router", 2),
@@ -63,32 +63,32 @@ impl Place {
 
     fn named(name: Atom<'_>) -> Option<Self> {
         let known = Self::ALL.into_iter().find(|(_, own, _)| name.is(own));
-        known.map(|(place, ..)| place)
+        known.map(|(process, ..)| process)
     }
 
     fn number(self) -> u32 {
-        let known = Self::ALL.into_iter().find(|(place, ..)| *place == self);
+        let known = Self::ALL.into_iter().find(|(process, ..)| *process == self);
         known.map_or(0, |(_, _, number)| number)
     }
 
-    /// The place that a pid of this node names.
-    fn of_pid(me: &Me, pid: Pid<'_>) -> Option<Self> {
+    /// The process that a pid of this node names.
+    fn of_pid(me: &LocalNode, pid: Pid<'_>) -> Option<Self> {
         let is_own = pid.node.is(me.name.as_str()) && pid.creation == me.creation;
         let known = Self::ALL
             .into_iter()
             .find(|&(_, _, number)| is_own && pid.id == number && pid.serial == 0);
-        known.map(|(place, ..)| place)
+        known.map(|(process, ..)| process)
     }
 
-    fn write_pid(self, me: &Me, out: &mut Vec<u8>) {
+    fn write_pid(self, me: &LocalNode, out: &mut Vec<u8>) {
         let node = Atom::of(me.name.as_str());
         write::pid(out, node, self.number(), 0, me.creation);
     }
 }
 
-impl<M: Mailboxes> Desk<M> {
+impl<M: Mailboxes> ProcessRegistry<M> {
     pub(crate) fn new(
-        me: Me,
+        me: LocalNode,
         router: Arc<Router<M>>,
         worker: WorkerId,
         event_bytes_max: usize,
@@ -102,15 +102,15 @@ impl<M: Mailboxes> Desk<M> {
             event_bytes_max,
             now: Tick(0),
             sessions: Sessions::default(),
-            spellings: Spellings::default(),
-            calls: Calls::new(ring),
-            unawaited: Tally::new(),
-            wanted: Vec::new(),
+            id_terms: IdTerms::default(),
+            calls: PendingCalls::new(ring),
+            ignored_receipts: Tally::new(),
+            to_dial: Vec::new(),
             metrics,
         }
     }
 
-    const fn name(&self, slot: SlotKey) -> SessionRef {
+    const fn session_ref(&self, slot: SlotKey) -> SessionRef {
         SessionRef::new(self.worker, slot)
     }
 
@@ -128,67 +128,81 @@ impl<M: Mailboxes> Desk<M> {
     /// it.
     pub(crate) fn on_message(
         &mut self,
-        lines: &mut Lines,
-        line: LineId,
+        connections: &mut Connections,
+        connection: ConnectionId,
         control: Control<'_>,
         payload: Option<Raw<'_>>,
     ) -> Result<(), Refusal> {
         match control {
             Control::Send { to } => {
-                return self.on_mail(lines, line, Place::of_pid(&self.me, to), payload);
+                return self.on_payload(
+                    connections,
+                    connection,
+                    RegisteredProcess::of_pid(&self.me, to),
+                    payload,
+                );
             }
             Control::SendNamed { to, .. } => {
-                return self.on_mail(lines, line, Place::named(to), payload);
+                return self.on_payload(
+                    connections,
+                    connection,
+                    RegisteredProcess::named(to),
+                    payload,
+                );
             }
             Control::Link { from, to } => {
-                if Place::of_pid(&self.me, to).is_none() {
-                    lines.control(line, |out| control::exit_no_process(out, to, from));
+                if RegisteredProcess::of_pid(&self.me, to).is_none() {
+                    connections.control(connection, |out| control::exit_no_process(out, to, from));
                 }
             }
             Control::Unlink { id, from, to } => {
-                lines.control(line, |out| control::unlink_acknowledged(out, id, to, from));
+                connections.control(connection, |out| {
+                    control::unlink_acknowledged(out, id, to, from)
+                });
             }
             Control::Monitor {
                 from,
                 of,
                 reference,
             } => {
-                let place = match of.view() {
-                    Term::Atom(name) => Place::named(name),
-                    Term::Pid(pid) => Place::of_pid(&self.me, pid),
+                let process = match of.view() {
+                    Term::Atom(name) => RegisteredProcess::named(name),
+                    Term::Pid(pid) => RegisteredProcess::of_pid(&self.me, pid),
                     _ => None,
                 };
                 // Those who are there stay as long as the connection does, whose end tells of theirs.
-                if place.is_none() {
-                    lines.control(line, |out| control::no_process(out, of, from, reference));
+                if process.is_none() {
+                    connections.control(connection, |out| {
+                        control::no_process(out, of, from, reference)
+                    });
                 }
             }
-            Control::Down { reference, .. } => self.on_down(line, reference),
+            Control::Down { reference, .. } => self.on_down(connection, reference),
             Control::Other => {}
         }
         Ok(())
     }
 
-    fn on_mail(
+    fn on_payload(
         &mut self,
-        lines: &mut Lines,
-        line: LineId,
-        place: Option<Place>,
+        connections: &mut Connections,
+        connection: ConnectionId,
+        process: Option<RegisteredProcess>,
         payload: Option<Raw<'_>>,
     ) -> Result<(), Refusal> {
-        let (Some(place), Some(payload)) = (place, payload) else {
+        let (Some(process), Some(payload)) = (process, payload) else {
             return Err(Refusal::NotUnderstood);
         };
         if let Some([kind, from, request]) = payload.tuple()
             && kind.is_atom("$gen_call")
             && from.bytes().len() <= CALLER_BYTES_MAX
         {
-            self.on_request(lines, line, place, Some(from), request);
+            self.on_request(connections, connection, process, Some(from), request);
         } else if let Some([kind, request]) = payload.tuple()
             && kind.is_atom("$gen_cast")
         {
-            self.on_request(lines, line, place, None, request);
-        } else if place == Place::Any {
+            self.on_request(connections, connection, process, None, request);
+        } else if process == RegisteredProcess::Any {
             return self.on_any(payload);
         } else {
             return Err(Refusal::NotUnderstood);
@@ -199,19 +213,21 @@ impl<M: Mailboxes> Desk<M> {
     /// Acts on a call, or on a cast, which has nobody to answer.
     fn on_request(
         &mut self,
-        lines: &mut Lines,
-        line: LineId,
-        place: Place,
+        connections: &mut Connections,
+        connection: ConnectionId,
+        process: RegisteredProcess,
         from: Option<Raw<'_>>,
         request: Raw<'_>,
     ) {
-        match place {
-            Place::NetKernel => self.on_ping(lines, line, from, request),
-            Place::Router => self.on_router(lines, line, from, request),
-            Place::Subsmanager => self.on_subsmanager(lines, line, from, request),
-            Place::Any => refuse(
-                lines,
-                line,
+        match process {
+            RegisteredProcess::NetKernel => self.on_ping(connections, connection, from, request),
+            RegisteredProcess::Router => self.on_router(connections, connection, from, request),
+            RegisteredProcess::Subsmanager => {
+                self.on_subsmanager(connections, connection, from, request)
+            }
+            RegisteredProcess::Any => answer_error(
+                connections,
+                connection,
                 from,
                 "any takes messages {Id, Body}, and no calls",
             ),
@@ -221,18 +237,18 @@ impl<M: Mailboxes> Desk<M> {
     /// `net_adm:ping` asks whether this node takes it for one that knows the cookie.
     fn on_ping(
         &mut self,
-        lines: &mut Lines,
-        line: LineId,
+        connections: &mut Connections,
+        connection: ConnectionId,
         from: Option<Raw<'_>>,
         request: Raw<'_>,
     ) {
         match request.tuple() {
             Some([question, _]) if question.is_atom("is_auth") => {
-                answer(lines, line, from, |out| write::atom(out, "yes"));
+                answer(connections, connection, from, |out| write::atom(out, "yes"));
             }
-            _ => refuse(
-                lines,
-                line,
+            _ => answer_error(
+                connections,
+                connection,
                 from,
                 "net_kernel answers to is_auth alone here",
             ),
@@ -240,16 +256,24 @@ impl<M: Mailboxes> Desk<M> {
     }
 
     /// Who answers here, for `global:register_name` and the like.
-    fn answer_pid(&self, lines: &mut Lines, line: LineId, from: Option<Raw<'_>>, place: Place) {
-        answer(lines, line, from, |out| place.write_pid(&self.me, out));
+    fn answer_pid(
+        &self,
+        connections: &mut Connections,
+        connection: ConnectionId,
+        from: Option<Raw<'_>>,
+        process: RegisteredProcess,
+    ) {
+        answer(connections, connection, from, |out| {
+            process.write_pid(&self.me, out)
+        });
     }
 }
 
 /// Answers a call: `{Tag, Reply}`, to the alias that the caller waits with if it has one, so that an answer
 /// that comes too late is dropped.
 fn answer(
-    lines: &mut Lines,
-    line: LineId,
+    connections: &mut Connections,
+    connection: ConnectionId,
     from: Option<Raw<'_>>,
     reply: impl FnOnce(&mut Vec<u8>),
 ) {
@@ -258,17 +282,23 @@ fn answer(
     };
     let (Some(to), Some(node)) = (
         pid.pid(),
-        lines.get(line).and_then(|line| line.peer.clone()),
+        connections
+            .get(connection)
+            .and_then(|connection| connection.peer.clone()),
     ) else {
         return;
     };
     // Who calls on behalf of a process elsewhere is answered there.
-    let line = if to.node.is(&node.name) {
-        Some(line)
+    let connection = if to.node.is(&node.name) {
+        Some(connection)
     } else {
-        lines.find(&to.node.text())
+        connections.find(&to.node.text())
     };
-    let Some(line) = line.filter(|&line| lines.get(line).is_some_and(|line| line.is_up)) else {
+    let Some(connection) = connection.filter(|&connection| {
+        connections
+            .get(connection)
+            .is_some_and(|connection| connection.is_up)
+    }) else {
         return;
     };
     let alias = match tag.view() {
@@ -286,13 +316,13 @@ fn answer(
         reply(out);
     };
     match alias {
-        Some(alias) => lines.message(
-            line,
+        Some(alias) => connections.message(
+            connection,
             |out| control::alias_send(out, |out| write::raw(out, pid), alias),
             message,
         ),
-        None => lines.message(
-            line,
+        None => connections.message(
+            connection,
             |out| control::send(out, |out| write::raw(out, pid)),
             message,
         ),
@@ -300,8 +330,13 @@ fn answer(
 }
 
 /// Answers `{error, Sentence}`.
-fn refuse(lines: &mut Lines, line: LineId, from: Option<Raw<'_>>, sentence: &str) {
-    answer(lines, line, from, |out| {
+fn answer_error(
+    connections: &mut Connections,
+    connection: ConnectionId,
+    from: Option<Raw<'_>>,
+    sentence: &str,
+) {
+    answer(connections, connection, from, |out| {
         write::tuple(out, 2);
         write::atom(out, "error");
         write::binary(out, sentence.as_bytes());
@@ -309,9 +344,14 @@ fn refuse(lines: &mut Lines, line: LineId, from: Option<Raw<'_>>, sentence: &str
 }
 
 /// Answers `ok`, or why not.
-fn answer_done(lines: &mut Lines, line: LineId, from: Option<Raw<'_>>, done: Result<(), Refused>) {
+fn answer_result(
+    connections: &mut Connections,
+    connection: ConnectionId,
+    from: Option<Raw<'_>>,
+    done: Result<(), ErrorText>,
+) {
     match done {
-        Ok(()) => answer(lines, line, from, |out| write::atom(out, "ok")),
-        Err(sentence) => refuse(lines, line, from, &sentence),
+        Ok(()) => answer(connections, connection, from, |out| write::atom(out, "ok")),
+        Err(sentence) => answer_error(connections, connection, from, &sentence),
     }
 }

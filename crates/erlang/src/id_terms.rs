@@ -8,7 +8,7 @@ use std::mem;
 use graph::{Graph, Id};
 
 use crate::ids;
-use crate::limits::SPELLINGS_BYTES_MAX;
+use crate::limits::ID_TERMS_BYTES_MAX;
 use crate::term::Raw;
 
 /// What an entry of the table costs besides the spelling and the text: table, id, pointers.
@@ -16,7 +16,7 @@ const ENTRY_BYTES: usize = 64;
 
 /// How ids were spelt, where that is not how they are spelt anyway.
 #[derive(Debug, Default)]
-pub(crate) struct Spellings {
+pub(crate) struct IdTerms {
     terms: HashMap<Id, Box<[u8]>>,
     bytes: usize,
     /// When to look next for ids that are gone.
@@ -26,23 +26,23 @@ pub(crate) struct Spellings {
 }
 
 /// An id, and the term that it was in a request.
-pub(crate) type Spelt = (Id, Box<[u8]>);
+pub(crate) type IdTerm = (Id, Box<[u8]>);
 
-impl Spellings {
+impl IdTerms {
     /// A table that a file keeps, which has these records: terms behind their sizes. Where two spell one id
     /// the last is right, and what is behind a record that is none does not count.
-    pub(crate) fn kept(graph: &Graph, mut records: &[u8]) -> Self {
-        let mut spellings = Self::default();
+    pub(crate) fn restore(graph: &Graph, mut records: &[u8]) -> Self {
+        let mut id_terms = Self::default();
         while let Some((record, rest)) = first_record(records) {
             records = rest;
             if let Ok(id) = ids::of_term(record)
                 && graph.find(&id).is_some()
             {
-                spellings.remember(graph, &id, record.bytes());
+                id_terms.remember(graph, &id, record.bytes());
             }
         }
-        spellings.unsaved = Some(Vec::new());
-        spellings
+        id_terms.unsaved = Some(Vec::new());
+        id_terms
     }
 
     /// The whole table as records.
@@ -60,13 +60,13 @@ impl Spellings {
     }
 
     /// The file can be written no more.
-    pub(crate) fn keep_no_more(&mut self) {
+    pub(crate) fn stop_recording(&mut self) {
         self.unsaved = None;
     }
 
     /// What must be [remembered](Self::remember) when the id is in the graph: nothing, if it comes back as
     /// this term anyway.
-    pub(crate) fn spelt(&self, id: &Id, term: Raw<'_>) -> Option<Spelt> {
+    pub(crate) fn term_to_remember(&self, id: &Id, term: Raw<'_>) -> Option<IdTerm> {
         let is_known = self.terms.contains_key(id) || !is_plain(id, term.bytes());
         is_known.then(|| (id.clone(), term.bytes().into()))
     }
@@ -86,10 +86,10 @@ impl Spellings {
         }
         self.forget(id);
         let cost = cost(id, term);
-        if self.bytes + cost > SPELLINGS_BYTES_MAX.min(self.look_at) {
-            self.forget_the_gone(graph);
+        if self.bytes + cost > ID_TERMS_BYTES_MAX.min(self.look_at) {
+            self.forget_unused(graph);
         }
-        if self.bytes + cost <= SPELLINGS_BYTES_MAX {
+        if self.bytes + cost <= ID_TERMS_BYTES_MAX {
             self.bytes += cost;
             self.terms.insert(id.clone(), term.into());
             self.record(term);
@@ -116,8 +116,8 @@ impl Spellings {
         }
     }
 
-    /// Forgets the spellings of ids without edges and sessions. Looks again when there are twice as many.
-    fn forget_the_gone(&mut self, graph: &Graph) {
+    /// Forgets the id_terms of ids without edges and sessions. Looks again when there are twice as many.
+    fn forget_unused(&mut self, graph: &Graph) {
         let bytes = &mut self.bytes;
         self.terms.retain(|id, term| {
             let is_there = graph.find(id).is_some();

@@ -4,7 +4,7 @@
 //! or nothing, and the mailbox. Must never decide what a node decides.
 
 pub(crate) mod peer;
-pub(crate) mod play;
+pub(crate) mod script;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use parking_lot::Mutex;
 use reactor::Tick;
 use router::{Mailboxes, Parcel, Router, WorkerId};
 
+use crate::connections::ConnectionId;
 use crate::cookie::Cookie;
-use crate::handshake::Me;
-use crate::lines::LineId;
+use crate::handshake::LocalNode;
 use crate::metrics::Metric;
-use crate::name::NodeName;
 use crate::node::{Config, Effect, Node};
+use crate::node_name::NodeName;
 use crate::refusal::Refusal;
 
 /// The name of the node.
@@ -40,17 +40,17 @@ pub(crate) const EVENT_BYTES_MAX: usize = 64 * 1024;
 const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 5000);
 
 /// A node with its surroundings.
-pub(crate) struct Bed {
+pub(crate) struct SimulatedNode {
     pub(crate) node: Node<Mail>,
     mail: Mail,
     now: Tick,
     /// All that was sent over each connection.
-    sent: BTreeMap<LineId, Vec<u8>>,
-    closed: BTreeSet<LineId>,
+    sent: BTreeMap<ConnectionId, Vec<u8>>,
+    closed: BTreeSet<ConnectionId>,
     /// Nodes that are to be called.
-    pub(crate) calls: Vec<(LineId, NodeName)>,
+    pub(crate) calls: Vec<(ConnectionId, NodeName)>,
     /// Connections whose sockets take nothing.
-    pub(crate) deaf: BTreeSet<LineId>,
+    pub(crate) blocked: BTreeSet<ConnectionId>,
 }
 
 /// What the node has counted.
@@ -76,13 +76,13 @@ impl Mailboxes for Mail {
     fn ring(&self, _: WorkerId) {}
 }
 
-impl Bed {
+impl SimulatedNode {
     /// A node of this name that wants to be connected with others.
     pub(crate) fn new(name: &str, connect: &[&str]) -> Self {
         let mail = Mail::default();
         let graph = Arc::new(Graph::memory());
         let router = Router::new("e", graph, mail.clone());
-        let me = Me {
+        let me = LocalNode {
             name: name.parse().expect("a name"),
             cookie: Cookie::parse(COOKIE).expect("a cookie"),
             creation: CREATION,
@@ -107,38 +107,39 @@ impl Bed {
             sent: BTreeMap::new(),
             closed: BTreeSet::new(),
             calls: Vec::new(),
-            deaf: BTreeSet::new(),
+            blocked: BTreeSet::new(),
         }
     }
 
     /// A peer calls.
-    pub(crate) fn called(&mut self) -> Option<LineId> {
+    pub(crate) fn accept_peer(&mut self) -> Option<ConnectionId> {
         self.node.accepted(ADDRESS.into(), CHALLENGE)
     }
 
     /// A call of the node is answered. Whether it is still wanted.
-    pub(crate) fn answered(&mut self, line: LineId, version: u16) -> bool {
-        self.node.dialed(line, ADDRESS.into(), version, CHALLENGE)
+    pub(crate) fn complete_dial(&mut self, connection: ConnectionId, version: u16) -> bool {
+        self.node
+            .dialed(connection, ADDRESS.into(), version, CHALLENGE)
     }
 
     /// Bytes come.
-    pub(crate) fn receive(&mut self, line: LineId, bytes: &[u8]) {
-        self.node.receive(line, bytes);
+    pub(crate) fn receive(&mut self, connection: ConnectionId, bytes: &[u8]) {
+        self.node.receive(connection, bytes);
     }
 
     /// Moves the clock.
-    pub(crate) fn pass(&mut self, time: Duration) {
+    pub(crate) fn advance_clock(&mut self, time: Duration) {
         self.now = self.now.after(time);
         self.node.set_time(self.now);
-        self.settle();
+        self.run_until_idle();
     }
 
     /// Takes turns until nothing is left to do.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn run_until_idle(&mut self) {
         loop {
             self.turn();
             let is_posted = !self.mail.0.lock().is_empty();
-            if !is_posted && !self.node.is_busy() && self.node.lines.touched.is_empty() {
+            if !is_posted && !self.node.is_busy() && self.node.connections.to_flush.is_empty() {
                 return;
             }
         }
@@ -150,47 +151,50 @@ impl Bed {
         for parcel in parcels {
             self.node.deliver(parcel);
         }
-        self.node.answer_settled();
-        self.node.meet_deadlines();
-        for line in std::mem::take(&mut self.node.lines.touched) {
-            self.flush(line);
+        self.node.answer_completed();
+        self.node.run_deadlines();
+        for connection in std::mem::take(&mut self.node.connections.to_flush) {
+            self.flush(connection);
         }
-        for (parcel, counts) in self.node.take_delivered() {
+        for (parcel, counts) in self.node.take_completed_parcels() {
             parcel.tally.add(counts);
             parcel.tally.settle();
         }
         for effect in std::mem::take(&mut self.node.effects) {
             match effect {
-                Effect::Dial(line, name) => self.calls.push((line, name)),
-                Effect::Close(line, last) => {
-                    self.sent.entry(line).or_default().extend(last);
-                    self.closed.insert(line);
+                Effect::Dial(connection, name) => self.calls.push((connection, name)),
+                Effect::Close(connection, last) => {
+                    self.sent.entry(connection).or_default().extend(last);
+                    self.closed.insert(connection);
                 }
             }
         }
     }
 
-    fn flush(&mut self, id: LineId) {
-        while let Some(line) = self.node.lines.get_mut(id) {
-            line.pump();
-            if line.out.is_empty() {
-                line.stalled = None;
+    fn flush(&mut self, id: ConnectionId) {
+        while let Some(connection) = self.node.connections.get_mut(id) {
+            connection.write_queued();
+            if connection.send_buffer.is_empty() {
+                connection.stalled_since = None;
                 return;
             }
-            if self.deaf.contains(&id) {
-                line.stalled.get_or_insert(self.now);
+            if self.blocked.contains(&id) {
+                connection.stalled_since.get_or_insert(self.now);
                 return;
             }
-            self.sent.entry(id).or_default().extend(line.out.unsent());
-            line.out.advance(line.out.len());
-            line.said = self.now;
-            line.stalled = None;
+            self.sent
+                .entry(id)
+                .or_default()
+                .extend(connection.send_buffer.unsent());
+            connection.send_buffer.advance(connection.send_buffer.len());
+            connection.last_sent = self.now;
+            connection.stalled_since = None;
         }
     }
 
     /// Takes all that was sent over a connection.
-    pub(crate) fn take_sent(&mut self, line: LineId) -> Vec<u8> {
-        self.sent.remove(&line).unwrap_or_default()
+    pub(crate) fn take_sent(&mut self, connection: ConnectionId) -> Vec<u8> {
+        self.sent.remove(&connection).unwrap_or_default()
     }
 
     /// What the node has counted so far.
@@ -205,7 +209,7 @@ impl Bed {
     }
 
     /// Whether the node has ended a connection.
-    pub(crate) fn is_closed(&self, line: LineId) -> bool {
-        self.closed.contains(&line)
+    pub(crate) fn is_closed(&self, connection: ConnectionId) -> bool {
+        self.closed.contains(&connection)
     }
 }

@@ -1,0 +1,255 @@
+//! The connections of a node, and what is owed over each.
+//!
+//! Owns which node is called what and by which connection it is reached. Must never decide what is said.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use reactor::Tick;
+
+use crate::channel::Channel;
+use crate::limits::{
+    QUEUED_BYTES_MAX, QUEUED_RECIPIENTS_MAX, SEND_BUFFER_BYTES_MAX, UNSENT_ANSWERS_BYTES_MAX,
+};
+use crate::send_buffer::SendBuffer;
+
+/// Names a connection, or the attempt at one. Never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ConnectionId(pub(crate) u32);
+
+/// One connection, from the attempt to its end.
+#[derive(Debug)]
+pub(crate) struct NodeConnection {
+    /// `None` while its bytes are read, and before there is a connection.
+    pub(crate) channel: Option<Channel>,
+    pub(crate) send_buffer: SendBuffer,
+    /// The node at the other end, when it is known.
+    pub(crate) peer: Option<Rc<RemoteNode>>,
+    pub(crate) is_up: bool,
+    /// The other end's address.
+    pub(crate) address: Option<SocketAddr>,
+    /// Whether this side calls.
+    pub(crate) is_outgoing: bool,
+    pub(crate) opened_at: Tick,
+    pub(crate) last_received: Tick,
+    pub(crate) last_sent: Tick,
+    /// Since when something is owed and nothing was taken.
+    pub(crate) stalled_since: Option<Tick>,
+    /// Deliveries for which there was no room.
+    queued: VecDeque<QueuedEvent>,
+    queued_recipients: usize,
+    queued_bytes: usize,
+}
+
+/// A node as its connection knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RemoteNode {
+    pub(crate) name: Box<str>,
+    pub(crate) creation: u32,
+    pub(crate) has_alias: bool,
+}
+
+/// One event's message for processes of one node.
+#[derive(Debug)]
+struct QueuedEvent {
+    message: Rc<[u8]>,
+    pids: VecDeque<(u32, u32)>,
+}
+
+/// All connections.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    connections: HashMap<ConnectionId, NodeConnection>,
+    /// The connection that each node is reached by, up or under way.
+    names: HashMap<Box<str>, ConnectionId>,
+    last: u32,
+    /// Those that may have something to send.
+    pub(crate) to_flush: Vec<ConnectionId>,
+}
+
+/// What becomes of a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeliveryOutcome {
+    /// It leaves as soon as the socket takes it.
+    Written,
+    /// It waits for room.
+    Queued,
+    /// There is no room.
+    Shed,
+}
+
+impl Connections {
+    /// A new connection or attempt.
+    pub(crate) fn open(
+        &mut self,
+        now: Tick,
+        channel: Option<Channel>,
+        is_outgoing: bool,
+    ) -> ConnectionId {
+        self.last += 1;
+        let id = ConnectionId(self.last);
+        let connection = NodeConnection {
+            channel,
+            send_buffer: SendBuffer::default(),
+            peer: None,
+            is_up: false,
+            address: None,
+            is_outgoing,
+            opened_at: now,
+            last_received: now,
+            last_sent: now,
+            stalled_since: None,
+            queued: VecDeque::new(),
+            queued_recipients: 0,
+            queued_bytes: 0,
+        };
+        self.connections.insert(id, connection);
+        id
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    pub(crate) fn get(&self, id: ConnectionId) -> Option<&NodeConnection> {
+        self.connections.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut NodeConnection> {
+        self.connections.get_mut(&id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ConnectionId, &NodeConnection)> {
+        self.connections
+            .iter()
+            .map(|(&id, connection)| (id, connection))
+    }
+
+    /// The connection that a node is reached by.
+    pub(crate) fn find(&self, name: &str) -> Option<ConnectionId> {
+        self.names.get(name).copied()
+    }
+
+    /// From now on the node is reached by this connection.
+    pub(crate) fn bind_name(&mut self, name: &str, id: ConnectionId) {
+        self.names.insert(name.into(), id);
+    }
+
+    /// Forgets a connection.
+    pub(crate) fn close(&mut self, id: ConnectionId) -> Option<NodeConnection> {
+        let connection = self.connections.remove(&id)?;
+        self.names.retain(|_, named| *named != id);
+        Some(connection)
+    }
+
+    /// Whether a node has so much to take already that it must not be given long answers.
+    pub(crate) fn is_congested(&self, id: ConnectionId) -> bool {
+        self.connections
+            .get(&id)
+            .is_none_or(|connection| connection.send_buffer.len() >= UNSENT_ANSWERS_BYTES_MAX)
+    }
+
+    /// Sends a control message.
+    pub(crate) fn control(&mut self, id: ConnectionId, control: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(connection) = self.schedule_flush(id) {
+            connection.send_buffer.control(control);
+        }
+    }
+
+    /// Sends a message.
+    pub(crate) fn message(
+        &mut self,
+        id: ConnectionId,
+        control: impl FnOnce(&mut Vec<u8>),
+        payload: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if let Some(connection) = self.schedule_flush(id) {
+            connection.send_buffer.message(control, payload);
+        }
+    }
+
+    /// Sends an event's message to a process of the node, now or when there is room.
+    pub(crate) fn deliver(
+        &mut self,
+        id: ConnectionId,
+        pid: (u32, u32),
+        message: &Rc<[u8]>,
+    ) -> DeliveryOutcome {
+        let Some(connection) = self
+            .schedule_flush(id)
+            .filter(|connection| connection.is_up)
+        else {
+            return DeliveryOutcome::Shed;
+        };
+        if connection.queued.is_empty() && connection.send_buffer.len() < SEND_BUFFER_BYTES_MAX {
+            connection.write(pid, message);
+            return DeliveryOutcome::Written;
+        }
+        if connection.queued_recipients >= QUEUED_RECIPIENTS_MAX {
+            return DeliveryOutcome::Shed;
+        }
+        match connection.queued.back_mut() {
+            Some(last) if Rc::ptr_eq(&last.message, message) => last.pids.push_back(pid),
+            _ if connection.queued_bytes + message.len() > QUEUED_BYTES_MAX => {
+                return DeliveryOutcome::Shed;
+            }
+            _ => {
+                connection.queued_bytes += message.len();
+                connection.queued.push_back(QueuedEvent {
+                    message: Rc::clone(message),
+                    pids: [pid].into(),
+                });
+            }
+        }
+        connection.queued_recipients += 1;
+        DeliveryOutcome::Queued
+    }
+
+    /// The connection, noted as one that may have something to send.
+    pub(crate) fn schedule_flush(&mut self, id: ConnectionId) -> Option<&mut NodeConnection> {
+        let connection = self.connections.get_mut(&id)?;
+        if self.to_flush.last() != Some(&id) {
+            self.to_flush.push(id);
+        }
+        Some(connection)
+    }
+}
+
+impl NodeConnection {
+    /// Writes deliveries that waited, as far as there is room.
+    pub(crate) fn write_queued(&mut self) {
+        while self.send_buffer.len() < SEND_BUFFER_BYTES_MAX {
+            let Some(first) = self.queued.front_mut() else {
+                return;
+            };
+            let message = Rc::clone(&first.message);
+            match first.pids.pop_front() {
+                Some(pid) => {
+                    self.queued_recipients -= 1;
+                    self.write(pid, &message);
+                }
+                None => {
+                    self.queued_bytes -= message.len();
+                    self.queued.pop_front();
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, (id, serial): (u32, u32), message: &[u8]) {
+        let Some(node) = &self.peer else { return };
+        self.send_buffer.message(
+            |out| crate::control::send(out, |out| node.write_pid(out, id, serial)),
+            |out| out.extend(message),
+        );
+    }
+}
+
+impl RemoteNode {
+    /// A process of the node.
+    pub(crate) fn write_pid(&self, out: &mut Vec<u8>, id: u32, serial: u32) {
+        use crate::term::{Atom, write};
+        write::pid(out, Atom::of(&self.name), id, serial, self.creation);
+    }
+}
