@@ -70,6 +70,7 @@ class Program:
                 pass_fds=pass_fds,
             )
         self.pid = self.process.pid
+        self.is_ending = False
         try:
             self.said = until(lambda: self._ports(ports), "listening")
         except AssertionError:
@@ -149,6 +150,7 @@ class Program:
         return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
 
     def signal(self, number=signal.SIGTERM):
+        self.is_ending |= number in (signal.SIGINT, signal.SIGTERM)
         os.kill(self.pid, number)
 
     def wait(self, patience=PATIENCE):
@@ -164,7 +166,9 @@ class Program:
     def stop(self):
         """Ends it as an operator would, and checks how it went."""
         if self.process.poll() is None:
-            self.signal()
+            # A second signal would end it at once, whether it had drained or not.
+            if not self.is_ending:
+                self.signal()
             try:
                 self.wait()
             except subprocess.TimeoutExpired:
