@@ -18,6 +18,7 @@ use client::control_client::ControlClient;
 use machine::doctor::apply::{self, Change};
 use machine::failure::{Context, Failure, Outcome};
 use machine::host::{self, RaisedSettings};
+use machine::signals::Signals;
 
 /// Time for a server to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -44,15 +45,13 @@ fn undo() -> std::sync::MutexGuard<'static, Undo> {
 
 /// On an interrupt: ends the children, gives settings back, exits with 130.
 pub fn clean_up_on_interrupt() -> Outcome<()> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
-        .context("watching for interrupts")?;
-    thread::spawn(move || {
-        if signals.forever().next().is_some() {
+    let signals = Signals::catch_interrupts().context("watching for interrupts")?;
+    signals
+        .handle(|_| {
             clean_up();
             std::process::exit(130);
-        }
-    });
+        })
+        .context("starting the thread that watches for interrupts")?;
     Ok(())
 }
 

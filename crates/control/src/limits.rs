@@ -5,6 +5,9 @@
 
 use std::time::Duration;
 
+use graph::ID_BYTES_MAX;
+use router::EVENT_TYPE_BYTES_MAX;
+
 /// Threads of the control API. One that expands a large publish leaves the other for health checks;
 /// more would take cores from the workers.
 pub(crate) const THREADS: usize = 2;
@@ -132,3 +135,16 @@ pub(crate) const PAGE_MAX: usize = 10_000;
 pub(crate) const RELAYED_MAX: usize = 256;
 
 const _: () = assert!(LINES_PER_TURN_MAX <= WINDOW_EVENTS_MAX);
+
+/// Bytes that JSON takes at most for a byte of text: `\u0041`.
+const JSON_ESCAPE_BYTES: usize = 6;
+
+/// Bytes that a URL takes at most for a byte of text: `%41`.
+const URL_ESCAPE_BYTES: usize = 3;
+
+// What the limits of ids and types promise to fit.
+const _: () = assert!(LINE_FACTOR >= JSON_ESCAPE_BYTES);
+const _: () =
+    assert!(LINE_OVERHEAD >= JSON_ESCAPE_BYTES * (ID_BYTES_MAX + EVENT_TYPE_BYTES_MAX) + 256);
+const _: () = assert!(EDGE_LINE_BYTES_MAX >= JSON_ESCAPE_BYTES * 2 * ID_BYTES_MAX + 64);
+const _: () = assert!(HEAD_BYTES_MAX >= URL_ESCAPE_BYTES * 2 * ID_BYTES_MAX + 4096);

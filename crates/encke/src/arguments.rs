@@ -13,6 +13,7 @@ pub(crate) mod proxy;
 pub(crate) mod hello;
 
 use std::env;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -32,6 +33,9 @@ pub(crate) use store::{
     BackupArguments, ExportArguments, PlaceArguments, ReadArguments, StoreArguments, StoreVerb,
 };
 pub(crate) use top::TopArguments;
+
+/// Worker threads that a command may be given.
+const WORKERS: RangeInclusive<i64> = 1..=router::WORKERS_MAX as i64;
 
 /// A push server: publish an event about a subject, and everyone who subscribes to it and is
 /// connected gets it at once.

@@ -24,7 +24,7 @@ use keys::{KEYS, Key, Otherwise};
 use layers::{Layer, Layers, Source};
 pub(crate) use print::print;
 pub(crate) use secret::Secret;
-pub(crate) use values::{LogFormat, address};
+pub(crate) use values::{LogFormat, TIME_MAX, TIMEOUT_MIN, USER_TIMEOUT, address};
 use values::{
     count, default_workers, directory, event_bytes, heartbeat, log_format, log_level, origin,
     switch, time, timeout, user_timeout, workers,

@@ -7,16 +7,18 @@ use std::thread;
 
 use ::proxy::hello::{Answer, Hello, Settings};
 use control::Control;
+use router::WORKERS_MAX;
 use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::admin::{AdminEndpoints, HelloAdmin};
 use crate::arguments::hello::HelloArguments;
 use crate::config::LogFormat;
-use crate::ending::{self, Ending, Wish};
 use crate::failure::Failure;
 use crate::output;
+use crate::ports_file;
 use crate::serve::{logs, room};
+use crate::signals::{self, Request};
 
 /// Serves until a signal ends it.
 pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
@@ -32,11 +34,13 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
     let admin = admin(arguments).map_err(Failure::misused)?;
     logs::start(LogFormat::Text, LevelFilter::INFO);
     room::raise_descriptor_limit();
-    let signals = Ending::catch()?;
+    let caught = signals::catch()?;
     let hello = Hello::start(Settings {
         listen: arguments.listen,
         answer,
-        workers: arguments.workers.unwrap_or(cores.min(1023) as u16),
+        workers: arguments
+            .workers
+            .unwrap_or(cores.min(usize::from(WORKERS_MAX)) as u16),
         private_fds: arguments.private_fds,
         idle_timeout: arguments.idle_timeout,
         defer_accept: arguments.defer_accept,
@@ -47,8 +51,8 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
     // Where this fails the process ends, and its workers with it.
     let control = admin.map(|endpoints| endpoints.serve(HelloAdmin(hello.handle())));
     let control = control.transpose()?;
-    signals.obey(move |wish| {
-        if wish == Wish::End {
+    signals::handle(caught, move |request| {
+        if let Request::End(_) = request {
             handle.end();
         }
     })?;
@@ -58,7 +62,7 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
         pid: process::id(),
     };
     if let Some(path) = &arguments.ports_file {
-        ending::write_ports(path, &ports)?;
+        ports_file::write(path, &ports)?;
     }
     let _ = output::line(format_args!("hello at http://{}/", hello.address()))?;
     if let Some(control) = ports.control {

@@ -23,11 +23,12 @@ mod hello;
 // What they stand on.
 mod arguments;
 mod config;
-mod ending;
 mod epoch;
 mod failure;
 mod admin;
 mod output;
+mod ports_file;
+mod signals;
 mod progress;
 mod units;
 

@@ -19,6 +19,7 @@ use ::proxy::tcp::{
     AccessLog, AccessOutput, AccessReopener, LATENCY_REPORTS_WAITING, Outputs, Proxy, Settings,
 };
 use control::Control;
+use machine::signals::Signals;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -26,10 +27,11 @@ use serde::Serialize;
 use crate::admin::ProxyAdmin;
 use crate::arguments::proxy::ProxyArguments;
 use crate::config::LogFormat;
-use crate::ending::{self, Ending, Wish};
 use crate::failure::Failure;
 use crate::output;
+use crate::ports_file;
 use crate::serve::{logs, room};
+use crate::signals::{self, Request};
 
 /// Passes connections on until a signal ends it.
 pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
@@ -43,7 +45,7 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
     }
     logs::start(LogFormat::Text, arguments.log_level);
     room::raise_descriptor_limit();
-    let signals = Ending::catch()?;
+    let caught = signals::catch()?;
     let (outputs, writers) = outputs(arguments, access_log)?;
     let reopener = outputs.access.as_ref().map(AccessLog::reopener);
     let proxy = Arc::new(Proxy::start(&settings, &outputs).map_err(Failure::failed)?);
@@ -52,7 +54,7 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
     // Where this fails the process ends, and its workers with it.
     let control = admin.map(|endpoints| endpoints.serve(ProxyAdmin(Arc::clone(&proxy))));
     let control = control.transpose()?;
-    obey(signals, arguments, &settings, &proxy, reopener)?;
+    handle_signals(caught, arguments, &settings, &proxy, reopener)?;
     let address = control.as_ref().map(Control::address);
     announce(arguments, &settings, &proxy, address)?;
     let ended = proxy.join();
@@ -64,8 +66,8 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
     ended.map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
 }
 
-fn obey(
-    signals: Ending,
+fn handle_signals(
+    caught: Signals,
     arguments: &ProxyArguments,
     settings: &Settings,
     proxy: &Arc<Proxy>,
@@ -74,15 +76,16 @@ fn obey(
     let proxy = Arc::clone(proxy);
     let drain_timeout = settings.drain_timeout;
     let reader = config::Reader::new(arguments);
-    signals.obey(move |wish| match wish {
-        Wish::End => {
+    signals::handle(caught, move |request| match request {
+        Request::End(_) => {
             tracing::info!(
                 "ending: connections may go on for {drain_timeout:?}; a second signal ends them at \
                  once"
             );
             proxy.end(drain_timeout);
         }
-        Wish::Reload => {
+        Request::Exit(_) => {}
+        Request::Reload(_) => {
             if let Some(reopener) = &reopener {
                 reopener.reopen();
             }
@@ -209,7 +212,7 @@ fn announce(
             control,
             pid: process::id(),
         };
-        ending::write_ports(path, &ports)?;
+        ports_file::write(path, &ports)?;
     }
     Ok(())
 }

@@ -4,14 +4,14 @@ mod announce;
 mod inherited;
 pub(crate) mod logs;
 pub(crate) mod room;
-mod signals;
 
 use std::env;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use graph::Graph;
+use machine::signals::Signals;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sd_notify::NotifyState;
 use server::{DemoSecret, Listener, Server};
@@ -21,9 +21,9 @@ use crate::config::{self, Config};
 use crate::epoch;
 use crate::failure::Failure;
 use crate::output;
+use crate::signals::{self, Request};
 use announce::Running;
 use inherited::Inherited;
-use signals::Signals;
 
 /// Runs the server until a signal ends it.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
@@ -49,7 +49,7 @@ fn serve(config: Config) -> Result<(), Failure> {
     room::raise_descriptor_limit();
     // Before the workers: with tables of their own they have only the descriptors that exist now. A
     // signal's handler may run on any of them, and all of them wake the control API's threads.
-    let signals = Signals::catch()?;
+    let caught = signals::catch()?;
     let threads = control::Threads::start().map_err(Failure::failed)?;
 
     let epoch = epoch::of_this_run();
@@ -98,7 +98,11 @@ fn serve(config: Config) -> Result<(), Failure> {
         None => None,
     };
 
-    signals.end_gently(server.handle().clone(), config.settings.drain_timeout)?;
+    handle_signals(
+        caught,
+        server.handle().clone(),
+        config.settings.drain_timeout,
+    )?;
     let running = Running {
         public: server.address(),
         control: control.address(),
@@ -117,6 +121,27 @@ fn serve(config: Config) -> Result<(), Failure> {
     ended
         .and(node_ended)
         .map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
+}
+
+fn handle_signals(
+    caught: Signals,
+    server: server::Handle,
+    drain_timeout: Duration,
+) -> Result<(), Failure> {
+    signals::handle(caught, move |request| match request {
+        Request::Reload(name) => {
+            tracing::info!("{name} is ignored: settings are read at start");
+        }
+        Request::Exit(name) => tracing::warn!("{name} again: ending at once"),
+        Request::End(name) => {
+            tracing::info!(
+                "{name}: streams are told to come back, and the server ends within \
+                 {drain_timeout:?}; once more ends it at once"
+            );
+            tell_manager(&[NotifyState::Stopping]);
+            server.drain();
+        }
+    })
 }
 
 /// The graph, from its directory if it has one.

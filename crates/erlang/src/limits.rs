@@ -48,7 +48,7 @@ pub(crate) const CALLER_BYTES_MAX: usize = 4096;
 pub(crate) const SUBSCRIPTIONS_MAX: usize = 100_000;
 
 /// Ids of one process, as of one session of any other kind.
-pub(crate) const IDS_MAX: usize = 128;
+pub(crate) use server::IDS_MAX;
 
 /// Sessions looked at in one turn after their node has gone.
 pub(crate) const SESSIONS_REAPED_PER_TURN: u32 = 8192;

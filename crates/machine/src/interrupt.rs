@@ -2,13 +2,10 @@
 //! second ends the process at once.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-
 use crate::failure::{Context, Outcome};
+use crate::signals::{Request, Signals};
 
 /// Whether somebody has asked. Clones share one answer.
 #[derive(Debug, Clone, Default)]
@@ -31,20 +28,14 @@ impl Interrupt {
     ///
     /// As [`Interrupt::catch`].
     pub fn catch_with_cleanup(cleanup: impl Fn() + Send + 'static) -> Outcome<Self> {
-        let mut signals = Signals::new([SIGINT, SIGTERM]).context("watching for interrupts")?;
+        let signals = Signals::catch_interrupts().context("watching for interrupts")?;
         let interrupt = Self::default();
         let told = interrupt.clone();
-        thread::Builder::new()
-            .name("interrupt".to_owned())
-            .spawn(move || {
-                for signal in signals.forever() {
-                    if told.asked() {
-                        cleanup();
-                        // What a shell reports for a process that the signal killed.
-                        std::process::exit(128 + signal);
-                    }
-                    told.ask();
-                }
+        signals
+            .handle(move |request| match request {
+                Request::End(_) => told.ask(),
+                Request::Exit(_) => cleanup(),
+                Request::Reload(_) => {}
             })
             .context("starting the thread that watches for interrupts")?;
         Ok(interrupt)
@@ -80,6 +71,8 @@ impl Interrupt {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]

@@ -9,6 +9,7 @@
 pub mod failure;
 pub mod humanize;
 pub mod clock;
+pub mod signals;
 pub mod interrupt;
 
 // The machine: its limits, and what a process uses of it.

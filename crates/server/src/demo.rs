@@ -125,6 +125,11 @@ mod tests {
     }
 
     #[test]
+    fn the_page_has_the_limit_of_ids() {
+        assert!(PAGE.contains(&format!("bytes > {}", wire::target::ID_BYTES_MAX)));
+    }
+
+    #[test]
     fn a_secret_matches_itself_only_and_is_not_shown() {
         let secret = DemoSecret::new(u128::MAX / 3);
         assert!(secret.matches(secret.reveal()));

@@ -56,6 +56,8 @@ mod closing;
 #[cfg(test)]
 mod sim;
 
+pub use wire::target::IDS_MAX;
+
 pub use demo::{DemoPage, DemoSecret};
 pub use external::{ExternalWorker, WorkerCommand};
 pub use mail::{Handle, Post, Relay, RelayRequest, RelayResponse, SessionReport};

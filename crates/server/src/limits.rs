@@ -80,3 +80,6 @@ pub(crate) const ROUNDS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Seconds after which a refused client may try again.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "5";
+
+// The public listener and the graph take the same ids.
+const _: () = assert!(wire::target::ID_BYTES_MAX == graph::ID_BYTES_MAX);

@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use super::WORKERS;
+
 use super::Report;
 
 pub(super) const HELP: &str = "\
@@ -30,7 +32,7 @@ pub(crate) struct DoctorArguments {
     )]
     pub(crate) connections: u64,
     /// Workers of the server [default: one for each core]
-    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u16).range(1..=1023))]
+    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u16).range(WORKERS))]
     pub(crate) workers: Option<u16>,
     /// The server gives each worker a table of descriptors of its own
     #[arg(long)]

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::WORKERS;
+
 use super::TokenArguments;
 use crate::config::address;
 use crate::units;
@@ -42,7 +44,7 @@ pub(crate) struct HelloArguments {
     #[arg(long, value_name = "FIELD")]
     pub(crate) header: Vec<String>,
     /// Threads that serve [default: one for each core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1023))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(WORKERS))]
     pub(crate) workers: Option<u16>,
     /// Give each worker a descriptor table of its own
     #[arg(long)]

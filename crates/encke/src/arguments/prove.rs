@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::WORKERS;
+
 use super::Report;
 use crate::units;
 
@@ -49,7 +51,7 @@ pub(crate) struct ProveArguments {
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Workers of the server [default: one for each core, or as many as descriptors ask for]
-    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u16).range(1..=1023))]
+    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u16).range(WORKERS))]
     pub(crate) workers: Option<u16>,
     /// The page to write
     #[arg(short, long, value_name = "FILE", default_value = "prove.html")]

@@ -13,6 +13,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tracing_subscriber::filter::LevelFilter;
 
+use super::WORKERS;
+
 use super::TokenArguments;
 use crate::config::address;
 use crate::units;
@@ -75,7 +77,7 @@ pub(crate) struct ProxyArguments {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ProcessOptions {
     /// Threads that serve [default: one for each core]
-    #[arg(long, value_name = "N", env = "ENCKE_WORKERS", value_parser = clap::value_parser!(u16).range(1..=1023))]
+    #[arg(long, value_name = "N", env = "ENCKE_WORKERS", value_parser = clap::value_parser!(u16).range(WORKERS))]
     pub(crate) workers: Option<u16>,
     /// Give each worker a descriptor table of its own, so that the limit counts for each
     #[arg(long, env = "ENCKE_PRIVATE_FDS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]

@@ -12,14 +12,15 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::units;
 
-/// The shortest times that make sense where zero does not.
-const TIMEOUT_MIN: Duration = Duration::from_millis(100);
+/// The shortest timeout that can be configured.
+pub(crate) const TIMEOUT_MIN: Duration = Duration::from_millis(100);
 
-/// Beyond a day nobody waits; timers and socket options hold that much.
-const TIME_MAX: Duration = Duration::from_secs(86_400);
+/// The longest time that can be configured. Timers and socket options hold it.
+pub(crate) const TIME_MAX: Duration = Duration::from_secs(86_400);
 
 /// The kernel counts keepalive in whole seconds, up to 32,767 of them.
-const USER_TIMEOUT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(32_767));
+pub(crate) const USER_TIMEOUT: (Duration, Duration) =
+    (Duration::from_secs(1), Duration::from_secs(32_767));
 
 /// The smallest and the largest bound on an event: a line of text; what a worker's buffers and a
 /// browser take without harm.

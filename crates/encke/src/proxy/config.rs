@@ -13,22 +13,14 @@ use ::proxy::tcp::{
     BACKENDS_MAX, BackendAddress, Balance, Check, HeaderVersion, ListenerSettings, Settings,
     StartError,
 };
+use router::WORKERS_MAX;
 use serde::Deserialize;
 
 use crate::admin::AdminEndpoints;
 use crate::arguments::proxy::{
     BalanceName, ListenerOptions, ProcessOptions, ProxyArguments, Time, VersionName,
 };
-use crate::config::{Secret, address};
-
-/// Times that must not be zero are at least this.
-const TIMEOUT_MIN: Duration = Duration::from_millis(100);
-
-/// The kernel counts keepalive in whole seconds, up to 32,767 of them.
-const SECONDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(32_767));
-
-/// Beyond a day nobody waits.
-const TIME_MAX: Duration = Duration::from_secs(86_400);
+use crate::config::{Secret, TIME_MAX, TIMEOUT_MIN, USER_TIMEOUT, address};
 
 /// What the proxy runs on.
 #[derive(Debug)]
@@ -105,10 +97,12 @@ impl Reader {
         let access_log = process.access_log.as_ref().or(file.access_log.as_ref());
         let cores = thread::available_parallelism()
             .map_or(1, usize::from)
-            .min(1023);
+            .min(usize::from(WORKERS_MAX));
         let workers = process.workers.or(file.workers).unwrap_or(cores as u16);
-        if !(1..=1023).contains(&workers) {
-            problems.push(format!("workers is {workers}: from 1 to 1023 are possible"));
+        if !(1..=WORKERS_MAX).contains(&workers) {
+            problems.push(format!(
+                "workers is {workers}: from 1 to {WORKERS_MAX} are possible"
+            ));
         }
         let mut listeners = Vec::new();
         for options in &file.listener {
@@ -310,7 +304,7 @@ impl Sense<'_> {
     }
 
     fn seconds(&mut self, name: &str, time: Option<Time>, default: Duration) -> Duration {
-        self.within(name, time, default, SECONDS)
+        self.within(name, time, default, USER_TIMEOUT)
     }
 
     fn within(

@@ -6,9 +6,9 @@ use std::process;
 use serde::Serialize;
 
 use crate::config::{Config, LogFormat};
-use crate::ending::write_ports;
 use crate::failure::Failure;
 use crate::output;
+use crate::ports_file;
 
 use super::room::Room;
 
@@ -79,7 +79,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
             erlang: running.erlang,
             pid: process::id(),
         };
-        write_ports(path, &ports)?;
+        ports_file::write(path, &ports)?;
     }
     Ok(())
 }
