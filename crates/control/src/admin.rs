@@ -25,15 +25,15 @@ use prometheus_client::encoding::DescriptorEncoder;
 use reactor::Snapshot;
 use serde::Serialize;
 
+use crate::authorization::UNAUTHENTICATED;
 use crate::control::{Control, Listen, Socket, StartError, Threads};
-use crate::guard::OPEN;
 use crate::health;
 use crate::limits::{ADMIN_HEAD_TIMEOUT, CONNECTIONS_MAX};
-use crate::listener::Entrance;
-use crate::metrics::{Listening, Visits, exposition, snapshot};
+use crate::listener::Entry;
+use crate::metrics::{ListenerCounts, ListenerMetrics, exposition, snapshot};
 use crate::problem::Problem;
 use crate::query::Query;
-use crate::routes::{guarded, wrong_method};
+use crate::routes::{method_not_allowed, require_authorization};
 use crate::run::Run;
 use crate::stats::Metrics;
 pub use source::{AdminSource, BackendReport, Backends};
@@ -65,8 +65,8 @@ pub fn serve_admin(config: AdminConfig, source: impl AdminSource) -> Result<Cont
         started: Instant::now(),
         listening: Arc::default(),
     });
-    let entrance = Entrance {
-        within: guarded(within(admin.clone()), socket.token.clone()),
+    let entrance = Entry {
+        within: require_authorization(within(admin.clone()), socket.token.clone()),
         counts: admin.listening.clone(),
         beyond: beyond(admin),
     };
@@ -79,7 +79,7 @@ struct Admin {
     source: Box<dyn AdminSource>,
     epoch: String,
     started: Instant,
-    listening: Arc<Listening>,
+    listening: Arc<ListenerMetrics>,
 }
 
 type Shared = Arc<Admin>;
@@ -100,7 +100,7 @@ impl Admin {
 #[derive(Debug)]
 struct Report {
     run: Run,
-    control: Visits,
+    control: ListenerCounts,
     metrics: Snapshot,
     backends: Option<Backends>,
 }
@@ -109,7 +109,7 @@ struct Report {
 struct Stats {
     #[serde(flatten)]
     run: Run,
-    control: Visits,
+    control: ListenerCounts,
     #[serde(flatten)]
     metrics: Metrics,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,13 +127,13 @@ fn table() -> Vec<(&'static str, MethodRouter<Shared>)> {
 }
 
 fn within(admin: Shared) -> Router {
-    routes(table(), admin).fallback(lost)
+    routes(table(), admin).fallback(not_found)
 }
 
 fn beyond(admin: Shared) -> Router {
     let mut open = table();
-    open.retain(|(path, _)| OPEN.contains(path));
-    routes(open, admin).fallback(crowded)
+    open.retain(|(path, _)| UNAUTHENTICATED.contains(path));
+    routes(open, admin).fallback(over_limit)
 }
 
 fn routes(table: Vec<(&'static str, MethodRouter<Shared>)>, admin: Shared) -> Router {
@@ -142,7 +142,7 @@ fn routes(table: Vec<(&'static str, MethodRouter<Shared>)>, admin: Shared) -> Ro
         .fold(Router::new(), |router, (path, handler)| {
             router.route(path, handler)
         })
-        .method_not_allowed_fallback(wrong_method)
+        .method_not_allowed_fallback(method_not_allowed)
         .with_state(admin)
 }
 
@@ -183,7 +183,7 @@ async fn readyz(State(admin): State<Shared>) -> Result<Response, Problem> {
 }
 
 /// Answers connections beyond the limit.
-async fn crowded() -> Problem {
+async fn over_limit() -> Problem {
     Problem::unavailable(format!(
         "the control listener has {CONNECTIONS_MAX} connections, as many as it takes; close some \
          that are not needed"
@@ -191,7 +191,7 @@ async fn crowded() -> Problem {
 }
 
 /// Answers unknown paths.
-async fn lost(request: Request) -> Problem {
+async fn not_found(request: Request) -> Problem {
     let path = request.uri().path();
     let there: Vec<&str> = table().iter().map(|(path, _)| *path).collect();
     Problem::new(

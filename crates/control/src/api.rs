@@ -8,10 +8,10 @@ use std::time::Instant;
 use router::Router;
 use tokio::sync::Semaphore;
 
+use crate::authorization::Token;
 use crate::backend::Backend;
-use crate::guard::Token;
 use crate::limits::RELAYED_MAX;
-use crate::metrics::{Listening, Published};
+use crate::metrics::{ListenerMetrics, Published};
 use crate::run::Run;
 
 /// The state of the control API.
@@ -22,7 +22,7 @@ pub(crate) struct Api<B> {
     pub(crate) event_bytes_max: usize,
     pub(crate) started: Instant,
     pub(crate) published: Arc<Published>,
-    pub(crate) listening: Arc<Listening>,
+    pub(crate) listening: Arc<ListenerMetrics>,
     /// Room for relayed requests.
     pub(crate) relayed: Arc<Semaphore>,
 }

@@ -3,15 +3,15 @@
 //! Owns how a batch is read. Must never hold more of it than its window: a batch has no end that one
 //! could count on.
 
-/// One line, and the event that it spells.
+/// The parser of a line.
 mod line;
-/// The same for ordinary lines, in a fraction of the time.
-mod quick;
-/// A receipt for each line, while the request is being read.
-mod each;
-/// Receipts on their way to a client that may be slow to read them.
+/// A fast parser for ordinary lines.
+mod fast_path;
+/// One receipt for each line, while the request is being read.
+mod line_receipts;
+/// The queue of receipts for a client that may read slowly.
 mod outbox;
-/// One receipt for all.
+/// One summary for the whole batch.
 mod summary;
 
 use axum::extract::{Request, State};
@@ -44,7 +44,7 @@ pub(crate) async fn publish<B: Backend>(
     let line_bytes_max = api.event_bytes_max.saturating_mul(LINE_FACTOR) + LINE_OVERHEAD;
     let stream = Stream::open(body, shape, line_bytes_max).await?;
     match receipts {
-        Receipts::Each => Ok(each::answer(api, stream)),
+        Receipts::Each => Ok(line_receipts::answer(api, stream)),
         Receipts::Summary => summary::answer(&api, stream).await,
     }
 }

@@ -17,11 +17,11 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::api::Api;
+use crate::authorization::Token;
 use crate::backend::Backend;
 use crate::demo::Demo;
-use crate::guard::Token;
 use crate::limits::{STOP_WAIT, THREADS};
-use crate::listener::{Entrance, Listener};
+use crate::listener::{Entry, Listener};
 use crate::{demo, relay, routes};
 
 /// Where the control API listens.
@@ -111,10 +111,10 @@ pub(crate) fn begin<B: Backend>(
         open_demo(DemoPage::new(demo.secret.clone(), socket.address, relay));
         within = within.merge(demo::routes(demo));
     }
-    let entrance = Entrance {
+    let entrance = Entry {
         within,
         counts: api.listening.clone(),
-        beyond: routes::crowded(api),
+        beyond: routes::over_limit(api),
     };
     socket.serve(runtime, entrance, config.head_timeout)
 }
@@ -160,7 +160,7 @@ impl Socket {
     pub(crate) fn serve(
         self,
         runtime: Runtime,
-        entrance: Entrance,
+        entrance: Entry,
         head_timeout: Duration,
     ) -> Result<Control, StartError> {
         let address = self.address;

@@ -1,68 +1,68 @@
 //! The control API: publishing, subscriptions, sessions, statistics, metrics, OpenAPI.
 //!
 //! Owns its own threads, the only ones of the server that run an async runtime. Must never touch a
-//! connection except through the server's handle. Modules in the order in which a request meets
-//! them:
+//! connection of the public listener except through the server's handle. Modules are in the order in
+//! which a request passes them:
 
 #![warn(missing_docs)]
 
-/// Every bound of the control API and its reason.
+/// Limits of the control API, each with its reason.
 mod limits;
-/// Threads, listener, beginning and end.
+/// The control API as a whole: threads, listener, start and stop.
 mod control;
-/// The accept loop: who is let in, and how long a connection may be silent.
+/// The accept loop: admission and timeouts of connections.
 mod listener;
-/// What the control API needs of the server behind it.
+/// The interface to the server behind the API.
 mod backend;
-/// What every handler shares.
+/// State that all handlers share.
 mod api;
-/// Which path and method lead to which handler.
+/// The table of routes.
 mod routes;
-/// Who may come in: the token, and no foreign web page.
-mod guard;
-/// The end of a connection whose request was not read whole.
-mod unread;
+/// Authorization: the bearer token, and the refusal of foreign web pages.
+mod authorization;
+/// `Connection: close` on refusals whose request body was not read.
+mod unread_body;
 /// Errors as RFC 9457 problem details.
 mod problem;
-/// What the path and the query say.
+/// Parameters in the path and the query.
 mod query;
 /// Whole request bodies.
 mod body;
-/// The items of a streamed body: bytes in, items out.
+/// The parser that splits a streamed body into items.
 mod items;
-/// Streamed request bodies and what is wrong with their lines.
+/// Streamed request bodies, and the errors of their items.
 mod stream;
-/// The content of an event.
+/// Payloads of events, from request bodies.
 mod payload;
-/// What a publisher is told.
+/// Receipts for publishers.
 mod receipt;
-/// One event on one request.
+/// Publishing one event with one request.
 mod publish;
-/// Many events on one request.
+/// Publishing many events with one request.
 mod batch;
-/// Changes of the graph, waited for without holding a thread.
+/// Changes of the graph, awaited without blocking a thread.
 mod change;
-/// One edge, and reading the graph.
+/// Single subscriptions, and listing them.
 mod subscriptions;
-/// All subscriptions of an id at once.
-mod whole;
-/// Many edges on one request.
+/// Replacing or removing all subscriptions of an id.
+mod replace_subscriptions;
+/// Many subscriptions with one request.
 mod bulk;
-/// A copy of the graph.
+/// Downloads of the graph.
 mod backup;
 /// Inspecting and closing sessions.
 mod sessions;
-/// What every program says of its run.
+/// Program, version and uptime, which all programs report.
 mod run;
 /// Metrics as JSON.
 mod stats;
-/// Metrics for Prometheus, and those that the control API counts itself.
+/// Metrics for Prometheus, and those of the control API itself.
 mod metrics;
-/// Health, readiness and the OpenAPI page.
+/// Health, readiness and the OpenAPI description.
 mod health;
-/// Requests that the page makes through the public listener.
+/// Requests of the demo page, which come through the public listener.
 mod relay;
-/// The secret of the demo page, for the page alone.
+/// The secret of the demo page.
 mod demo;
 /// Read-only admin endpoints of `proxy` and `hello`.
 mod admin;

@@ -1,11 +1,10 @@
-//! The accept loop of the control listener: who is let in, how long a connection may be silent, and
-//! how all of them end.
+//! The accept loop of the control listener: admission, timeouts and shutdown of connections.
 //!
-//! What is silent or slow before its request is understood costs a bounded number of places for a
-//! bounded time; no token has been looked at by then. Must never look into a request.
+//! Connections that are silent or slow before their request is read are bounded in number and time, as
+//! no token has been checked by then. Must never look into a request.
 
-/// How long a connection may take to send a head.
-mod patience;
+/// Timeouts for request heads.
+mod head_timeout;
 #[cfg(test)]
 mod tests;
 
@@ -32,44 +31,44 @@ use crate::limits::{
     ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_BYTES_MAX, IDLE_WAIT, KEEPALIVE_INTERVAL, KEEPALIVE_TIME,
     PAUSE_WARNING_INTERVAL, REFUSED_MAX, REFUSED_WAIT,
 };
-use crate::metrics::Listening;
-use patience::Patience;
+use crate::metrics::ListenerMetrics;
+use head_timeout::HeadTimeouts;
 
 /// The control listener. Lives in a task of its own until the control API stops.
 pub(crate) struct Listener {
     socket: TcpListener,
-    within: Door,
-    beyond: Door,
-    counts: Arc<Listening>,
+    within: Admission,
+    beyond: Admission,
+    counts: Arc<ListenerMetrics>,
     warned: Option<Instant>,
 }
 
-/// A number of places, and what a connection that has one meets.
-struct Door {
+/// Admission of connections: their maximum number, and how admitted ones are served.
+struct Admission {
     places: Arc<Semaphore>,
     http: Router,
-    patience: Patience,
-    /// Whether one request may follow another.
+    timeouts: HeadTimeouts,
+    /// Whether a connection may carry more than one request.
     lasting: bool,
 }
 
-impl Door {
-    /// For connections within the limit.
+impl Admission {
+    /// Admission within the limit.
     fn within(http: Router, head_timeout: Duration) -> Self {
         Self {
             places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             http,
-            patience: Patience::new(head_timeout, IDLE_WAIT),
+            timeouts: HeadTimeouts::new(head_timeout, IDLE_WAIT),
             lasting: true,
         }
     }
 
-    /// For those beyond it.
+    /// Admission beyond the limit, to be refused.
     fn beyond(http: Router, head_timeout: Duration) -> Self {
         Self {
             places: Arc::new(Semaphore::new(REFUSED_MAX)),
             http,
-            patience: Patience::new(REFUSED_WAIT.min(head_timeout), Duration::ZERO),
+            timeouts: HeadTimeouts::new(REFUSED_WAIT.min(head_timeout), Duration::ZERO),
             lasting: false,
         }
     }
@@ -78,7 +77,7 @@ impl Door {
         self.places.clone().try_acquire_owned().ok()
     }
 
-    /// All that becomes of a connection, to be polled to its end.
+    /// Serves a connection, as a future to be polled to its end.
     fn connection<S>(
         &self,
         stream: S,
@@ -89,36 +88,36 @@ impl Door {
         let http = self.http.clone();
         let http = http.map_request(|request: Request<Incoming>| request.map(Body::new));
         Builder::new()
-            .timer(self.patience.of_a_connection())
-            .header_read_timeout(self.patience.head)
+            .timer(self.timeouts.connection_timer())
+            .header_read_timeout(self.timeouts.head)
             .max_header_size(HEAD_BYTES_MAX)
             .keep_alive(self.lasting)
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(http))
     }
 }
 
-/// What connections meet, and where they are counted.
-pub(crate) struct Entrance {
-    /// What those within the limit meet.
+/// Routes for connections, and the metrics that count them.
+pub(crate) struct Entry {
+    /// Routes for connections within the limit.
     pub(crate) within: Router,
-    /// What those beyond it meet.
+    /// Routes for connections beyond the limit.
     pub(crate) beyond: Router,
-    /// Where all are counted.
-    pub(crate) counts: Arc<Listening>,
+    /// Metrics of all connections.
+    pub(crate) counts: Arc<ListenerMetrics>,
 }
 
 impl Listener {
-    pub(crate) fn new(socket: TcpListener, entrance: Entrance, head_timeout: Duration) -> Self {
+    pub(crate) fn new(socket: TcpListener, entrance: Entry, head_timeout: Duration) -> Self {
         Self {
             socket,
             counts: entrance.counts,
-            within: Door::within(entrance.within, head_timeout),
-            beyond: Door::beyond(entrance.beyond, head_timeout),
+            within: Admission::within(entrance.within, head_timeout),
+            beyond: Admission::beyond(entrance.beyond, head_timeout),
             warned: None,
         }
     }
 
-    /// Accepts until told to stop; then lets requests under way finish, and idle connections go.
+    /// Accepts connections until stopped; then waits for requests under way and closes idle connections.
     pub(crate) async fn serve(mut self, mut stopped: oneshot::Receiver<()>) {
         let all = GracefulShutdown::new();
         loop {
@@ -160,7 +159,7 @@ impl Listener {
         });
     }
 
-    /// Waits for a descriptor to come free.
+    /// Pauses accepting until a file descriptor may be free.
     async fn pause(&mut self, error: &io::Error) {
         self.counts.pause();
         let now = Instant::now();

@@ -6,7 +6,7 @@
 /// What the control API counts of events.
 mod published;
 /// What the control listener counts of connections.
-mod listening;
+mod listener;
 /// What workers count.
 pub(crate) mod snapshot;
 
@@ -27,7 +27,7 @@ use crate::api::Shared;
 use crate::backend::Backend;
 use crate::problem::Problem;
 use crate::run::Run;
-pub(crate) use listening::{Listening, Visits};
+pub(crate) use listener::{ListenerCounts, ListenerMetrics};
 use published::BOUNDS;
 pub(crate) use published::{Counting, FanOut, Published, Verb};
 
@@ -58,7 +58,7 @@ struct Scrape {
     verbs: [(Verb, u64); Verb::ALL.len()],
     pending: u64,
     fan_out: FanOut,
-    visits: Visits,
+    visits: ListenerCounts,
 }
 
 impl Collector for Scrape {

@@ -18,7 +18,7 @@ use tower::ServiceExt;
 use crate::api::{Api, Shared};
 use crate::backend::Backend;
 use crate::problem::{PROBLEM_JSON, Problem};
-use crate::routes::{lost, wrong_method};
+use crate::routes::{method_not_allowed, not_found};
 use crate::{body, publish, subscriptions};
 
 /// Relayed requests, run on the threads behind `threads` for as long as `api` lives.
@@ -26,11 +26,11 @@ pub(crate) fn relay<B: Backend>(threads: Handle, api: Weak<Api<B>>) -> Box<Relay
     Box::new(move |request, answer| {
         let Some(api) = api.upgrade() else {
             let gone = Problem::unavailable("the control API has ended; reload the page");
-            return answer(at_once(gone));
+            return answer(immediate(gone));
         };
         let Ok(permit) = api.relayed.clone().try_acquire_owned() else {
             let busy = Problem::unavailable("too many pages ask at once; try again in a second");
-            return answer(at_once(busy));
+            return answer(immediate(busy));
         };
         threads.spawn(async move {
             let response = run(api, request).await;
@@ -50,8 +50,8 @@ fn router<B: Backend>(api: Shared<B>) -> Router {
             "/v1/subscriptions/{subscriber}",
             get(subscriptions::subscriptions::<B>),
         )
-        .fallback(lost)
-        .method_not_allowed_fallback(wrong_method)
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
         .with_state(api)
 }
 
@@ -92,7 +92,7 @@ async fn whole(response: Response) -> RelayResponse {
 }
 
 /// An answer that needs no thread.
-fn at_once(problem: Problem) -> RelayResponse {
+fn immediate(problem: Problem) -> RelayResponse {
     RelayResponse {
         status: problem.status().as_u16(),
         content_type: PROBLEM_JSON,

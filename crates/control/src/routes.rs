@@ -1,7 +1,7 @@
-//! Which path and method lead to which handler.
+//! The table of routes.
 //!
-//! Owns the table that the OpenAPI page is tested against. Must never handle a request itself, but
-//! for those that lead nowhere.
+//! Owns the table that the OpenAPI description is tested against. Must never handle a request itself,
+//! except those that no route takes.
 
 use axum::Router;
 use axum::extract::Request;
@@ -10,12 +10,15 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, delete, get, post, put};
 
 use crate::api::Shared;
+use crate::authorization::{Token, UNAUTHENTICATED, authorize};
 use crate::backend::Backend;
-use crate::guard::{OPEN, Token, guard};
 use crate::limits::CONNECTIONS_MAX;
 use crate::problem::Problem;
-use crate::unread::announce_end;
-use crate::{backup, batch, bulk, health, metrics, publish, sessions, stats, subscriptions, whole};
+use crate::unread_body::announce_close;
+use crate::{
+    backup, batch, bulk, health, metrics, publish, replace_subscriptions, sessions, stats,
+    subscriptions,
+};
 
 /// Path, method in lower case, handler.
 pub(crate) type Route<B> = (&'static str, &'static str, MethodRouter<Shared<B>>);
@@ -39,14 +42,18 @@ pub(crate) fn table<B: Backend>() -> Vec<Route<B>> {
         (
             "/v1/subscriptions/{subscriber}",
             "put",
-            put(whole::replace::<B>),
+            put(replace_subscriptions::replace::<B>),
         ),
         (
             "/v1/subscriptions/{subscriber}",
             "delete",
-            delete(whole::end::<B>),
+            delete(replace_subscriptions::end::<B>),
         ),
-        ("/v1/ids/{id}", "delete", delete(whole::forget::<B>)),
+        (
+            "/v1/ids/{id}",
+            "delete",
+            delete(replace_subscriptions::forget::<B>),
+        ),
         ("/v1/subscriptions", "post", post(bulk::add::<B>)),
         ("/v1/subscriptions/remove", "post", post(bulk::remove::<B>)),
         (
@@ -85,41 +92,41 @@ pub(crate) fn router<B: Backend>(api: Shared<B>) -> Router {
         .fold(Router::new(), |router, (path, _, handler)| {
             router.route(path, handler)
         })
-        .fallback(lost)
-        .method_not_allowed_fallback(wrong_method)
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
         .with_state(api);
-    guarded(routes, token)
+    require_authorization(routes, token)
 }
 
-/// Routes as those meet them who may come in.
-pub(crate) fn guarded(routes: Router, token: Token) -> Router {
+/// Wraps routes in authorization.
+pub(crate) fn require_authorization(routes: Router, token: Token) -> Router {
     routes
-        .layer(from_fn_with_state(token, guard))
-        .layer(from_fn(announce_end))
+        .layer(from_fn_with_state(token, authorize))
+        .layer(from_fn(announce_close))
 }
 
-/// What a connection beyond the limit of connections meets: health checks, and a refusal of all else.
-pub(crate) fn crowded<B: Backend>(api: Shared<B>) -> Router {
+/// Routes for connections beyond the limit: health checks, and a refusal of everything else.
+pub(crate) fn over_limit<B: Backend>(api: Shared<B>) -> Router {
     table()
         .into_iter()
-        .filter(|(path, ..)| OPEN.contains(path))
+        .filter(|(path, ..)| UNAUTHENTICATED.contains(path))
         .fold(Router::new(), |router, (path, _, handler)| {
             router.route(path, handler)
         })
-        .fallback(no_place)
-        .method_not_allowed_fallback(wrong_method)
+        .fallback(over_limit_problem)
+        .method_not_allowed_fallback(method_not_allowed)
         .with_state(api)
 }
 
-async fn no_place() -> Problem {
+async fn over_limit_problem() -> Problem {
     Problem::unavailable(format!(
         "the control listener has {CONNECTIONS_MAX} connections, as many as it takes; close some \
          that are not needed, or send many events on one with POST /v1/publish"
     ))
 }
 
-/// Answers a path that leads nowhere.
-pub(crate) async fn lost(request: Request) -> Problem {
+/// Answers unknown paths.
+pub(crate) async fn not_found(request: Request) -> Problem {
     let path = request.uri().path();
     // `/v1/publish/` names an id, the empty one.
     if path.starts_with("/v1/") && path[1..].split('/').any(str::is_empty) {
@@ -134,8 +141,8 @@ pub(crate) async fn lost(request: Request) -> Problem {
     )
 }
 
-/// Answers a method that the path does not take; the router adds which it does.
-pub(crate) async fn wrong_method(request: Request) -> Problem {
+/// Answers methods that the path does not take. The router adds the `Allow` header.
+pub(crate) async fn method_not_allowed(request: Request) -> Problem {
     let (method, path) = (request.method(), request.uri().path());
     Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,

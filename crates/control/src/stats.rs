@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::api::Shared;
 use crate::backend::Backend;
-use crate::metrics::{Verb, Visits};
+use crate::metrics::{ListenerCounts, Verb};
 use crate::problem::Problem;
 use crate::query::Query;
 use crate::run::Run;
@@ -27,7 +27,7 @@ struct Stats {
     graph: GraphCounts,
     published: Map<String, Value>,
     publishes_pending: u64,
-    control: Visits,
+    control: ListenerCounts,
     #[serde(flatten)]
     metrics: Metrics,
     slow: Vec<Slow>,
@@ -105,7 +105,7 @@ impl Metrics {
 fn named(snapshot: &Snapshot, value: impl Fn(usize) -> u64) -> Map<String, Value> {
     let mut metrics = Map::new();
     for (index, described) in snapshot.metrics.iter().enumerate() {
-        let value = told(described.kind, value(index));
+        let value = json_value(described.kind, value(index));
         match described.label {
             None => {
                 metrics.insert(described.name.into(), value);
@@ -123,7 +123,7 @@ fn named(snapshot: &Snapshot, value: impl Fn(usize) -> u64) -> Map<String, Value
     metrics
 }
 
-fn told(kind: MetricKind, value: u64) -> Value {
+fn json_value(kind: MetricKind, value: u64) -> Value {
     match kind {
         MetricKind::Counter | MetricKind::Gauge | MetricKind::Bucket => value.into(),
         MetricKind::Time => Duration::from_nanos(value).as_secs_f64().into(),

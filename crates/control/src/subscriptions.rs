@@ -113,17 +113,17 @@ pub(crate) async fn subscriptions<B: Backend>(
 }
 
 /// How a direction of the graph is copied and counted.
-struct Way {
+struct Direction {
     slice: fn(&Graph, Key, Option<Key>, usize, &mut Vec<Key>),
     count: fn(&Graph, Key) -> usize,
 }
 
-const SUBSCRIBERS: Way = Way {
+const SUBSCRIBERS: Direction = Direction {
     slice: Graph::subscribers,
     count: Graph::subscriber_count,
 };
 
-const SUBSCRIPTIONS: Way = Way {
+const SUBSCRIPTIONS: Direction = Direction {
     slice: Graph::subscriptions,
     count: Graph::subscription_count,
 };
@@ -138,7 +138,7 @@ struct Page {
     next: Option<String>,
 }
 
-fn page<M: Mailboxes>(router: &Router<M>, uri: &Uri, way: Way) -> Result<Page, Problem> {
+fn page<M: Mailboxes>(router: &Router<M>, uri: &Uri, way: Direction) -> Result<Page, Problem> {
     let graph = router.graph();
     let id = id_at(uri, 2)?;
     let query = Query::parse(uri, &["limit", "after"])?;

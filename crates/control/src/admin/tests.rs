@@ -72,7 +72,7 @@ fn http(program: Fake, token: Option<&str>) -> Router {
         started: Instant::now(),
         listening: Arc::default(),
     });
-    guarded(within(admin), token.map(Into::into))
+    require_authorization(within(admin), token.map(Into::into))
 }
 
 #[test]

@@ -112,7 +112,8 @@ fn what_a_line_costs() {
             measured(&format!("{name}, {state}: whole, each"), || {
                 threads.block_on(async {
                     let stream = open().await.unwrap();
-                    let mut body: Body = super::each::answer(api.clone(), stream).into_body();
+                    let mut body: Body =
+                        super::line_receipts::answer(api.clone(), stream).into_body();
                     while let Some(piece) = crate::body::chunk(&mut body).await {
                         black_box(piece.unwrap());
                     }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
 
-use super::quick;
+use super::fast_path;
 use crate::body::event_too_large;
 use crate::items::Item;
 use crate::payload::on_one_line;
@@ -65,7 +65,7 @@ impl<'de> Deserialize<'de> for LineEventType {
 
 /// The event of a line, or the sentence that says why it has none.
 pub(crate) fn event(item: &Item<'_>, event_bytes_max: usize) -> Result<Event, String> {
-    let event = match quick::event(item) {
+    let event = match fast_path::event(item) {
         Some(event) => event,
         None => unusual(item)?,
     };

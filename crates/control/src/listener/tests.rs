@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::time::{Instant, sleep};
 
-use super::Door;
+use super::Admission;
 use crate::limits::{HEAD_BYTES_MAX, IDLE_WAIT, REFUSED_WAIT};
 use crate::routes;
 use crate::tests::fake::{Fake, run};
@@ -13,16 +13,16 @@ use crate::tests::fake::{Fake, run};
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-fn within(fake: &Fake) -> Door {
-    Door::within(routes::router(fake.api().into()), HEAD_TIMEOUT)
+fn within(fake: &Fake) -> Admission {
+    Admission::within(routes::router(fake.api().into()), HEAD_TIMEOUT)
 }
 
-fn beyond(fake: &Fake) -> Door {
-    Door::beyond(routes::crowded(fake.api().into()), HEAD_TIMEOUT)
+fn beyond(fake: &Fake) -> Admission {
+    Admission::beyond(routes::over_limit(fake.api().into()), HEAD_TIMEOUT)
 }
 
 /// A client of a connection behind a door.
-fn enter(door: &Door) -> DuplexStream {
+fn enter(door: &Admission) -> DuplexStream {
     let (client, server) = duplex(64 << 10);
     let connection = door.connection(server);
     tokio::spawn(async move {

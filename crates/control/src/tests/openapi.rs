@@ -103,7 +103,7 @@ fn check_fields(
     }
 }
 
-/// Visits every media type object: schema, example and where it is.
+/// ListenerCounts every media type object: schema, example and where it is.
 fn visit(value: &Value, at: &str, visitor: &mut impl FnMut(&Value, &Value, &str)) {
     if let (Some(schema), Some(example)) = (value.get("schema"), value.get("example")) {
         visitor(schema, example, at);

@@ -1,6 +1,6 @@
-//! Who may come in: those with the token, or, when there is none, those who are no foreign web page.
+//! Authorization of requests: by the bearer token, or, without one, by not being a foreign web page.
 //!
-//! Must never look at what a request asks for, but for the health checks, which are open.
+//! Must never depend on the route of a request, except for the health checks, which need none.
 
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
@@ -13,21 +13,25 @@ use wire::host::Host;
 
 use crate::problem::Problem;
 
-/// What requests must carry, if anything.
+/// The bearer token that requests must carry, if any.
 pub(crate) type Token = Option<Arc<str>>;
 
-/// Paths without secrets, asked by machines that have no token.
-pub(crate) const OPEN: &[&str] = &["/healthz", "/livez", "/readyz"];
+/// Paths that need no authorization: health checks, for probes that have no token.
+pub(crate) const UNAUTHENTICATED: &[&str] = &["/healthz", "/livez", "/readyz"];
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Lets a request pass or answers it.
-pub(crate) async fn guard(State(token): State<Token>, request: Request, next: Next) -> Response {
+/// Passes an authorized request on, and answers any other with a problem.
+pub(crate) async fn authorize(
+    State(token): State<Token>,
+    request: Request,
+    next: Next,
+) -> Response {
     let headers = request.headers();
     let allowed = match &token {
-        _ if OPEN.contains(&request.uri().path()) => Ok(()),
-        Some(token) => with_token(headers, token),
-        None => not_from_a_page(headers),
+        _ if UNAUTHENTICATED.contains(&request.uri().path()) => Ok(()),
+        Some(token) => check_token(headers, token),
+        None => check_not_from_page(headers),
     };
     match allowed {
         Ok(()) => next.run(request).await,
@@ -35,7 +39,7 @@ pub(crate) async fn guard(State(token): State<Token>, request: Request, next: Ne
     }
 }
 
-fn with_token(headers: &HeaderMap, token: &str) -> Result<(), Problem> {
+fn check_token(headers: &HeaderMap, token: &str) -> Result<(), Problem> {
     let Some(given) = headers.get(AUTHORIZATION) else {
         return Err(Problem::unauthorized(
             "this server needs a token; send it as Authorization: Bearer <token>",
@@ -58,9 +62,10 @@ fn with_token(headers: &HeaderMap, token: &str) -> Result<(), Problem> {
     }
 }
 
-/// Without a token, being on this machine is what counts. A browser on this machine runs pages of
-/// strangers: their requests name another site, or, after DNS rebinding, another host.
-fn not_from_a_page(headers: &HeaderMap) -> Result<(), Problem> {
+/// Refuses requests of foreign web pages. Without a token every program on this machine is authorized,
+/// but its browsers also run pages of strangers: their requests name another site, or, after DNS
+/// rebinding, another host.
+fn check_not_from_page(headers: &HeaderMap) -> Result<(), Problem> {
     let site = headers.get(FETCH_SITE).map(|site| site.as_bytes());
     let foreign = headers.contains_key(ORIGIN)
         || site.is_some_and(|site| !matches!(site, b"none" | b"same-origin"));

@@ -1,7 +1,7 @@
-//! How long a connection may take to send a head: one time for the first, another for those after.
+//! Timeouts for request heads: one for the first head of a connection, another for later ones.
 //!
-//! Hyper knows one time for both. A client of which nothing is known yet should be cut soon; one that
-//! was answered keeps its connection for the next request, which need not come soon.
+//! Hyper has one timeout for both. A new connection that sends nothing should be closed soon; a client
+//! that was answered keeps its connection for its next request, which may come much later.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 use hyper::rt::{Sleep, Timer};
 use hyper_util::rt::TokioTimer;
 
-/// The times of all connections behind a door.
+/// The timeouts of a kind of connections.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
-    /// For the first head, from the connection's beginning.
+pub(crate) struct HeadTimeouts {
+    /// The timeout for the first head, from the start of the connection.
     pub(crate) head: Duration,
-    /// What a later head may take longer, from the end of the answer before it.
+    /// The additional time for a later head, from the end of the previous answer.
     more: Duration,
 }
 
-impl Patience {
-    /// An idle connection gets no less time than a new one.
+impl HeadTimeouts {
+    /// Makes timeouts. An idle connection gets at least the time of a new one.
     pub(crate) const fn new(head: Duration, idle: Duration) -> Self {
         Self {
             head,
@@ -28,9 +28,9 @@ impl Patience {
         }
     }
 
-    /// The timer of one connection whose `header_read_timeout` is `head`: the only time that hyper's
+    /// Makes the timer of one connection whose `header_read_timeout` is `head`: the only time that hyper's
     /// HTTP/1 server asks a timer for, once for each head it begins to wait for.
-    pub(crate) const fn of_a_connection(self) -> HeadTimer {
+    pub(crate) const fn connection_timer(self) -> HeadTimer {
         HeadTimer {
             more: self.more,
             answered: AtomicBool::new(false),
@@ -38,7 +38,7 @@ impl Patience {
     }
 }
 
-/// A timer that gives the first sleep the time asked for, and later ones more.
+/// A timer whose first sleep takes the requested time, and whose later sleeps take longer.
 #[derive(Debug)]
 pub(crate) struct HeadTimer {
     more: Duration,

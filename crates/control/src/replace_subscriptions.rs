@@ -1,4 +1,4 @@
-//! All subscriptions of an id at once: replaced by a list, or ended.
+//! Replacing or removing all subscriptions of an id.
 //!
 //! Must never change anything before the whole list has come and is right.
 

@@ -1,9 +1,9 @@
-//! Requests that are refused before their body is read.
+//! `Connection: close` on refusals whose request body was not read.
 //!
-//! The connection ends behind such an answer, as what is left of the body would be taken for the next
-//! request. The answer has to say so: a client that keeps connections would send its next request
-//! into the closing one. Must never read a body itself: a client that asks whether it may send one
-//! (RFC 9110, section 10.1.1) shall hear the refusal instead.
+//! The connection is closed after such an answer, as the rest of the body would be taken for the next
+//! request. The answer announces it: otherwise a client would send its next request into the closing
+//! connection. Must never read a body itself: a client that asks before it sends one (RFC 9110, section
+//! 10.1.1) gets the refusal instead.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-/// Marks refusals behind which the connection ends. What is answered otherwise reads its request
-/// while the answer is under way already.
-pub(crate) async fn announce_end(request: Request, next: Next) -> Response {
+/// Adds `Connection: close` to refusals of requests with an unread body. Other answers may be sent while
+/// the body is still being read.
+pub(crate) async fn announce_close(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
     }
     let read = Arc::new(AtomicBool::new(false));
     let request = request.map(|body| {
         let read = Arc::clone(&read);
-        Body::new(Watched { body, read })
+        Body::new(TrackedBody { body, read })
     });
     let mut response = next.run(request).await;
     let refused = response.status().is_client_error() || response.status().is_server_error();
@@ -39,13 +39,13 @@ pub(crate) async fn announce_end(request: Request, next: Next) -> Response {
     response
 }
 
-/// A request's body that notes when all of it was read.
-struct Watched {
+/// A request body that records whether it was read to its end.
+struct TrackedBody {
     body: Body,
     read: Arc<AtomicBool>,
 }
 
-impl HttpBody for Watched {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -1,4 +1,4 @@
-//! What the control listener counts of its connections.
+//! Metrics of the control listener.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,34 +10,34 @@ use serde::Serialize;
 
 use super::gauge;
 
-/// The counts. For the life of the control API.
+/// The counters. They live as long as the control API.
 #[derive(Debug, Default)]
-pub(crate) struct Listening {
+pub(crate) struct ListenerMetrics {
     connections: AtomicU64,
     refused: AtomicU64,
     timeouts: AtomicU64,
     pauses: AtomicU64,
 }
 
-/// The counts at one time.
+/// The values of the counters at one time.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct Visits {
-    /// Open now.
+pub(crate) struct ListenerCounts {
+    /// Open connections.
     pub(crate) connections: u64,
-    /// Refused because there were too many.
+    /// Connections refused because the limit was reached.
     pub(crate) refused: u64,
-    /// Closed because no request came in time.
+    /// Connections closed because no request arrived in time.
     pub(crate) timeouts: u64,
     /// Times accepting paused.
     #[serde(rename = "accept_pauses")]
     pub(crate) pauses: u64,
 }
 
-impl Listening {
+impl ListenerMetrics {
     /// Counts a connection for as long as the answer lives.
-    pub(crate) fn enter(self: &Arc<Self>) -> Visit {
+    pub(crate) fn enter(self: &Arc<Self>) -> CountedConnection {
         self.connections.fetch_add(1, Relaxed);
-        Visit(Arc::clone(self))
+        CountedConnection(Arc::clone(self))
     }
 
     pub(crate) fn refuse(&self) {
@@ -48,8 +48,8 @@ impl Listening {
         self.pauses.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn visits(&self) -> Visits {
-        Visits {
+    pub(crate) fn visits(&self) -> ListenerCounts {
+        ListenerCounts {
             connections: self.connections.load(Relaxed),
             refused: self.refused.load(Relaxed),
             timeouts: self.timeouts.load(Relaxed),
@@ -58,7 +58,7 @@ impl Listening {
     }
 }
 
-impl Visits {
+impl ListenerCounts {
     /// Writes them for Prometheus.
     pub(crate) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Open connections to the control listener.";
@@ -89,18 +89,18 @@ impl Visits {
     }
 }
 
-/// A connection that is counted. Lives in the connection's task.
+/// An open connection, counted until it is dropped. Owned by the connection's task.
 #[derive(Debug)]
-pub(crate) struct Visit(Arc<Listening>);
+pub(crate) struct CountedConnection(Arc<ListenerMetrics>);
 
-impl Visit {
+impl CountedConnection {
     /// The connection is closed because no request came in time.
     pub(crate) fn cut(&self) {
         self.0.timeouts.fetch_add(1, Relaxed);
     }
 }
 
-impl Drop for Visit {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Relaxed);
     }
