@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use crate::listener::ListenerOptions;
 use crate::slab::SlotKey;
 
 /// Milliseconds since the worker began, by a clock that never goes back.
@@ -31,12 +32,23 @@ impl Tick {
 pub struct Token(u64);
 
 impl Token {
-    /// The listener.
-    pub const LISTENER: Self = Self(u64::MAX);
     /// The mailbox.
-    pub const MAILBOX: Self = Self(u64::MAX - 1);
-    /// Tags below this one are free for what else a worker watches.
-    pub const TAGS_MAX: u16 = (u64::MAX >> SlotKey::BITS) as u16;
+    pub const MAILBOX: Self = Self(u64::MAX);
+    /// Tags below this one are free for what a worker watches besides its listeners and its mailbox.
+    pub const TAGS_MAX: u16 = (u64::MAX >> SlotKey::BITS) as u16 - 1;
+
+    /// Names a listener.
+    pub const fn listener(id: u32) -> Self {
+        Self((Self::TAGS_MAX as u64) << SlotKey::BITS | id as u64)
+    }
+
+    /// The number of the listener, if it is one.
+    pub const fn listener_id(self) -> Option<u32> {
+        match self.tag() {
+            Self::TAGS_MAX => Some(self.0 as u32),
+            _ => None,
+        }
+    }
 
     /// Names the socket of a record, where a worker watches several kinds of sockets.
     pub const fn tagged(tag: u16, key: SlotKey) -> Self {
@@ -80,6 +92,15 @@ impl From<SlotKey> for Token {
     fn from(key: SlotKey) -> Self {
         Self::tagged(0, key)
     }
+}
+
+/// What the poller is to report of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interest {
+    /// Something to receive.
+    Readable,
+    /// That, and room to send.
+    ReadableAndWritable,
 }
 
 /// What the poller reports of one socket.
@@ -137,6 +158,9 @@ pub trait Driver {
     /// A connection's socket. Dropping it is the only way it is closed.
     type Socket;
 
+    /// A listening socket.
+    type Listener;
+
     /// Time since the driver began, as fine as the clock is.
     fn elapsed(&self) -> Duration;
 
@@ -156,21 +180,34 @@ pub trait Driver {
     /// Those of `epoll_wait`: none that a correct program meets.
     fn wait(&mut self, timeout: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()>;
 
-    /// Accepts one connection.
-    fn accept(&mut self) -> Accepted<Self::Socket>;
+    /// Opens a listener that shares `address` with those of other workers. It is reported for as long
+    /// as a connection waits there.
+    ///
+    /// # Errors
+    ///
+    /// Those of `socket`, `bind`, `listen` and `epoll_ctl`.
+    fn listen(
+        &mut self,
+        address: SocketAddr,
+        options: &ListenerOptions,
+        token: Token,
+    ) -> io::Result<Self::Listener>;
 
-    /// Stops or resumes signals of the listener.
-    fn pause_accepting(&mut self, paused: bool);
+    /// Accepts one connection from `listener`.
+    fn accept(&mut self, listener: &Self::Listener) -> Accepted<Self::Socket>;
 
-    /// Closes the listener.
-    fn stop_accepting(&mut self);
+    /// Stops or resumes signals of `listener`; the caller stops and resumes in turn.
+    fn pause_listener(&mut self, listener: &Self::Listener, token: Token, paused: bool);
 
-    /// Begins to report when a connection has something to receive.
+    /// Closes `listener`.
+    fn close_listener(&mut self, listener: Self::Listener);
+
+    /// Begins to report a connection.
     ///
     /// # Errors
     ///
     /// When the kernel has no memory or watches left (`ENOMEM`, `ENOSPC`).
-    fn watch(&mut self, socket: &Self::Socket, token: Token) -> io::Result<()>;
+    fn watch(&mut self, socket: &Self::Socket, token: Token, interest: Interest) -> io::Result<()>;
 
     /// Reports from now on also when a watched connection has room to send again, at once if it has
     /// it already. For a connection that was full once this stays so: one system call in all.
@@ -191,13 +228,13 @@ pub trait Driver {
     fn send_and_shutdown(&mut self, socket: &Self::Socket, slices: &[&[u8]]) -> Sent {
         let sent = self.send(socket, slices);
         if sent == Sent::Bytes(slices.iter().map(|slice| slice.len()).sum()) {
-            self.end(socket);
+            self.shutdown_write(socket);
         }
         sent
     }
 
     /// Ends this side of the connection; what was sent still arrives.
-    fn end(&mut self, socket: &Self::Socket);
+    fn shutdown_write(&mut self, socket: &Self::Socket);
 
     /// The other end, unless it is gone.
     fn peer(&self, socket: &Self::Socket) -> Option<SocketAddr>;

@@ -1,38 +1,57 @@
-//! The per-core event loop's parts: poller, listeners, mailboxes, timer wheel, slab, worker threads.
+//! The per-core event loop: turn, poller, listeners, mailboxes, deadlines, slab, worker threads.
 //!
 //! Knows no HTTP. Every system call of the data path is one line here, with its surprises handled.
+//! Modules in the order in which a worker meets them:
 
 /// Threads with descriptor tables of their own.
 mod thread;
-/// Listeners and the options that accepted sockets inherit.
+/// Listening sockets and the options that accepted sockets inherit.
 mod listener;
 /// What a worker asks of the kernel, so that a simulated one can answer.
 mod driver;
-/// What a worker that passes bytes on asks beyond that.
+/// What a worker that relays bytes asks beyond that.
 mod relay;
 /// The kernel's answers: one epoll instance and its sockets.
 mod system;
-/// What workers count.
-mod metrics;
+/// What the kernel knows of a TCP connection.
+mod diagnosis;
+/// The turn: wait, act, sleep.
+mod event_loop;
+/// The time of a turn, and time stamps for records.
+mod clock;
 /// Where a worker's time goes.
 mod timing;
+/// What workers count.
+mod metrics;
+/// Listeners of a worker, and the pause of accepting.
+mod acceptor;
+/// Limits on connections from one source address.
+mod source;
 /// Messages from other threads, with a wake-up.
 mod mailbox;
 /// Records in chunks, named by slot and generation.
 mod slab;
+/// A scan over all slots, in place of a timer each.
+mod slot_scan;
 /// Deadlines, fired late rather than early.
 mod wheel;
-/// What the kernel knows of a TCP connection.
-mod diagnosis;
+/// Log lines that a storm of failures does not multiply.
+mod warnings;
 
+pub use acceptor::{Acceptor, Open};
+pub use clock::{Clock, Tenths};
 pub use diagnosis::{Diagnosis, TcpInfo};
-pub use driver::{Accepted, Driver, Received, Sent, Signal, Tick, Token};
-pub use listener::{ListenerOptions, Reservation, adopt, listen};
+pub use driver::{Accepted, Driver, Interest, Received, Sent, Signal, Tick, Token};
+pub use event_loop::{EventLoop, Handler};
+pub use listener::{ListenerOptions, Reservation, listen};
 pub use mailbox::Mailbox;
-pub use metrics::{Counters, MetricDescription, MetricKind, MetricSet, Snapshot};
+pub use metrics::{Count, Counters, MetricDescription, MetricKind, MetricSet, Snapshot};
 pub use relay::{ConnectOptions, Relay};
 pub use slab::{Slab, Slot, SlotKey};
+pub use slot_scan::SlotScan;
+pub use source::{Source, SourceCounts};
 pub use system::{Pipe, SharedPoller, System};
 pub use thread::spawn;
 pub use timing::Timing;
+pub use warnings::RateLimitedWarnings;
 pub use wheel::Wheel;

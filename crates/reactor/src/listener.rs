@@ -123,7 +123,7 @@ fn prepare(socket: &Socket, options: &ListenerOptions) -> io::Result<()> {
 /// # Errors
 ///
 /// Those of `setsockopt`.
-pub fn adopt(listener: OwnedFd, options: &ListenerOptions) -> io::Result<OwnedFd> {
+pub(crate) fn adopt(listener: OwnedFd, options: &ListenerOptions) -> io::Result<OwnedFd> {
     let socket = Socket::from(listener);
     socket.set_nonblocking(true)?;
     prepare(&socket, options)?;

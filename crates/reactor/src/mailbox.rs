@@ -110,7 +110,12 @@ impl<T> Mailbox<T> {
         self.queue.lock().as_ref().is_none_or(Vec::is_empty)
     }
 
-    /// The worker is awake: nobody need ring.
+    /// Whether the worker has announced that it sleeps and was not woken since.
+    pub fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::SeqCst)
+    }
+
+    /// Says that the worker is awake: no other thread needs to ring.
     pub fn wake_up(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }

@@ -48,6 +48,14 @@ pub trait MetricSet: Copy + 'static {
     const BUSY: Self;
     /// Time spent waiting for events.
     const WAITING: Self;
+    /// System calls that accept.
+    const ACCEPTS: Self;
+    /// Pauses of accepting for want of descriptors.
+    const ACCEPT_PAUSES: Self;
+    /// Time spent on signals.
+    const STAGE_SIGNALS: Self;
+    /// Time spent on accepting.
+    const STAGE_ACCEPT: Self;
 
     /// The metric's name and meaning.
     fn describe(self) -> MetricDescription;
@@ -62,6 +70,9 @@ pub trait MetricSet: Copy + 'static {
 /// What is listed is a family of metrics, each with its help: `Gauge "open" [] "Open files." { Open }`.
 /// Metrics that share a name differ in a label: `Counter "closed" ["reason"] "Closed files, by reason." {
 /// ClosedDone = "done", ClosedFailed = "failed" }`.
+///
+/// Listed must be what the loop counts in families that it shares with the program: `Accepts`,
+/// `AcceptPauses`, `StageSignals` and `StageAccept`.
 #[macro_export]
 macro_rules! metrics {
     ($(#[$meta:meta])* $visibility:vis enum $name:ident { $($own:tt)* }) => {
@@ -97,6 +108,10 @@ macro_rules! metrics {
             ];
             const BUSY: Self = Self::Busy;
             const WAITING: Self = Self::Waiting;
+            const ACCEPTS: Self = Self::Accepts;
+            const ACCEPT_PAUSES: Self = Self::AcceptPauses;
+            const STAGE_SIGNALS: Self = Self::StageSignals;
+            const STAGE_ACCEPT: Self = Self::StageAccept;
 
             fn describe(self) -> $crate::MetricDescription {
                 Self::describe(self)
@@ -160,6 +175,37 @@ impl<F: MetricSet, const N: usize> Default for Counters<F, N> {
     }
 }
 
+/// Where a worker counts. Only the worker itself may call these, so no locked instruction is needed.
+pub trait Count {
+    /// What is counted.
+    type Metric: MetricSet;
+
+    /// Adds to a metric.
+    fn add(&self, metric: Self::Metric, count: u64);
+
+    /// Adds time to a metric.
+    fn add_time(&self, metric: Self::Metric, time: Duration) {
+        self.add(metric, time.as_nanos() as u64);
+    }
+
+    /// Counts a turn whose poll returned so many events.
+    fn polled(&self, events: usize) {
+        self.add(Self::Metric::TURNS, 1);
+        self.add(Self::Metric::SIGNALS, events as u64);
+        let length = (usize::BITS - events.leading_zeros()) as usize;
+        let polls = Self::Metric::POLLS;
+        self.add(polls[length.min(polls.len() - 1)], 1);
+    }
+}
+
+impl<F: MetricSet, const N: usize> Count for Counters<F, N> {
+    type Metric = F;
+
+    fn add(&self, metric: F, count: u64) {
+        Self::add(self, metric, count);
+    }
+}
+
 impl<F: MetricSet, const N: usize> Counters<F, N> {
     /// Adds to a metric. Only the owning worker calls this, so no locked instruction is needed.
     pub fn add(&self, metric: F, count: u64) {
@@ -173,19 +219,6 @@ impl<F: MetricSet, const N: usize> Counters<F, N> {
     /// Subtracts from a gauge.
     pub fn take(&self, metric: F, count: u64) {
         self.add(metric, count.wrapping_neg());
-    }
-
-    /// Adds time to a metric.
-    pub fn add_time(&self, metric: F, time: Duration) {
-        self.add(metric, time.as_nanos() as u64);
-    }
-
-    /// Counts a turn whose poll returned so many events.
-    pub fn polled(&self, events: usize) {
-        self.add(F::TURNS, 1);
-        self.add(F::SIGNALS, events as u64);
-        let length = (usize::BITS - events.leading_zeros()) as usize;
-        self.add(F::POLLS[length.min(F::POLLS.len() - 1)], 1);
     }
 
     /// A metric's value.
@@ -295,6 +328,11 @@ mod tests {
         /// What a worker of the tests counts.
         enum Metric {
             Gauge "open" [] "Open." { Open }
+            Counter "accepts" [] "Accepts." { Accepts }
+            Counter "accept_pauses" [] "Pauses." { AcceptPauses }
+            Time "stage_seconds" ["stage"] "Busy time." {
+                StageSignals = "signals", StageAccept = "accept",
+            }
             Counter "lost" ["at"] "Lost." { LostHere = "here", LostThere = "there" }
         }
     }
@@ -307,7 +345,7 @@ mod tests {
             assert_eq!(metric.index(), place);
         }
         assert_eq!(Metric::LostThere.describe().label, Some(("at", "there")));
-        assert_eq!(Metric::ALL[3], Metric::Turns);
+        assert_eq!(Metric::ALL[7], Metric::Turns);
         let mut names: Vec<_> = Metric::ALL.iter().map(|f| f.describe().name).collect();
         names.dedup();
         let together = names.len();

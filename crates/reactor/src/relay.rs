@@ -1,5 +1,4 @@
-//! What a worker that passes bytes on asks of the kernel, beyond what every worker asks: listeners of its
-//! own choice, connections of its own making, pipes.
+//! What a worker that relays bytes asks of the kernel beyond [`Driver`]: outgoing connections and pipes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,8 +6,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::driver::{Accepted, Driver, Received, Sent, Token};
-use crate::listener::ListenerOptions;
+use crate::driver::{Driver, Received, Sent, Token};
 
 /// Options of a connection that a worker makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,33 +19,11 @@ pub struct ConnectOptions {
 
 /// The kernel as a relaying worker sees it.
 pub trait Relay: Driver {
-    /// A listening socket. Dropping it is the only way it is closed.
-    type Listener;
-
     /// An empty or filled pipe. Dropping it closes both ends.
     type Pipe;
 
     /// Microseconds since the worker began, by the clock of [`Driver::now`].
     fn micros(&self) -> u64;
-
-    /// Opens a listener that shares `address` with those of other workers, and reports who waits there
-    /// for as long as somebody does.
-    ///
-    /// # Errors
-    ///
-    /// Those of `socket`, `bind`, `listen` and `epoll_ctl`.
-    fn listen(
-        &mut self,
-        address: SocketAddr,
-        options: &ListenerOptions,
-        token: Token,
-    ) -> io::Result<Self::Listener>;
-
-    /// Accepts one connection from `listener`.
-    fn accept_from(&mut self, listener: &Self::Listener) -> Accepted<Self::Socket>;
-
-    /// Stops or resumes signals of `listener`; the caller stops and resumes in turn.
-    fn pause_listener(&mut self, listener: &Self::Listener, token: Token, paused: bool);
 
     /// Begins a connection and reports its input and its room to send; the first room, or an end,
     /// says that [`Relay::connected`] knows how it went.

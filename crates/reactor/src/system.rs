@@ -1,4 +1,4 @@
-//! The real driver: one epoll instance, its listener and its sockets.
+//! The real driver: one epoll instance, its listeners and its sockets.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,13 +14,14 @@ use rustix::net::{
 };
 
 use crate::diagnosis::{Diagnosis, TcpInfo};
-use crate::driver::{Accepted, Driver, Received, Sent, Signal, Token};
+use crate::driver::{Accepted, Driver, Interest, Received, Sent, Signal, Token};
+use crate::listener::{self, ListenerOptions};
 
 /// Where a worker waits.
 mod poller;
 /// One poller for all workers, to measure what that costs.
 mod shared;
-/// Listeners of a worker's own choice, connections of its own making, pipes.
+/// Outgoing connections and pipes.
 mod relay;
 
 use poller::{Poller, SIGNALS_PER_WAIT};
@@ -33,32 +34,18 @@ const SLICES_PER_SEND: usize = 64;
 /// One worker's view of the kernel. Lives and dies on the worker's thread.
 pub struct System {
     poller: Poller,
-    listener: Option<OwnedFd>,
     events: Vec<Event>,
     started: Instant,
     diagnosis: Option<Diagnosis>,
 }
 
 impl System {
-    /// A driver that accepts from `listener` and is woken by `mailbox`.
+    /// A driver that is woken by `mailbox`.
     ///
     /// # Errors
     ///
     /// When there is no descriptor for the epoll instance.
-    pub fn new(listener: OwnedFd, mailbox: impl AsFd) -> io::Result<Self> {
-        let mut system = Self::without_listener(mailbox)?;
-        let poller = &system.poller;
-        poller.add(&listener, Token::LISTENER, LISTENER_EVENTS)?;
-        system.listener = Some(listener);
-        Ok(system)
-    }
-
-    /// A driver that is woken by `mailbox` and opens its listeners itself, as a [`crate::Relay`].
-    ///
-    /// # Errors
-    ///
-    /// When there is no descriptor for the epoll instance.
-    pub fn without_listener(mailbox: impl AsFd) -> io::Result<Self> {
+    pub fn new(mailbox: impl AsFd) -> io::Result<Self> {
         Self::at(Poller::own()?, mailbox)
     }
 
@@ -71,11 +58,26 @@ impl System {
         Self::at(Poller::Shared(poller, seat), mailbox)
     }
 
+    /// Takes over a listening socket that another process opened, and reports it as one of its own.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt` and `epoll_ctl`.
+    pub fn adopt(
+        &mut self,
+        listener: OwnedFd,
+        options: &ListenerOptions,
+        token: Token,
+    ) -> io::Result<OwnedFd> {
+        let listener = listener::adopt(listener, options)?;
+        self.poller.add(&listener, token, LISTENER_EVENTS)?;
+        Ok(listener)
+    }
+
     fn at(poller: Poller, mailbox: impl AsFd) -> io::Result<Self> {
         poller.add(mailbox, Token::MAILBOX, EventFlags::IN | EventFlags::ET)?;
         Ok(Self {
             poller,
-            listener: None,
             events: Vec::with_capacity(SIGNALS_PER_WAIT),
             started: Instant::now(),
             diagnosis: None,
@@ -94,6 +96,7 @@ const SOCKET_EVENTS: EventFlags = EventFlags::IN
 
 impl Driver for System {
     type Socket = OwnedFd;
+    type Listener = OwnedFd;
 
     fn elapsed(&self) -> Duration {
         self.started.elapsed()
@@ -109,22 +112,27 @@ impl Driver for System {
         self.poller.wait(&mut self.events, timeout, signals)
     }
 
-    fn accept(&mut self) -> Accepted<OwnedFd> {
-        let Some(listener) = &self.listener else {
-            return Accepted::Nobody;
-        };
+    fn listen(
+        &mut self,
+        address: SocketAddr,
+        options: &ListenerOptions,
+        token: Token,
+    ) -> io::Result<OwnedFd> {
+        let listener = listener::listen(address, options)?;
+        self.poller.add(&listener, token, LISTENER_EVENTS)?;
+        Ok(listener)
+    }
+
+    fn accept(&mut self, listener: &OwnedFd) -> Accepted<OwnedFd> {
         accept(listener)
     }
 
-    fn pause_accepting(&mut self, paused: bool) {
-        let Some(listener) = &self.listener else {
-            return;
-        };
+    fn pause_listener(&mut self, listener: &OwnedFd, token: Token, paused: bool) {
         // An exclusive watch cannot be modified, only removed and added again.
         let changed = if paused {
             self.poller.delete(listener)
         } else {
-            self.poller.add(listener, Token::LISTENER, LISTENER_EVENTS)
+            self.poller.add(listener, token, LISTENER_EVENTS)
         };
         debug_assert!(
             changed.is_ok(),
@@ -132,15 +140,18 @@ impl Driver for System {
         );
     }
 
-    fn stop_accepting(&mut self) {
-        if let Some(listener) = self.listener.take() {
-            // Others may hold the same open file, and epoll would go on reporting it.
-            let _ = self.poller.delete(&listener);
-        }
+    fn close_listener(&mut self, listener: OwnedFd) {
+        // Others may hold the same open file, and epoll would go on reporting it. It is not watched
+        // while accepting pauses.
+        let _ = self.poller.delete(&listener);
     }
 
-    fn watch(&mut self, socket: &OwnedFd, token: Token) -> io::Result<()> {
-        self.poller.add(socket, token, SOCKET_EVENTS)
+    fn watch(&mut self, socket: &OwnedFd, token: Token, interest: Interest) -> io::Result<()> {
+        let events = match interest {
+            Interest::Readable => SOCKET_EVENTS,
+            Interest::ReadableAndWritable => SOCKET_EVENTS | EventFlags::OUT,
+        };
+        self.poller.add(socket, token, events)
     }
 
     fn watch_writable(&mut self, socket: &OwnedFd, token: Token) -> io::Result<()> {
@@ -168,12 +179,12 @@ impl Driver for System {
         // What has more behind it is not sent off before that comes: here, the end.
         let sent = transmit(socket, slices, SendFlags::MORE);
         if sent == Sent::Bytes(slices.iter().map(|slice| slice.len()).sum()) {
-            self.end(socket);
+            self.shutdown_write(socket);
         }
         sent
     }
 
-    fn end(&mut self, socket: &OwnedFd) {
+    fn shutdown_write(&mut self, socket: &OwnedFd) {
         // A connection that is gone already has ended.
         let _ = shutdown(socket, Shutdown::Write);
     }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::metrics::{Counters, MetricSet};
+use crate::metrics::{Count, MetricSet};
 
 /// Of turns that follow each other without a rest, one in so many is timed by stage, so that its
 /// readings of the clock cost each of them a fraction of one.
@@ -33,22 +33,17 @@ pub struct Timing {
 
 impl Timing {
     /// The worker is about to wait for as long as it takes.
-    pub fn rest<F: MetricSet, const N: usize>(&mut self, now: Duration, stats: &Counters<F, N>) {
-        self.count(now, stats);
+    pub fn rest(&mut self, now: Duration, counters: &impl Count) {
+        self.count(now, counters);
         self.resting = true;
     }
 
     /// A turn begins, after a poll that returned so many events. Without a [`rest`](Self::rest) before
     /// it, the poll was work like any other.
-    pub fn begin<F: MetricSet, const N: usize>(
-        &mut self,
-        now: Duration,
-        events: usize,
-        stats: &Counters<F, N>,
-    ) {
-        stats.polled(events);
+    pub fn begin(&mut self, now: Duration, events: usize, counters: &impl Count) {
+        counters.polled(events);
         let rested = self.resting && now.saturating_sub(self.counted) >= REST;
-        self.count(now, stats);
+        self.count(now, counters);
         self.begun = now;
         // Whether a turn is timed depends on what came before it alone, and each stands for as many
         // as it was drawn from: so the sum over timed turns is right on average.
@@ -59,24 +54,33 @@ impl Timing {
         };
     }
 
+    /// Whether the stages of this turn are timed.
+    pub const fn is_timed(&self) -> bool {
+        self.weight != 0
+    }
+
     /// A stage is through.
-    pub fn passed<F: MetricSet, const N: usize>(
+    pub fn passed<C: Count>(
         &mut self,
-        stage: F,
+        stage: C::Metric,
         clock: impl FnOnce() -> Duration,
-        stats: &Counters<F, N>,
+        counters: &C,
     ) {
-        if self.weight == 0 {
+        if !self.is_timed() {
             return;
         }
         let now = clock();
-        stats.add_time(stage, now.saturating_sub(self.begun) * self.weight);
+        counters.add_time(stage, now.saturating_sub(self.begun) * self.weight);
         self.begun = now;
     }
 
-    fn count<F: MetricSet, const N: usize>(&mut self, now: Duration, stats: &Counters<F, N>) {
-        let metric = if self.resting { F::WAITING } else { F::BUSY };
-        stats.add_time(metric, now.saturating_sub(self.counted));
+    fn count<C: Count>(&mut self, now: Duration, counters: &C) {
+        let metric = if self.resting {
+            C::Metric::WAITING
+        } else {
+            C::Metric::BUSY
+        };
+        counters.add_time(metric, now.saturating_sub(self.counted));
         self.counted = now;
         self.resting = false;
     }
@@ -95,12 +99,15 @@ impl Timing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Counters;
 
     crate::metrics! {
         /// What a worker of the tests counts.
         enum Metric {
+            Counter "accepts" [] "Accepts." { Accepts }
+            Counter "accept_pauses" [] "Pauses." { AcceptPauses }
             Time "stage_seconds" ["stage"] "Busy time." {
-                StageSignals = "signals", StageFanOut = "fan_out", StageMail = "mail",
+                StageAccept = "accept", StageSignals = "signals", StageFanOut = "fan_out", StageMail = "mail",
             }
         }
     }

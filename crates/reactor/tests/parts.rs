@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use reactor::{
-    Accepted, Driver, ListenerOptions, Mailbox, Received, Reservation, Sent, SharedPoller, Signal,
-    Slab, System, Tick, Token, Wheel,
+    Accepted, Driver, Interest, ListenerOptions, Mailbox, Received, Reservation, Sent,
+    SharedPoller, Signal, Slab, System, Tick, Token, Wheel,
 };
 
 proptest! {
@@ -171,13 +171,14 @@ const OPTIONS: ListenerOptions = ListenerOptions {
     fast_open: None,
 };
 
-fn driver(mailbox: &Mailbox<u32>) -> (System, SocketAddr) {
+const LISTENER: Token = Token::listener(5);
+
+fn driver(mailbox: &Mailbox<u32>) -> (System, OwnedFd, SocketAddr) {
     let reservation = Reservation::claim("127.0.0.1:0".parse().expect("valid")).expect("a port");
-    let listener = reactor::listen(reservation.address(), &OPTIONS).expect("a listener");
-    (
-        System::new(listener, mailbox).expect("a poller"),
-        reservation.address(),
-    )
+    let address = reservation.address();
+    let mut driver = System::new(mailbox).expect("a poller");
+    let listener = driver.listen(address, &OPTIONS, LISTENER);
+    (driver, listener.expect("a listener"), address)
 }
 
 fn until(driver: &mut System, wanted: impl Fn(&Signal) -> bool) -> Signal {
@@ -196,18 +197,18 @@ fn until(driver: &mut System, wanted: impl Fn(&Signal) -> bool) -> Signal {
 #[test]
 fn the_kernel_is_reported_as_it_is() {
     let mailbox = Mailbox::new(1).expect("an eventfd");
-    let (mut driver, address) = driver(&mailbox);
-    assert!(matches!(driver.accept(), Accepted::Nobody));
+    let (mut driver, listener, address) = driver(&mailbox);
+    assert!(matches!(driver.accept(&listener), Accepted::Nobody));
     let mut client = TcpStream::connect(address).expect("a connection");
-    until(&mut driver, |signal| signal.token == Token::LISTENER);
-    let Accepted::Connection(socket, peer) = driver.accept() else {
+    until(&mut driver, |signal| signal.token == LISTENER);
+    let Accepted::Connection(socket, peer) = driver.accept(&listener) else {
         panic!("somebody waits")
     };
     assert_eq!(peer, client.local_addr().expect("connected"));
     assert_eq!(driver.peer(&socket), Some(peer));
 
     driver
-        .watch(&socket, Token::tagged_number(0, 7))
+        .watch(&socket, Token::tagged_number(0, 7), Interest::Readable)
         .expect("room for a watch");
     let mut block = [0; 16];
     assert_eq!(driver.recv(&socket, &mut block), Received::Blocked);

@@ -1,4 +1,4 @@
-//! The real driver's listeners, connections and pipes.
+//! The real driver's outgoing connections and pipes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,9 +10,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
-use super::{LISTENER_EVENTS, SOCKET_EVENTS, System, accept};
-use crate::driver::{Accepted, Received, Sent, Token};
-use crate::listener::{ListenerOptions, listen};
+use super::{SOCKET_EVENTS, System};
+use crate::driver::{Received, Sent, Token};
 use crate::relay::{ConnectOptions, Relay};
 
 /// Bytes a pipe may hold: what an unprivileged process may ask for (`fs.pipe-max-size`).
@@ -26,39 +25,10 @@ pub struct Pipe {
 }
 
 impl Relay for System {
-    type Listener = OwnedFd;
     type Pipe = Pipe;
 
     fn micros(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
-    }
-
-    fn listen(
-        &mut self,
-        address: SocketAddr,
-        options: &ListenerOptions,
-        token: Token,
-    ) -> io::Result<OwnedFd> {
-        let listener = listen(address, options)?;
-        self.poller.add(&listener, token, LISTENER_EVENTS)?;
-        Ok(listener)
-    }
-
-    fn accept_from(&mut self, listener: &OwnedFd) -> Accepted<OwnedFd> {
-        accept(listener)
-    }
-
-    fn pause_listener(&mut self, listener: &OwnedFd, token: Token, paused: bool) {
-        // An exclusive watch cannot be modified, only removed and added again.
-        let changed = if paused {
-            self.poller.delete(listener)
-        } else {
-            self.poller.add(listener, token, LISTENER_EVENTS)
-        };
-        debug_assert!(
-            changed.is_ok(),
-            "the caller pauses and resumes in turn: {changed:?}"
-        );
     }
 
     fn connect(
