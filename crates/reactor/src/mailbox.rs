@@ -9,7 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// A worker's mailbox, shared with all who write to it.
 ///
-/// Its bound is on *weight* outstanding: what was posted and not yet settled, whether it still waits
+/// Its bound is on *weight* outstanding: what was posted and not yet released, whether it still waits
 /// here or is being worked on in slices.
 #[derive(Debug)]
 pub struct Mailbox<T> {
@@ -79,13 +79,13 @@ impl<T> Mailbox<T> {
         self.queue.lock().as_ref().map_or(0, Vec::len)
     }
 
-    /// Weight posted and not settled yet.
+    /// Weight posted and not released yet.
     pub fn outstanding(&self) -> usize {
         self.outstanding.load(Ordering::Relaxed)
     }
 
-    /// The worker is through with items of this weight.
-    pub fn settle(&self, weight: usize) {
+    /// Gives back the weight of items that the worker is done with.
+    pub fn release(&self, weight: usize) {
         self.outstanding.fetch_sub(weight, Ordering::Relaxed);
     }
 

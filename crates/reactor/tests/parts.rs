@@ -92,7 +92,7 @@ fn a_mailbox_keeps_order_and_refuses_what_passes_its_bound() {
     mailbox.insert("weightless");
     assert_eq!(mailbox.take(), ["a", "c", "weightless"]);
     assert_eq!(mailbox.post("d", 1), Err("d"), "taken is not settled");
-    mailbox.settle(10);
+    mailbox.release(10);
     assert_eq!(
         mailbox.post("heavier than the bound", 99),
         Ok(()),

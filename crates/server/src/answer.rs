@@ -1,19 +1,20 @@
 //! Short answers: the page, errors, preflights.
+//!
+//! Owns how an answer is written and what follows it. Must never read a request's path.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use reactor::Driver;
-use reactor::SlotKey;
+use reactor::{Driver, SlotKey};
 use wire::head::{Body, HeadError, Method, Request, Version};
-use wire::response::{self, Cors};
+use wire::response::{self, Cors, DATE_BYTES, http_date};
 use wire::status::Status;
+use wire::transport::{Framing, Transport};
 
-use crate::clock::Tenths;
-use crate::connection::{CloseReason, Phase};
 use crate::limits::RETRY_AFTER_SECONDS;
+use crate::shared::Shared;
 use crate::stats::Metric;
-use crate::worker::Worker;
+use crate::table::{CloseReason, ConnectionTable, Phase};
 
 /// The page at `/`.
 pub(crate) const PAGE: &str = include_str!("page.html");
@@ -120,58 +121,110 @@ impl Answer {
     }
 }
 
-impl<D: Driver> Worker<D> {
+/// Writer of answers. One for each worker.
+pub(crate) struct Responder {
+    shared: Arc<Shared>,
+    date: DateField,
+}
+
+/// The `Date` of an answer (RFC 9110, section 6.6.1), formatted once a second.
+struct DateField {
+    unix_seconds: u64,
+    text: [u8; DATE_BYTES],
+}
+
+/// How an answer is written.
+struct Manner<'a> {
+    head_only: bool,
+    keep_alive: bool,
+    version: Version,
+    cors: Cors<'a>,
+}
+
+impl Responder {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let unix_seconds = 0;
+        Self {
+            shared,
+            date: DateField {
+                unix_seconds,
+                text: http_date(unix_seconds),
+            },
+        }
+    }
+
     /// Answers a request; the connection goes on to the next if both sides want it to.
-    pub(crate) fn answer(&mut self, key: SlotKey, request: &Request<'_>, answer: &Answer) {
+    pub(crate) fn answer<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        request: &Request<'_>,
+        answer: &Answer,
+    ) {
         // A body is not read: what follows the head cannot be told from the next request.
         let bodiless = matches!(request.body, Body::None | Body::Sized(0));
-        let keep_alive = request.keep_alive && bodiless && !self.is_draining();
-        let head_only = request.method == Method::Head;
-        let cors = self.cors(request.origin);
-        self.give(key, answer, head_only, keep_alive, request.version, cors);
+        let manner = Manner {
+            head_only: request.method == Method::Head,
+            keep_alive: request.keep_alive && bodiless && !self.shared.is_draining(),
+            version: request.version,
+            cors: cors(&self.shared.settings.cors_origins, request.origin),
+        };
+        Self::write(&mut self.date, table, key, answer, &manner);
     }
 
-    /// Answers what is not a request, and ends the connection: where the next would begin is unknown.
-    pub(crate) fn reject_head(&mut self, key: SlotKey, error: HeadError) {
-        let answer = Answer::error(error.status(), error.reason());
-        self.give_last(key, &answer);
-    }
-
-    /// Answers a head that took too long.
-    pub(crate) fn reject_late(&mut self, key: SlotKey) {
-        let reason = "the request's head did not arrive in time; send it at once";
-        let answer = Answer::error(Status::REQUEST_TIMEOUT, reason);
-        self.give_last(key, &answer);
-    }
-
-    /// Answers a connection beyond a limit, without reading its request.
-    pub(crate) fn refuse(&mut self, key: SlotKey) {
-        let answer = Answer::busy("too many connections; try again later");
-        self.give_last(key, &answer);
-    }
-
-    /// Gives an answer behind which nothing can follow: the next request could not be found, or is not
-    /// wanted.
-    pub(crate) fn give_last(&mut self, key: SlotKey, answer: &Answer) {
-        self.give(key, answer, false, false, Version::Http11, Cors::default());
-    }
-
-    fn give(
+    /// Rejects bytes that are no request, and ends the connection: where the next request would begin
+    /// is unknown.
+    pub(crate) fn reject_head<D: Driver>(
         &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        error: HeadError,
+    ) {
+        self.answer_last(table, key, &Answer::error(error.status(), error.reason()));
+    }
+
+    /// Rejects a head that took too long.
+    pub(crate) fn reject_late<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
+        let reason = "the request's head did not arrive in time; send it at once";
+        self.answer_last(table, key, &Answer::error(Status::REQUEST_TIMEOUT, reason));
+    }
+
+    /// Refuses a connection beyond a limit, without reading its request.
+    pub(crate) fn refuse<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
+        let answer = Answer::busy("too many connections; try again later");
+        self.answer_last(table, key, &answer);
+    }
+
+    /// Gives an answer after which nothing can follow: the next request could not be found, or is not
+    /// wanted.
+    pub(crate) fn answer_last<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
         key: SlotKey,
         answer: &Answer,
-        head_only: bool,
-        keep_alive: bool,
-        version: Version,
-        cors: Cors<'_>,
+    ) {
+        let manner = Manner {
+            head_only: false,
+            keep_alive: false,
+            version: Version::Http11,
+            cors: Cors::default(),
+        };
+        Self::write(&mut self.date, table, key, answer, &manner);
+    }
+
+    fn write<D: Driver>(
+        date: &mut DateField,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        answer: &Answer,
+        manner: &Manner<'_>,
     ) {
         let is_error = answer.status.code() >= 400;
-        let metric = if is_error {
-            Metric::RequestsRejected
-        } else {
-            Metric::RequestsAnswered
+        let (metric, reason) = match is_error {
+            true => (Metric::RequestsRejected, CloseReason::Rejected),
+            false => (Metric::RequestsAnswered, CloseReason::Done),
         };
-        self.stats.add(metric, 1);
+        table.stats.add(metric, 1);
         let (allow, page);
         let fields = match &answer.fields {
             Fields::Fixed(fields) => *fields,
@@ -184,58 +237,64 @@ impl<D: Driver> Worker<D> {
                 &page
             }
         };
-        let mut out = self.egress.scratch();
+        let mut out = table.scratch();
         response::full(
             answer.status,
             answer.content_type,
             fields,
             &answer.body,
-            head_only,
-            keep_alive,
-            version,
-            self.clock.date(),
-            cors,
+            manner.head_only,
+            manner.keep_alive,
+            manner.version,
+            date.at(table.clock.unix_seconds),
+            manner.cors,
             &mut out,
         );
-        self.write(key, &out);
-        self.egress.put_back(out);
-        if keep_alive {
-            self.await_request(key);
+        table.send(key, &out);
+        table.put_back(out);
+        if manner.keep_alive {
+            table.enter(key, Phase::Head { partial: false });
         } else {
-            self.end(
-                key,
-                if is_error {
-                    CloseReason::Rejected
-                } else {
-                    CloseReason::Done
-                },
-            );
+            table.end(key, reason);
         }
     }
 
-    /// The connection waits for its next request, from now.
-    pub(crate) fn await_request(&mut self, key: SlotKey) {
-        let since = Tenths::of(self.clock.now);
-        if let Some(connection) = self.connection(key) {
-            connection.phase = Phase::Head { partial: false };
-            connection.since = since;
-            self.time(key);
-        }
+    /// Appends the head of a stream that answers `request`.
+    pub(crate) fn stream_head<D: Driver>(
+        &mut self,
+        table: &ConnectionTable<D>,
+        request: &Request<'_>,
+        transport: Transport,
+        framing: Framing,
+        out: &mut Vec<u8>,
+    ) {
+        let cors = cors(&self.shared.settings.cors_origins, request.origin);
+        let date = self.date.at(table.clock.unix_seconds);
+        response::stream_head(transport, framing, date, cors, out);
     }
+}
 
-    /// What a browser page of another origin may know: nothing, unless the operator named it.
-    pub(crate) fn cors<'a>(&self, origin: Option<&'a str>) -> Cors<'a> {
-        let allowed = &self.shared.settings.cors_origins;
-        match origin {
-            _ if allowed.is_empty() => Cors::default(),
-            _ if allowed.iter().any(|origin| origin == "*") => Cors {
-                allow_origin: Some("*"),
-                vary: false,
-            },
-            origin => Cors {
-                allow_origin: origin.filter(|origin| allowed.iter().any(|known| known == origin)),
-                vary: true,
-            },
+impl DateField {
+    fn at(&mut self, unix_seconds: u64) -> &[u8; DATE_BYTES] {
+        if unix_seconds != self.unix_seconds {
+            self.unix_seconds = unix_seconds;
+            self.text = http_date(unix_seconds);
         }
+        &self.text
+    }
+}
+
+/// What a browser page of another origin may know: nothing, unless the operator named it.
+fn cors<'a>(allowed: &[String], origin: Option<&'a str>) -> Cors<'a> {
+    match origin {
+        _ if allowed.is_empty() => Cors::default(),
+        _ if allowed.iter().any(|origin| origin == "*") => Cors {
+            allow_origin: Some("*"),
+            vary: false,
+        },
+        origin => Cors {
+            allow_origin: origin.filter(|origin| allowed.iter().any(|known| known == origin)),
+            vary: true,
+        },
     }
 }

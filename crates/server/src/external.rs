@@ -6,8 +6,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use reactor::Mailbox;
-use reactor::SlotKey;
+use reactor::{Mailbox, SlotKey};
 use router::{Counts, Parcel, SessionRef, WorkerId};
 
 use crate::mail::{Mail, SessionReport, parcel_weight};
@@ -52,10 +51,10 @@ impl ExternalWorker {
             .into_iter()
             .filter_map(|mail| match mail {
                 Mail::Deliver(parcel) => Some(WorkerCommand::Deliver(parcel)),
-                Mail::Inspect { recipients, report } => {
-                    Some(WorkerCommand::Inspect(recipients, report))
+                Mail::Inspect { sessions, report } => {
+                    Some(WorkerCommand::Inspect(sessions, report))
                 }
-                Mail::Close(recipients) => Some(WorkerCommand::Close(recipients)),
+                Mail::Close(sessions) => Some(WorkerCommand::Close(sessions)),
                 Mail::Drain => Some(WorkerCommand::Drain),
                 // Only the server's own workers relay requests and have backlogs.
                 Mail::Answer { .. } | Mail::Slowest { .. } => None,
@@ -67,7 +66,7 @@ impl ExternalWorker {
         self.stats.delivered(counts);
         parcel.tally.add(counts);
         parcel.tally.settle();
-        self.mailbox.settle(parcel_weight(parcel));
+        self.mailbox.release(parcel_weight(parcel));
     }
 
     /// Announces that the worker is about to sleep, and returns whether it may.

@@ -1,6 +1,19 @@
-//! Stage 4: deliveries to frames owed.
+//! Fan-out: deliveries to frames owed.
 //!
 //! What one session is owed in a turn is gathered before anything is sent, and leaves in one system call.
+//!
+//! Invariants of order. Together they say that every session gets the events of a subject in the order in
+//! which they were published:
+//!
+//! 1. Deliveries are numbered as the mailbox holds them, which is the order of their sequence numbers.
+//! 2. Small deliveries are served in the order of their numbers.
+//! 3. A delivery about a subject of which a large delivery is under way is queued behind the large ones,
+//!    whatever its size.
+//! 4. A large delivery joins the sweep only when the small ones before it are done.
+//! 5. The sweep is at each recipient of a delivery once, and serves several deliveries there in the order
+//!    of their numbers.
+//! 6. What a session is owed in a turn leaves in the order in which it came to be owed, and behind its
+//!    backlog.
 
 mod sweep;
 
@@ -10,21 +23,19 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use graph::Id;
-use reactor::Driver;
-use reactor::SlotKey;
+use reactor::{Driver, SlotKey};
 use router::Parcel;
 
-use crate::connection::{Connection, Owed, Phase, Session};
+use crate::frames::{TurnEvent, TurnFrames};
 use crate::limits::{
     PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES, SESSIONS_PER_FLUSH, SMALL_DELIVERY_RECIPIENTS,
     SMALL_RECIPIENTS_PER_TURN,
 };
-use crate::load::Load;
-use crate::palette::FrameId;
-use crate::worker::Worker;
+use crate::parcel::ParcelInFlight;
+use crate::table::{Connection, ConnectionTable, OwedFrame, OwedPlace, Phase, Session};
 use sweep::Swept;
 
-/// Deliveries on their way through a worker, and what they owe in the current turn.
+/// Deliveries under way in a worker, and what they owe in the current turn.
 #[derive(Debug, Default)]
 pub(crate) struct Fanout {
     small: VecDeque<Run>,
@@ -35,26 +46,21 @@ pub(crate) struct Fanout {
     slot: u32,
     /// Deliveries ever taken.
     taken: u64,
-    /// Subjects of large deliveries: a later event about one of them must come behind it, whatever its
-    /// size.
+    /// Subjects of large deliveries, with how many of these there are.
     subjects: HashMap<Id, u32>,
-    /// Frames owed in this turn. Those of a session form a ring.
-    owed: Vec<OwedFrame>,
-    /// Sessions owed something, in the order in which they came to be.
-    owing: Vec<Owing>,
+    owed: OwedFrames,
     /// Working memory: the recipients of small deliveries.
-    aimed: Vec<(SlotKey, FrameId)>,
-    /// Working memory: the frames of one session.
-    frames: Vec<FrameId>,
+    aimed: Vec<(SlotKey, TurnEvent)>,
+    batch: Batch,
 }
 
-/// Small deliveries of one load, one after the other.
+/// Small deliveries of one parcel, one after the other.
 #[derive(Debug)]
 struct Run {
-    /// Which of the deliveries ever taken the first was.
+    /// Number of the first delivery.
     number: u64,
-    load: Rc<Load>,
-    /// Which of the load's deliveries they are; never none.
+    parcel: Rc<ParcelInFlight>,
+    /// Which of the parcel's deliveries they are; never none.
     deliveries: Range<u32>,
 }
 
@@ -62,51 +68,115 @@ struct Run {
 #[derive(Debug)]
 struct Queued {
     number: u64,
-    load: Rc<Load>,
+    parcel: Rc<ParcelInFlight>,
     delivery: u32,
 }
 
+/// Frames owed in the current turn, by session.
+#[derive(Debug, Default)]
+struct OwedFrames {
+    /// The frames of a session form a ring.
+    links: Vec<Link>,
+    /// Sessions owed something, in the order in which they came to be.
+    sessions: Vec<OwedSession>,
+}
+
 #[derive(Debug, Clone, Copy)]
-struct OwedFrame {
-    frame: FrameId,
+struct Link {
+    event: TurnEvent,
     /// The next frame of the same session; behind the last, the first.
     next: u32,
 }
 
 /// A session that is owed something in this turn.
 #[derive(Debug, Clone, Copy)]
-struct Owing {
+struct OwedSession {
     key: SlotKey,
     session: Session,
     /// The last of its frames.
     last: u32,
 }
 
+/// Working memory: the encoded frames of a group of sessions, one session after the other.
+#[derive(Debug, Default)]
+struct Batch {
+    frames: Vec<OwedFrame>,
+    /// Where the frames of each session end.
+    ends: Vec<usize>,
+}
+
+impl OwedFrames {
+    /// Appends a frame to a session's ring; `place` is the session's own note of its place here.
+    fn push(
+        &mut self,
+        key: SlotKey,
+        session: Session,
+        place: &mut Option<OwedPlace>,
+        event: TurnEvent,
+    ) {
+        let last = self.links.len() as u32;
+        let next = match *place {
+            None => {
+                self.sessions.push(OwedSession { key, session, last });
+                *place = OwedPlace::new(self.sessions.len() as u32);
+                last
+            }
+            Some(place) => {
+                let session = &mut self.sessions[place.get() as usize - 1];
+                let before = mem::replace(&mut session.last, last);
+                mem::replace(&mut self.links[before as usize].next, last)
+            }
+        };
+        self.links.push(Link { event, next });
+    }
+}
+
+impl Batch {
+    /// Encodes what a group of sessions is owed.
+    fn fill(&mut self, group: &[OwedSession], links: &[Link], frames: &mut TurnFrames) {
+        self.frames.clear();
+        self.ends.clear();
+        for &OwedSession { session, last, .. } in group {
+            let mut at = last;
+            loop {
+                at = links[at as usize].next;
+                let event = links[at as usize].event;
+                let range = frames.encode(event, session.transport, session.framing);
+                self.frames.push(OwedFrame { event, range });
+                if at == last {
+                    break;
+                }
+            }
+            self.ends.push(self.frames.len());
+        }
+    }
+}
+
 impl Fanout {
-    /// Takes a parcel's deliveries into the lines they belong in.
+    /// Queues a parcel's deliveries.
     pub(crate) fn add(&mut self, parcel: Parcel) {
-        let load = Rc::new(Load::new(parcel));
-        for (delivery, index) in load.deliveries().iter().zip(0..) {
+        let parcel = Rc::new(ParcelInFlight::new(parcel));
+        for (delivery, index) in parcel.deliveries().iter().zip(0..) {
             let number = self.taken;
             self.taken += 1;
             let is_large = delivery.recipients.as_slice().len() > SMALL_DELIVERY_RECIPIENTS;
-            let subject = &load.event(index).subject;
+            let subject = &parcel.event(index).subject;
             if is_large || (!self.subjects.is_empty() && self.subjects.contains_key(subject)) {
                 *self.subjects.entry(subject.clone()).or_default() += 1;
                 self.waiting.push_back(Queued {
                     number,
-                    load: Rc::clone(&load),
+                    parcel: Rc::clone(&parcel),
                     delivery: index,
                 });
                 continue;
             }
             match self.small.back_mut() {
-                Some(run) if run.deliveries.end == index && Rc::ptr_eq(&run.load, &load) => {
+                Some(run) if run.deliveries.end == index && Rc::ptr_eq(&run.parcel, &parcel) => {
                     run.deliveries.end += 1;
                 }
                 _ => self.small.push_back(Run {
                     number,
-                    load: Rc::clone(&load),
+                    parcel: Rc::clone(&parcel),
                     deliveries: index..index + 1,
                 }),
             }
@@ -118,7 +188,7 @@ impl Fanout {
         self.taken
     }
 
-    /// The number of the oldest delivery that is not through.
+    /// The number of the oldest delivery that is not done.
     pub(crate) fn oldest(&self) -> Option<u64> {
         let small = self.small.front().map(|run| run.number);
         let waiting = self.waiting.front().map(|queued| queued.number);
@@ -126,8 +196,8 @@ impl Fanout {
         small.into_iter().chain(waiting).chain(swept).min()
     }
 
-    /// Whether there is more to do without anything happening.
-    pub(crate) fn is_owing(&self) -> bool {
+    /// Whether there are deliveries under way.
+    pub(crate) fn has_work(&self) -> bool {
         !self.small.is_empty() || !self.waiting.is_empty() || !self.sweep.is_empty()
     }
 
@@ -138,13 +208,12 @@ impl Fanout {
 
     /// Gives working memory that a burst has left behind back to the allocator.
     pub(crate) fn trim(&mut self) {
-        if self.owed.capacity() * size_of::<OwedFrame>() > SCRATCH_KEPT_BYTES {
-            self.owed = Vec::new();
-            self.owing = Vec::new();
+        if self.owed.links.capacity() * size_of::<Link>() > SCRATCH_KEPT_BYTES {
+            self.owed = OwedFrames::default();
             self.aimed = Vec::new();
-            self.frames = Vec::new();
+            self.batch = Batch::default();
         }
-        if !self.is_owing() {
+        if !self.has_work() {
             self.small.shrink_to(SCRATCH_KEPT_BYTES / size_of::<Run>());
             self.waiting
                 .shrink_to(SCRATCH_KEPT_BYTES / size_of::<Queued>());
@@ -152,151 +221,96 @@ impl Fanout {
         }
     }
 
-    /// Appends a frame to a session's ring; `place` is the session's own note of its place among
-    /// those owed something.
-    fn owe(&mut self, key: SlotKey, session: Session, place: &mut Option<Owed>, frame: FrameId) {
-        let last = self.owed.len() as u32;
-        let next = match *place {
-            None => {
-                self.owing.push(Owing { key, session, last });
-                *place = Owed::new(self.owing.len() as u32);
-                last
-            }
-            Some(place) => {
-                let owing = &mut self.owing[place.get() as usize - 1];
-                let before = mem::replace(&mut owing.last, last);
-                mem::replace(&mut self.owed[before as usize].next, last)
-            }
-        };
-        self.owed.push(OwedFrame { frame, next });
-    }
-
-    /// What a session is owed, in order.
-    fn collect(&mut self, last: u32) {
-        let mut index = last;
-        self.frames.clear();
-        loop {
-            index = self.owed[index as usize].next;
-            self.frames.push(self.owed[index as usize].frame);
-            if index == last {
-                return;
-            }
-        }
-    }
-}
-
-impl<D: Driver> Worker<D> {
-    /// Serves deliveries: a turn's worth of small ones, and a slice of the large ones.
-    pub(crate) fn fan_out(&mut self) {
-        if !self.fanout.is_owing() {
+    /// Serves deliveries: a turn's worth of small ones, and a slice of the large ones. What became of
+    /// them is counted in `frames`.
+    pub(crate) fn deliver<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        frames: &mut TurnFrames,
+    ) {
+        if !self.has_work() {
             return;
         }
-        self.owe_small();
-        self.fanout.join_sweep();
-        self.owe_large();
-        self.flush();
-        self.settle();
+        self.owe_small(table, frames);
+        self.join_sweep();
+        self.owe_large(table, frames);
+        self.flush(table, frames);
     }
 
-    fn owe_small(&mut self) {
+    fn owe_small<D: Driver>(&mut self, table: &mut ConnectionTable<D>, frames: &mut TurnFrames) {
         let (mut recipients, mut bytes) = (0, 0);
         while recipients < SMALL_RECIPIENTS_PER_TURN
             && bytes < PAYLOAD_BYTES_PER_TURN
-            && let Some(run) = self.fanout.small.front_mut()
+            && let Some(run) = self.small.front_mut()
         {
             let delivery = run.deliveries.start;
-            bytes += run.load.event(delivery).payload.bytes().len();
-            let frame = self.palette.add(&run.load, delivery, true);
-            let slice = run.load.delivery(delivery).recipients.as_slice();
+            bytes += run.parcel.event(delivery).payload.bytes().len();
+            let event = frames.add(&run.parcel, delivery, true);
+            let slice = run.parcel.delivery(delivery).recipients.as_slice();
             recipients += slice.len();
-            let aimed = slice.iter().map(|&key| (key, frame));
-            self.fanout.aimed.extend(aimed);
+            self.aimed.extend(slice.iter().map(|&key| (key, event)));
             run.number += 1;
             run.deliveries.start += 1;
             if run.deliveries.is_empty() {
-                self.fanout.small.pop_front();
+                self.small.pop_front();
             }
         }
         // In a loop of their own: with nothing between them, the processor fetches several records at a
         // time.
-        let mut aimed = mem::take(&mut self.fanout.aimed);
-        for (key, frame) in aimed.drain(..) {
-            self.owe(key, frame);
+        for (key, event) in self.aimed.drain(..) {
+            owe(&mut self.owed, table, frames, key, event);
         }
-        self.fanout.aimed = aimed;
     }
 
-    fn owe_large(&mut self) {
-        let end = self.fanout.sweep_end();
-        let mut sweep = mem::take(&mut self.fanout.sweep);
-        for swept in &mut sweep {
+    fn owe_large<D: Driver>(&mut self, table: &mut ConnectionTable<D>, frames: &mut TurnFrames) {
+        let end = self.sweep_end();
+        for swept in &mut self.sweep {
             let slice = swept.take(end);
-            let is_last = swept.served == swept.recipients().len();
+            let is_last = swept.is_done();
             if !slice.is_empty() {
-                let frame = self.palette.add(&swept.load, swept.delivery, is_last);
+                let event = frames.add(&swept.parcel, swept.delivery, is_last);
                 for &key in &swept.recipients()[slice] {
-                    self.owe(key, frame);
+                    owe(&mut self.owed, table, frames, key, event);
                 }
             }
         }
-        self.fanout.sweep = sweep;
-        self.fanout.slot = end;
-        self.fanout.leave_sweep();
+        self.slot = end;
+        self.leave_sweep();
     }
 
-    fn owe(&mut self, key: SlotKey, frame: FrameId) {
-        match self.connections.get_mut(key) {
-            Some(Connection {
-                phase: Phase::Open(session),
-                owed,
-                ..
-            }) => self.fanout.owe(key, *session, owed, frame),
-            // The session has ended since the plan was made.
-            _ => self.palette.shed(frame),
-        }
-    }
-
-    /// Sends to each session what it is owed, group by group.
-    fn flush(&mut self) {
-        let owing = mem::take(&mut self.fanout.owing);
-        for group in owing.chunks(SESSIONS_PER_FLUSH) {
-            self.prepare(group);
-            for owing in group {
-                self.fanout.collect(owing.last);
-                let frames = mem::take(&mut self.fanout.frames);
-                self.write_frames(owing.key, &frames);
-                self.fanout.frames = frames;
+    /// Sends each session what it is owed, group by group.
+    fn flush<D: Driver>(&mut self, table: &mut ConnectionTable<D>, frames: &mut TurnFrames) {
+        for group in self.owed.sessions.chunks(SESSIONS_PER_FLUSH) {
+            // All that a group needs is in the cache when its first system call is made: each call leaves
+            // the processor to wait for whatever is fetched after it, one line at a time.
+            table.clear_owed(group.iter().map(|owed| owed.key));
+            self.batch.fill(group, &self.owed.links, frames);
+            let mut start = 0;
+            for (owed, &end) in group.iter().zip(&self.batch.ends) {
+                table.send_frames(owed.key, &self.batch.frames[start..end], frames);
+                start = end;
             }
         }
-        self.fanout.owing = owing;
-        self.fanout.owing.clear();
-        self.fanout.owed.clear();
+        self.owed.sessions.clear();
+        self.owed.links.clear();
     }
+}
 
-    /// Encodes what a group is owed and visits its records, so that all of it is in the cache when the
-    /// first system call is made: each call leaves the processor to wait for whatever is fetched after
-    /// it, one line at a time.
-    fn prepare(&mut self, group: &[Owing]) {
-        for &Owing { key, .. } in group {
-            let Some(connection) = self.connections.get_mut(key) else {
-                unreachable!("slots are emptied at the end of a turn, when nothing is owed");
-            };
-            connection.owed = None;
-        }
-        let epoch = self.shared.router.epoch();
-        for &Owing { session, last, .. } in group {
-            self.fanout.collect(last);
-            for &frame in &self.fanout.frames {
-                self.palette
-                    .encode(frame, session.transport, session.framing, epoch);
-            }
-        }
-    }
-
-    /// Tells the publishers what became of their events.
-    fn settle(&mut self) {
-        self.stats.delivered(self.palette.counts());
-        let weight = self.palette.settle();
-        self.mailbox.settle(weight);
+/// Notes that a session is owed an event.
+fn owe<D: Driver>(
+    owed: &mut OwedFrames,
+    table: &mut ConnectionTable<D>,
+    frames: &mut TurnFrames,
+    key: SlotKey,
+    event: TurnEvent,
+) {
+    match table.get_mut(key) {
+        Some(Connection {
+            phase: Phase::Open(session),
+            owed: place,
+            ..
+        }) => owed.push(key, *session, place, event),
+        // The session has ended since the plan was made.
+        _ => frames.count_shed(event),
     }
 }

@@ -13,44 +13,38 @@ mod mail;
 mod external;
 /// What a worker counts.
 mod stats;
-/// The worker: its parts and its turn.
+/// What all workers share.
+mod shared;
+/// The worker: its stages, and what happens between them.
 mod worker;
-/// The time, read once for each turn.
-mod clock;
-/// The record of a connection.
-mod connection;
-/// Stage 1: new connections, limits, running out of descriptors.
-mod accept;
-/// Stage 2: bytes to requests.
+/// Records, sockets, backlogs and deadlines of all connections.
+mod table;
+/// Limits on connections.
+mod admission;
+/// Bytes to requests.
 mod ingress;
-/// Stage 3: requests to answers or sessions.
+/// Requests to answers or streams.
 mod session;
 /// Short answers: pages, errors, preflights.
 mod answer;
-/// A parcel of events, shared by its deliveries until all are through.
-mod load;
-/// Stage 4: deliveries to frames owed.
-mod fanout;
-/// An event's encoded bytes.
-mod palette;
-/// Stage 5: frames that a full socket must wait for.
-mod backlog;
-/// Stage 6: bytes to sockets; owner of the writable bit.
-mod egress;
-/// Heartbeats and time limits.
-mod deadlines;
 /// The page when it may publish, and the secret of its requests.
 mod demo;
 /// Requests of the page that the control API answers.
-mod relay;
-/// What control threads ask about sessions.
+mod page_request;
+/// A parcel of events that is under way in a worker.
+mod parcel;
+/// Deliveries to frames owed.
+mod fanout;
+/// Events of a turn, encoded once for each transport.
+mod frames;
+/// Signs of life on idle streams.
+mod heartbeat;
+/// Reports on sessions.
 mod inspect;
-/// Who is owed most.
+/// The readers with the largest backlogs.
 mod slowest;
-/// A gentle end.
+/// The gentle end of a worker.
 mod drain;
-/// The last stage: the only place where a connection ends.
-mod closing;
 
 /// The worker over a simulated network.
 #[cfg(test)]

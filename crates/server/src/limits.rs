@@ -69,14 +69,11 @@ pub(crate) const LINGER: Duration = Duration::from_secs(2);
 /// How long the control API may take to answer a relayed request.
 pub(crate) const RELAY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long accepting pauses when descriptors have run out, unless a connection ends before.
-pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often a server may warn that it cannot accept.
+pub(crate) const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How often a worker may warn that it cannot accept.
-pub(crate) const PAUSE_WARNING_INTERVAL: Duration = Duration::from_secs(60);
-
-/// How often heartbeats are looked after: each time a small share of the slots.
-pub(crate) const ROUNDS_INTERVAL: Duration = Duration::from_millis(100);
+/// How often heartbeats are sent: each time to a small share of the slots.
+pub(crate) const HEARTBEAT_SCAN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Seconds after which a refused client may try again.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "5";

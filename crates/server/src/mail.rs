@@ -27,7 +27,7 @@ pub(crate) type Report = Box<dyn FnOnce(Vec<SessionReport>) + Send>;
 pub(crate) enum Mail {
     Deliver(Parcel),
     Inspect {
-        recipients: Vec<SlotKey>,
+        sessions: Vec<SlotKey>,
         report: Report,
     },
     Slowest {
@@ -195,10 +195,10 @@ impl Handle {
         report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static,
     ) {
         let report = Arc::new(report);
-        self.by_worker(sessions, |recipients| {
+        self.by_worker(sessions, |sessions| {
             let report = Arc::clone(&report);
             Mail::Inspect {
-                recipients,
+                sessions,
                 report: Box::new(move |sessions| report(sessions)),
             }
         });
@@ -245,8 +245,8 @@ impl Handle {
         let mut sessions = sessions.to_vec();
         sessions.sort_unstable();
         for group in sessions.chunk_by(|a, b| a.worker() == b.worker()) {
-            let recipients = group.iter().map(|&session| session.key()).collect();
-            self.router.mailboxes().0[usize::from(group[0].worker().0)].insert(mail(recipients));
+            let keys = group.iter().map(|session| session.key()).collect();
+            self.router.mailboxes().0[usize::from(group[0].worker().0)].insert(mail(keys));
         }
     }
 }

@@ -10,15 +10,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use graph::Graph;
-use reactor::{ListenerOptions, Mailbox, Reservation, System};
+use reactor::{
+    Driver as _, ListenerOptions, Mailbox, RateLimitedWarnings, Reservation, SourceCounts, System,
+};
 use router::{Router, WORKERS_MAX, WorkerId};
 
-use crate::accept::Addresses;
 use crate::external::ExternalWorker;
+use crate::limits::ACCEPT_WARNING_INTERVAL;
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::stats::WorkerStats;
-use crate::worker::{Shared, Worker};
+use crate::worker::Worker;
 
 /// Connections that may wait to be accepted. The kernel caps it at `net.core.somaxconn`.
 const LISTEN_BACKLOG: i32 = 65_535;
@@ -91,7 +94,7 @@ impl Server {
             router: Arc::clone(&router),
             demo: Arc::clone(&demo),
             connections: AtomicUsize::new(0),
-            addresses: Addresses::default(),
+            sources: SourceCounts::default(),
             draining: Arc::clone(&draining),
         });
         let mut server = Self {
@@ -106,6 +109,7 @@ impl Server {
             workers: Vec::with_capacity(usize::from(count)),
             external_workers: Vec::new(),
         };
+        let warnings = RateLimitedWarnings::new(ACCEPT_WARNING_INTERVAL);
         let (ready, readiness) = mpsc::channel();
         for (number, (mailbox, stats)) in mailboxes.iter().zip(stats.iter()).enumerate() {
             let number = number as u16;
@@ -123,6 +127,7 @@ impl Server {
                 shared: Arc::clone(&shared),
                 mailbox: Arc::clone(mailbox),
                 stats: Arc::clone(stats),
+                warnings: warnings.clone(),
             };
             let source = listener
                 .for_worker()
@@ -213,6 +218,7 @@ struct Parts {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox<Mail>>,
     stats: Arc<WorkerStats>,
+    warnings: RateLimitedWarnings,
 }
 
 impl Parts {
@@ -225,18 +231,23 @@ impl Parts {
             defer_accept: None,
             fast_open: None,
         };
-        let listener = match source {
-            WorkerSource::Own(address) => reactor::listen(address, &options)?,
-            WorkerSource::Shared(listener) => reactor::adopt(listener, &options)?,
-        };
-        let driver = System::new(listener, self.mailbox.as_ref())?;
-        Ok(Worker::new(
+        let driver = System::new(self.mailbox.as_ref())?;
+        let mut worker = Worker::new(
             self.id,
             self.shared,
             self.mailbox,
             self.stats,
+            self.warnings,
             driver,
-        ))
+        );
+        let driver = &mut worker.table.driver;
+        worker
+            .acceptor
+            .open(driver, (), |driver, token| match source {
+                WorkerSource::Own(address) => driver.listen(address, &options, token),
+                WorkerSource::Shared(listener) => driver.adopt(listener, &options, token),
+            })?;
+        Ok(worker)
     }
 }
 

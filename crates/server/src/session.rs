@@ -1,41 +1,36 @@
-//! Stage 3: requests to answers or sessions.
+//! Sessions: requests to answers or streams.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use graph::{Id, Key};
-use reactor::Driver;
-use reactor::SlotKey;
-use wire::frame;
-use wire::head::{Body, Method, Request, Version};
-use wire::response;
+use reactor::{Driver, Mailbox, SlotKey};
+use router::{SessionRef, WorkerId};
+use wire::frame::{self, LAST_CHUNK};
+use wire::head::{Body, HeadError, Method, Request, Version};
 use wire::status::Status;
 use wire::target;
 use wire::transport::{Framing, Transport};
 
-use crate::answer::Answer;
-use crate::clock::Tenths;
-use crate::connection::{CloseReason, Phase, Session};
+use crate::answer::{Answer, Responder};
 use crate::demo::is_direct;
+use crate::ingress::RequestHandler;
+use crate::mail::Mail;
+use crate::page_request;
+use crate::shared::Shared;
 use crate::stats::Metric;
-use crate::worker::Worker;
+use crate::table::{CloseReason, ConnectionTable, Ended, Phase, Session};
 
-/// What sessions own beyond their records.
-#[derive(Debug, Default)]
+/// The sessions of a worker: who is logged in where, beyond what the connection table knows.
 pub(crate) struct Sessions {
+    worker: WorkerId,
+    shared: Arc<Shared>,
+    mailbox: Arc<Mailbox<Mail>>,
     /// All ids of a session that has several, by slot.
     several: HashMap<u32, Box<[Key]>>,
 }
 
-impl Sessions {
-    pub(crate) fn keys<'a>(&'a self, slot: u32, session: &'a Session) -> &'a [Key] {
-        match self.several.get(&slot) {
-            Some(keys) if session.several => keys,
-            _ => std::slice::from_ref(&session.key),
-        }
-    }
-}
-
-/// What a path leads to.
+/// Resource that a path names.
 enum Route<'a> {
     Page,
     Stream(Transport, &'a str),
@@ -70,11 +65,23 @@ impl<'a> Route<'a> {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    pub(crate) fn on_request(&mut self, key: SlotKey, request: &Request<'_>) {
+/// The stage that answers requests: sessions, and the writer of their answers.
+pub(crate) struct Requests<'a> {
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) responder: &'a mut Responder,
+}
+
+impl<D: Driver> RequestHandler<D> for Requests<'_> {
+    fn handle(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, request: &Request<'_>) {
+        let Self {
+            sessions,
+            responder,
+        } = self;
+        let shared = &sessions.shared;
         let route = Route::of(request.path);
-        if let (Route::Relay, true) = (&route, self.shared.settings.relay) {
-            return self.on_relay(key, request);
+        if let (Route::Relay, true) = (&route, shared.settings.relay) {
+            let demo = shared.demo.get();
+            return page_request::relay(table, responder, &sessions.mailbox, demo, key, request);
         }
         let answer = match (route, request.method) {
             (_, Method::Other) => Answer::error(
@@ -93,38 +100,121 @@ impl<D: Driver> Worker<D> {
                 Status::CONTENT_TOO_LARGE,
                 "no request may have a body here; publish on the control listener",
             ),
-            (Route::Page, _) => match self.shared.demo.get() {
+            (Route::Page, _) => match shared.demo.get() {
                 Some(demo) if is_direct(request) => demo.answer(),
                 _ => Answer::page(),
             },
-            (Route::Stream(transport, segment), method) => {
-                match Self::ids(segment, request.query) {
-                    Ok(ids) if method == Method::Get => {
-                        return self.log_in(key, request, transport, &ids);
-                    }
-                    Ok(_) => return self.answer_stream_head(key, request, transport),
-                    Err(answer) => answer,
+            (Route::Stream(transport, segment), method) => match ids(segment, request.query) {
+                Ok(ids) if method == Method::Get => {
+                    return sessions.open(table, responder, key, request, transport, &ids);
                 }
-            }
+                Ok(_) => {
+                    return sessions.answer_head(table, responder, key, request, transport);
+                }
+                Err(answer) => answer,
+            },
         };
-        self.answer(key, request, &answer);
+        responder.answer(table, key, request, &answer);
     }
 
-    fn ids(segment: &str, query: Option<&str>) -> Result<Vec<Id>, Answer> {
-        let names = target::ids(segment, query)
-            .map_err(|error| Answer::error(error.status(), error.reason()))?;
-        let parse = |name: &str| {
-            Id::parse(name)
-                .map_err(|error| Answer::error_owned(Status::BAD_REQUEST, error.to_string()))
-        };
-        names.iter().map(|name| parse(name)).collect()
+    fn reject(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, error: HeadError) {
+        self.responder.reject_head(table, key, error);
     }
+}
 
-    fn log_in(&mut self, key: SlotKey, request: &Request<'_>, transport: Transport, ids: &[Id]) {
-        if self.is_draining() {
-            let answer = Answer::busy("this server is ending; come back in a moment");
-            return self.answer(key, request, &answer);
+fn ids(segment: &str, query: Option<&str>) -> Result<Vec<Id>, Answer> {
+    let names = target::ids(segment, query)
+        .map_err(|error| Answer::error(error.status(), error.reason()))?;
+    let parse = |name: &str| {
+        Id::parse(name).map_err(|error| Answer::error_owned(Status::BAD_REQUEST, error.to_string()))
+    };
+    names.iter().map(|name| parse(name)).collect()
+}
+
+const fn framing(version: Version) -> Framing {
+    match version {
+        Version::Http11 => Framing::Chunked,
+        Version::Http10 => Framing::Close,
+    }
+}
+
+const fn gauge(transport: Transport) -> Metric {
+    match transport {
+        Transport::Sse => Metric::SessionsSse,
+        Transport::Ndjson => Metric::SessionsNdjson,
+        Transport::Test => Metric::SessionsTest,
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new(worker: WorkerId, shared: Arc<Shared>, mailbox: Arc<Mailbox<Mail>>) -> Self {
+        Self {
+            worker,
+            shared,
+            mailbox,
+            several: HashMap::new(),
         }
+    }
+
+    /// The name of the session in a slot.
+    pub(crate) const fn name(&self, key: SlotKey) -> SessionRef {
+        SessionRef::new(self.worker, key)
+    }
+
+    /// The ids of the session in a slot.
+    pub(crate) fn keys<'a>(&'a self, index: u32, session: &'a Session) -> &'a [Key] {
+        match self.several.get(&index) {
+            Some(keys) if session.several => keys,
+            _ => std::slice::from_ref(&session.key),
+        }
+    }
+
+    /// Logs a connection in as `ids` and begins its stream.
+    fn open<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        responder: &mut Responder,
+        key: SlotKey,
+        request: &Request<'_>,
+        transport: Transport,
+        ids: &[Id],
+    ) {
+        if self.shared.is_draining() {
+            let answer = Answer::busy("this server is ending; come back in a moment");
+            return responder.answer(table, key, request, &answer);
+        }
+        let keys = match self.log_in(key, ids) {
+            Ok(keys) => keys,
+            Err(answer) => return responder.answer(table, key, request, &answer),
+        };
+        let framing = framing(request.version);
+        let session = Session {
+            key: keys[0],
+            several: keys.len() > 1,
+            transport,
+            framing,
+        };
+        if session.several {
+            self.several.insert(key.index, keys.into_boxed_slice());
+        }
+        table.stats.add(Metric::Logins, 1);
+        table.stats.add(gauge(transport), 1);
+        table.enter(key, Phase::Open(session));
+        let retry = self.shared.settings.retry.as_millis() as u64;
+        let mut out = table.scratch();
+        responder.stream_head(table, request, transport, framing, &mut out);
+        // The welcome is encoded behind the head, with a gap where its chunk size is shorter than
+        // the room for it.
+        let head = out.len();
+        let welcome = frame::welcome(transport, ids, retry, &mut out).range(framing);
+        out.copy_within(welcome.clone(), head);
+        out.truncate(head + welcome.len());
+        table.send(key, &out);
+        table.put_back(out);
+    }
+
+    /// Adds a session to the directory under all of `ids`, or under none.
+    fn log_in(&self, key: SlotKey, ids: &[Id]) -> Result<Vec<Key>, Answer> {
         let name = self.name(key);
         let mut keys = Vec::with_capacity(ids.len());
         for id in ids {
@@ -135,85 +225,81 @@ impl<D: Driver> Worker<D> {
                         self.shared.router.logout(id, name);
                     }
                     tracing::error!(%error, "a session could not log in");
-                    let answer = Answer::busy("this server knows too many ids; try again later");
-                    return self.answer(key, request, &answer);
+                    return Err(Answer::busy(
+                        "this server knows too many ids; try again later",
+                    ));
                 }
             }
         }
-        let framing = Self::framing(request.version);
-        let session = Session {
-            key: keys[0],
-            several: keys.len() > 1,
-            transport,
-            framing,
-        };
-        if session.several {
-            self.sessions
-                .several
-                .insert(key.index, keys.into_boxed_slice());
-        }
-        self.stats.add(Metric::Logins, 1);
-        self.stats.add(Self::gauge(transport), 1);
-        let since = Tenths::of(self.clock.now);
-        if let Some(connection) = self.connection(key) {
-            connection.phase = Phase::Open(session);
-            connection.since = since;
-        }
-        let retry = self.shared.settings.retry.as_millis() as u64;
-        let mut out = self.egress.scratch();
-        let cors = self.cors(request.origin);
-        response::stream_head(transport, framing, self.clock.date(), cors, &mut out);
-        // The welcome is encoded behind the head, with a gap where its chunk size is shorter than
-        // the room for it.
-        let head = out.len();
-        let welcome = frame::welcome(transport, ids, retry, &mut out).range(framing);
-        out.copy_within(welcome.clone(), head);
-        out.truncate(head + welcome.len());
-        self.write(key, &out);
-        self.egress.put_back(out);
+        Ok(keys)
     }
 
-    /// The answer to HEAD: that of GET without the stream (RFC 9110, section 9.3.2).
-    fn answer_stream_head(&mut self, key: SlotKey, request: &Request<'_>, transport: Transport) {
-        let mut out = self.egress.scratch();
-        let framing = Self::framing(request.version);
-        let cors = self.cors(request.origin);
-        response::stream_head(transport, framing, self.clock.date(), cors, &mut out);
-        self.stats.add(Metric::RequestsAnswered, 1);
-        self.write(key, &out);
-        self.egress.put_back(out);
+    /// Answers HEAD: as GET is answered, without the stream (RFC 9110, section 9.3.2).
+    fn answer_head<D: Driver>(
+        &self,
+        table: &mut ConnectionTable<D>,
+        responder: &mut Responder,
+        key: SlotKey,
+        request: &Request<'_>,
+        transport: Transport,
+    ) {
+        let framing = framing(request.version);
+        let mut out = table.scratch();
+        responder.stream_head(table, request, transport, framing, &mut out);
+        table.stats.add(Metric::RequestsAnswered, 1);
+        table.send(key, &out);
+        table.put_back(out);
         // Without chunks, the head has said that the connection closes.
-        if framing == Framing::Close || !request.keep_alive || self.is_draining() {
-            self.end(key, CloseReason::Done);
+        if framing == Framing::Close || !request.keep_alive || self.shared.is_draining() {
+            table.end(key, CloseReason::Done);
         } else {
-            self.await_request(key);
+            table.enter(key, Phase::Head { partial: false });
         }
     }
 
-    const fn framing(version: Version) -> Framing {
-        match version {
-            Version::Http11 => Framing::Chunked,
-            Version::Http10 => Framing::Close,
+    /// Removes a session from the directory.
+    pub(crate) fn log_out<D: Driver>(&mut self, table: &ConnectionTable<D>, ended: &Ended) {
+        let Ended {
+            key,
+            session,
+            is_slow,
+        } = ended;
+        if *is_slow && let Some(id) = self.shared.router.graph().name(session.key) {
+            table.stats.slow(id);
         }
-    }
-
-    pub(crate) const fn gauge(transport: Transport) -> Metric {
-        match transport {
-            Transport::Sse => Metric::SessionsSse,
-            Transport::Ndjson => Metric::SessionsNdjson,
-            Transport::Test => Metric::SessionsTest,
-        }
-    }
-
-    /// Takes a session from all its ids.
-    pub(crate) fn log_out(&mut self, key: SlotKey, session: Session) {
-        self.stats.take(Self::gauge(session.transport), 1);
-        let name = self.name(key);
-        for &id in self.sessions.keys(key.index, &session) {
+        table.stats.take(gauge(session.transport), 1);
+        let name = self.name(*key);
+        for &id in self.keys(key.index, session) {
             self.shared.router.logout(id, name);
         }
         if session.several {
-            self.sessions.several.remove(&key.index);
+            self.several.remove(&key.index);
         }
     }
+}
+
+/// Ends the stream of a session after what it is owed and, where given, a last word that tells the client
+/// after how many milliseconds to come back.
+pub(crate) fn end_stream<D: Driver>(
+    table: &mut ConnectionTable<D>,
+    key: SlotKey,
+    retry: Option<u64>,
+    reason: CloseReason,
+) {
+    let Some(Phase::Open(session)) = table.get(key).map(|connection| connection.phase) else {
+        return;
+    };
+    let mut out = table.scratch();
+    let mut start = 0;
+    if let Some(retry) = retry {
+        let farewell = frame::farewell(session.transport, retry, &mut out).range(session.framing);
+        start = farewell.start;
+        out.truncate(farewell.end);
+    }
+    if session.framing == Framing::Chunked {
+        out.extend_from_slice(LAST_CHUNK);
+    }
+    table.send(key, &out[start..]);
+    table.put_back(out);
+    table.end(key, reason);
 }

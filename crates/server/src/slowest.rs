@@ -1,24 +1,37 @@
-//! Who is owed most: a walk over all backlogs, a slice in each turn.
+//! The slowest readers: a walk over all backlogs, a slice in each turn.
 //!
-//! All who ask before a walk begins share it; the others wait for the next. So however often and by however
-//! many it is asked, a turn has one slice.
+//! All questions asked before a walk begins share it; later ones wait for the next. So a turn has one slice,
+//! however many questions there are.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::mem;
 
-use reactor::Driver;
-
-use crate::backlog::Backlogs;
 use crate::limits::{BACKLOGS_PER_TURN, INSPECTED_MAX};
-use crate::mail::Report;
-use crate::worker::Worker;
+use crate::mail::{Report, SessionReport};
+use crate::table::Backlogs;
 
-/// Those who have asked, and the walk for those before them.
+/// Open questions, and the walk that answers earlier ones.
 #[derive(Default)]
-pub(crate) struct Slowest {
+pub(crate) struct SlowestSearch {
     asked: Vec<Question>,
     walk: Option<Walk>,
+}
+
+/// What a walk has found.
+pub(crate) struct Slowest {
+    /// Slots whose backlogs were the largest when they were looked at, the largest first.
+    pub(crate) slots: Vec<u32>,
+    questions: Vec<Question>,
+}
+
+impl Slowest {
+    /// Answers all questions with reports on the slots.
+    pub(crate) fn answer(self, reports: &[SessionReport]) {
+        for Question { limit, report } in self.questions {
+            report(reports.iter().take(limit).cloned().collect());
+        }
+    }
 }
 
 struct Question {
@@ -29,7 +42,7 @@ struct Question {
 /// Lives until it has been at all shelves.
 struct Walk {
     questions: Vec<Question>,
-    /// The most that one of them wants.
+    /// The largest limit among them.
     limit: usize,
     /// The shelf to look at next.
     shelf: usize,
@@ -37,18 +50,32 @@ struct Walk {
     largest: BinaryHeap<Reverse<(usize, u32)>>,
 }
 
-impl Slowest {
+impl SlowestSearch {
     pub(crate) fn ask(&mut self, limit: usize, report: Report) {
         let limit = limit.min(INSPECTED_MAX);
         self.asked.push(Question { limit, report });
     }
 
     /// Whether there is something to do without waiting for anything.
-    pub(crate) const fn is_sought(&self) -> bool {
+    pub(crate) const fn has_work(&self) -> bool {
         self.walk.is_some() || !self.asked.is_empty()
     }
 
-    /// The walk under way, or a new one if somebody has asked.
+    /// Goes on with the walk. Returns its answer when it is over.
+    pub(crate) fn advance(&mut self, backlogs: &Backlogs) -> Option<Slowest> {
+        let mut walk = self.take_walk()?;
+        if !walk.advance(backlogs) {
+            self.walk = Some(walk);
+            return None;
+        }
+        let largest = walk.largest.into_sorted_vec();
+        Some(Slowest {
+            slots: largest.into_iter().map(|Reverse((_, slot))| slot).collect(),
+            questions: walk.questions,
+        })
+    }
+
+    /// The walk under way, or a new one if there are questions.
     fn take_walk(&mut self) -> Option<Walk> {
         self.walk.take().or_else(|| {
             let questions = mem::take(&mut self.asked);
@@ -64,8 +91,8 @@ impl Slowest {
 }
 
 impl Walk {
-    /// Looks at a turn's worth of backlogs. Returns whether all have been looked at.
-    fn go_on(&mut self, backlogs: &Backlogs) -> bool {
+    /// Visits a turn's worth of backlogs. Returns whether all have been visited.
+    fn advance(&mut self, backlogs: &Backlogs) -> bool {
         let mut seen = 0;
         while let Some(shelf) = backlogs.shelf(self.shelf) {
             if seen >= BACKLOGS_PER_TURN {
@@ -81,31 +108,6 @@ impl Walk {
             self.shelf += 1;
         }
         true
-    }
-}
-
-impl<D: Driver> Worker<D> {
-    /// Goes on with the walk, and reports when it is over.
-    pub(crate) fn seek_slowest(&mut self) {
-        let Some(mut walk) = self.slowest.take_walk() else {
-            return;
-        };
-        if !walk.go_on(&self.backlogs) {
-            self.slowest.walk = Some(walk);
-            return;
-        }
-        // The largest first. Some may have got rid of theirs since they were looked at.
-        let mut reports = Vec::new();
-        for Reverse((_, slot)) in walk.largest.into_sorted_vec() {
-            if self.backlogs.get(slot).is_some()
-                && let Some((key, _)) = self.connections.at_mut(slot)
-            {
-                reports.extend(self.session_report(key));
-            }
-        }
-        for Question { limit, report } in walk.questions {
-            report(reports.iter().take(limit).cloned().collect());
-        }
     }
 }
 
@@ -127,7 +129,7 @@ mod tests {
     }
 
     fn walk(limit: usize) -> Walk {
-        let mut slowest = Slowest::default();
+        let mut slowest = SlowestSearch::default();
         slowest.ask(limit, Box::new(|_| {}));
         slowest.take_walk().unwrap()
     }
@@ -142,7 +144,7 @@ mod tests {
         let backlogs = backlogs(sizes.iter().copied());
         for limit in [0, 1, 3, 50, 1000] {
             let mut walk = walk(limit);
-            while !walk.go_on(&backlogs) {}
+            while !walk.advance(&backlogs) {}
             let mut sorted: Vec<_> = sizes.iter().map(|&(slot, size)| (size, slot)).collect();
             sorted.sort_unstable_by_key(|&size| Reverse(size));
             sorted.truncate(limit);

@@ -66,10 +66,13 @@ reactor::metrics! {
     }
 }
 
+/// The counters of one worker.
+pub(crate) type WorkerCounters = Counters<Metric, { Metric::ALL.len() }>;
+
 /// One worker's metrics. Written by the worker, read by any thread.
 #[derive(Debug, Default)]
 pub struct WorkerStats {
-    pub(crate) counters: Counters<Metric, { Metric::ALL.len() }>,
+    pub(crate) counters: WorkerCounters,
     slow: Mutex<Vec<(Id, u64)>>,
 }
 

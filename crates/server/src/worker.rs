@@ -1,71 +1,62 @@
-//! The worker: its parts, one for each stage, and its turn.
+//! The worker: its stages, and what happens between them.
 //!
-//! Each stage keeps its state in a struct of its own file and acts as an `impl` of the worker there.
-//! A turn collects what happened, acts on it in the order of the stages, and closes last.
+//! Control flow is here: a stage acts on the connection table and returns what is to be done next; no
+//! stage calls another that came before it.
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::mem;
+use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::SlotKey;
-use reactor::{Driver, Mailbox, Signal, Slab, Tick, Timing, Token};
-use router::{Router, SessionRef, WorkerId};
+use reactor::{
+    Accepted, Acceptor, Clock, Driver, EventLoop, Handler, Mailbox, RateLimitedWarnings, Signal,
+    SlotKey, Tick, Timing,
+};
+use router::WorkerId;
 
-use crate::accept::{Accepting, Addresses};
-use crate::backlog::Backlogs;
-use crate::clock::Clock;
-use crate::closing::Closing;
-use crate::connection::{Connection, Phase};
-use crate::deadlines::Deadlines;
-use crate::demo::DemoPage;
+use crate::admission::Admission;
+use crate::answer::Responder;
 use crate::drain::Drain;
-use crate::egress::Egress;
 use crate::fanout::Fanout;
+use crate::frames::TurnFrames;
+use crate::heartbeat::Heartbeats;
 use crate::ingress::Ingress;
-use crate::load::Load;
-use crate::mail::{Mail, Post};
-use crate::palette::Palette;
-use crate::session::Sessions;
-use crate::settings::Settings;
-use crate::slowest::Slowest;
-use crate::stats::{Metric, WorkerStats};
+use crate::inspect::{inspect, session_report};
+use crate::limits::{ACCEPTS_PER_TURN, DRAIN_SLOTS_PER_TURN};
+use crate::mail::Mail;
+use crate::page_request;
+use crate::parcel::ParcelInFlight;
+use crate::session::{Requests, Sessions, end_stream};
+use crate::shared::Shared;
+use crate::slowest::SlowestSearch;
+use crate::stats::{Metric, WorkerCounters, WorkerStats};
+use crate::table::{CloseReason, ConnectionTable, Expired, Phase};
 
-/// What all workers of a server share. Nothing in it is written on the path of an event.
-pub(crate) struct Shared {
-    pub(crate) settings: Settings,
-    pub(crate) router: Arc<Router<Post>>,
-    pub(crate) demo: Arc<OnceLock<DemoPage>>,
-    pub(crate) connections: AtomicUsize,
-    pub(crate) addresses: Addresses,
-    pub(crate) draining: Arc<AtomicBool>,
-}
+/// What to do when descriptors run out.
+const MORE_DESCRIPTORS: &str =
+    "raise the limit on open files (ulimit -n, LimitNOFILE=) or use --workers N --private-fds";
 
 /// One thread's share of the server. Owns its connections from accept to close.
 pub(crate) struct Worker<D: Driver> {
-    pub(crate) id: WorkerId,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) mailbox: Arc<Mailbox<Mail>>,
-    pub(crate) stats: Arc<WorkerStats>,
-    pub(crate) driver: D,
-    pub(crate) clock: Clock,
-    timing: Timing,
-    pub(crate) connections: Slab<Connection<D::Socket>>,
-    pub(crate) accepting: Accepting,
-    pub(crate) ingress: Ingress,
-    pub(crate) sessions: Sessions,
+    id: WorkerId,
+    shared: Arc<Shared>,
+    mailbox: Arc<Mailbox<Mail>>,
+    pub(crate) table: ConnectionTable<D>,
+    pub(crate) acceptor: Acceptor<D::Listener>,
+    admission: Admission,
+    ingress: Ingress,
+    sessions: Sessions,
+    responder: Responder,
     pub(crate) fanout: Fanout,
-    pub(crate) palette: Palette,
-    pub(crate) backlogs: Backlogs,
-    pub(crate) egress: Egress,
-    pub(crate) deadlines: Deadlines,
-    pub(crate) drain: Drain,
-    pub(crate) slowest: Slowest,
+    frames: TurnFrames,
+    heartbeats: Heartbeats,
+    pub(crate) slowest: SlowestSearch,
+    drain: Option<Drain>,
     /// Sessions that the operator has closed and whose turn has not come.
-    pub(crate) kicked: VecDeque<SlotKey>,
-    pub(crate) closing: Vec<Closing>,
-    signals: Vec<Signal>,
+    kicked: VecDeque<SlotKey>,
+    /// Working memory: connections whose deadlines have come.
+    due: Vec<SlotKey>,
 }
 
 impl<D: Driver> Worker<D> {
@@ -74,30 +65,26 @@ impl<D: Driver> Worker<D> {
         shared: Arc<Shared>,
         mailbox: Arc<Mailbox<Mail>>,
         stats: Arc<WorkerStats>,
+        warnings: RateLimitedWarnings,
         driver: D,
     ) -> Self {
         Self {
             id,
-            clock: Clock::new(&driver),
-            timing: Timing::default(),
-            connections: Slab::default(),
-            accepting: Accepting::default(),
+            table: ConnectionTable::new(driver, stats, &shared.settings),
+            acceptor: Acceptor::new(warnings, MORE_DESCRIPTORS),
+            admission: Admission::new(Arc::clone(&shared)),
             ingress: Ingress::default(),
-            sessions: Sessions::default(),
+            sessions: Sessions::new(id, Arc::clone(&shared), Arc::clone(&mailbox)),
+            responder: Responder::new(Arc::clone(&shared)),
             fanout: Fanout::default(),
-            palette: Palette::default(),
-            backlogs: Backlogs::default(),
-            egress: Egress::default(),
-            deadlines: Deadlines::default(),
-            drain: Drain::default(),
-            slowest: Slowest::default(),
+            frames: TurnFrames::new(shared.router.epoch()),
+            heartbeats: Heartbeats::new(shared.settings.heartbeat),
+            slowest: SlowestSearch::default(),
+            drain: None,
             kicked: VecDeque::new(),
-            closing: Vec::new(),
-            signals: Vec::new(),
+            due: Vec::new(),
             shared,
             mailbox,
-            stats,
-            driver,
         }
     }
 
@@ -107,101 +94,70 @@ impl<D: Driver> Worker<D> {
     ///
     /// When the poller fails, which a correct program does not see.
     pub(crate) fn run(mut self) -> io::Result<()> {
-        while !self.is_over() {
-            self.turn()?;
-        }
-        // Nobody will have a turn at what is left or comes from now on: it is shed, and said.
+        EventLoop::new(&self.table.driver).run(&mut self)?;
+        // What is left, and what comes from now on, is shed.
         for mail in self.mailbox.close() {
             if let Mail::Deliver(parcel) = mail {
-                drop(Load::new(parcel));
+                drop(ParcelInFlight::new(parcel));
             }
         }
         Ok(())
     }
 
-    /// One turn: wait, act on what happened stage by stage, close.
-    pub(crate) fn turn(&mut self) -> io::Result<()> {
-        if self.fanout.is_sweeping() {
-            // Where there are more threads than cores, whoever reads what was sent, or has an event for
-            // another worker, gets a core now and not when this thread's time slice ends.
-            std::thread::yield_now();
-        }
-        let timeout = self.timeout();
-        self.driver.wait(timeout, &mut self.signals)?;
-        self.mailbox.wake_up();
-        self.clock.read(&self.driver);
-        let events = self.signals.len();
-        self.timing
-            .begin(self.clock.elapsed, events, &self.stats.counters);
+    /// The stages from bytes to answers, with what they act on.
+    const fn request_path(&mut self) -> (&mut Ingress, &mut ConnectionTable<D>, Requests<'_>) {
+        let requests = Requests {
+            sessions: &mut self.sessions,
+            responder: &mut self.responder,
+        };
+        (&mut self.ingress, &mut self.table, requests)
+    }
 
-        // Before the signals: what was kept of a connection must be read before what has come since.
-        let unread = self.ingress.take_unread();
-        self.read_on(unread);
-        let signals = std::mem::take(&mut self.signals);
-        for signal in &signals {
-            match signal.token {
-                Token::LISTENER => {
-                    self.passed(Metric::StageSignals);
-                    self.accept();
-                    self.passed(Metric::StageAccept);
+    /// Reads what a connection has sent and acts on it.
+    fn read(&mut self, key: SlotKey, ended: bool) {
+        let (ingress, table, mut requests) = self.request_path();
+        ingress.read(table, key, ended, &mut requests);
+    }
+
+    /// Sends what waited for room, and lets the connection go on where its full socket had stopped it.
+    fn flush(&mut self, key: SlotKey) {
+        match self.table.flush(key) {
+            Some(Phase::Ending { .. }) => self.table.shutdown_write(key),
+            // Requests may have waited for their answers to be taken.
+            Some(Phase::Head { .. }) => {
+                let (ingress, table, mut requests) = self.request_path();
+                ingress.resume(table, key, true, &mut requests);
+            }
+            Some(Phase::Relayed | Phase::Open(_) | Phase::Closed) | None => {}
+        }
+    }
+
+    /// Takes a new connection in. It is read before it is watched: its request has usually come with
+    /// it, and a poll is saved.
+    fn admit(&mut self, socket: D::Socket, peer: std::net::IpAddr) {
+        let key = self.table.open(socket);
+        match self.admission.admit(key.index, peer) {
+            Ok(()) => {
+                if let Some(connection) = self.table.get_mut(key) {
+                    connection.admitted = true;
                 }
-                Token::MAILBOX => {}
-                token => self.on_signal(token.key(), *signal),
+                self.read(key, false);
+            }
+            Err(limit) => {
+                self.table.stats.add(limit, 1);
+                self.responder.refuse(&mut self.table, key);
             }
         }
-        self.signals = signals;
-        self.passed(Metric::StageSignals);
-        self.take_mail();
-        self.seek_slowest();
-        self.kick();
-        self.passed(Metric::StageMail);
-        self.fan_out();
-        self.passed(Metric::StageFanOut);
-        self.meet_deadlines();
-        self.passed(Metric::StageDeadlines);
-        self.drain_on();
-        self.close_all();
-        self.passed(Metric::StageClosing);
-        Ok(())
-    }
-
-    /// A stage of the turn is through.
-    fn passed(&mut self, stage: Metric) {
-        let clock = || self.driver.elapsed();
-        self.timing.passed(stage, clock, &self.stats.counters);
-    }
-
-    /// How long the turn may wait for something to happen.
-    fn timeout(&mut self) -> Option<Duration> {
-        let busy = self.fanout.is_owing()
-            || self.ingress.is_unread()
-            || self.drain.is_under_way()
-            || self.slowest.is_sought()
-            || !self.kicked.is_empty();
-        if busy || !self.mailbox.may_sleep() {
-            return Some(Duration::ZERO);
-        }
-        self.fanout.trim();
-        self.palette.trim();
-        let elapsed = self.driver.elapsed();
-        self.timing.rest(elapsed, &self.stats.counters);
-        let now = Tick::default().after(elapsed);
-        [
-            self.next_deadline(now),
-            self.accepting.resume_in(now),
-            self.drain.ends_in(now),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-    }
-
-    fn on_signal(&mut self, key: SlotKey, signal: Signal) {
-        if signal.writable {
-            self.on_writable(key);
-        }
-        if signal.readable {
-            self.on_readable(key, signal.ended);
+        if let Err(error) = self.table.watch(key) {
+            // The kernel's memory for watches has run out: as good as no descriptor.
+            let ConnectionTable {
+                driver,
+                stats,
+                clock,
+                ..
+            } = &mut self.table;
+            self.acceptor
+                .pause(driver, &stats.counters, clock.now, &error);
         }
     }
 
@@ -209,27 +165,215 @@ impl<D: Driver> Worker<D> {
         for mail in self.mailbox.take() {
             match mail {
                 Mail::Deliver(parcel) => self.fanout.add(parcel),
-                Mail::Inspect { recipients, report } => self.inspect(&recipients, report),
+                Mail::Inspect { sessions, report } => inspect(
+                    &mut self.table,
+                    &self.sessions,
+                    &self.shared.router,
+                    &sessions,
+                    report,
+                ),
                 Mail::Slowest { limit, report } => self.slowest.ask(limit, report),
-                Mail::Close(recipients) => self.kicked.extend(recipients),
-                Mail::Answer { key, response } => self.answer_relayed(key, response),
+                Mail::Close(sessions) => self.kicked.extend(sessions),
+                Mail::Answer { key, response } => {
+                    page_request::respond(&mut self.table, &mut self.responder, key, response);
+                }
                 Mail::Drain => self.begin_drain(),
             }
         }
     }
 
-    /// The connection named, unless it is gone or about to go.
-    pub(crate) fn connection(&mut self, key: SlotKey) -> Option<&mut Connection<D::Socket>> {
-        self.connections
-            .get_mut(key)
-            .filter(|connection| connection.phase != Phase::Closed)
+    /// Goes on with the search for the slowest readers, and reports when it is over.
+    fn search_slowest(&mut self) {
+        let Some(slowest) = self.slowest.advance(self.table.backlogs()) else {
+            return;
+        };
+        let mut reports = Vec::new();
+        for &index in &slowest.slots {
+            // Some may have got rid of their backlogs since they were looked at.
+            if self.table.backlogs().get(index).is_some()
+                && let Some((key, _)) = self.table.at(index)
+            {
+                let router = &self.shared.router;
+                reports.extend(session_report(&mut self.table, &self.sessions, router, key));
+            }
+        }
+        slowest.answer(&reports);
     }
 
-    pub(crate) const fn name(&self, key: SlotKey) -> SessionRef {
-        SessionRef::new(self.id, key)
+    /// Logs sessions out that the operator has closed, a turn's worth of them, and ends their streams.
+    fn kick(&mut self) {
+        let count = self.kicked.len().min(DRAIN_SLOTS_PER_TURN as usize);
+        for key in self.kicked.drain(..count) {
+            end_stream(&mut self.table, key, None, CloseReason::Kicked);
+        }
     }
 
-    pub(crate) fn is_draining(&self) -> bool {
-        self.shared.draining.load(Ordering::Relaxed)
+    fn begin_drain(&mut self) {
+        self.acceptor.close(&mut self.table.driver, |_| false);
+        let (now, taken) = (self.table.clock.now, self.fanout.taken());
+        self.drain = Some(Drain::new(self.id, &self.shared.settings, now, taken));
+    }
+
+    /// Sends what deliveries owe, and settles those that are done.
+    fn fan_out(&mut self) {
+        if !self.fanout.has_work() {
+            return;
+        }
+        self.fanout.deliver(&mut self.table, &mut self.frames);
+        // A publisher that has its receipt finds in the directory and the metrics what the receipt says.
+        self.log_out_ended();
+        self.table.stats.delivered(self.frames.counts());
+        self.mailbox.release(self.frames.settle());
+    }
+
+    fn meet_deadlines(&mut self) {
+        self.acceptor
+            .resume_if_due(&mut self.table.driver, self.table.clock.now);
+        let mut due = mem::take(&mut self.due);
+        self.table.take_due(&mut due);
+        for key in due.drain(..) {
+            match self.table.check_deadline(key) {
+                Some(Expired::Close(key, reason)) => self.table.close(key, reason),
+                Some(Expired::RejectLate(key)) => self.responder.reject_late(&mut self.table, key),
+                None => {}
+            }
+        }
+        self.due = due;
+        self.heartbeats.send(&mut self.table);
+    }
+
+    fn log_out_ended(&mut self) {
+        for ended in self.table.take_ended() {
+            self.sessions.log_out(&self.table, &ended);
+        }
+    }
+
+    /// Frees what was closed in this turn.
+    fn remove_closed(&mut self) {
+        for closed in self.table.take_closed() {
+            let index = closed.key.index;
+            self.ingress.forget(index);
+            if self.table.remove(&closed) {
+                self.admission.leave(index);
+            }
+            // Whoever reads a smaller gauge finds that there is room.
+            self.table.stats.take(Metric::Connections, 1);
+            self.acceptor.resume_soon(self.table.clock.now);
+        }
+    }
+}
+
+impl<D: Driver> Handler for Worker<D> {
+    type Driver = D;
+    type Counters = WorkerCounters;
+
+    fn driver(&mut self) -> &mut D {
+        &mut self.table.driver
+    }
+
+    fn counters(&self) -> &WorkerCounters {
+        &self.table.stats.counters
+    }
+
+    fn may_sleep(&self) -> bool {
+        self.mailbox.may_sleep()
+    }
+
+    fn wake_up(&self) {
+        self.mailbox.wake_up();
+    }
+
+    fn has_work(&self) -> bool {
+        self.fanout.has_work()
+            || self.ingress.has_unread()
+            || self.drain.as_ref().is_some_and(Drain::has_farewells)
+            || self.slowest.has_work()
+            || !self.kicked.is_empty()
+    }
+
+    fn next_deadline(&self, now: Tick) -> Option<Duration> {
+        [
+            self.table.next_deadline(now),
+            self.heartbeats.next_in(&self.table, now),
+            self.acceptor.resume_in(now),
+            self.drain.as_ref().map(|drain| drain.ends_in(now)),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn before_sleep(&mut self) {
+        self.fanout.trim();
+        self.frames.trim();
+    }
+
+    fn begin(&mut self, clock: Clock) {
+        self.table.clock = clock;
+        let (ingress, table, mut requests) = self.request_path();
+        ingress.read_on(table, &mut requests);
+    }
+
+    fn on_listener(&mut self, id: u32) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let ConnectionTable {
+                driver,
+                stats,
+                clock,
+                ..
+            } = &mut self.table;
+            match self.acceptor.accept(driver, &stats.counters, clock.now, id) {
+                Accepted::Connection(socket, peer) => self.admit(socket, peer.ip()),
+                Accepted::Gone => {}
+                Accepted::Nobody | Accepted::Exhausted(_) => return,
+            }
+        }
+    }
+
+    fn on_signal(&mut self, signal: Signal) {
+        let key = signal.token.key();
+        if signal.writable {
+            self.flush(key);
+        }
+        if signal.readable {
+            self.read(key, signal.ended);
+        }
+    }
+
+    fn finish(&mut self, timing: &mut Timing) {
+        self.take_mail();
+        self.search_slowest();
+        self.kick();
+        self.pass(timing, Metric::StageMail);
+        self.fan_out();
+        self.pass(timing, Metric::StageFanOut);
+        self.meet_deadlines();
+        self.pass(timing, Metric::StageDeadlines);
+        if let Some(drain) = &mut self.drain {
+            drain.send_farewells(&mut self.table, self.fanout.oldest());
+        }
+        self.log_out_ended();
+        self.remove_closed();
+        self.pass(timing, Metric::StageClosing);
+        if self.fanout.is_sweeping() {
+            // Where there are more threads than cores, a thread that reads what was sent, or has an
+            // event for another worker, gets a core now and not when this thread's time slice ends.
+            std::thread::yield_now();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let is_delivering = self.fanout.has_work();
+        self.drain
+            .as_ref()
+            .is_some_and(|drain| drain.is_over(&self.table, is_delivering))
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Ends a stage of the turn.
+    fn pass(&self, timing: &mut Timing, stage: Metric) {
+        let clock = || self.table.driver.elapsed();
+        timing.passed(stage, clock, &self.table.stats.counters);
     }
 }

@@ -10,23 +10,28 @@ use reactor::SlotKey;
 
 use super::{Fanout, Queued};
 use crate::limits::{LARGE_RECIPIENTS_PER_TURN, SWEPT_MAX};
-use crate::load::Load;
+use crate::parcel::ParcelInFlight;
 
 /// A delivery in the sweep.
 #[derive(Debug)]
 pub(super) struct Swept {
     pub(super) number: u64,
-    pub(super) load: Rc<Load>,
+    pub(super) parcel: Rc<ParcelInFlight>,
     pub(super) delivery: u32,
     /// The key that the sweep comes to next.
     next: usize,
     /// Recipients that it has been at.
-    pub(super) served: usize,
+    served: usize,
 }
 
 impl Swept {
     pub(super) fn recipients(&self) -> &[SlotKey] {
-        self.load.delivery(self.delivery).recipients.as_slice()
+        self.parcel.delivery(self.delivery).recipients.as_slice()
+    }
+
+    /// Whether the sweep has been at all recipients.
+    pub(super) fn is_done(&self) -> bool {
+        self.served == self.recipients().len()
     }
 
     /// The recipients before `end`, at which the sweep is in this turn.
@@ -54,13 +59,13 @@ impl Fanout {
                 .is_none_or(|small| foremost.number < small.number)
             && let Some(Queued {
                 number,
-                load,
+                parcel,
                 delivery,
             }) = self.waiting.pop_front()
         {
             let mut swept = Swept {
                 number,
-                load,
+                parcel,
                 delivery,
                 next: 0,
                 served: 0,
@@ -95,9 +100,9 @@ impl Fanout {
     pub(super) fn leave_sweep(&mut self) {
         let subjects = &mut self.subjects;
         self.sweep.retain(|swept| {
-            let stays = swept.served < swept.recipients().len();
+            let stays = !swept.is_done();
             if !stays {
-                let subject = &swept.load.event(swept.delivery).subject;
+                let subject = &swept.parcel.event(swept.delivery).subject;
                 if let Some(count) = subjects.get_mut(subject) {
                     *count -= 1;
                     if *count == 0 {

@@ -231,7 +231,7 @@ impl Model {
 
     /// Everything is delivered; what each client got is what it was owed.
     fn judge(&mut self) {
-        self.world.settle();
+        self.world.run_until_idle();
         for client in &self.clients {
             let got = self.world.payloads(client.number);
             let order = |payloads: &mut dyn Iterator<Item = (&'static str, String)>| {
@@ -305,6 +305,7 @@ impl Model {
             self.world.net.borrow_mut().end(client.number);
         }
         self.world.pass(Duration::from_secs(20));
+        self.world.wake();
         self.world.assert_empty();
         self.audit();
     }

@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::time::Duration;
 use std::{io, mem};
 
-use reactor::{Accepted, Driver, Received, Sent, Signal, TcpInfo, Tick, Token};
+use reactor::{
+    Accepted, Driver, Interest, ListenerOptions, Received, Sent, Signal, TcpInfo, Tick, Token,
+};
 use rustix::io::Errno;
 
 /// Both ends of one connection, and what is between them.
@@ -46,7 +48,7 @@ pub(super) struct Network {
     pub(super) pipes: Vec<Pipe>,
     arriving: VecDeque<usize>,
     pub(super) descriptors: usize,
-    listening: bool,
+    listener: Option<Token>,
     paused: bool,
     pub(super) sends: u64,
 }
@@ -57,7 +59,6 @@ pub(super) type Shared = Rc<RefCell<Network>>;
 pub(super) fn network(descriptors: usize) -> Shared {
     Rc::new(RefCell::new(Network {
         descriptors,
-        listening: true,
         ..Network::default()
     }))
 }
@@ -65,6 +66,17 @@ pub(super) fn network(descriptors: usize) -> Shared {
 impl Pipe {
     const fn has_room_signal(&self) -> bool {
         self.writable && self.room_watched
+    }
+
+    /// What the poller has to report of the connection.
+    fn signal(&self) -> Option<Signal> {
+        let reports = !self.closed && (self.readable || self.has_room_signal());
+        Some(Signal {
+            token: self.token.filter(|_| reports)?,
+            readable: self.readable,
+            writable: self.has_room_signal(),
+            ended: self.client_ended || self.broken,
+        })
     }
 }
 
@@ -105,7 +117,23 @@ impl Network {
     }
 
     pub(super) const fn is_listening(&self) -> bool {
-        self.listening
+        self.listener.is_some()
+    }
+
+    /// Whether a wait would return at once.
+    pub(super) fn has_signals(&self) -> bool {
+        self.arrival().is_some() || self.pipes.iter().any(|pipe| pipe.signal().is_some())
+    }
+
+    /// The listener's signal, while somebody waits there.
+    fn arrival(&self) -> Option<Signal> {
+        let waits = !self.paused && !self.arriving.is_empty();
+        Some(Signal {
+            token: self.listener.filter(|_| waits)?,
+            readable: true,
+            writable: false,
+            ended: false,
+        })
     }
 }
 
@@ -133,6 +161,7 @@ pub(super) struct SimDriver(pub(super) Shared);
 
 impl Driver for SimDriver {
     type Socket = Socket;
+    type Listener = ();
 
     fn elapsed(&self) -> Duration {
         self.0.borrow().now.since(Tick::default())
@@ -142,37 +171,27 @@ impl Driver for SimDriver {
         784_111_777 + self.0.borrow().now.0 / 1000
     }
 
+    /// Never blocks: the world calls it only when there is a reason to wake.
     fn wait(&mut self, _: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()> {
         signals.clear();
         let network = &mut *self.0.borrow_mut();
-        if network.listening && !network.paused && !network.arriving.is_empty() {
-            signals.push(Signal {
-                token: Token::LISTENER,
-                readable: true,
-                writable: false,
-                ended: false,
-            });
-        }
+        signals.extend(network.arrival());
         for pipe in &mut network.pipes {
-            if let (Some(token), false, true) = (
-                pipe.token,
-                pipe.closed,
-                pipe.readable || pipe.has_room_signal(),
-            ) {
-                let ended = pipe.client_ended || pipe.broken;
-                signals.push(Signal {
-                    token,
-                    readable: pipe.readable,
-                    writable: pipe.has_room_signal(),
-                    ended,
-                });
+            if let Some(signal) = pipe.signal() {
+                signals.push(signal);
                 (pipe.readable, pipe.writable) = (false, false);
             }
         }
         Ok(())
     }
 
-    fn accept(&mut self) -> Accepted<Socket> {
+    fn listen(&mut self, _: SocketAddr, _: &ListenerOptions, token: Token) -> io::Result<()> {
+        let before = self.0.borrow_mut().listener.replace(token);
+        assert_eq!(before, None, "a worker has one listener");
+        Ok(())
+    }
+
+    fn accept(&mut self, (): &()) -> Accepted<Socket> {
         let mut network = self.0.borrow_mut();
         if network.arriving.is_empty() {
             return Accepted::Nobody;
@@ -192,23 +211,26 @@ impl Driver for SimDriver {
         )
     }
 
-    fn pause_accepting(&mut self, paused: bool) {
+    fn pause_listener(&mut self, (): &(), token: Token, paused: bool) {
         let mut network = self.0.borrow_mut();
+        assert_eq!(network.listener, Some(token));
         assert_ne!(network.paused, paused, "pauses and resumes take turns");
         network.paused = paused;
     }
 
-    fn stop_accepting(&mut self) {
-        self.0.borrow_mut().listening = false;
+    fn close_listener(&mut self, (): ()) {
+        self.0.borrow_mut().listener = None;
     }
 
-    fn watch(&mut self, socket: &Socket, token: Token) -> io::Result<()> {
+    fn watch(&mut self, socket: &Socket, token: Token, interest: Interest) -> io::Result<()> {
         let pipe = &mut self.0.borrow_mut().pipes[socket.number];
         assert!(
             pipe.token.replace(token).is_none(),
             "a socket is watched once"
         );
         pipe.readable = !pipe.inbound.is_empty() || pipe.client_ended || pipe.broken;
+        pipe.room_watched = interest == Interest::ReadableAndWritable;
+        pipe.writable = pipe.room > 0;
         Ok(())
     }
 
@@ -264,7 +286,7 @@ impl Driver for SimDriver {
         }
     }
 
-    fn end(&mut self, socket: &Socket) {
+    fn shutdown_write(&mut self, socket: &Socket) {
         self.0.borrow_mut().pipes[socket.number].server_ended = true;
     }
 

@@ -5,21 +5,26 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use graph::{Graph, Id};
-use reactor::{Mailbox, Tick};
+use reactor::{
+    Driver as _, EventLoop, ListenerOptions, Mailbox, RateLimitedWarnings, SourceCounts, Tick,
+};
 use router::{Accepted, Event, Payload, Router, Tally, WorkerId};
 
 use super::net::{self, Shared as Net, SimDriver};
-use crate::accept::Addresses;
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::stats::{Metric, WorkerStats};
-use crate::worker::{Shared, Worker};
+use crate::worker::Worker;
 
 pub(super) struct World {
     pub(super) net: Net,
     pub(super) worker: Worker<SimDriver>,
     pub(super) handle: Handle,
     pub(super) mailbox: Arc<Mailbox<Mail>>,
+    turns: EventLoop,
+    /// The worker sleeps, until this time or for as long as it takes.
+    asleep: Option<Option<Tick>>,
 }
 
 impl World {
@@ -36,7 +41,7 @@ impl World {
             router: Arc::clone(&router),
             demo: Arc::clone(&demo),
             connections: AtomicUsize::new(0),
-            addresses: Addresses::default(),
+            sources: SourceCounts::default(),
             draining: Arc::clone(&draining),
         });
         let driver = SimDriver(Net::clone(&net));
@@ -47,12 +52,22 @@ impl World {
             draining,
             demo,
         };
-        let worker = Worker::new(WorkerId(0), shared, Arc::clone(&mailbox), stats, driver);
+        let warnings = RateLimitedWarnings::new(Duration::from_secs(60));
+        let (id, mail) = (WorkerId(0), Arc::clone(&mailbox));
+        let mut worker = Worker::new(id, shared, mail, stats, warnings, driver);
+        worker
+            .acceptor
+            .open(&mut worker.table.driver, (), |driver, token| {
+                driver.listen(([127, 0, 0, 1], 1).into(), &LISTENER, token)
+            })
+            .expect("the simulated listener opens");
         Self {
             net,
+            turns: EventLoop::new(&worker.table.driver),
             worker,
             handle,
             mailbox,
+            asleep: None,
         }
     }
 
@@ -64,17 +79,31 @@ impl World {
             .connect(request.as_bytes(), usize::MAX, usize::MAX)
     }
 
+    /// Lets the worker take a turn, if it has a reason to: work of its own, a signal, a deadline or a
+    /// rung mailbox. Whatever else changed, a sleeping worker does not learn of it.
     pub(super) fn turn(&mut self) {
-        self.worker
-            .turn()
-            .expect("the simulated poller does not fail");
+        let now = self.net.borrow().now;
+        let deadline = *self.asleep.get_or_insert_with(|| {
+            let timeout = self.turns.prepare(&mut self.worker);
+            timeout.map(|timeout| round_up(now, timeout))
+        });
+        let wakes = self.net.borrow().has_signals()
+            || deadline.is_some_and(|deadline| deadline <= now)
+            || !self.mailbox.is_asleep();
+        if wakes {
+            self.asleep = None;
+            self.turns
+                .wait(&mut self.worker, Some(Duration::ZERO))
+                .expect("the simulated poller does not fail");
+            self.turns.act(&mut self.worker);
+        }
     }
 
     /// Turns until nothing is left to do at this time.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn run_until_idle(&mut self) {
         for _ in 0..8 {
             self.turn();
-            while self.worker.fanout.is_owing() {
+            while self.worker.fanout.has_work() {
                 self.turn();
             }
         }
@@ -87,6 +116,12 @@ impl World {
             self.net.borrow_mut().now = Tick(now.0 + 100);
             self.turn();
         }
+    }
+
+    /// Wakes the worker for a turn in which it has nothing to do: it accounts for its time.
+    pub(super) fn wake(&mut self) {
+        self.mailbox.ring();
+        self.turn();
     }
 
     pub(super) fn publish(&self, subject: &str, text: &str) -> (Accepted, Arc<Tally>) {
@@ -159,7 +194,7 @@ impl World {
 
     /// Nothing is left of any connection.
     pub(super) fn assert_empty(&self) {
-        assert_eq!(self.worker.connections.len(), 0, "records");
+        assert_eq!(self.worker.table.len(), 0, "records");
         assert_eq!(self.handle.router().online(), 0, "ids online");
         for gauge in [
             Metric::Connections,
@@ -174,6 +209,19 @@ impl World {
         assert_eq!(self.net.borrow().descriptors, 1_000, "descriptors");
         assert_eq!(self.mailbox.outstanding(), 0, "weight in the mailbox");
     }
+}
+
+const LISTENER: ListenerOptions = ListenerOptions {
+    backlog: 1,
+    user_timeout: Duration::ZERO,
+    keepalive: None,
+    defer_accept: None,
+    fast_open: None,
+};
+
+/// The time at which a wait that begins now is over: a kernel never wakes a worker early.
+fn round_up(now: Tick, timeout: Duration) -> Tick {
+    now.after(timeout + Duration::from_nanos(999_999))
 }
 
 /// The 2008 wire has no frame: payloads end in a semicolon here, and the welcome in a line break.

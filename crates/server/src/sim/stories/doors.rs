@@ -13,11 +13,11 @@ fn accepting_pauses_when_descriptors_run_out_and_resumes_when_one_is_free() {
     world.net.borrow_mut().descriptors = 1;
     let first = world.connect("/events/1");
     let second = world.connect("/events/2");
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.text(second), "");
     assert_eq!(world.metric(Metric::AcceptPauses), 1);
     world.net.borrow_mut().end(first);
-    world.settle();
+    world.run_until_idle();
     assert!(world.text(second).starts_with("HTTP/1.1 200 "));
 }
 
@@ -29,14 +29,14 @@ fn connections_beyond_a_limit_are_told_to_come_back() {
     });
     let first = world.connect("/events/1");
     let second = world.connect("/events/2");
-    world.settle();
+    world.run_until_idle();
     assert!(world.text(second).starts_with("HTTP/1.1 503 "));
     assert!(world.text(second).contains("Retry-After: "));
     world.net.borrow_mut().end(first);
     world.net.borrow_mut().end(second);
-    world.settle();
+    world.run_until_idle();
     let third = world.connect("/events/3");
-    world.settle();
+    world.run_until_idle();
     assert!(world.text(third).starts_with("HTTP/1.1 200 "));
 }
 
@@ -52,7 +52,7 @@ fn those_who_are_refused_take_nobodys_place() {
     let clients: Vec<_> = (0..12)
         .map(|n| world.connect(&format!("/events/{n}")))
         .collect();
-    world.settle();
+    world.run_until_idle();
     let admitted = |world: &World| -> Vec<usize> {
         let is_in = |&client: &usize| world.text(client).starts_with("HTTP/1.1 200");
         clients.iter().copied().filter(is_in).collect()
@@ -73,6 +73,6 @@ fn those_who_are_refused_take_nobodys_place() {
     for client in 0..count {
         world.net.borrow_mut().end(client);
     }
-    world.settle();
+    world.run_until_idle();
     world.assert_empty();
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use reactor::Handler as _;
+
 use super::world;
 use crate::settings::Settings;
 use crate::sim::world::{World, id};
@@ -16,18 +18,18 @@ fn an_ending_server_flushes_says_when_to_come_back_and_ends_each_stream() {
     world.publish("2", "last words");
     world.turn();
     world.handle.drain();
-    world.settle();
+    world.run_until_idle();
     assert!(!world.net.borrow().is_listening());
     assert!(world.text(reader).ends_with("0\r\n\r\n"));
     assert_eq!(world.text(reader).matches("retry: ").count(), 2);
     world.net.borrow_mut().make_room(sleeper, usize::MAX);
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.payloads(sleeper), ["last words"]);
     assert!(world.text(sleeper).ends_with("0\r\n\r\n"));
     assert!(!world.worker.is_over());
     world.net.borrow_mut().end(reader);
     world.net.borrow_mut().end(sleeper);
-    world.settle();
+    world.run_until_idle();
     assert!(world.worker.is_over());
 }
 
@@ -62,10 +64,10 @@ fn a_session_closed_by_the_operator_is_offline_at_once() {
 fn an_event_accepted_before_the_end_is_delivered_before_the_farewells() {
     let mut world = world();
     let clients: Vec<_> = (0..30).map(|_| world.connect("/stream/news")).collect();
-    world.settle();
+    world.run_until_idle();
     let (_, tally) = world.publish("news", "last");
     world.handle.drain();
-    world.settle();
+    world.run_until_idle();
     assert_eq!(tally.counts().written, 30);
     for client in clients {
         assert_eq!(world.payloads(client), ["last"]);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use reactor::Handler as _;
+
 use super::world;
 use crate::settings::Settings;
 use crate::sim::world::World;
@@ -47,7 +49,7 @@ fn pipelined_requests_are_answered_in_order_and_the_stream_last() {
         .net
         .borrow_mut()
         .connect(request, usize::MAX, usize::MAX);
-    world.settle();
+    world.run_until_idle();
     let text = world.text(client);
     let at = |needle| {
         text.find(needle)
@@ -71,7 +73,7 @@ fn pipelined_requests_are_answered_alike_at_every_split() {
             .connect(first, usize::MAX, usize::MAX);
         world.turn();
         world.net.borrow_mut().say(client, second);
-        world.settle();
+        world.run_until_idle();
         world.text(client)
     };
     let whole = answers(requests.len());
@@ -92,7 +94,7 @@ fn pipelined_requests_wait_until_their_answers_are_taken() {
         .net
         .borrow_mut()
         .connect(requests.as_bytes(), 100, usize::MAX);
-    world.settle();
+    world.run_until_idle();
     assert!(world.metric(Metric::BacklogBytes) < 4096);
     for _ in 0..2_000 {
         world.net.borrow_mut().make_room(client, 100);
@@ -136,8 +138,8 @@ fn requests_that_come_while_others_wait_for_their_turn_are_read_after_them() {
         world.turn();
         world.net.borrow_mut().say(client, portion.as_bytes());
     }
-    world.settle();
-    while world.worker.ingress.is_unread() {
+    world.run_until_idle();
+    while world.worker.has_work() {
         world.turn();
     }
     assert_eq!(world.text(client).matches("HTTP/1.1 404 ").count(), 1_100);
@@ -149,8 +151,8 @@ fn a_client_that_has_ended_its_side_gets_the_whole_answer() {
     let request = b"GET / HTTP/1.0\r\n\r\n";
     let client = world.net.borrow_mut().connect(request, 100, usize::MAX);
     world.net.borrow_mut().end(client);
-    world.settle();
+    world.run_until_idle();
     world.net.borrow_mut().make_room(client, usize::MAX);
-    world.settle();
+    world.run_until_idle();
     assert!(world.text(client).trim_end().ends_with("</html>"));
 }

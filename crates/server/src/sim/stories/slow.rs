@@ -60,7 +60,7 @@ fn a_reader_that_is_owed_too_much_is_cut_at_once_and_the_receipt_says_so() {
     let tallies: Vec<_> = (0..4)
         .map(|_| world.publish("7", &"x".repeat(300)).1)
         .collect();
-    world.settle();
+    world.run_until_idle();
     let counts: Vec<_> = tallies.iter().map(|tally| tally.counts()).collect();
     assert_eq!(counts.iter().map(|counts| counts.queued).sum::<u64>(), 2);
     assert_eq!(counts.iter().map(|counts| counts.shed).sum::<u64>(), 2);
@@ -74,12 +74,12 @@ fn those_owed_most_are_found_in_slices_that_all_who_ask_share() {
     let clients: Vec<_> = (0..40)
         .map(|n| world.connect(&format!("/events/{n}")))
         .collect();
-    world.settle();
+    world.run_until_idle();
     for (n, &client) in clients.iter().enumerate() {
         world.net.borrow_mut().pipes[client].room = 0;
         world.publish(&n.to_string(), &"x".repeat(100 + n * 17 % 40));
     }
-    world.settle();
+    world.run_until_idle();
     let (told, tell) = mpsc::channel();
     let ask = |world: &World, limit| {
         let told = told.clone();
@@ -115,7 +115,7 @@ fn those_owed_most_are_found_in_slices_that_all_who_ask_share() {
         "{second:?}"
     );
     assert!(tell.try_recv().is_err());
-    while world.worker.slowest.is_sought() {
+    while world.worker.slowest.has_work() {
         world.turn();
     }
     assert_eq!(tell.try_recv(), Ok((1, second.1[..1].to_vec())));
@@ -138,7 +138,7 @@ fn nothing_overtakes_a_backlog_although_the_socket_has_room_again() {
         .close(&world.handle.router().sessions(&id("1")));
     world.turn();
     world.net.borrow_mut().make_room(client, 0);
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.payloads(client), ["first", "second"]);
     assert!(world.text(client).ends_with("0\r\n\r\n"));
 }

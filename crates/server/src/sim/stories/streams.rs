@@ -38,7 +38,7 @@ fn an_event_in_flight_to_a_session_that_died_is_shed_and_meets_no_stranger() {
     world.turn();
     let new = world.connect("/events/2");
     world.turn();
-    assert_eq!(world.worker.connections.len(), 1);
+    assert_eq!(world.worker.table.len(), 1);
     for mail in stolen {
         world.mailbox.insert(mail);
     }
@@ -54,7 +54,7 @@ fn heartbeats_come_once_in_every_period_and_spread_over_it() {
     let clients: Vec<_> = (0..200)
         .map(|n| world.connect(&format!("/events/{n}")))
         .collect();
-    world.settle();
+    world.run_until_idle();
     let beats = |world: &World| -> Vec<usize> {
         clients
             .iter()
@@ -83,7 +83,7 @@ fn heartbeats_come_once_in_every_period_and_spread_over_it() {
 fn large_events_that_come_together_share_system_calls() {
     let mut world = world();
     let clients: Vec<_> = (0..20).map(|_| world.connect("/stream/news")).collect();
-    world.settle();
+    world.run_until_idle();
     let before = world.net.borrow().sends;
     for text in ["a", "b", "c"] {
         world.publish("news", text);
@@ -91,7 +91,7 @@ fn large_events_that_come_together_share_system_calls() {
     world.turn();
     // The fourth joins under way.
     world.publish("news", "d");
-    world.settle();
+    world.run_until_idle();
     for client in clients {
         assert_eq!(world.payloads(client), ["a", "b", "c", "d"]);
     }
@@ -118,7 +118,7 @@ fn who_has_a_receipt_finds_it_in_the_statistics() {
     for _ in 0..3 {
         world.connect("/events/news");
     }
-    world.settle();
+    world.run_until_idle();
     let (_, tally) = world.publish("news", "hello");
     let woken = Arc::new(Woken {
         handle: world.handle.clone(),
@@ -128,6 +128,6 @@ fn who_has_a_receipt_finds_it_in_the_statistics() {
     let mut done = pin!(tally.done());
     let mut context = Context::from_waker(&waker);
     assert!(done.as_mut().poll(&mut context).is_pending());
-    world.settle();
+    world.run_until_idle();
     assert_eq!(woken.written.load(Ordering::Relaxed), 3);
 }

@@ -1,5 +1,5 @@
-//! An event's encoded bytes: encoded at most once in a turn for each transport, into one buffer that
-//! all sessions are served from.
+//! Frames of a turn: each event encoded at most once for each transport, into one buffer that all
+//! sessions are sent from.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -13,68 +13,90 @@ use wire::frame::{self, Frame};
 use wire::transport::{Framing, Transport};
 
 use crate::limits::SCRATCH_KEPT_BYTES;
-use crate::load::Load;
+use crate::parcel::ParcelInFlight;
 
-/// The events of the current turn. Emptied at its end.
-#[derive(Debug, Default)]
-pub(crate) struct Palette {
-    loads: Vec<Rc<Load>>,
+/// The events of the current turn and their frames. Emptied at its end.
+#[derive(Debug)]
+pub(crate) struct TurnFrames {
+    /// Names this run of the server in event ids.
+    epoch: Box<str>,
+    parcels: Vec<Rc<ParcelInFlight>>,
     events: Vec<Entry>,
     frames: Vec<Frame>,
     bytes: Vec<u8>,
-    /// Frames that somebody's backlog shares, with their bytes.
-    kept: HashMap<(FrameId, Transport), Rc<[u8]>>,
+    /// Frames that backlogs share, with their bytes.
+    shared: HashMap<(TurnEvent, Transport), Rc<[u8]>>,
 }
 
-/// An event of the current turn.
+/// Name of an event of the current turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct FrameId(u32);
+pub(crate) struct TurnEvent(u32);
 
 #[derive(Debug)]
 struct Entry {
-    /// Which of the turn's loads it is part of.
-    load: u32,
+    /// Which of the turn's parcels it is part of.
+    parcel: u32,
     delivery: u32,
     /// This turn is the delivery's last.
     is_last: bool,
     counts: Counts,
-    /// The event's frames, each by its place among the turn's, from 1.
+    /// The event's frames by transport, each by its place among the turn's, from 1.
     frames: [Option<NonZeroU32>; Transport::ALL.len()],
 }
 
-impl Palette {
+impl TurnFrames {
+    /// No frames. `epoch` names this run of the server in event ids.
+    pub(crate) fn new(epoch: &str) -> Self {
+        Self {
+            epoch: epoch.into(),
+            parcels: Vec::new(),
+            events: Vec::new(),
+            frames: Vec::new(),
+            bytes: Vec::new(),
+            shared: HashMap::new(),
+        }
+    }
+
     /// Adds the event of a delivery; `is_last` when nothing of the delivery will be left.
-    pub(crate) fn add(&mut self, load: &Rc<Load>, delivery: u32, is_last: bool) -> FrameId {
-        if !self.loads.last().is_some_and(|last| Rc::ptr_eq(last, load)) {
-            self.loads.push(Rc::clone(load));
+    pub(crate) fn add(
+        &mut self,
+        parcel: &Rc<ParcelInFlight>,
+        delivery: u32,
+        is_last: bool,
+    ) -> TurnEvent {
+        if !self
+            .parcels
+            .last()
+            .is_some_and(|last| Rc::ptr_eq(last, parcel))
+        {
+            self.parcels.push(Rc::clone(parcel));
         }
         self.events.push(Entry {
-            load: self.loads.len() as u32 - 1,
+            parcel: self.parcels.len() as u32 - 1,
             delivery,
             is_last,
             counts: Counts::default(),
             frames: [None; Transport::ALL.len()],
         });
-        FrameId(self.events.len() as u32 - 1)
+        TurnEvent(self.events.len() as u32 - 1)
     }
 
     /// Encodes a frame, unless it is already, and returns where its bytes for `framing` are.
     pub(crate) fn encode(
         &mut self,
-        id: FrameId,
+        id: TurnEvent,
         transport: Transport,
         framing: Framing,
-        epoch: &str,
     ) -> Range<usize> {
         let entry = &mut self.events[id.0 as usize];
         let place = &mut entry.frames[transport as usize];
         let index = match *place {
             Some(place) => place.get() as usize - 1,
             None => {
-                let load = &self.loads[entry.load as usize];
-                let event = load.event(entry.delivery);
-                let sequence = load.sequence(entry.delivery);
-                let event = wire_event(epoch, sequence, event);
+                let parcel = &self.parcels[entry.parcel as usize];
+                let event = parcel.event(entry.delivery);
+                let sequence = parcel.sequence(entry.delivery);
+                let event = wire_event(&self.epoch, sequence, event);
                 self.frames
                     .push(frame::encode(transport, &event, &mut self.bytes));
                 *place = NonZeroU32::new(self.frames.len() as u32);
@@ -89,11 +111,11 @@ impl Palette {
         &self.bytes
     }
 
-    /// The bytes at `range` of an encoded frame, to be kept beyond the turn and shared by all who
-    /// keep the frame.
-    pub(crate) fn keep(
+    /// The bytes at `range` of an encoded frame, for backlogs that keep the frame beyond the turn and
+    /// share it.
+    pub(crate) fn share(
         &mut self,
-        id: FrameId,
+        id: TurnEvent,
         transport: Transport,
         range: Range<usize>,
     ) -> (Rc<[u8]>, Range<usize>) {
@@ -103,7 +125,7 @@ impl Palette {
         });
         let bytes = &self.bytes;
         let shared = self
-            .kept
+            .shared
             .entry((id, transport))
             .or_insert_with(|| bytes[whole.clone()].into());
         (
@@ -112,15 +134,15 @@ impl Palette {
         )
     }
 
-    pub(crate) fn written(&mut self, id: FrameId) {
+    pub(crate) fn count_written(&mut self, id: TurnEvent) {
         self.events[id.0 as usize].counts.written += 1;
     }
 
-    pub(crate) fn queued(&mut self, id: FrameId) {
+    pub(crate) fn count_queued(&mut self, id: TurnEvent) {
         self.events[id.0 as usize].counts.queued += 1;
     }
 
-    pub(crate) fn shed(&mut self, id: FrameId) {
+    pub(crate) fn count_shed(&mut self, id: TurnEvent) {
         self.events[id.0 as usize].counts.shed += 1;
     }
 
@@ -135,23 +157,23 @@ impl Palette {
         sum
     }
 
-    /// Ends the turn: counts go to the publishers, and the palette is empty. Returns the weight of the
-    /// parcels that are through.
+    /// Ends the turn: settles what has been delivered and forgets all events and frames. Returns the
+    /// weight of the parcels that are done.
     pub(crate) fn settle(&mut self) -> usize {
         let mut weight = 0;
         for Entry {
-            load,
+            parcel,
             is_last,
             counts,
             ..
         } in self.events.drain(..)
         {
-            weight += self.loads[load as usize].settle(counts, is_last);
+            weight += self.parcels[parcel as usize].count(counts, is_last);
         }
-        self.loads.clear();
+        self.parcels.clear();
         self.frames.clear();
         self.bytes.clear();
-        self.kept.clear();
+        self.shared.clear();
         weight
     }
 
@@ -163,10 +185,10 @@ impl Palette {
         if self.events.capacity() * size_of::<Entry>() > SCRATCH_KEPT_BYTES {
             self.events = Vec::new();
             self.frames = Vec::new();
-            self.loads = Vec::new();
+            self.parcels = Vec::new();
         }
-        if self.kept.capacity() != 0 {
-            self.kept = HashMap::new();
+        if self.shared.capacity() != 0 {
+            self.shared = HashMap::new();
         }
     }
 }

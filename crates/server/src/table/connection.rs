@@ -1,12 +1,11 @@
-//! The record of a connection: all that an idle session costs, beside its entry in the directory.
+//! The record of a connection: all that an idle session costs besides its entry in the directory.
 
 use std::os::fd::OwnedFd;
 
 use graph::Key;
-use reactor::Slot;
+use reactor::{Interest, Slot, Tenths};
 use wire::transport::{Framing, Transport};
 
-use crate::clock::Tenths;
 use crate::stats::Metric;
 
 /// What a record may cost. A million idle sessions are held in twice this and a little.
@@ -20,43 +19,33 @@ pub(crate) struct Connection<S> {
     /// When the current phase began.
     pub(crate) since: Tenths,
     /// What it is owed in this turn; see [`crate::fanout`].
-    pub(crate) owed: Option<Owed>,
+    pub(crate) owed: Option<OwedPlace>,
     pub(crate) phase: Phase,
     /// The earliest deadline pending. When it comes it looks at whatever phase it finds.
     pub(crate) due: Tenths,
     /// The socket took less than it was given: what it is owed waits in a backlog.
     pub(crate) blocked: bool,
-    pub(crate) watched: Watched,
-    /// It has a place among the connections that there may be.
+    /// What the poller reports of it; `None` while it is being accepted.
+    pub(crate) watched: Option<Interest>,
+    /// Counted against `max_connections`.
     pub(crate) admitted: bool,
 }
 
-/// What the poller reports of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Watched {
-    /// Nothing yet: it is just being accepted.
-    Nothing,
-    /// Something to receive.
-    Input,
-    /// That and room to send, as the socket has been full.
-    Room,
-}
+/// Place among the sessions that are owed something in this turn, from 1.
+pub(crate) type OwedPlace = std::num::NonZeroU32;
 
-/// A place among the sessions owed something in this turn, from 1.
-pub(crate) type Owed = std::num::NonZeroU32;
-
-/// What a connection is at.
+/// Phase of a connection's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Between requests, or within a head whose first bytes are kept by the ingress stage.
+    /// Between requests, or within a head whose first bytes the ingress stage keeps.
     Head { partial: bool },
-    /// The control API works on its request; input waits.
+    /// Its request is with the control API; input waits.
     Relayed,
     /// Logged in and streaming. Owns no buffer while its socket takes what it is given.
     Open(Session),
     /// The last bytes are on their way and input is ignored, until the peer ends its side too.
     Ending { reason: CloseReason },
-    /// In the list of the closing stage.
+    /// Gone when the turn ends.
     Closed,
 }
 
@@ -71,12 +60,12 @@ pub(crate) struct Session {
     pub(crate) framing: Framing,
 }
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CloseReason {
     /// The peer ended its side.
     Peer,
-    /// The connection broke, or the kernel gave the peer up.
+    /// The connection broke, or the peer acknowledged nothing for too long.
     Reset,
     /// A head, an answer or a farewell took too long.
     Timeout,

@@ -1,4 +1,4 @@
-//! A parcel at its worker: what its deliveries share, and how many are to be settled.
+//! A parcel in flight: taken by its worker, and not settled.
 
 use std::cell::Cell;
 
@@ -6,17 +6,17 @@ use router::{Counts, Delivery, Event, Parcel};
 
 use crate::mail::parcel_weight;
 
-/// A parcel that the worker has taken and not settled. Shared by its deliveries, which may lie in
-/// different lines.
+/// A parcel that the worker has taken and not settled. Shared by its deliveries, which may wait in
+/// different queues. A parcel is settled once: when its last delivery is done, or when the worker ends.
 #[derive(Debug)]
-pub(crate) struct Load {
+pub(crate) struct ParcelInFlight {
     parcel: Parcel,
-    /// Deliveries that are not through.
+    /// Deliveries that are not done.
     left: Cell<usize>,
     counts: Cell<Counts>,
 }
 
-impl Load {
+impl ParcelInFlight {
     pub(crate) const fn new(parcel: Parcel) -> Self {
         let left = Cell::new(parcel.deliveries.len());
         Self {
@@ -47,9 +47,9 @@ impl Load {
         self.parcel.first_sequence + u64::from(self.delivery(delivery).event)
     }
 
-    /// Counts what became of a delivery, or of a part of it. With the last part of the last delivery
-    /// the publisher is told, and the parcel's weight is returned.
-    pub(crate) fn settle(&self, counts: Counts, is_last: bool) -> usize {
+    /// Counts what became of a delivery, or of a part of it. The last part of the last delivery settles
+    /// the parcel; its weight is returned then, and 0 before.
+    pub(crate) fn count(&self, counts: Counts, is_last: bool) -> usize {
         let mut sum = self.counts.get();
         sum.written += counts.written;
         sum.queued += counts.queued;
@@ -60,25 +60,26 @@ impl Load {
         if left > 0 {
             return 0;
         }
-        self.tell();
+        self.settle();
         parcel_weight(&self.parcel)
     }
 
-    fn tell(&self) {
+    /// Tells the publisher what became of the parcel.
+    fn settle(&self) {
         self.parcel.tally.add(self.counts.get());
         self.parcel.tally.settle();
     }
 }
 
-impl Drop for Load {
-    /// What has not had its turn when the worker ends is shed, and the publisher is told.
+impl Drop for ParcelInFlight {
+    /// When the worker ends, what is not done is shed and the parcel is settled.
     fn drop(&mut self) {
         if self.left.get() > 0 {
             let mut counts = self.counts.get();
             let counted = counts.written + counts.queued + counts.shed;
             counts.shed += self.parcel.recipients() as u64 - counted;
             self.counts.set(counts);
-            self.tell();
+            self.settle();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Stage 5: frames that a full socket must wait for. A session that keeps up has none.
+//! Backlogs: frames that a connection still owes its full socket. A session that keeps up has none.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -9,8 +9,8 @@ use reactor::Tick;
 
 use crate::limits::SLOTS_PER_SHELF;
 
-/// The backlogs of a worker, by slot. Those of neighbouring slots share a shelf, so that nothing that is
-/// done in a turn takes as long as there are backlogs.
+/// The backlogs of a worker, by slot. Those of neighbouring slots share a shelf, so that no turn takes
+/// time in proportion to all backlogs.
 #[derive(Debug, Default)]
 pub(crate) struct Backlogs(Vec<Shelf>);
 
@@ -21,9 +21,10 @@ type Shelf = HashMap<u32, Backlog>;
 pub(crate) struct Backlog {
     pieces: VecDeque<Piece>,
     bytes: usize,
-    /// When the socket last took something, or its reader was found to.
+    /// When the socket last took something, or its reader was found to have acknowledged something.
     moved: Tick,
-    /// Bytes that the reader had acknowledged when it was last asked. Not asked while the socket takes on.
+    /// Bytes that the reader had acknowledged when it was last checked. `None` since the socket last took
+    /// something.
     acknowledged: Option<u64>,
 }
 
@@ -107,8 +108,8 @@ impl Backlog {
         self.pieces.iter().filter(|piece| piece.is_event).count()
     }
 
-    /// When the reader must be looked after, if it may take nothing for `stall_timeout`: half-way, so that
-    /// it is known what it had by then, and at the end.
+    /// When the reader must be checked, if it may take nothing for `stall_timeout`: half-way, to learn
+    /// what it has acknowledged by then, and at the end.
     pub(crate) fn deadline(&self, stall_timeout: Duration) -> Tick {
         self.moved.after(match self.acknowledged {
             None => stall_timeout / 2,
@@ -116,8 +117,8 @@ impl Backlog {
         })
     }
 
-    /// Whether the reader, who has now acknowledged so many bytes, may have further time.
-    pub(crate) fn has_time(&mut self, acknowledged: u64, now: Tick) -> bool {
+    /// Notes how many bytes the reader has acknowledged. Returns whether it gets further time.
+    pub(crate) fn renew_deadline(&mut self, acknowledged: u64, now: Tick) -> bool {
         match self.acknowledged.replace(acknowledged) {
             None => true,
             Some(before) => {

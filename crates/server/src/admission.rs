@@ -1,0 +1,58 @@
+//! Admission: limits on connections, over all workers and by source address.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use reactor::Source;
+
+use crate::shared::Shared;
+use crate::stats::Metric;
+
+/// Counts of one worker's connections against the limits of the server.
+pub(crate) struct Admission {
+    shared: Arc<Shared>,
+    /// Where connections come from, by slot. Kept only while sources are limited.
+    sources: HashMap<u32, Source>,
+}
+
+impl Admission {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            sources: HashMap::new(),
+        }
+    }
+
+    /// Counts the connection in a slot, unless a limit is reached. One that is refused lingers for a
+    /// moment and is not counted: it would shut out those whom the limit of its source is to protect.
+    ///
+    /// # Errors
+    ///
+    /// The metric that counts refusals by the limit that was reached.
+    pub(crate) fn admit(&mut self, index: u32, peer: IpAddr) -> Result<(), Metric> {
+        let settings = &self.shared.settings;
+        if let Some(limit) = settings.max_connections_per_address {
+            let source = Source::from(peer);
+            if !self.shared.sources.enter(source, limit) {
+                return Err(Metric::RefusedAddress);
+            }
+            self.sources.insert(index, source);
+        }
+        let connections = self.shared.connections.fetch_add(1, Ordering::Relaxed);
+        if connections >= settings.max_connections {
+            self.leave(index);
+            return Err(Metric::RefusedServer);
+        }
+        Ok(())
+    }
+
+    /// Uncounts the connection in a slot, which was admitted.
+    pub(crate) fn leave(&mut self, index: u32) {
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        if let Some(source) = self.sources.remove(&index) {
+            self.shared.sources.leave(source);
+        }
+    }
+}

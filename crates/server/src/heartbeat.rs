@@ -1,0 +1,63 @@
+//! Heartbeats of idle sessions.
+//!
+//! They come from a scan over all slots that takes as long as the time between two of them.
+
+use std::time::Duration;
+
+use reactor::{Driver, SlotScan, Tick};
+use wire::frame;
+
+use crate::limits::HEARTBEAT_SCAN_INTERVAL;
+use crate::stats::Metric;
+use crate::table::{ConnectionTable, Phase};
+
+/// A session younger than this part of the time between heartbeats gets none: its first may be late by
+/// a fifth.
+const YOUNG: u32 = 5;
+
+/// Heartbeats of one worker.
+#[derive(Debug)]
+pub(crate) struct Heartbeats {
+    /// Time between two heartbeats of a session; zero for none.
+    period: Duration,
+    scan: SlotScan,
+}
+
+impl Heartbeats {
+    pub(crate) const fn new(period: Duration) -> Self {
+        Self {
+            period,
+            scan: SlotScan::new(HEARTBEAT_SCAN_INTERVAL),
+        }
+    }
+
+    /// Time until the next heartbeats are due; `None` without sessions or heartbeats.
+    pub(crate) fn next_in<D: Driver>(
+        &self,
+        table: &ConnectionTable<D>,
+        now: Tick,
+    ) -> Option<Duration> {
+        let is_needed = !self.period.is_zero() && !table.is_empty();
+        is_needed.then(|| self.scan.next_in(now))
+    }
+
+    /// Sends a heartbeat to each idle session whose slot is due.
+    pub(crate) fn send<D: Driver>(&mut self, table: &mut ConnectionTable<D>) {
+        if self.period.is_zero() {
+            return;
+        }
+        let now = table.clock.now;
+        for index in self.scan.due(now, table.slots(), self.period) {
+            if let Some((key, connection)) = table.at(index)
+                && !connection.blocked
+                && let Phase::Open(session) = connection.phase
+                // Its head was a sign of life, and storms of connections have enough to do.
+                && now.since(connection.since.tick()) >= self.period / YOUNG
+                && let Some(heartbeat) = frame::heartbeat(session.transport)
+            {
+                table.stats.add(Metric::Heartbeats, 1);
+                table.send(key, heartbeat.bytes(session.framing));
+            }
+        }
+    }
+}

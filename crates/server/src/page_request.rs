@@ -1,0 +1,116 @@
+//! Requests of the demo page, which the control API answers.
+//!
+//! The page is served by the public listener, and the control API answers programs only. The page's
+//! requests come in here and go on to the control API, if the operator asked for the demo and they
+//! carry its secret; the connection waits without a thread.
+
+use std::sync::Arc;
+
+use reactor::{Driver, Mailbox, SlotKey};
+use wire::head::{Body, Method, Request};
+use wire::status::Status;
+
+use crate::answer::{Answer, Fields, Responder};
+use crate::demo::{DemoPage, is_direct};
+use crate::mail::{Mail, RelayRequest, RelayResponse};
+use crate::table::{ConnectionTable, Phase};
+
+/// Passes a request of the page on to the control API, whose response comes by `mailbox`.
+pub(crate) fn relay<D: Driver>(
+    table: &mut ConnectionTable<D>,
+    responder: &mut Responder,
+    mailbox: &Arc<Mailbox<Mail>>,
+    demo: Option<&DemoPage>,
+    key: SlotKey,
+    request: &Request<'_>,
+) {
+    match admit(demo, request) {
+        Err(answer) => responder.answer(table, key, request, &answer),
+        Ok((demo, method)) => {
+            let path = request.path.strip_prefix("/relay").unwrap_or(request.path);
+            let path_and_query = match request.query {
+                Some(query) => format!("{path}?{query}"),
+                None => path.to_owned(),
+            };
+            let request = RelayRequest {
+                method,
+                path_and_query,
+            };
+            table.enter(key, Phase::Relayed);
+            let mailbox = Arc::clone(mailbox);
+            let answer = move |response| mailbox.insert(Mail::Answer { key, response });
+            (demo.relay)(request, Box::new(answer));
+        }
+    }
+}
+
+/// The page and the method of a request that may be passed on, or the answer to one that may not.
+fn admit<'a>(
+    demo: Option<&'a DemoPage>,
+    request: &Request<'_>,
+) -> Result<(&'a DemoPage, &'static str), Answer> {
+    let method = match request.method {
+        Method::Get => "GET",
+        Method::Post => "POST",
+        Method::Put => "PUT",
+        Method::Delete => "DELETE",
+        Method::Head | Method::Options | Method::Other => {
+            return Err(Answer::method_not_allowed("GET, POST, PUT, DELETE"));
+        }
+    };
+    let is_own_page = is_direct(request) && is_same_origin(request);
+    let (true, Some(given)) = (is_own_page, request.relay) else {
+        let reason = "only the page of this server, opened on this machine, may ask for this";
+        return Err(Answer::error(Status::FORBIDDEN, reason));
+    };
+    if request.body != Body::None && request.body != Body::Sized(0) {
+        let reason = "no request may have a body here; the payload goes into ?data=";
+        return Err(Answer::error(Status::CONTENT_TOO_LARGE, reason));
+    }
+    let Some(demo) = demo else {
+        return Err(Answer::busy("the control API is not up yet"));
+    };
+    if !demo.secret.matches(given) {
+        let reason = "the request does not carry the secret of this run; reload the page";
+        return Err(Answer::error(Status::FORBIDDEN, reason));
+    }
+    Ok((demo, method))
+}
+
+/// Answers a request of the page with what the control API says.
+pub(crate) fn respond<D: Driver>(
+    table: &mut ConnectionTable<D>,
+    responder: &mut Responder,
+    key: SlotKey,
+    response: RelayResponse,
+) {
+    let waits = |phase| phase == Phase::Relayed;
+    if !table
+        .get(key)
+        .is_some_and(|connection| waits(connection.phase))
+    {
+        return;
+    }
+    let answer = Answer {
+        status: status_of(response.status),
+        content_type: response.content_type,
+        fields: Fields::Fixed(&[("Cache-Control", "no-store")]),
+        body: response.body.into(),
+    };
+    // What else the client may have sent was not kept: the connection ends here.
+    responder.answer_last(table, key, &answer);
+}
+
+fn status_of(code: u16) -> Status {
+    let known = Status::ALL.iter().find(|status| status.code() == code);
+    known.copied().unwrap_or(Status::INTERNAL_SERVER_ERROR)
+}
+
+/// Whether a request comes from a page of the host that it names, or from no page. The field that
+/// carries the secret makes a page of another origin ask first, and the answer is a refusal.
+fn is_same_origin(request: &Request<'_>) -> bool {
+    request.origin.is_none_or(|origin| {
+        let origin = origin.strip_prefix("http://");
+        origin.is_some() && origin == request.host
+    })
+}

@@ -1,0 +1,303 @@
+//! The connection table of one worker: records, sockets, backlogs, deadlines and metrics.
+//!
+//! Everything that the kernel is asked about a connection is asked here: the table receives, sends, queues
+//! what a full socket does not take, arms deadlines and closes. It knows neither requests nor ids. What a
+//! change of a connection means for other stages it keeps as [`Ended`] and [`Closed`] until the worker
+//! applies them.
+
+/// The record of a connection.
+mod connection;
+/// Frames that a full socket must wait for.
+mod backlog;
+/// Bytes to sockets.
+mod send;
+/// Deadlines of connections.
+mod deadline;
+
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reactor::{Clock, Driver, Interest, Received, Slab, SlotKey, TcpInfo, Tenths, Wheel};
+
+use crate::settings::Settings;
+use crate::stats::{Metric, WorkerStats};
+
+pub(crate) use backlog::Backlogs;
+pub(crate) use connection::{CloseReason, Connection, OwedPlace, Phase, Session};
+pub(crate) use deadline::Expired;
+pub(crate) use send::OwedFrame;
+
+/// All connections of a worker, from accept to close.
+pub(crate) struct ConnectionTable<D: Driver> {
+    pub(crate) driver: D,
+    pub(crate) stats: Arc<WorkerStats>,
+    pub(crate) clock: Clock,
+    slots: Slab<Connection<D::Socket>>,
+    backlogs: Backlogs,
+    deadlines: Wheel<SlotKey>,
+    limits: TableLimits,
+    /// Working memory: an answer's bytes.
+    scratch: Vec<u8>,
+    ended: Vec<Ended>,
+    closed: Vec<Closed>,
+}
+
+/// Limits of a connection that an operator sets.
+#[derive(Debug, Clone, Copy)]
+struct TableLimits {
+    backlog_bytes: usize,
+    stall_timeout: Duration,
+    head_timeout: Duration,
+}
+
+/// A session that ended in this turn and is still logged in.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) key: SlotKey,
+    pub(crate) session: Session,
+    /// It was closed because its reader is slow.
+    pub(crate) is_slow: bool,
+}
+
+/// A connection that will be gone when the turn ends. Its slot stays taken until then: a later signal
+/// of the same batch may name it, and must meet it closed.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    pub(crate) key: SlotKey,
+    reason: CloseReason,
+}
+
+impl<D: Driver> ConnectionTable<D> {
+    pub(crate) fn new(driver: D, stats: Arc<WorkerStats>, settings: &Settings) -> Self {
+        Self {
+            clock: Clock::new(&driver),
+            driver,
+            stats,
+            slots: Slab::default(),
+            backlogs: Backlogs::default(),
+            deadlines: Wheel::default(),
+            limits: TableLimits {
+                backlog_bytes: settings.backlog_bytes,
+                stall_timeout: settings.stall_timeout,
+                head_timeout: settings.head_timeout,
+            },
+            scratch: Vec::new(),
+            ended: Vec::new(),
+            closed: Vec::new(),
+        }
+    }
+
+    /// Adds a connection that has just been accepted. It is not reported before it is
+    /// [watched](Self::watch).
+    pub(crate) fn open(&mut self, socket: D::Socket) -> SlotKey {
+        self.stats.add(Metric::Accepted, 1);
+        self.stats.add(Metric::Connections, 1);
+        self.slots.insert(Connection {
+            socket,
+            since: Tenths::of(self.clock.now),
+            owed: None,
+            phase: Phase::Head { partial: false },
+            due: Tenths::NEVER,
+            blocked: false,
+            watched: None,
+            admitted: false,
+        })
+    }
+
+    /// Begins to report the connection's edges, unless it was closed already.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel's memory for watches has run out. The connection is closed.
+    pub(crate) fn watch(&mut self, key: SlotKey) -> io::Result<()> {
+        let Some(connection) = live(&mut self.slots, key) else {
+            return Ok(());
+        };
+        let interest = match connection.blocked {
+            false => Interest::Readable,
+            true => Interest::ReadableAndWritable,
+        };
+        self.stats.add(Metric::Watches, 1);
+        match self.driver.watch(&connection.socket, key.into(), interest) {
+            Ok(()) => {
+                connection.watched = Some(interest);
+                self.arm(key);
+                Ok(())
+            }
+            Err(error) => {
+                self.close(key, CloseReason::Rejected);
+                Err(error)
+            }
+        }
+    }
+
+    /// The connection named, unless it is closed.
+    pub(crate) fn get(&self, key: SlotKey) -> Option<&Connection<D::Socket>> {
+        self.slots
+            .get(key)
+            .filter(|connection| connection.phase != Phase::Closed)
+    }
+
+    /// The connection named, unless it is closed.
+    pub(crate) fn get_mut(&mut self, key: SlotKey) -> Option<&mut Connection<D::Socket>> {
+        live(&mut self.slots, key)
+    }
+
+    /// The connection in a slot, with its name.
+    pub(crate) fn at(&self, index: u32) -> Option<(SlotKey, &Connection<D::Socket>)> {
+        self.slots.at(index)
+    }
+
+    /// Slots that exist: every connection's is below it.
+    pub(crate) const fn slots(&self) -> u32 {
+        self.slots.slots()
+    }
+
+    /// Whether there is no connection.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The backlogs, to be looked at.
+    pub(crate) const fn backlogs(&self) -> &Backlogs {
+        &self.backlogs
+    }
+
+    /// Receives from a connection into `block`.
+    pub(crate) fn receive(&mut self, key: SlotKey, block: &mut [u8]) -> Received {
+        let Some(connection) = self.slots.get(key) else {
+            return Received::Blocked;
+        };
+        self.stats.add(Metric::Receives, 1);
+        let received = self.driver.recv(&connection.socket, block);
+        if let Received::Bytes(count) = received {
+            self.stats.add(Metric::BytesRead, count as u64);
+        }
+        received
+    }
+
+    /// The address of the peer, and what the kernel counted on the connection.
+    pub(crate) fn peer(&mut self, key: SlotKey) -> (Option<SocketAddr>, Option<TcpInfo>) {
+        match self.slots.get(key) {
+            Some(Connection { socket, .. }) => {
+                (self.driver.peer(socket), self.driver.tcp_info(socket))
+            }
+            None => (None, None),
+        }
+    }
+
+    /// Begins a phase of a connection.
+    pub(crate) fn enter(&mut self, key: SlotKey, phase: Phase) {
+        let since = Tenths::of(self.clock.now);
+        if let Some(connection) = self.get_mut(key) {
+            connection.phase = phase;
+            connection.since = since;
+            self.arm(key);
+        }
+    }
+
+    /// Ends a connection gently: what was sent arrives, then this side ends, then the peer's or a
+    /// time limit passes.
+    pub(crate) fn end(&mut self, key: SlotKey, reason: CloseReason) {
+        let since = Tenths::of(self.clock.now);
+        let Some(connection) = live(&mut self.slots, key) else {
+            return;
+        };
+        let phase = mem::replace(&mut connection.phase, Phase::Ending { reason });
+        connection.since = since;
+        let blocked = connection.blocked;
+        if let Phase::Open(session) = phase {
+            let is_slow = false;
+            self.ended.push(Ended {
+                key,
+                session,
+                is_slow,
+            });
+        }
+        if !blocked {
+            self.shutdown_write(key);
+        }
+    }
+
+    /// Ends this side of a connection, as everything is sent. The peer may end its own.
+    pub(crate) fn shutdown_write(&mut self, key: SlotKey) {
+        let since = Tenths::of(self.clock.now);
+        let Some(connection) = self.slots.get_mut(key) else {
+            return;
+        };
+        connection.since = since;
+        self.stats.add(Metric::Shutdowns, 1);
+        self.driver.shutdown_write(&connection.socket);
+        self.arm(key);
+    }
+
+    /// Closes a connection; its slot is free after the turn.
+    pub(crate) fn close(&mut self, key: SlotKey, reason: CloseReason) {
+        let Some(connection) = live(&mut self.slots, key) else {
+            return;
+        };
+        let phase = mem::replace(&mut connection.phase, Phase::Closed);
+        if let Phase::Open(session) = phase {
+            let is_slow = reason == CloseReason::Slow;
+            self.ended.push(Ended {
+                key,
+                session,
+                is_slow,
+            });
+        }
+        self.closed.push(Closed { key, reason });
+    }
+
+    /// The sessions that have ended, to be logged out.
+    pub(crate) fn take_ended(&mut self) -> Vec<Ended> {
+        mem::take(&mut self.ended)
+    }
+
+    /// The connections that were closed, to be [removed](Self::remove).
+    pub(crate) fn take_closed(&mut self) -> Vec<Closed> {
+        mem::take(&mut self.closed)
+    }
+
+    /// Frees the slot of a connection that was closed in this turn. Returns whether it was admitted.
+    pub(crate) fn remove(&mut self, closed: &Closed) -> bool {
+        let &Closed { key, reason } = closed;
+        self.stats.add(reason.metric(), 1);
+        if let Some(backlog) = self.backlogs.remove(key.index) {
+            self.stats.take(Metric::BacklogSessions, 1);
+            self.stats
+                .take(Metric::BacklogBytes, backlog.bytes() as u64);
+            self.stats
+                .add(Metric::DeliveriesLost, backlog.events() as u64);
+        }
+        self.stats.add(Metric::Closes, 1);
+        // Dropping the record closes its socket.
+        self.slots
+            .remove(key)
+            .is_some_and(|connection| connection.admitted)
+    }
+
+    /// Notes for a group of sessions that they are owed nothing any more. In a row, with nothing in
+    /// between, so that the processor fetches several records at a time.
+    pub(crate) fn clear_owed(&mut self, keys: impl Iterator<Item = SlotKey>) {
+        for key in keys {
+            if let Some(connection) = self.slots.get_mut(key) {
+                connection.owed = None;
+            }
+        }
+    }
+}
+
+/// The connection named, unless it is closed. Apart from the table, so that its other fields can be used.
+fn live<S>(slots: &mut Slab<Connection<S>>, key: SlotKey) -> Option<&mut Connection<S>> {
+    slots
+        .get_mut(key)
+        .filter(|connection| connection.phase != Phase::Closed)
+}

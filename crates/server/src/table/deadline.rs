@@ -1,0 +1,101 @@
+//! Deadlines of connections.
+//!
+//! A connection has a deadline only in the phases that must not last: an idle session has none.
+
+use std::time::Duration;
+
+use reactor::{Driver, SlotKey, Tenths, Tick};
+
+use super::{CloseReason, ConnectionTable, Phase};
+use crate::limits::{LINGER, RELAY_TIMEOUT};
+
+/// What is to be done about a connection whose phase has lasted too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expired {
+    /// Close it.
+    Close(SlotKey, CloseReason),
+    /// Answer that its head is late, and end it.
+    RejectLate(SlotKey),
+}
+
+impl<D: Driver> ConnectionTable<D> {
+    /// Time until the next deadline may have come.
+    pub(crate) fn next_deadline(&self, now: Tick) -> Option<Duration> {
+        self.deadlines.sleep(now)
+    }
+
+    /// Appends the connections whose deadlines have come to `due`.
+    pub(crate) fn take_due(&mut self, due: &mut Vec<SlotKey>) {
+        self.deadlines.expire(self.clock.now, due);
+    }
+
+    /// Arms the deadline of the connection's phase.
+    pub(super) fn arm(&mut self, key: SlotKey) {
+        let Some(deadline) = self.deadline(key) else {
+            return;
+        };
+        // An earlier one will find out that there is a later.
+        if let Some(connection) = self.get_mut(key)
+            && deadline < connection.due.tick()
+        {
+            connection.due = Tenths::of(deadline);
+            self.deadlines.add(deadline, key);
+        }
+    }
+
+    /// When the connection's phase will have lasted too long.
+    fn deadline(&self, key: SlotKey) -> Option<Tick> {
+        let connection = self.slots.get(key)?;
+        let since = connection.since.tick();
+        let stalled = match connection.blocked {
+            true => self.backlogs.get(key.index),
+            false => None,
+        };
+        let stalled = stalled.map(|backlog| backlog.deadline(self.limits.stall_timeout));
+        match connection.phase {
+            Phase::Head { .. } => stalled.or(Some(since.after(self.limits.head_timeout))),
+            Phase::Relayed => Some(since.after(RELAY_TIMEOUT)),
+            Phase::Open(_) => stalled,
+            Phase::Ending { .. } => stalled.or(Some(since.after(LINGER))),
+            Phase::Closed => None,
+        }
+    }
+
+    /// Looks at a connection one of whose deadlines has come.
+    pub(crate) fn check_deadline(&mut self, key: SlotKey) -> Option<Expired> {
+        let now = self.clock.now;
+        let connection = self.get_mut(key)?;
+        // An earlier deadline was added after this one and has set a later: that one counts.
+        if connection.due != Tenths::NEVER && connection.due.tick() > now {
+            return None;
+        }
+        connection.due = Tenths::NEVER;
+        let (phase, blocked) = (connection.phase, connection.blocked);
+        let deadline = self.deadline(key)?;
+        let stalls = blocked && phase != Phase::Relayed;
+        if deadline > now || (stalls && self.renew_deadline(key)) {
+            self.arm(key);
+            return None;
+        }
+        Some(match phase {
+            Phase::Open(_) => Expired::Close(key, CloseReason::Slow),
+            Phase::Head { partial: true } if !blocked => Expired::RejectLate(key),
+            Phase::Ending { reason } if !blocked => Expired::Close(key, reason),
+            _ => Expired::Close(key, CloseReason::Timeout),
+        })
+    }
+
+    /// Gives the reader of a full socket further time if it has read on. The kernel reports room only when
+    /// a third of the socket's buffer is free, megabytes that a slow reader needs long for: so what counts
+    /// is what it has acknowledged. Where the kernel cannot tell, it has read nothing.
+    fn renew_deadline(&mut self, key: SlotKey) -> bool {
+        let (Some(connection), Some(backlog)) =
+            (self.slots.get(key), self.backlogs.get_mut(key.index))
+        else {
+            return false;
+        };
+        let info = self.driver.tcp_info(&connection.socket);
+        let acknowledged = info.map_or(0, |info| info.acknowledged);
+        backlog.renew_deadline(acknowledged, self.clock.now)
+    }
+}
