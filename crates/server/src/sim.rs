@@ -4,3 +4,4 @@ mod net;
 mod world;
 mod laws;
 mod stories;
+mod stages;

@@ -1,0 +1,162 @@
+//! Single stages over the simulated network, each without the rest of the worker.
+
+use std::sync::Arc;
+
+use reactor::{Accepted, Driver, Interest, SlotKey};
+use wire::head::{HeadError, Request};
+use wire::transport::{Framing, Transport};
+
+use super::net::{self, Shared, SimDriver};
+use crate::heartbeat::Heartbeats;
+use crate::ingress::{Ingress, RequestHandler};
+use crate::limits::REQUESTS_PER_TURN;
+use crate::settings::Settings;
+use crate::stats::{Metric, WorkerStats};
+use crate::table::{CloseReason, ConnectionTable, Phase, Session};
+
+type Table = ConnectionTable<SimDriver>;
+
+fn table(settings: &Settings) -> (Table, Shared) {
+    let net = net::network(10);
+    let driver = SimDriver(Shared::clone(&net));
+    let stats = Arc::new(WorkerStats::default());
+    (ConnectionTable::new(driver, stats, settings), net)
+}
+
+/// A connection whose client has sent `bytes`, and whose socket takes `room` bytes.
+fn connect(table: &mut Table, net: &Shared, bytes: &[u8], room: usize) -> (SlotKey, usize) {
+    let client = net.borrow_mut().connect(bytes, room, usize::MAX);
+    let Accepted::Connection(socket, _) = table.driver.accept(&()) else {
+        panic!("a connection waits")
+    };
+    (table.open(socket), client)
+}
+
+/// Notes the paths that are asked for, and answers each with so many bytes.
+#[derive(Default)]
+struct Recorder {
+    paths: Vec<String>,
+    errors: Vec<HeadError>,
+    answer: &'static [u8],
+}
+
+impl RequestHandler<SimDriver> for Recorder {
+    fn handle(&mut self, table: &mut Table, key: SlotKey, request: &Request<'_>) {
+        self.paths.push(request.path.to_owned());
+        table.send(key, self.answer);
+    }
+
+    fn reject(&mut self, table: &mut Table, key: SlotKey, error: HeadError) {
+        self.errors.push(error);
+        table.close(key, CloseReason::Rejected);
+    }
+}
+
+fn requests(count: usize) -> Vec<u8> {
+    (0..count)
+        .flat_map(|n| format!("GET /{n} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes())
+        .collect()
+}
+
+#[test]
+fn ingress_hands_on_a_turns_worth_of_requests_and_the_rest_in_the_next_turn() {
+    let (mut table, net) = table(&Settings::default());
+    let (mut ingress, mut recorder) = (Ingress::default(), Recorder::default());
+    let (key, _) = connect(&mut table, &net, &requests(REQUESTS_PER_TURN + 2), 0);
+    ingress.read(&mut table, key, false, &mut recorder);
+    assert_eq!(recorder.paths.len(), REQUESTS_PER_TURN);
+    assert!(ingress.has_unread());
+    ingress.read_on(&mut table, &mut recorder);
+    let expected: Vec<_> = (0..REQUESTS_PER_TURN + 2)
+        .map(|n| format!("/{n}"))
+        .collect();
+    assert_eq!(recorder.paths, expected);
+    assert!(!ingress.has_unread());
+}
+
+#[test]
+fn ingress_hands_on_no_request_before_the_answers_so_far_are_taken() {
+    let (mut table, net) = table(&Settings::default());
+    let mut ingress = Ingress::default();
+    let mut recorder = Recorder {
+        answer: b"an answer",
+        ..Recorder::default()
+    };
+    let (key, client) = connect(&mut table, &net, &requests(3), 12);
+    ingress.read(&mut table, key, false, &mut recorder);
+    assert_eq!(recorder.paths, ["/0", "/1"], "the second fills the socket");
+    net.borrow_mut().make_room(client, 100);
+    assert_eq!(
+        table.flush(key),
+        Some(Phase::Head { partial: true }),
+        "the table says where the connection goes on"
+    );
+    ingress.resume(&mut table, key, false, &mut recorder);
+    assert_eq!(recorder.paths, ["/0", "/1", "/2"]);
+}
+
+#[test]
+fn ingress_reports_bytes_that_are_no_request_once() {
+    let (mut table, net) = table(&Settings::default());
+    let (mut ingress, mut recorder) = (Ingress::default(), Recorder::default());
+    let (key, _) = connect(
+        &mut table,
+        &net,
+        b"rubbish\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+        0,
+    );
+    ingress.read(&mut table, key, false, &mut recorder);
+    assert_eq!((recorder.paths.len(), recorder.errors.len()), (0, 1));
+    assert_eq!(table.take_closed().len(), 1);
+}
+
+#[test]
+fn a_socket_that_is_full_before_it_is_watched_is_watched_for_room_in_the_same_call() {
+    let (mut table, net) = table(&Settings::default());
+    let (key, _) = connect(&mut table, &net, b"", 4);
+    table.send(key, b"more than four");
+    assert_eq!(table.get(key).unwrap().watched, None);
+    table.watch(key).unwrap();
+    let watched = table.get(key).unwrap().watched;
+    assert_eq!(watched, Some(Interest::ReadableAndWritable));
+    assert_eq!(table.stats.get(Metric::Watches), 1);
+    let mut signals = Vec::new();
+    table.driver.wait(None, &mut signals).unwrap();
+    assert!(signals.is_empty(), "it has no room yet");
+}
+
+#[test]
+fn the_table_keeps_who_is_to_be_logged_out_until_the_worker_asks() {
+    let (mut table, net) = table(&Settings::default());
+    let (key, _) = connect(&mut table, &net, b"", 0);
+    let session = Session {
+        key: graph::Graph::memory().hold(&"rj".parse().unwrap()).unwrap(),
+        several: false,
+        transport: Transport::Sse,
+        framing: Framing::Chunked,
+    };
+    table.enter(key, Phase::Open(session));
+    table.close(key, CloseReason::Slow);
+    table.close(key, CloseReason::Peer);
+    assert!(table.get(key).is_none(), "it is closed at once");
+    let ended = table.take_ended();
+    assert_eq!(ended.len(), 1, "and logged out once");
+    assert!(ended[0].is_slow);
+    let closed = table.take_closed();
+    assert_eq!(closed.len(), 1);
+    table.remove(&closed[0]);
+    assert!(table.is_empty());
+    assert_eq!(table.stats.get(Metric::ClosedSlow), 1);
+}
+
+#[test]
+fn heartbeats_go_to_sessions_only() {
+    let (mut table, net) = table(&Settings::default());
+    let mut heartbeats = Heartbeats::new(std::time::Duration::from_secs(1));
+    assert_eq!(heartbeats.next_in(&table, table.clock.now), None);
+    let (_, client) = connect(&mut table, &net, b"", 100);
+    table.clock.now = reactor::Tick(2_000);
+    heartbeats.send(&mut table);
+    assert_eq!(net.borrow().pipes[client].outbound, b"", "it is no session");
+    assert!(heartbeats.next_in(&table, table.clock.now).is_some());
+}
