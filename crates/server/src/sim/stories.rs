@@ -6,9 +6,20 @@ mod streams;
 mod slow;
 mod endings;
 
+use std::time::Duration;
+
 use super::world::World;
 use crate::settings::Settings;
 
+/// A world without heartbeats: these would wake the worker every tenth of a second, and hide a deadline
+/// that it forgot.
 fn world() -> World {
-    World::new(Settings::default())
+    World::new(quiet())
+}
+
+fn quiet() -> Settings {
+    Settings {
+        heartbeat: Duration::ZERO,
+        ..Settings::default()
+    }
 }

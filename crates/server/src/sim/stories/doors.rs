@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::world;
+use super::{quiet, world};
 use crate::settings::Settings;
 use crate::sim::world::World;
 use crate::stats::Metric;
@@ -25,7 +25,7 @@ fn accepting_pauses_when_descriptors_run_out_and_resumes_when_one_is_free() {
 fn connections_beyond_a_limit_are_told_to_come_back() {
     let mut world = World::new(Settings {
         max_connections: 1,
-        ..Settings::default()
+        ..quiet()
     });
     let first = world.connect("/events/1");
     let second = world.connect("/events/2");
@@ -46,7 +46,7 @@ fn those_who_are_refused_take_nobodys_place() {
     let mut world = World::new(Settings {
         max_connections: 3,
         max_connections_per_address: Some(1),
-        ..Settings::default()
+        ..quiet()
     });
     // The simulated network gives every fourth client the same address.
     let clients: Vec<_> = (0..12)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reactor::Handler as _;
 
-use super::world;
+use super::{quiet, world};
 use crate::settings::Settings;
 use crate::sim::world::{World, id};
 
@@ -77,10 +77,7 @@ fn an_event_accepted_before_the_end_is_delivered_before_the_farewells() {
 
 #[test]
 fn a_worker_that_ends_settles_what_it_owes() {
-    let mut world = World::new(Settings {
-        heartbeat: Duration::ZERO,
-        ..Settings::default()
-    });
+    let mut world = World::new(Settings { ..quiet() });
     let client = world.connect("/events/1");
     world.turn();
     world.handle.drain();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reactor::Handler as _;
 
-use super::world;
+use super::{quiet, world};
 use crate::settings::Settings;
 use crate::sim::world::World;
 use crate::stats::Metric;
@@ -87,7 +87,7 @@ fn pipelined_requests_are_answered_alike_at_every_split() {
 fn pipelined_requests_wait_until_their_answers_are_taken() {
     let mut world = World::new(Settings {
         backlog_bytes: 4096,
-        ..Settings::default()
+        ..quiet()
     });
     let requests = "GET /none HTTP/1.1\r\nHost: a\r\n\r\n".repeat(400);
     let client = world

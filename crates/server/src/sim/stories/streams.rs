@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::world;
 use crate::mail::Handle;
+use crate::settings::Settings;
 use crate::sim::world::{World, id};
 use crate::stats::Metric;
 
@@ -50,7 +51,7 @@ fn an_event_in_flight_to_a_session_that_died_is_shed_and_meets_no_stranger() {
 
 #[test]
 fn heartbeats_come_once_in_every_period_and_spread_over_it() {
-    let mut world = world();
+    let mut world = World::new(Settings::default());
     let clients: Vec<_> = (0..200)
         .map(|n| world.connect(&format!("/events/{n}")))
         .collect();
