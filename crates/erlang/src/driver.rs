@@ -119,7 +119,7 @@ pub fn start(settings: Settings, handle: &Handle, worker: ExternalWorker) -> io:
         table?;
         let mut node = Node::new(config, router, metrics, ring);
         node.registry.id_terms = id_terms.unwrap_or_default();
-        Driver::new(node, worker, listener, epmd_port, id_terms_file)?.run()
+        Driver::new(node, worker, listener, &options, epmd_port, id_terms_file)?.run()
     };
     let thread = reactor::spawn("encke-erlang".to_owned(), false, run)?;
     Ok(Running { address, thread })

@@ -17,6 +17,12 @@ reactor::metrics! {
         {
             Sends = "send", Receives = "recv", Accepts = "accept", Watches = "epoll_ctl",
         }
+        Counter "accept_pauses" []
+            "Times that accepting connections paused because the process ran out of file descriptors."
+            { AcceptPauses }
+        Time "stage_seconds" ["stage"]
+            "Busy seconds by stage, extrapolated from sampled turns."
+            { StageAccept = "accept", StageSignals = "signals" }
         Gauge "erlang_nodes" [] "Connected Erlang nodes." { Nodes }
         Counter "erlang_messages" [] "Messages received from Erlang nodes." { Messages }
         Counter "erlang_refused" ["reason"]

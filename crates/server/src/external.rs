@@ -1,7 +1,7 @@
 //! External workers: sessions that live on the thread of another crate.
 //!
 //! An external worker has a number and a mailbox like a worker, and brings its own metrics. It must take
-//! its commands promptly and complete every parcel, because publishers wait for it.
+//! its commands promptly and settle every parcel, because publishers wait for it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct ExternalWorker {
 
 /// A command from the server to an external worker.
 pub enum WorkerCommand {
-    /// Deliver events, and [complete](ExternalWorker::complete) the parcel.
+    /// Deliver events, and [settle](ExternalWorker::settle) the parcel.
     Deliver(Parcel),
     /// Report on those of the sessions that still exist.
     Inspect(Vec<SlotKey>, Box<dyn FnOnce(Vec<SessionReport>) + Send>),
@@ -61,8 +61,8 @@ impl ExternalWorker {
             })
     }
 
-    /// Counts what became of a parcel and tells its publisher.
-    pub fn complete(&self, parcel: &Parcel, counts: Counts) {
+    /// Settles a parcel: counts what became of it and tells its publisher.
+    pub fn settle(&self, parcel: &Parcel, counts: Counts) {
         self.stats.delivered(counts);
         parcel.tally.add(counts);
         parcel.tally.settle();
@@ -93,7 +93,7 @@ impl ExternalWorker {
                     shed,
                     ..Counts::default()
                 };
-                self.complete(&parcel, counts);
+                self.settle(&parcel, counts);
             }
         }
     }

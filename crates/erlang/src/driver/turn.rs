@@ -1,4 +1,4 @@
-//! The thread's loop: wait, read, act, send.
+//! What the node's thread does in a turn: read, act, send.
 
 use std::collections::HashMap;
 use std::io;
@@ -6,7 +6,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Accepted, Driver as _, Received, Sent, Signal, System, Tick, Timing, Token};
+use reactor::{
+    Accepted, Acceptor, Clock, Driver as _, EventLoop, Handler, Interest, ListenerOptions,
+    RateLimitedWarnings, Received, Sent, Signal, System, Tick, Timing, Token,
+};
 use router::Mailboxes;
 use server::{ExternalWorker, WorkerCommand};
 
@@ -15,14 +18,23 @@ use super::dial::{self, DialResult};
 use super::id_terms_file::IdTermsFile;
 use crate::connections::ConnectionId;
 use crate::limits::{ACCEPTS_PER_TURN_MAX, READ_BLOCK_BYTES, READS_PER_TURN_MAX};
-use crate::metrics::Metric;
+use crate::metrics::{Metric, NodeCounters};
 use crate::node::{Effect, Node};
+
+/// How often the node may warn that it cannot accept.
+const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What to do when descriptors run out.
+const MORE_DESCRIPTORS: &str =
+    "an Erlang node waits; raise the limit on open files (ulimit -n, LimitNOFILE=)";
 
 /// The node with its sockets.
 pub(super) struct Driver<M> {
     node: Node<M>,
     worker: Arc<ExternalWorker>,
     system: System,
+    acceptor: Acceptor<OwnedFd>,
+    now: Tick,
     sockets: HashMap<ConnectionId, Socket>,
     dial_results: Arc<DialResults>,
     epmd_port: u16,
@@ -30,9 +42,9 @@ pub(super) struct Driver<M> {
     /// Connections that may hold bytes and will not signal again.
     unread: Vec<ConnectionId>,
     block: Vec<u8>,
-    signals: Vec<Signal>,
-    timing: Timing,
     is_draining: bool,
+    /// Why the thread cannot go on.
+    failure: Option<io::Error>,
 }
 
 struct Socket {
@@ -56,106 +68,59 @@ impl<M: Mailboxes> Driver<M> {
         node: Node<M>,
         worker: Arc<ExternalWorker>,
         listener: OwnedFd,
+        options: &ListenerOptions,
         epmd_port: u16,
         id_terms_file: Option<IdTermsFile>,
     ) -> io::Result<Self> {
-        let system = System::new(listener, worker.as_ref())?;
+        let mut system = System::new(worker.as_ref())?;
+        let warnings = RateLimitedWarnings::new(ACCEPT_WARNING_INTERVAL);
+        let mut acceptor = Acceptor::new(warnings, MORE_DESCRIPTORS);
+        acceptor.open(&mut system, (), |system, token| {
+            system.adopt(listener, options, token)
+        })?;
         Ok(Self {
             node,
             worker,
+            now: system.now(),
             system,
+            acceptor,
             sockets: HashMap::new(),
             dial_results: Arc::default(),
             epmd_port,
             id_terms_file,
             unread: Vec::new(),
             block: vec![0; READ_BLOCK_BYTES],
-            signals: Vec::new(),
-            timing: Timing::default(),
             is_draining: false,
+            failure: None,
         })
     }
 
     /// Takes turns until the server ends.
     pub(super) fn run(mut self) -> io::Result<()> {
-        while !self.is_draining {
-            self.turn()?;
-        }
+        EventLoop::new(&self.system).run(&mut self)?;
         self.worker.close_mailbox();
-        Ok(())
+        self.failure.map_or(Ok(()), Err)
     }
 
-    fn turn(&mut self) -> io::Result<()> {
-        let timeout = self.timeout();
-        self.system.wait(timeout, &mut self.signals)?;
-        self.worker.wake_up();
-        let elapsed = self.system.elapsed();
-        self.timing
-            .begin(elapsed, self.signals.len(), &self.node.metrics);
-        self.node.set_time(Tick::default().after(elapsed));
-        let unread = std::mem::take(&mut self.unread);
-        for connection in unread {
-            self.read(connection)?;
-        }
-        let signals = std::mem::take(&mut self.signals);
-        for signal in &signals {
-            match signal.token {
-                Token::LISTENER => self.accept()?,
-                Token::MAILBOX => {}
-                connection => self.on_signal(ConnectionId(connection.number() as u32), *signal)?,
+    /// A random number for a challenge. Without one the thread ends.
+    fn challenge(&mut self) -> Option<u32> {
+        match random_u32() {
+            Ok(number) => Some(number),
+            Err(error) => {
+                self.failure = Some(error);
+                None
             }
         }
-        self.signals = signals;
-        self.apply_dial_results()?;
-        self.run_commands();
-        self.node.answer_completed();
-        self.save_id_terms();
-        self.node.run_deadlines();
-        self.flush();
-        self.complete_parcels();
-        self.apply_effects();
-        Ok(())
-    }
-
-    fn timeout(&mut self) -> Option<Duration> {
-        // What comes after the announcement rings.
-        let may_sleep = self.worker.may_sleep();
-        let is_busy = !self.unread.is_empty()
-            || self.node.is_busy()
-            || !self.node.connections.to_flush.is_empty()
-            || !self.dial_results.0.lock().is_empty();
-        if is_busy || !may_sleep {
-            return Some(Duration::ZERO);
-        }
-        self.timing.rest(self.system.elapsed(), &self.node.metrics);
-        self.node.timeout()
-    }
-
-    fn accept(&mut self) -> io::Result<()> {
-        for _ in 0..ACCEPTS_PER_TURN_MAX {
-            self.node.metrics.add(Metric::Accepts, 1);
-            match self.system.accept() {
-                Accepted::Connection(socket, address) => {
-                    let Some(connection) = self.node.accepted(address, random_u32()?) else {
-                        continue;
-                    };
-                    self.watch(connection, socket);
-                }
-                Accepted::Gone => {}
-                Accepted::Nobody => return Ok(()),
-                Accepted::Exhausted(errno) => {
-                    tracing::warn!("an Erlang node cannot be accepted: {errno}");
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
     }
 
     fn watch(&mut self, connection: ConnectionId, socket: OwnedFd) {
         let token = Token::tagged_number(0, connection.0.into());
         self.node.metrics.add(Metric::Watches, 1);
-        if self.system.watch(&socket, token).is_err() {
+        if self
+            .system
+            .watch(&socket, token, Interest::Readable)
+            .is_err()
+        {
             return self.node.ended(connection);
         }
         let socket = Socket {
@@ -166,25 +131,15 @@ impl<M: Mailboxes> Driver<M> {
         self.sockets.insert(connection, socket);
     }
 
-    fn on_signal(&mut self, connection: ConnectionId, signal: Signal) -> io::Result<()> {
-        if signal.writable {
-            self.node.connections.schedule_flush(connection);
-        }
-        if signal.readable {
-            self.read(connection)?;
-        }
-        Ok(())
-    }
-
     /// Reads a connection for its share of the turn.
-    fn read(&mut self, connection: ConnectionId) -> io::Result<()> {
+    fn read(&mut self, connection: ConnectionId) {
         for _ in 0..READS_PER_TURN_MAX {
             let Some(socket) = self.sockets.get_mut(&connection) else {
-                return Ok(());
+                return;
             };
             if !self.node.may_read(connection) {
                 socket.is_paused = true;
-                return Ok(());
+                return;
             }
             self.node.metrics.add(Metric::Receives, 1);
             match self.system.recv(&socket.socket, &mut self.block) {
@@ -192,19 +147,18 @@ impl<M: Mailboxes> Driver<M> {
                     self.node.metrics.add(Metric::BytesRead, count as u64);
                     self.node.receive(connection, &self.block[..count]);
                 }
-                Received::Blocked => return Ok(()),
+                Received::Blocked => return,
                 Received::Ended | Received::Failed(_) => {
                     self.node.ended(connection);
-                    return Ok(());
+                    return;
                 }
             }
         }
         self.unread.push(connection);
-        Ok(())
     }
 
     /// Takes what became of calls to other nodes.
-    fn apply_dial_results(&mut self) -> io::Result<()> {
+    fn apply_dial_results(&mut self) {
         let dial_results = std::mem::take(&mut *self.dial_results.0.lock());
         for DialResult {
             connection,
@@ -213,7 +167,9 @@ impl<M: Mailboxes> Driver<M> {
         {
             match outcome {
                 Ok(answered) => {
-                    let challenge = random_u32()?;
+                    let Some(challenge) = self.challenge() else {
+                        return;
+                    };
                     let (address, version) = (answered.address, answered.version);
                     if self.node.dialed(connection, address, version, challenge) {
                         self.watch(connection, answered.socket);
@@ -225,7 +181,6 @@ impl<M: Mailboxes> Driver<M> {
                 }
             }
         }
-        Ok(())
     }
 
     fn run_commands(&mut self) {
@@ -266,7 +221,7 @@ impl<M: Mailboxes> Driver<M> {
     }
 
     fn flush_one(&mut self, id: ConnectionId) {
-        let now = self.system.now();
+        let now = self.now;
         let Some(socket) = self.sockets.get_mut(&id) else {
             return;
         };
@@ -307,9 +262,9 @@ impl<M: Mailboxes> Driver<M> {
         }
     }
 
-    fn complete_parcels(&mut self) {
+    fn settle_parcels(&mut self) {
         for (parcel, counts) in self.node.take_completed_parcels() {
-            self.worker.complete(&parcel, counts);
+            self.worker.settle(&parcel, counts);
         }
     }
 
@@ -327,7 +282,10 @@ impl<M: Mailboxes> Driver<M> {
                     );
                 }
                 Effect::Close(connection, last) => {
-                    if let Some(socket) = self.sockets.remove(&connection)
+                    let socket = self.sockets.remove(&connection);
+                    // Its descriptor is free at the end of this turn.
+                    self.acceptor.resume_soon(self.now);
+                    if let Some(socket) = socket
                         && !last.is_empty()
                     {
                         // A refusal, which fits a socket that was hardly used; if not, so be it.
@@ -336,5 +294,95 @@ impl<M: Mailboxes> Driver<M> {
                 }
             }
         }
+    }
+}
+
+impl<M: Mailboxes> Handler for Driver<M> {
+    type Driver = System;
+    type Counters = NodeCounters;
+
+    fn driver(&mut self) -> &mut System {
+        &mut self.system
+    }
+
+    fn counters(&self) -> &NodeCounters {
+        &self.node.metrics
+    }
+
+    fn may_sleep(&self) -> bool {
+        // Results of dialling have no mailbox: they are looked at behind the announcement, as those that
+        // come later ring.
+        self.worker.may_sleep() && self.dial_results.0.lock().is_empty()
+    }
+
+    fn wake_up(&self) {
+        self.worker.wake_up();
+    }
+
+    fn has_work(&self) -> bool {
+        !self.unread.is_empty() || self.node.is_busy() || !self.node.connections.to_flush.is_empty()
+    }
+
+    fn next_deadline(&self, now: Tick) -> Option<Duration> {
+        self.node
+            .timeout()
+            .into_iter()
+            .chain(self.acceptor.resume_in(now))
+            .min()
+    }
+
+    fn begin(&mut self, clock: Clock) {
+        self.now = clock.now;
+        self.node.set_time(clock.now);
+        for connection in std::mem::take(&mut self.unread) {
+            self.read(connection);
+        }
+    }
+
+    fn on_listener(&mut self, id: u32) {
+        for _ in 0..ACCEPTS_PER_TURN_MAX {
+            let counters: &NodeCounters = &self.node.metrics;
+            match self
+                .acceptor
+                .accept(&mut self.system, counters, self.now, id)
+            {
+                Accepted::Connection(socket, address) => {
+                    let Some(challenge) = self.challenge() else {
+                        return;
+                    };
+                    if let Some(connection) = self.node.accepted(address, challenge) {
+                        self.watch(connection, socket);
+                    }
+                }
+                Accepted::Gone => {}
+                Accepted::Nobody | Accepted::Exhausted(_) => return,
+            }
+        }
+    }
+
+    fn on_signal(&mut self, signal: Signal) {
+        let connection = ConnectionId(signal.token.number() as u32);
+        if signal.writable {
+            self.node.connections.schedule_flush(connection);
+        }
+        if signal.readable {
+            self.read(connection);
+        }
+    }
+
+    fn finish(&mut self, _: &mut Timing) {
+        self.apply_dial_results();
+        self.run_commands();
+        self.node.answer_completed();
+        self.save_id_terms();
+        self.node.run_deadlines();
+        self.acceptor.resume_if_due(&mut self.system, self.now);
+        self.flush();
+        self.settle_parcels();
+        self.apply_effects();
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_draining || self.failure.is_some()
     }
 }
