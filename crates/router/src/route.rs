@@ -14,28 +14,28 @@ use crate::session::{Mailboxes, SessionRef};
 use crate::tally::{Counts, Tally};
 
 /// Subscribers read from the graph at a time: the graph's lock is never held for longer than it
-/// takes to copy these.
-const SLICE: usize = 4096;
+/// takes to copy these. Small under test, so that a handful of subscribers needs several slices.
+const SLICE: usize = if cfg!(test) { 3 } else { 4096 };
 
-/// Keeps who is online and turns a publish into deliveries. One for each server, shared by all
+/// Router of one server: keeps who is online and turns a publish into deliveries. Shared by all
 /// threads.
 pub struct Router<M> {
     epoch: Box<str>,
     graph: Arc<Graph>,
     directory: Directory,
     mailboxes: M,
-    /// The last sequence number given. Events take their numbers and their places in the mailboxes
+    /// The last sequence number given. Events get their numbers and their places in the mailboxes
     /// under this lock, so that all workers have them in one order. It is held for the posting
     /// alone: plans are made before, and workers are woken after.
-    line: Mutex<u64>,
+    sequencer: Mutex<u64>,
 }
 
-/// What is known of an event when it has taken its place in line.
+/// What is known of an event when it has its sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted {
     /// The event's sequence number.
     pub sequence: u64,
-    /// Whom it is for.
+    /// How many ids it is for.
     pub audience: Audience,
 }
 
@@ -52,7 +52,7 @@ impl<M: Mailboxes> Router<M> {
             graph,
             directory: Directory::new(),
             mailboxes,
-            line: Mutex::new(0),
+            sequencer: Mutex::new(0),
         }
     }
 
@@ -190,9 +190,9 @@ impl<M: Mailboxes> Router<M> {
         batch.audiences.drain(..).for_each(each);
         batch.sort_out();
         let events: Arc<[Event]> = batch.events.drain(..).collect();
-        let mut line = self.line.lock();
-        let first_sequence = *line + 1;
-        *line += count;
+        let mut sequence = self.sequencer.lock();
+        let first_sequence = *sequence + 1;
+        *sequence += count;
         for &worker in &batch.concerned {
             let deliveries = mem::take(&mut batch.deliveries[usize::from(worker.0)]);
             let (events, tally) = (Arc::clone(&events), Arc::clone(tally));
@@ -212,7 +212,7 @@ impl<M: Mailboxes> Router<M> {
                 refused.tally.settle();
             }
         }
-        drop(line);
+        drop(sequence);
         for worker in batch.concerned.drain(..) {
             self.mailboxes.ring(worker);
         }
@@ -228,4 +228,55 @@ impl<M: Mailboxes> Router<M> {
 enum Reach {
     Subscribers,
     Subject,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use reactor::SlotKey;
+
+    use super::*;
+    use crate::event::Payload;
+    use crate::session::WorkerId;
+
+    /// One worker's mailbox.
+    #[derive(Default)]
+    struct Mailbox(Mutex<Vec<Parcel>>);
+
+    impl Mailboxes for Mailbox {
+        fn post(&self, _: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
+            self.0.lock().unwrap().push(parcel);
+            Ok(())
+        }
+
+        fn ring(&self, _: WorkerId) {}
+    }
+
+    #[test]
+    fn every_subscriber_is_reached_however_many_slices_they_fill() {
+        for count in 0..=3 * SLICE as u32 + 1 {
+            let router = Router::new("e", Arc::new(Graph::memory()), Mailbox::default());
+            let subject = Id::from(0);
+            for index in 0..count {
+                let subscriber = Id::from(index + 1);
+                let generation = 0;
+                let key = SlotKey { index, generation };
+                router.graph().subscribe(&subscriber, &subject).unwrap();
+                router
+                    .login(&subscriber, SessionRef::new(WorkerId(0), key))
+                    .unwrap();
+            }
+            let event = Event {
+                subject,
+                event_type: None,
+                payload: Payload::text("hello".into()),
+            };
+            let accepted = router.publish(event, &Tally::new());
+            assert_eq!(accepted.audience.online, u64::from(count));
+            let parcels = router.mailboxes().0.lock().unwrap();
+            let recipients: usize = parcels.iter().map(Parcel::recipients).sum();
+            assert_eq!(recipients, count as usize, "of {count} subscribers");
+        }
+    }
 }

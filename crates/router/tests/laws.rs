@@ -216,6 +216,30 @@ proptest! {
     }
 }
 
+// Subscribers are read from the graph in slices of 4,096.
+#[test]
+fn ten_thousand_subscribers_are_all_reached_and_each_once() {
+    for count in [4_095, 4_096, 4_097, 8_192, 10_000] {
+        let router = router(usize::MAX);
+        for number in 0..count {
+            let subscriber = Id::from(1_000 + number);
+            router.graph().subscribe(&subscriber, &id(6)).expect("room");
+            router.login(&subscriber, session(number)).expect("room");
+        }
+        let tally = Tally::new();
+        let accepted = router.publish(event(6, "to all".into()), &tally);
+        assert_eq!(accepted.audience.subscribers, u64::from(count) + 1);
+        assert_eq!(accepted.audience.online, u64::from(count));
+        let mut reached = BTreeSet::new();
+        for (worker, parcel) in router.mailboxes().take() {
+            for delivery in &parcel.deliveries {
+                reached.extend(names(worker, delivery.recipients.as_slice()));
+            }
+        }
+        assert_eq!(reached, (0..count).map(session).collect());
+    }
+}
+
 #[test]
 fn what_a_full_mailbox_refuses_is_shed_and_said() {
     let router = router(1);
