@@ -1,20 +1,28 @@
-//! A server with one answer. It does what any HTTP server must and nothing else, so it is the floor
-//! against which others are measured.
+//! An HTTP server with one fixed answer. It does what any HTTP server must and nothing else, so it is the
+//! floor against which others are measured. Modules in the order in which a connection meets them:
 
-/// The answer's bytes, made once.
-mod answer;
-/// What a worker counts.
-mod stats;
-/// The worker: its connections and its turn.
-mod worker;
-/// What is likely, by what was.
-mod guess;
-/// Bytes to requests, requests to answers.
-mod exchange;
-/// The last head that was understood.
-mod known;
 /// Bounds, each with its reason.
 mod limits;
+/// The answer's bytes, rendered once.
+mod answer;
+/// What a worker counts.
+mod metrics;
+/// The worker: the order of the stages.
+mod worker;
+/// All connections of a worker, with the driver, the counters, the timers and the clock.
+mod connection_table;
+/// Stage 1: new connections.
+mod accept;
+/// A decision whether a system call that may fail is worth trying.
+mod adaptive_probe;
+/// Stage 2: bytes to requests, requests to answers.
+mod exchange;
+/// A cache of the last request head.
+mod head_cache;
+/// Stage 3: time limits.
+mod deadlines;
+
+/// The server over real sockets.
 #[cfg(test)]
 mod tests;
 
@@ -27,29 +35,28 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use reactor::{ListenerOptions, Mailbox, Reservation, Snapshot, System};
-
-use crate::complaints::Complaints;
+use reactor::{ListenerOptions, Mailbox, RateLimitedWarnings, Reservation, Snapshot, System};
 
 pub use answer::{Answer, AnswerError};
-use limits::{DEAD_PEER, DEFER_ACCEPT, FAST_OPENS_WAITING, LISTEN_BACKLOG};
-pub use stats::{Metric, WorkerStats};
-use worker::{Mail, Worker};
+use limits::{DEFER_ACCEPT, FAST_OPENS_WAITING, LISTEN_BACKLOG, USER_TIMEOUT, WARNING_INTERVAL};
+pub use metrics::Metric;
+use metrics::WorkerCounters;
+use worker::{Worker, WorkerCommand, WorkerConfig};
 
 /// What the operator can set.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Where to listen; port 0 stands for any free port.
     pub listen: SocketAddr,
-    /// What everybody is answered.
+    /// The answer to every request.
     pub answer: Answer,
     /// Threads, each with its own poller, listener and connections.
     pub workers: u16,
     /// Whether each worker gets a descriptor table of its own.
     pub private_fds: bool,
-    /// How long a connection may be silent.
+    /// Close a connection that is silent for this long.
     pub idle_timeout: Duration,
-    /// Whether a connection is accepted only when its request has come (`TCP_DEFER_ACCEPT`).
+    /// Whether a connection is accepted only after its request has come (`TCP_DEFER_ACCEPT`).
     pub defer_accept: bool,
     /// Whether a request may come with the first packet (`TCP_FASTOPEN`, RFC 7413).
     pub fast_open: bool,
@@ -58,32 +65,32 @@ pub struct Settings {
 /// A running server.
 pub struct Hello {
     address: SocketAddr,
-    seats: Vec<Seat>,
-    ending: Arc<AtomicBool>,
-    complaints: Complaints,
+    shared: Vec<Shared>,
+    is_ending: Arc<AtomicBool>,
+    warnings: RateLimitedWarnings,
     workers: Vec<JoinHandle<io::Result<()>>>,
 }
 
-/// What other threads may ask of a running server. Cheap to clone.
+/// A handle to a running server for other threads. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Handle {
-    seats: Arc<[Seat]>,
-    ending: Arc<AtomicBool>,
+    shared: Arc<[Shared]>,
+    is_ending: Arc<AtomicBool>,
 }
 
 /// What a worker shares with other threads.
 #[derive(Debug, Clone)]
-struct Seat {
-    mailbox: Arc<Mailbox<Mail>>,
-    stats: Arc<WorkerStats>,
+struct Shared {
+    mailbox: Arc<Mailbox<WorkerCommand>>,
+    counters: Arc<WorkerCounters>,
 }
 
 /// Why a server did not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// Somebody listens at the address already.
+    /// Another program listens at the address.
     AddressInUse(SocketAddr),
-    /// The address cannot be had.
+    /// The address cannot be bound.
     Bind(SocketAddr, io::Error),
     /// A worker could not be set up.
     Worker(u16, io::Error),
@@ -105,9 +112,9 @@ impl Hello {
         })?;
         let mut hello = Self {
             address: reservation.address(),
-            seats: Vec::new(),
-            ending: Arc::default(),
-            complaints: Complaints::default(),
+            shared: Vec::new(),
+            is_ending: Arc::default(),
+            warnings: RateLimitedWarnings::new(WARNING_INTERVAL),
             workers: Vec::new(),
         };
         let (ready, readiness) = mpsc::channel();
@@ -131,38 +138,42 @@ impl Hello {
         settings: &Settings,
         ready: mpsc::Sender<(u16, io::Result<()>)>,
     ) -> io::Result<()> {
-        let seat = Seat {
+        let shared = Shared {
             mailbox: Arc::new(Mailbox::new(usize::MAX)?),
-            stats: Arc::default(),
+            counters: Arc::default(),
         };
-        self.seats.push(seat.clone());
-        let Seat { mailbox, stats } = seat;
+        self.shared.push(shared.clone());
         let address = self.address;
-        let answer = settings.answer.clone();
-        let idle_timeout = settings.idle_timeout;
-        let complaints = self.complaints.clone();
+        let config = WorkerConfig {
+            mailbox: shared.mailbox,
+            counters: shared.counters,
+            warnings: self.warnings.clone(),
+            answer: settings.answer.clone(),
+            idle_timeout: settings.idle_timeout,
+        };
         let options = ListenerOptions {
             backlog: LISTEN_BACKLOG,
-            user_timeout: DEAD_PEER,
+            user_timeout: USER_TIMEOUT,
             keepalive: None,
             defer_accept: settings.defer_accept.then_some(DEFER_ACCEPT),
             fast_open: settings.fast_open.then_some(FAST_OPENS_WAITING),
         };
         // With a private table the worker must open its sockets itself, on its own thread.
         let run = move |table: io::Result<()>| {
-            let driver = table
-                .and_then(|()| reactor::listen(address, &options))
-                .and_then(|listener| System::new(listener, mailbox.as_ref()));
-            let (result, driver) = match driver {
-                Ok(driver) => (Ok(()), Some(driver)),
+            let worker = table
+                .and_then(|()| System::new(config.mailbox.as_ref()))
+                .and_then(|driver| {
+                    let mut worker = Worker::new(driver, config);
+                    worker.listen(address, &options)?;
+                    Ok(worker)
+                });
+            let (result, worker) = match worker {
+                Ok(worker) => (Ok(()), Some(worker)),
                 Err(error) => (Err(error), None),
             };
             let _ = ready.send((number, result));
             drop(ready);
-            driver.map_or(Ok(()), |driver| {
-                let worker = Worker::new(driver, mailbox, stats, answer, idle_timeout, complaints);
-                worker.run()
-            })
+            worker.map_or(Ok(()), Worker::run)
         };
         let thread = reactor::spawn(format!("hello-{number}"), settings.private_fds, run)?;
         self.workers.push(thread);
@@ -175,16 +186,16 @@ impl Hello {
         error
     }
 
-    /// Where the server listens.
+    /// The address that the server listens at.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What other threads may ask.
+    /// A handle for other threads.
     pub fn handle(&self) -> Handle {
         Handle {
-            seats: self.seats.clone().into(),
-            ending: Arc::clone(&self.ending),
+            shared: self.shared.clone().into(),
+            is_ending: Arc::clone(&self.is_ending),
         }
     }
 
@@ -205,24 +216,24 @@ impl Hello {
 }
 
 impl Handle {
-    /// Lets the workers end: who is connected gets the answers under way, and nobody is accepted.
+    /// Ends the workers. Requests that have come are answered, and no connection is accepted any more.
     pub fn end(&self) {
-        self.ending.store(true, Ordering::Relaxed);
-        for seat in self.seats.iter() {
-            seat.mailbox.insert(Mail::End);
+        self.is_ending.store(true, Ordering::Relaxed);
+        for worker in self.shared.iter() {
+            worker.mailbox.insert(WorkerCommand::End);
         }
     }
 
     /// Whether the server has begun to end.
     pub fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Relaxed)
+        self.is_ending.load(Ordering::Relaxed)
     }
 
     /// All workers' metrics.
     pub fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot::of(self.seats.iter().map(|seat| &*seat.stats));
-        for (values, seat) in snapshot.workers.iter_mut().zip(self.seats.iter()) {
-            values[Metric::MailboxMessages as usize] = seat.mailbox.waiting() as u64;
+        let mut snapshot = Snapshot::of(self.shared.iter().map(|worker| &*worker.counters));
+        for (values, worker) in snapshot.workers.iter_mut().zip(self.shared.iter()) {
+            values[Metric::MailboxMessages as usize] = worker.mailbox.waiting() as u64;
         }
         snapshot
     }

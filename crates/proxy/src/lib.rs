@@ -1,16 +1,14 @@
-//! Two small servers on the reactor: a TCP proxy, and a server that says hello.
+//! Two small servers on the reactor: a TCP proxy, and an HTTP server with one fixed answer.
 //!
-//! Knows nothing of the push server. A connection and its backend's socket live on one worker, which
-//! has a poller, listeners and timers of its own.
+//! Knows nothing of the push server. A client's connection and its connection to a backend live on one
+//! worker, which has a poller, listeners and timers of its own. Modules in no order: neither uses the other.
 
-/// A fixed answer over HTTP/1.1: the floor under every other server.
-pub mod hello;
-
-/// A TCP proxy.
+/// The TCP proxy.
 pub mod tcp;
 
-/// Idle connections, found.
-mod sweep;
+/// The HTTP server with one fixed answer, the floor that other servers are measured against.
+pub mod hello;
 
-/// What goes wrong, said once a second at most.
-mod complaints;
+/// A simulated network and poller, for the tests of both.
+#[cfg(test)]
+mod sim;

@@ -1,4 +1,4 @@
-//! The answer's bytes. Made once for each way to end it; only the date changes.
+//! The answer's bytes. Rendered once for each way that the connection goes on; only the date changes.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use wire::head::{Method, Version};
 use wire::response::{DATE_BYTES, http_date};
 use wire::status::Status;
 
-/// One answer, ready to be sent.
+/// A fixed answer, ready to be sent.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// To HTTP/1.1, which stays open.
+    /// For HTTP/1.1 clients whose connection stays open.
     open: Rendered,
-    /// To HTTP/1.0, which must be told that it stays open.
+    /// For HTTP/1.0 clients, which must be told that the connection stays open.
     open_http10: Rendered,
-    /// The last on its connection.
+    /// The last answer of a connection.
     last: Rendered,
     unix_seconds: u64,
 }
 
-/// Why there can be no such answer.
+/// Why an answer is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswerError {
     /// A status that no final answer has.
     Status(u16),
     /// A field that is not `name: value`, or that breaks out of its line.
     Field(String),
-    /// A field that the server itself writes.
+    /// A field that the server writes itself.
     OwnField(String),
     /// A body with a status that has none.
     Body(u16),
@@ -66,7 +66,7 @@ impl Answer {
     }
 
     /// Sets the date (RFC 9110, section 6.6.1).
-    pub(super) fn date(&mut self, unix_seconds: u64) {
+    pub(super) fn set_date(&mut self, unix_seconds: u64) {
         if self.unix_seconds != unix_seconds {
             self.unix_seconds = unix_seconds;
             let date = http_date(unix_seconds);
@@ -182,7 +182,7 @@ mod tests {
     fn an_answer_says_where_it_ends() {
         let fields = ["X-A: b".to_owned()];
         let mut answer = Answer::new(200, &fields, b"hello").unwrap();
-        answer.date(784_111_777);
+        answer.set_date(784_111_777);
         let text = |method, version, keep| {
             String::from_utf8(answer.bytes(method, version, keep).to_vec()).unwrap()
         };

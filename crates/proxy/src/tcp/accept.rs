@@ -1,250 +1,142 @@
-//! Stage 1: new connections.
+//! Stage 1: limits on the connections of a listener and of a source.
 
-use std::io;
-use std::mem;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use reactor::{Accepted, Relay, SlotKey, Tick};
+use reactor::{Relay, SlotKey, Source};
 
-use crate::complaints::Complaint;
-use crate::tcp::balance::Tried;
-use crate::tcp::closing::CloseReason;
-use crate::tcp::front::Front;
-use crate::tcp::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN};
-use crate::tcp::names::{Side, Watched};
-use crate::tcp::pair::{Flow, Origin, Pair, Phase, Tenths};
-use crate::tcp::settings::Balance;
-use crate::tcp::stats::Metric;
-use crate::tcp::worker::Worker;
+use crate::tcp::close::CloseReason;
+use crate::tcp::effect::Effect;
+use crate::tcp::frontend::Frontend;
+use crate::tcp::metrics::Metric;
+use crate::tcp::pair_table::PairTable;
 
-/// Where a worker accepts.
-#[derive(Debug)]
-pub(crate) struct Accepting<L> {
-    pub(crate) open: Vec<Open<L>>,
-    next_id: u32,
-    /// While descriptors have run out: listeners stay readable then and would spin the loop.
-    paused_until: Option<Tick>,
+/// Adds a pair for a client that was accepted. Returns `None` if the listener has as many connections as it
+/// may: the client is closed then.
+pub(crate) fn admit<D: Relay>(
+    table: &mut PairTable<D>,
+    frontend: &Arc<Frontend>,
+    client: D::Socket,
+    peer: SocketAddr,
+) -> Option<(SlotKey, Effect)> {
+    table.counters.add(Metric::Accepted, 1);
+    let settings = &frontend.settings;
+    if !frontend.counts.enter(settings.max_connections) {
+        // Dropping the socket closes it.
+        table.counters.add(Metric::Closes, 1);
+        table.counters.add(Metric::RefusedListener, 1);
+        return None;
+    }
+    let (key, watched) = table.insert(frontend, client, peer);
+    let effect = match (watched, settings.proxy_in) {
+        // The kernel has no memory for another watch, which is like having no descriptor.
+        (Err(error), _) => Effect::Exhausted(error),
+        (Ok(()), Some(timeout)) => {
+            table.arm_timer(key, timeout);
+            Effect::Wait
+        }
+        (Ok(()), None) => Effect::CountSource,
+    };
+    Some((key, effect))
 }
 
-/// A listener and its settings, which a reload replaces.
-#[derive(Debug)]
-pub(crate) struct Open<L> {
-    pub(crate) id: u32,
-    pub(crate) listener: L,
-    pub(crate) front: Arc<Front>,
-}
-
-impl<L> Default for Accepting<L> {
-    fn default() -> Self {
-        Self {
-            open: Vec::new(),
-            next_id: 0,
-            paused_until: None,
+/// Counts a pair against the limit of its source, if there is one, and lets it connect.
+pub(crate) fn count_source<D: Relay>(table: &mut PairTable<D>, key: SlotKey) -> Effect {
+    let Some(entry) = table.entry(key) else {
+        return Effect::Wait;
+    };
+    let frontend = &entry.pair.frontend;
+    if let (Some(limit), Some(info)) = (
+        frontend.settings.max_connections_per_source,
+        entry.pair.client_info.as_deref_mut(),
+    ) {
+        let source = Source::from(info.source.ip());
+        info.counted = frontend.counts.sources.enter(source, limit);
+        if !info.counted {
+            entry.counters.add(Metric::RefusedSource, 1);
+            return Effect::Close(CloseReason::Refused);
         }
     }
+    Effect::Connect
 }
 
-impl<L> Accepting<L> {
-    pub(crate) fn resume_in(&self, now: Tick) -> Option<Duration> {
-        self.paused_until.map(|until| until.since(now))
-    }
-}
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::rc::Rc;
 
-impl<D: Relay> Worker<D> {
-    /// Opens a listener for `front`.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Relay::listen`].
-    pub(crate) fn listen(&mut self, front: &Arc<Front>) -> io::Result<()> {
-        let id = self.accepting.next_id;
-        let token = Watched::Listener(id).token();
-        let options = front.listener_options();
-        let listener = self.driver.listen(front.address, &options, token)?;
-        if self.accepting.paused_until.is_some() {
-            self.driver.pause_listener(&listener, token, true);
-        }
-        self.accepting.next_id += 1;
-        self.accepting.open.push(Open {
-            id,
-            listener,
-            front: Arc::clone(front),
-        });
-        Ok(())
+    use super::*;
+    use crate::sim::{Peer, SimDriver, connected_client, network};
+    use crate::tcp::metrics::WorkerCounters;
+    use crate::tcp::settings::{BackendAddress, ListenerSettings};
+
+    fn frontend(change: impl FnOnce(&mut ListenerSettings)) -> Arc<Frontend> {
+        let address = SocketAddr::from(([127, 0, 0, 1], 80));
+        let name = address.to_string();
+        let mut settings = ListenerSettings::new(address, vec![BackendAddress { name, address }]);
+        change(&mut settings);
+        Arc::new(Frontend::new(address, settings, None))
     }
 
-    pub(crate) fn accept(&mut self, id: u32) {
-        let Some(open) = self.accepting.open.iter().find(|open| open.id == id) else {
-            return;
-        };
-        let front = Arc::clone(&open.front);
-        for _ in 0..ACCEPTS_PER_TURN {
-            if !self.accept_one(id, &front) {
-                return;
+    fn table() -> PairTable<SimDriver> {
+        let network = network([].into_iter());
+        PairTable::new(SimDriver(network), Arc::new(WorkerCounters::default()))
+    }
+
+    /// Admits a client, and counts it against the limit of its source.
+    fn enter(
+        table: &mut PairTable<SimDriver>,
+        frontend: &Arc<Frontend>,
+        source: &str,
+    ) -> Option<Effect> {
+        let source: IpAddr = source.parse().expect("an address");
+        let network = Rc::clone(&table.driver.0);
+        let (_, client) = connected_client(&network, Peer::with(1, 1));
+        let (key, effect) = admit(table, frontend, client, (source, 1000).into())?;
+        assert!(matches!(effect, Effect::CountSource));
+        Some(count_source(table, key))
+    }
+
+    #[test]
+    fn a_source_is_an_ipv4_address_or_an_ipv6_network() {
+        let frontend = frontend(|settings| settings.max_connections_per_source = Some(2));
+        let mut table = table();
+        for (source, admitted) in [
+            ("192.0.2.1", true),
+            ("::ffff:192.0.2.1", true),
+            ("192.0.2.1", false),
+            ("192.0.2.2", true),
+            ("2001:db8:1:2::1", true),
+            ("2001:db8:1:2:ffff::1", true),
+            ("2001:db8:1:2::2", false),
+            ("2001:db8:1:3::1", true),
+        ] {
+            let effect = enter(&mut table, &frontend, source).expect("no limit of the listener");
+            match admitted {
+                true => assert!(matches!(effect, Effect::Connect), "{source}"),
+                false => assert!(
+                    matches!(effect, Effect::Close(CloseReason::Refused)),
+                    "{source}"
+                ),
             }
         }
+        assert_eq!(table.counters.get(Metric::RefusedSource), 2);
     }
 
-    /// Accepts everybody who waits: the listener is about to be closed, and they would be reset.
-    pub(crate) fn accept_all(&mut self, id: u32) {
-        let Some(open) = self.accepting.open.iter().find(|open| open.id == id) else {
-            return;
-        };
-        let front = Arc::clone(&open.front);
-        while self.accept_one(id, &front) {}
-    }
-
-    /// Returns whether there may be others.
-    fn accept_one(&mut self, id: u32, front: &Arc<Front>) -> bool {
-        let Some(open) = self.accepting.open.iter().find(|open| open.id == id) else {
-            return false;
-        };
-        self.stats.add(Metric::Accepts, 1);
-        match self.driver.accept_from(&open.listener) {
-            Accepted::Connection(socket, peer) => self.admit(front, socket, peer),
-            Accepted::Nobody => return false,
-            Accepted::Gone => {}
-            Accepted::Exhausted(errno) => {
-                self.pause_accepting(errno.into());
-                return false;
-            }
-        }
-        true
-    }
-
-    fn admit(&mut self, front: &Arc<Front>, client: D::Socket, peer: SocketAddr) {
-        self.stats.add(Metric::Accepted, 1);
-        let settings = &front.settings;
-        if front.counts.enter(settings.max_connections).is_err() {
-            // Dropping the socket closes it.
-            self.stats.add(Metric::Closes, 1);
-            return self.stats.add(Metric::RefusedListener, 1);
-        }
-        self.stats.add(Metric::Connections, 1);
-        let is_asked_for = settings.access_log
-            || settings.proxy_in.is_some()
-            || settings.proxy_out.is_some()
-            || settings.max_connections_per_source.is_some()
-            || settings.balance == Balance::Source;
-        let origin = is_asked_for.then(|| {
-            Box::new(Origin {
-                source: peer,
-                destination: None,
-                since: self.now,
-                counted: false,
-            })
-        });
-        let greeting = settings.proxy_in;
-        let key = self.pairs.insert(Pair {
-            client,
-            backend: None,
-            front: Arc::clone(front),
-            server: None,
-            up: Flow::default(),
-            down: Flow::default(),
-            origin,
-            bytes_up: 0,
-            bytes_down: 0,
-            tried: Tried::default(),
-            asked: 0,
-            moved: Tenths::of(self.now),
-            phase: Phase::Greeting,
-            room_watched: false,
-        });
-        let client = &self.pairs.get_mut(key).expect("just added").client;
-        let token = Watched::Pair(key, Side::Client).token();
-        self.stats.add(Metric::Watches, 1);
-        if let Err(error) = self.driver.watch(client, token) {
-            // The kernel's memory for watches has run out: as good as no descriptor.
-            self.close(key, CloseReason::NoBackend);
-            return self.pause_accepting(error);
-        }
-        match greeting {
-            Some(timeout) => self.deadlines.add(self.now.after(timeout), key),
-            None => self.enter_source(key),
-        }
-    }
-
-    /// Counts the client's source in and goes on, unless it has as many connections as it may.
-    pub(crate) fn enter_source(&mut self, key: SlotKey) {
-        let Some(pair) = self.pair(key) else {
-            return;
-        };
-        if let (Some(limit), Some(origin)) = (
-            pair.front.settings.max_connections_per_source,
-            pair.origin.as_deref_mut(),
-        ) {
-            origin.counted = pair
-                .front
-                .counts
-                .enter_source(origin.source.ip(), limit)
-                .is_ok();
-            if !origin.counted {
-                self.stats.add(Metric::RefusedSource, 1);
-                return self.close(key, CloseReason::Refused);
-            }
-        }
-        self.connect(key);
-    }
-
-    pub(crate) fn pause_accepting(&mut self, error: io::Error) {
-        if self.accepting.paused_until.is_none() {
-            self.stats.add(Metric::AcceptPauses, 1);
-            self.pause_listeners(true);
-        }
-        self.accepting.paused_until = Some(self.now.after(ACCEPT_PAUSE));
-        let worker = self.number;
-        self.complaints.note(self.now, Complaint::Descriptors, "", || {
-            format!(
-                "worker {worker} has no room for another connection, accepting pauses: {error}; \
-                 each takes two descriptors: raise the limit on open files (ulimit -n, \
-                 LimitNOFILE=) or use --workers N --private-fds"
-            )
-        });
-    }
-
-    /// Accepts again when the pause is over.
-    pub(crate) fn resume_accepting(&mut self) {
-        if self
-            .accepting
-            .paused_until
-            .is_some_and(|until| until <= self.now)
-        {
-            self.accepting.paused_until = None;
-            self.pause_listeners(false);
-        }
-    }
-
-    fn pause_listeners(&mut self, paused: bool) {
-        for open in &self.accepting.open {
-            let token = Watched::Listener(open.id).token();
-            self.driver.pause_listener(&open.listener, token, paused);
-        }
-    }
-
-    /// A descriptor is free: no need to wait the pause out.
-    pub(crate) fn resume_soon(&mut self) {
-        if self.accepting.paused_until.is_some() {
-            self.accepting.paused_until = Some(self.now);
-        }
-    }
-
-    /// Stops accepting wherever `keep` does not say to go on.
-    pub(crate) fn close_listeners(&mut self, keep: impl Fn(SocketAddr) -> bool) {
-        let going: Vec<u32> = self
-            .accepting
-            .open
+    #[test]
+    fn a_client_beyond_the_limit_of_its_listener_is_closed_at_once() {
+        let frontend = frontend(|settings| settings.max_connections = Some(1));
+        let mut table = table();
+        assert!(enter(&mut table, &frontend, "192.0.2.1").is_some());
+        assert!(enter(&mut table, &frontend, "192.0.2.2").is_none());
+        let network = Rc::clone(&table.driver.0);
+        let closed: Vec<bool> = network
+            .borrow()
+            .peers
             .iter()
-            .filter(|open| !keep(open.front.address))
-            .map(|open| open.id)
+            .map(|peer| peer.closed)
             .collect();
-        for id in going {
-            self.accept_all(id);
-            // Who came since is reset: the kernel has no way to hand a waiting connection on.
-            let open = mem::take(&mut self.accepting.open);
-            self.accepting.open = open.into_iter().filter(|open| open.id != id).collect();
-        }
+        assert_eq!(closed, [false, true]);
+        assert_eq!(table.counters.get(Metric::Connections), 1);
     }
 }

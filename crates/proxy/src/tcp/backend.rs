@@ -1,4 +1,4 @@
-//! Backends: what all workers know of them together, and when one is left alone.
+//! Backends as all workers see them: their connections, their health, and the ejection of those that fail.
 //!
 //! Nothing here is on the path of a byte: it is written when a connection begins, fails or ends.
 
@@ -10,55 +10,55 @@ use reactor::Tick;
 
 use crate::tcp::settings::{BackendAddress, ListenerSettings};
 
-/// The longest that a backend is left alone: a minute after it is well, it is found.
+/// The longest ejection: a backend that works again is found within a minute.
 const EJECTED_MAX: Duration = Duration::from_secs(60);
 
-/// A backend of one listener. Lives as long as a plan or a connection knows it.
+/// A backend of one listener. Lives as long as a listener or a connection refers to it.
 #[derive(Debug)]
 pub(crate) struct Backend {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
     /// Connections now, attempts included.
     pub(crate) connections: AtomicU32,
-    /// Attempts to connect since it is known, and those of them that failed.
+    /// Attempts to connect since the backend was configured, and those of them that failed.
     connects: AtomicU64,
     connects_failed: AtomicU64,
-    /// What the active checks say.
+    /// What the health checks say.
     well: AtomicBool,
-    /// Failures in a row of connections.
+    /// Attempts to connect in a row that failed.
     failures: AtomicU32,
-    /// Times in a row that it was left alone.
+    /// Ejections in a row.
     ejections: AtomicU32,
     ejected_until: AtomicU64,
 }
 
-/// What a backend is at, as one listener's.
+/// The state of one listener's backend at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendReport {
     /// Where the proxy listens.
     pub listener: SocketAddr,
     /// As the operator wrote it.
     pub backend: String,
-    /// What that means.
+    /// The address that the name stood for when the configuration was read.
     pub address: SocketAddr,
     /// Whether it gets connections.
     pub state: BackendState,
     /// Connections now, attempts included.
     pub connections: u32,
-    /// Attempts to connect since it is known.
+    /// Attempts to connect since the backend was configured.
     pub connects: u64,
-    /// Those of them that failed.
+    /// Attempts that failed.
     pub connects_failed: u64,
 }
 
 /// Whether a backend gets connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackendState {
-    /// It does.
+    /// It gets connections.
     Well,
-    /// Not for a while, as connections to it have failed; unless all are.
+    /// It gets none for a while, as connections to it have failed; unless all backends are ejected.
     Ejected,
-    /// Not until checks pass.
+    /// It gets none until health checks pass.
     Unwell,
 }
 
@@ -77,6 +77,7 @@ impl BackendState {
 }
 
 impl Backend {
+    /// A backend that is taken to be well.
     pub(crate) fn new(named: &BackendAddress) -> Self {
         Self {
             name: named.name.clone(),
@@ -91,7 +92,7 @@ impl Backend {
         }
     }
 
-    /// The name, and what it means where that is not the same.
+    /// The name, followed by the address where that is not the same.
     pub(crate) fn shown(&self) -> String {
         let address = self.address.to_string();
         match self.name == address {
@@ -100,11 +101,12 @@ impl Backend {
         }
     }
 
+    /// Whether the health checks have not taken it out.
     pub(crate) fn is_well(&self) -> bool {
         self.well.load(Ordering::Relaxed)
     }
 
-    /// Notes what the active checks say. Returns whether that is news.
+    /// Records what the health checks say. Returns whether that is a change.
     pub(crate) fn set_well(&self, well: bool) -> bool {
         if well {
             self.ejected_until.store(0, Ordering::Relaxed);
@@ -112,11 +114,12 @@ impl Backend {
         self.well.swap(well, Ordering::Relaxed) != well
     }
 
+    /// Whether it is ejected at `now`.
     pub(crate) fn is_ejected(&self, now: Tick) -> bool {
         self.ejected_until.load(Ordering::Relaxed) > now.0
     }
 
-    /// What it is at `now`, as `listener`'s backend.
+    /// The state at `now`, as a backend of `listener`.
     pub(crate) fn report(&self, listener: SocketAddr, now: Tick) -> BackendReport {
         let state = match (self.is_well(), self.is_ejected(now)) {
             (false, _) => BackendState::Unwell,
@@ -134,23 +137,26 @@ impl Backend {
         }
     }
 
-    /// A connection is attempted.
-    pub(crate) fn begun(&self) {
+    /// Records an attempt to connect.
+    pub(crate) fn record_attempt(&self) {
         self.connects.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection was made.
-    pub(crate) fn succeeded(&self) {
-        // Most of the time nothing is to be forgotten, and a store would take the line from others.
+    /// Records an attempt that succeeded.
+    pub(crate) fn record_success(&self) {
+        // Usually there is nothing to reset, and a store would take the cache line from other workers.
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
             self.ejections.store(0, Ordering::Relaxed);
         }
     }
 
-    /// A connection failed. Returns for how long the backend is left alone from now on, if that is
-    /// news.
-    pub(crate) fn failed(&self, settings: &ListenerSettings, now: Tick) -> Option<Duration> {
+    /// Records an attempt that failed. Returns for how long the backend is ejected, if it is so from now on.
+    pub(crate) fn record_failure(
+        &self,
+        settings: &ListenerSettings,
+        now: Tick,
+    ) -> Option<Duration> {
         self.connects_failed.fetch_add(1, Ordering::Relaxed);
         let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
         if settings.eject_after == 0 || failures < settings.eject_after || self.is_ejected(now) {
@@ -169,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_backend_that_goes_on_failing_is_left_alone_twice_as_long_each_time() {
+    fn a_backend_that_goes_on_failing_is_ejected_twice_as_long_each_time() {
         let address: SocketAddr = "127.0.0.1:1".parse().expect("valid");
         let named = BackendAddress {
             name: "a".into(),
@@ -178,20 +184,24 @@ mod tests {
         let settings = ListenerSettings::new(address, vec![named.clone()]);
         let backend = Backend::new(&named);
         let mut now = Tick(1_000);
-        assert_eq!(backend.failed(&settings, now), None);
-        assert_eq!(backend.failed(&settings, now), None);
+        assert_eq!(backend.record_failure(&settings, now), None);
+        assert_eq!(backend.record_failure(&settings, now), None);
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
             let pause = Duration::from_secs(seconds);
-            assert_eq!(backend.failed(&settings, now), Some(pause));
-            assert_eq!(backend.failed(&settings, now), None, "it is known already");
+            assert_eq!(backend.record_failure(&settings, now), Some(pause));
+            assert_eq!(
+                backend.record_failure(&settings, now),
+                None,
+                "it is ejected already"
+            );
             now = Tick(now.after(pause).0 - 1);
             assert!(backend.is_ejected(now));
             now = Tick(now.0 + 1);
             assert!(!backend.is_ejected(now));
         }
-        backend.succeeded();
+        backend.record_success();
         assert_eq!(
-            backend.failed(&settings, now),
+            backend.record_failure(&settings, now),
             None,
             "three are needed again"
         );

@@ -1,95 +1,83 @@
 //! Time limits.
 //!
-//! A pair has a timer only while it must not last: for a header, for a backend, for a last word. Those
-//! that carry nothing are found by a walk over all slots, which takes no memory.
+//! A pair has a timer only in phases that must not last: while its header, its backend or a last
+//! acknowledgement is awaited. Idle pairs are found by a scan over all slots, which takes no memory for each.
 
-use std::mem;
 use std::time::Duration;
 
-use reactor::{Relay, SlotKey, Tick, Wheel};
+use reactor::{Relay, SlotKey, SlotScan, Tick};
 
-use crate::sweep::Sweep;
-use crate::tcp::closing::CloseReason;
-use crate::tcp::limits::LINGER;
-use crate::tcp::pair::Phase;
-use crate::tcp::worker::Worker;
+use crate::tcp::close::CloseReason;
+use crate::tcp::limits::{IDLE_SCAN_INTERVAL, IDLE_SCANS_PER_TIMEOUT, LINGER};
+use crate::tcp::pair::{Pair, Phase};
+use crate::tcp::pair_table::PairTable;
 
-/// What a worker must not forget.
-#[derive(Debug, Default)]
-pub(crate) struct Deadlines {
-    wheel: Wheel<SlotKey>,
-    due: Vec<SlotKey>,
-    sweep: Sweep,
+/// What a timer that fired means for its pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expired {
+    /// Nothing: the phase that armed it has passed, and the present one has a timer of its own.
+    Nothing,
+    /// The attempt to connect has taken too long.
+    Connect,
+    /// Look again whether the remaining side has everything.
+    CheckEnd,
+    /// Close the pair.
+    Close(CloseReason),
 }
 
-impl Deadlines {
-    pub(crate) fn add(&mut self, deadline: Tick, key: SlotKey) {
-        self.wheel.add(deadline, key);
-    }
-}
-
-impl<D: Relay> Worker<D> {
-    /// Time until something must be done that nothing else announces.
-    pub(crate) fn next_deadline(&self, now: Tick) -> Option<Duration> {
-        let sweep = (!self.pairs.is_empty()).then(|| self.deadlines.sweep.next_in(now));
-        self.deadlines
-            .wheel
-            .sleep(now)
-            .into_iter()
-            .chain(sweep)
-            .min()
-    }
-
-    pub(crate) fn meet_deadlines(&mut self) {
-        self.resume_accepting();
-        self.end_in_time();
-        let mut due = mem::take(&mut self.deadlines.due);
-        self.deadlines.wheel.expire(self.now, &mut due);
-        for key in due.drain(..) {
-            self.on_deadline(key);
-        }
-        self.deadlines.due = due;
-        self.sweep();
-    }
-
-    fn on_deadline(&mut self, key: SlotKey) {
-        let now = self.now;
-        let Some(pair) = self.pair(key) else {
-            return;
-        };
-        let settings = &pair.front.settings;
-        let is_over = |limit: Duration| pair.moved.tick().after(limit) <= now;
+impl Expired {
+    /// Judges a pair whose timer fired.
+    pub(crate) fn of<S, P>(pair: &Pair<S, P>, now: Tick) -> Self {
+        let settings = &pair.frontend.settings;
+        let is_over = |limit: Duration| pair.last_activity.tick().after(limit) <= now;
         match pair.phase {
-            Phase::Greeting if settings.proxy_in.is_some_and(is_over) => {
-                self.close(key, CloseReason::Header);
+            Phase::AwaitingHeader if settings.proxy_in.is_some_and(is_over) => {
+                Self::Close(CloseReason::Header)
             }
-            Phase::Connecting if is_over(settings.connect_timeout) => {
-                self.on_connect_timeout(key);
-            }
-            Phase::Open if pair.is_broken() && is_over(LINGER) => {
-                self.close(key, CloseReason::Reset);
-            }
-            Phase::Open if pair.is_broken() => self.look_for_end(key),
-            // A phase that has passed; the present one has a deadline of its own.
-            _ => {}
+            Phase::Connecting if is_over(settings.connect_timeout) => Self::Connect,
+            Phase::Open if pair.is_broken() && is_over(LINGER) => Self::Close(CloseReason::Reset),
+            Phase::Open if pair.is_broken() => Self::CheckEnd,
+            _ => Self::Nothing,
         }
     }
+}
 
-    /// Visits the slots whose turn it is and closes pairs that carry nothing.
-    fn sweep(&mut self) {
-        let shortest = self
-            .accepting
-            .open
-            .iter()
-            .map(|open| open.front.settings.idle_timeout);
-        let shortest = shortest.min().unwrap_or_default();
-        let (now, slots) = (self.now, self.pairs.slots());
-        for slot in self.deadlines.sweep.due(now, slots, shortest) {
-            if let Some((key, pair)) = self.pairs.at(slot)
+/// The scan that finds idle pairs.
+#[derive(Debug)]
+pub(crate) struct IdleScan(SlotScan);
+
+impl Default for IdleScan {
+    fn default() -> Self {
+        Self(SlotScan::new(IDLE_SCAN_INTERVAL))
+    }
+}
+
+impl IdleScan {
+    /// Time until the scan goes on, if there are pairs.
+    pub(crate) fn next_in<D: Relay>(&self, table: &PairTable<D>, now: Tick) -> Option<Duration> {
+        (!table.is_empty()).then(|| self.0.next_in(now))
+    }
+
+    /// Visits some slots, often enough for the shortest timeout of all listeners, and appends the idle
+    /// pairs there to `idle`.
+    pub(crate) fn visit<D: Relay>(
+        &mut self,
+        table: &PairTable<D>,
+        shortest_timeout: Duration,
+        idle: &mut Vec<SlotKey>,
+    ) {
+        let now = table.now();
+        let period = shortest_timeout / IDLE_SCANS_PER_TIMEOUT;
+        for slot in self.0.due(now, table.slots(), period) {
+            if let Some((key, pair)) = table.at(slot)
                 && pair.phase == Phase::Open
-                && pair.moved.tick().after(pair.front.settings.idle_timeout) <= now
+                && pair
+                    .last_activity
+                    .tick()
+                    .after(pair.frontend.settings.idle_timeout)
+                    <= now
             {
-                self.close(key, CloseReason::Timeout);
+                idle.push(key);
             }
         }
     }

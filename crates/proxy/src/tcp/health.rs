@@ -1,6 +1,6 @@
-//! Backends looked after: a connection now and then, and perhaps a question and its answer.
+//! Health checks: a connection to each backend now and then, and perhaps a request and its answer.
 //!
-//! One worker does this for all. What it finds, all workers see in the backend.
+//! One worker checks for all. The result is kept in the backend, where all workers see it.
 
 use std::mem;
 use std::sync::Arc;
@@ -9,43 +9,36 @@ use std::time::Duration;
 use reactor::{Received, Relay, Sent, Tick};
 
 use crate::tcp::backend::Backend;
-use crate::tcp::connect::is_ours;
-use crate::tcp::front::{Front, Plan};
+use crate::tcp::connect::is_local;
+use crate::tcp::frontend::Frontend;
 use crate::tcp::limits::EXPECT_BYTES_MAX;
-use crate::tcp::names::Watched;
 use crate::tcp::settings::Check;
-use crate::tcp::worker::Worker;
+use crate::tcp::socket_id::SocketId;
 
-/// All backends that are looked after.
+/// All backends that one worker checks.
 #[derive(Debug)]
-pub(crate) struct Health<S> {
-    patients: Vec<Patient<S>>,
-    /// The number of the latest attempt: a late signal of an earlier one is nobody's.
+pub(crate) struct HealthChecker<S> {
+    targets: Vec<HealthTarget<S>>,
+    /// The number of the latest attempt. A late signal of an earlier one is ignored.
     attempts: u32,
 }
 
-impl<S> Default for Health<S> {
-    fn default() -> Self {
-        Self {
-            patients: Vec::new(),
-            attempts: 0,
-        }
-    }
-}
-
+/// A backend that is checked.
 #[derive(Debug)]
-struct Patient<S> {
-    front: Arc<Front>,
+struct HealthTarget<S> {
+    frontend: Arc<Frontend>,
     backend: Arc<Backend>,
     /// When the next check begins, or the present one has taken too long.
     due: Tick,
     begun: Tick,
     present: Option<Attempt<S>>,
-    /// Checks in a row that went like the last.
+    /// Checks in a row that passed; 0 after one that failed.
     passed: u32,
+    /// Checks in a row that failed; 0 after one that passed.
     failed: u32,
 }
 
+/// A check under way.
 #[derive(Debug)]
 struct Attempt<S> {
     number: u32,
@@ -54,25 +47,68 @@ struct Attempt<S> {
     answer: Vec<u8>,
 }
 
-impl<S> Patient<S> {
-    fn check(&self) -> &Check {
-        let check = self.front.settings.check.as_ref();
-        check.expect("only backends with a check are looked after")
+impl<S> Default for HealthChecker<S> {
+    fn default() -> Self {
+        Self {
+            targets: Vec::new(),
+            attempts: 0,
+        }
     }
 }
 
-impl<S> Health<S> {
-    /// Looks after the backends of `plan` from now on. Those known already keep their history.
-    pub(crate) fn follow(&mut self, plan: &Plan, now: Tick) {
-        let mut before = mem::take(&mut self.patients);
-        for front in plan.iter().filter(|front| front.settings.check.is_some()) {
-            for backend in &front.backends {
+impl<S> HealthTarget<S> {
+    fn check(&self) -> &Check {
+        let check = self.frontend.settings.check.as_ref();
+        check.expect("only backends with a check are targets")
+    }
+
+    /// Ends a check, and takes the backend out or brings it back after enough of them.
+    fn conclude(&mut self, now: Tick, verdict: Result<(), &'static str>) {
+        self.present = None;
+        let Check {
+            interval,
+            rise,
+            fall,
+            ..
+        } = *self.check();
+        self.due = self.begun.after(interval).max(Tick(now.0 + 1));
+        let backend = &self.backend;
+        match verdict {
+            Ok(()) => {
+                (self.passed, self.failed) = (self.passed.saturating_add(1), 0);
+                if self.passed >= rise && !backend.is_well() && backend.set_well(true) {
+                    tracing::info!("backend {} is well again", backend.shown());
+                }
+            }
+            Err(reason) => {
+                (self.passed, self.failed) = (0, self.failed.saturating_add(1));
+                if self.failed >= fall && backend.is_well() && backend.set_well(false) {
+                    tracing::warn!(
+                        "backend {} is not well: {reason}, {fall} times in a row; it gets no \
+                         connections until {rise} checks in a row pass",
+                        backend.shown()
+                    );
+                }
+            }
+        }
+    }
+}
+
+impl<S> HealthChecker<S> {
+    /// Checks the backends of `frontends` from now on. Those that were checked before keep their history.
+    pub(crate) fn follow(&mut self, frontends: &[Arc<Frontend>], now: Tick) {
+        let mut before = mem::take(&mut self.targets);
+        let checked = frontends
+            .iter()
+            .filter(|frontend| frontend.settings.check.is_some());
+        for frontend in checked {
+            for backend in &frontend.backends {
                 let known = before
                     .iter()
-                    .position(|patient| Arc::ptr_eq(&patient.backend, backend));
+                    .position(|target| Arc::ptr_eq(&target.backend, backend));
                 let history = known.map(|index| before.swap_remove(index));
-                self.patients.push(Patient {
-                    front: Arc::clone(front),
+                self.targets.push(HealthTarget {
+                    frontend: Arc::clone(frontend),
                     backend: Arc::clone(backend),
                     due: now,
                     begun: now,
@@ -82,154 +118,170 @@ impl<S> Health<S> {
                 });
             }
         }
-        // Nobody looks after those who are left: they are as well as their connections say.
-        for patient in before {
-            patient.backend.set_well(true);
+        // The others are not checked any more. Only their connections tell how they are.
+        for target in before {
+            target.backend.set_well(true);
         }
     }
 
+    /// Time until a check begins or times out, if there are targets.
     pub(crate) fn next_in(&self, now: Tick) -> Option<Duration> {
-        let due = self.patients.iter().map(|patient| patient.due).min()?;
+        let due = self.targets.iter().map(|target| target.due).min()?;
         Some(due.since(now))
     }
-}
 
-impl<D: Relay> Worker<D> {
     /// Begins the checks that are due, and ends those that take too long.
-    pub(crate) fn look_after_backends(&mut self) {
-        for index in 0..self.health.patients.len() {
-            let patient = &self.health.patients[index];
-            if patient.due > self.now {
+    pub(crate) fn run_due<D: Relay<Socket = S>>(&mut self, driver: &mut D, now: Tick) {
+        for index in 0..self.targets.len() {
+            let target = &mut self.targets[index];
+            if target.due > now {
                 continue;
             }
-            if patient.present.is_some() {
-                self.conclude(index, Err("it did not answer in time"));
+            if target.present.is_some() {
+                target.conclude(now, Err("it did not answer in time"));
             } else {
-                self.begin_check(index);
+                self.begin(driver, now, index);
             }
         }
     }
 
-    fn begin_check(&mut self, index: usize) {
-        self.health.attempts = self.health.attempts.wrapping_add(1);
-        let number = self.health.attempts;
-        let patient = &mut self.health.patients[index];
-        patient.begun = self.now;
-        patient.due = self.now.after(patient.check().timeout);
-        let token = Watched::Check(index as u16, number).token();
-        let options = patient.front.connect_options();
-        match self
-            .driver
-            .connect(patient.backend.address, &options, token)
-        {
+    fn begin<D: Relay<Socket = S>>(&mut self, driver: &mut D, now: Tick, index: usize) {
+        self.attempts = self.attempts.wrapping_add(1);
+        let number = self.attempts;
+        let target = &mut self.targets[index];
+        target.begun = now;
+        target.due = now.after(target.check().timeout);
+        let token = SocketId::HealthCheck(index as u16, number).token();
+        let options = target.frontend.connect_options();
+        match driver.connect(target.backend.address, &options, token) {
             Ok(socket) => {
-                patient.present = Some(Attempt {
+                target.present = Some(Attempt {
                     number,
                     socket,
                     connected: false,
                     answer: Vec::new(),
                 });
             }
-            // Want of descriptors says nothing of the backend.
-            Err(error) if is_ours(&error) => {
-                patient.due = self.now.after(patient.check().interval);
+            // A lack of descriptors says nothing about the backend.
+            Err(error) if is_local(&error) => {
+                target.due = now.after(target.check().interval);
             }
-            Err(_) => self.conclude(index, Err("no connection could be begun")),
+            Err(_) => target.conclude(now, Err("no connection could be begun")),
         }
     }
 
-    /// Something happened to a check's connection.
-    pub(crate) fn on_check(&mut self, index: u16, number: u32) {
-        let index = usize::from(index);
-        let Some(patient) = self.health.patients.get_mut(index) else {
+    /// Acts on a signal about the socket of a check.
+    pub(crate) fn on_signal<D: Relay<Socket = S>>(
+        &mut self,
+        driver: &mut D,
+        now: Tick,
+        index: u16,
+        number: u32,
+    ) {
+        let Some(target) = self.targets.get_mut(usize::from(index)) else {
             return;
         };
-        let Some(mut attempt) = patient.present.take() else {
+        let Some(mut attempt) = target.present.take() else {
             return;
         };
         if attempt.number != number {
-            patient.present = Some(attempt);
+            target.present = Some(attempt);
             return;
         }
-        let verdict = examine(&mut self.driver, patient.check(), &mut attempt);
-        match verdict {
-            Some(verdict) => self.conclude(index, verdict),
-            None => patient.present = Some(attempt),
+        match attempt.advance(driver, target.check()) {
+            Some(verdict) => target.conclude(now, verdict),
+            None => target.present = Some(attempt),
         }
     }
+}
 
-    fn conclude(&mut self, index: usize, verdict: Result<(), &'static str>) {
-        let now = self.now;
-        let patient = &mut self.health.patients[index];
-        patient.present = None;
-        let Check {
-            interval,
-            rise,
-            fall,
-            ..
-        } = *patient.check();
-        patient.due = patient.begun.after(interval).max(Tick(now.0 + 1));
-        let backend = &patient.backend;
-        match verdict {
-            Ok(()) => {
-                (patient.passed, patient.failed) = (patient.passed.saturating_add(1), 0);
-                if patient.passed >= rise && !backend.is_well() && backend.set_well(true) {
-                    tracing::info!("backend {} is well again", backend.shown());
+impl<S> Attempt<S> {
+    /// Goes on with a check. Returns its verdict, or `None` while it is open.
+    fn advance<D: Relay<Socket = S>>(
+        &mut self,
+        driver: &mut D,
+        check: &Check,
+    ) -> Option<Result<(), &'static str>> {
+        if !self.connected {
+            if driver.connected(&self.socket).is_err() {
+                return Some(Err("it refused a connection"));
+            }
+            self.connected = true;
+            if !check.send.is_empty() {
+                // A request is small, and the socket is new: it takes everything or is broken.
+                let sent = driver.send(&self.socket, &[&check.send]);
+                if sent != Sent::Bytes(check.send.len()) {
+                    return Some(Err("it did not take the request"));
                 }
             }
-            Err(why) => {
-                (patient.passed, patient.failed) = (0, patient.failed.saturating_add(1));
-                if patient.failed >= fall && backend.is_well() && backend.set_well(false) {
-                    tracing::warn!(
-                        "backend {} is not well: {why}, {fall} times in a row; it gets no \
-                         connections until {rise} checks pass",
-                        backend.shown()
-                    );
+        }
+        if check.expect.is_empty() {
+            return Some(Ok(()));
+        }
+        let mut block = [0; 1024];
+        loop {
+            match driver.recv(&self.socket, &mut block) {
+                Received::Bytes(count) => {
+                    self.answer.extend_from_slice(&block[..count]);
+                    let mut windows = self.answer.windows(check.expect.len());
+                    if windows.any(|window| window == check.expect) {
+                        return Some(Ok(()));
+                    }
+                    if self.answer.len() > EXPECT_BYTES_MAX {
+                        return Some(Err("its answer was a different one"));
+                    }
+                }
+                Received::Blocked => return None,
+                Received::Ended | Received::Failed(_) => {
+                    return Some(Err("it ended without the answer"));
                 }
             }
         }
     }
 }
 
-/// How a check stands; `None` while it is open.
-fn examine<D: Relay>(
-    driver: &mut D,
-    check: &Check,
-    attempt: &mut Attempt<D::Socket>,
-) -> Option<Result<(), &'static str>> {
-    if !attempt.connected {
-        if driver.connected(&attempt.socket).is_err() {
-            return Some(Err("it refused a connection"));
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::sim::{Behaviour, SimDriver, network};
+    use crate::tcp::settings::{BackendAddress, ListenerSettings};
+
+    /// Needs neither a worker nor pairs.
+    #[test]
+    fn a_late_signal_of_an_earlier_check_decides_nothing() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 80));
+        let name = address.to_string();
+        let mut settings = ListenerSettings::new(address, vec![BackendAddress { name, address }]);
+        settings.check = Some(Check {
+            interval: Duration::from_secs(1),
+            timeout: Duration::from_millis(500),
+            rise: 1,
+            fall: 2,
+            send: Vec::new(),
+            expect: Vec::new(),
+        });
+        let frontend = Arc::new(Frontend::new(address, settings, None));
+        let network = network([].into_iter());
+        let silent = (address, Behaviour::Silent);
+        network.borrow_mut().behaviours.extend([silent]);
+        let mut driver = SimDriver(Rc::clone(&network));
+        let mut health = HealthChecker::default();
+        health.follow(&[Arc::clone(&frontend)], Tick(0));
+        // The first check times out, and the second one is under way.
+        for millis in [0, 500, 1000] {
+            assert_eq!(health.next_in(Tick(millis)), Some(Duration::ZERO));
+            health.run_due(&mut driver, Tick(millis));
         }
-        attempt.connected = true;
-        if !check.send.is_empty() {
-            // A question is small, and the socket is new: it takes all or is broken.
-            let sent = driver.send(&attempt.socket, &[&check.send]);
-            if sent != Sent::Bytes(check.send.len()) {
-                return Some(Err("it did not take the question"));
-            }
-        }
-    }
-    if check.expect.is_empty() {
-        return Some(Ok(()));
-    }
-    let mut block = [0; 1024];
-    loop {
-        match driver.recv(&attempt.socket, &mut block) {
-            Received::Bytes(count) => {
-                attempt.answer.extend_from_slice(&block[..count]);
-                let mut windows = attempt.answer.windows(check.expect.len());
-                if windows.any(|window| window == check.expect) {
-                    return Some(Ok(()));
-                }
-                if attempt.answer.len() > EXPECT_BYTES_MAX {
-                    return Some(Err("its answer was another"));
-                }
-            }
-            Received::Blocked => return None,
-            Received::Ended | Received::Failed(_) => {
-                return Some(Err("it ended without the answer"));
-            }
-        }
+        assert_eq!(network.borrow().connects.len(), 2);
+        health.on_signal(&mut driver, Tick(1100), 0, 1);
+        health.run_due(&mut driver, Tick(1500));
+        assert!(!frontend.backends[0].is_well(), "the second one failed too");
+        // A signal of the check that is open decides.
+        health.run_due(&mut driver, Tick(2000));
+        health.on_signal(&mut driver, Tick(2100), 0, 3);
+        assert!(frontend.backends[0].is_well());
     }
 }

@@ -1,4 +1,4 @@
-//! Starting workers, changing their plan, waiting for their end.
+//! The running proxy: starts workers, gives them new listeners, waits for their end.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,61 +11,61 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use reactor::{Mailbox, Reservation, SharedPoller, Snapshot, System, Tick};
+use reactor::{Mailbox, RateLimitedWarnings, Reservation, SharedPoller, Snapshot, System, Tick};
 
-use crate::complaints::Complaints;
-use crate::tcp::access::{Access, AccessLog};
+use crate::tcp::access_log::{AccessLog, AccessLogLines};
 use crate::tcp::backend::BackendReport;
-use crate::tcp::front::{Front, Plan};
-use crate::tcp::latency::{Latency, LatencyReport};
+use crate::tcp::frontend::{Frontend, Frontends};
+use crate::tcp::latency::{LatencyRecorder, LatencyReport};
+use crate::tcp::limits::WARNING_INTERVAL;
+use crate::tcp::metrics::{Metric, WorkerCounters};
 use crate::tcp::settings::{ListenerSettings, Settings};
-use crate::tcp::stats::{Metric, WorkerStats};
-use crate::tcp::worker::{Mail, Worker};
+use crate::tcp::worker::{Shared, Worker, WorkerCommand};
 
-/// Where a proxy's words go.
+/// Destinations of a proxy's access log and latency reports.
 #[derive(Debug, Clone, Default)]
 pub struct Outputs {
-    /// Lines of listeners that ask for an access log.
+    /// The access log of listeners that ask for one.
     pub access: Option<AccessLog>,
-    /// Reports of listeners that measure latency.
+    /// The reports of listeners that measure latency.
     pub latency: Option<SyncSender<LatencyReport>>,
 }
 
 /// A running proxy.
 pub struct Proxy {
-    mailboxes: Vec<Arc<Mailbox<Mail>>>,
-    stats: Vec<Arc<WorkerStats>>,
-    complaints: Complaints,
+    mailboxes: Vec<Arc<Mailbox<WorkerCommand>>>,
+    counters: Vec<Arc<WorkerCounters>>,
+    warnings: RateLimitedWarnings,
     workers: Mutex<Vec<JoinHandle<io::Result<()>>>>,
-    present: Mutex<Present>,
-    ending: AtomicBool,
+    listeners: Mutex<Listeners>,
+    is_ending: AtomicBool,
     /// The workers' clocks begin a moment later.
     started: Instant,
 }
 
-/// What is listened at now.
+/// The listeners of the latest configuration.
 #[derive(Debug, Default)]
-struct Present {
-    fronts: Vec<Arc<Front>>,
+struct Listeners {
+    frontends: Vec<Arc<Frontend>>,
     /// By the address that was asked for: ports that the workers' listeners share.
     reservations: HashMap<SocketAddr, Reservation>,
 }
 
-/// What a worker is given to begin with.
-struct Seat {
+/// What tells one worker from the others when it starts.
+struct WorkerStart {
     number: u16,
-    /// The poller that it shares with the others, if it is to.
-    shared: Option<Arc<SharedPoller>>,
-    /// Whom it tells that it listens.
+    /// The poller that it shares with the others, if there is one.
+    poller: Option<Arc<SharedPoller>>,
+    /// Where it reports that it listens, or why it does not.
     ready: Sender<(u16, io::Result<()>)>,
 }
 
 /// Why a proxy did not start, or did not take a new configuration.
 #[derive(Debug)]
 pub enum StartError {
-    /// Somebody listens at the address already.
+    /// Another program listens at the address.
     AddressInUse(SocketAddr),
-    /// The address cannot be had.
+    /// The address cannot be bound.
     Bind(SocketAddr, io::Error),
     /// Two listeners have the same address.
     Twice(SocketAddr),
@@ -80,30 +80,30 @@ impl Proxy {
     ///
     /// See [`StartError`]; nothing is left running.
     pub fn start(settings: &Settings, outputs: &Outputs) -> Result<Self, StartError> {
-        let present = Present::default().next(&settings.listeners)?;
-        let plan: Plan = present.fronts.clone().into();
+        let listeners = Listeners::default().next(&settings.listeners)?;
+        let frontends: Frontends = listeners.frontends.clone().into();
         let mut proxy = Self {
             mailboxes: Vec::new(),
-            stats: Vec::new(),
-            complaints: Complaints::default(),
+            counters: Vec::new(),
+            warnings: RateLimitedWarnings::new(WARNING_INTERVAL),
             workers: Mutex::new(Vec::new()),
-            present: Mutex::new(present),
-            ending: AtomicBool::new(false),
+            listeners: Mutex::new(listeners),
+            is_ending: AtomicBool::new(false),
             started: Instant::now(),
         };
-        let shared = settings
+        let poller = settings
             .shared_poller
             .then(|| SharedPoller::new(settings.workers.into()).map(Arc::new))
             .transpose()
             .map_err(|error| StartError::Worker(0, error))?;
         let (ready, readiness) = mpsc::channel();
         for number in 0..settings.workers {
-            let seat = Seat {
+            let start = WorkerStart {
                 number,
-                shared: shared.clone(),
+                poller: poller.clone(),
                 ready: ready.clone(),
             };
-            let spawned = proxy.spawn(seat, settings, &plan, outputs);
+            let spawned = proxy.spawn(start, settings, &frontends, outputs);
             if let Err(error) = spawned {
                 return Err(proxy.abandon(StartError::Worker(number, error)));
             }
@@ -119,36 +119,39 @@ impl Proxy {
 
     fn spawn(
         &mut self,
-        seat: Seat,
+        start: WorkerStart,
         settings: &Settings,
-        plan: &Plan,
+        frontends: &Frontends,
         outputs: &Outputs,
     ) -> io::Result<()> {
-        let Seat {
+        let WorkerStart {
             number,
-            shared,
+            poller,
             ready,
-        } = seat;
+        } = start;
         let mailbox = Arc::new(Mailbox::new(usize::MAX)?);
-        let stats = Arc::new(WorkerStats::default());
+        let counters = Arc::new(WorkerCounters::default());
         self.mailboxes.push(Arc::clone(&mailbox));
-        self.stats.push(Arc::clone(&stats));
-        let plan = Arc::clone(plan);
-        let access = Access::new(outputs.access.clone());
-        let latency = Latency::new(outputs.latency.clone());
-        let complaints = self.complaints.clone();
+        self.counters.push(Arc::clone(&counters));
+        let frontends = Arc::clone(frontends);
+        let shared = Shared {
+            mailbox,
+            counters,
+            access_log: AccessLogLines::new(outputs.access.clone()),
+            latency: LatencyRecorder::new(outputs.latency.clone()),
+            warnings: self.warnings.clone(),
+        };
         // With a private table the worker must open its sockets itself, on its own thread.
         let run = move |table: io::Result<()>| {
             let worker = table
-                .and_then(|()| match shared {
-                    None => System::without_listener(mailbox.as_ref()),
-                    Some(poller) => System::sharing(poller, number.into(), mailbox.as_ref()),
+                .and_then(|()| match poller {
+                    None => System::new(shared.mailbox.as_ref()),
+                    Some(poller) => System::sharing(poller, number.into(), shared.mailbox.as_ref()),
                 })
                 .and_then(|driver| {
-                    let mut worker =
-                        Worker::new(number, mailbox, stats, access, latency, complaints, driver);
-                    plan.iter().try_for_each(|front| worker.listen(front))?;
-                    worker.follow(&plan);
+                    let mut worker = Worker::new(number, shared, driver);
+                    worker.listen(&frontends)?;
+                    worker.follow(&frontends);
                     Ok(worker)
                 });
             let (result, worker) = match worker {
@@ -170,46 +173,47 @@ impl Proxy {
         error
     }
 
-    /// Where the proxy listens, in the order of the settings.
+    /// The addresses that the proxy listens at, in the order of the settings.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        let present = self.present.lock();
-        present.fronts.iter().map(|front| front.address).collect()
+        let listeners = self.listeners.lock();
+        let frontends = listeners.frontends.iter();
+        frontends.map(|frontend| frontend.address).collect()
     }
 
-    /// Takes new listeners and backends. Connections go on as they are; listeners that stay are not
-    /// closed; what is known of backends that stay is kept.
+    /// Takes new listeners and backends. Connections go on as they are, listeners that stay are not closed,
+    /// and what is known of backends that stay is kept.
     ///
     /// # Errors
     ///
-    /// See [`StartError`]; all is as before.
-    pub fn reload(&self, listeners: &[ListenerSettings]) -> Result<(), StartError> {
-        let mut present = self.present.lock();
-        let next = present.next(listeners)?;
-        let plan: Plan = next.fronts.clone().into();
+    /// See [`StartError`]; nothing has changed then.
+    pub fn reload(&self, settings: &[ListenerSettings]) -> Result<(), StartError> {
+        let mut listeners = self.listeners.lock();
+        let next = listeners.next(settings)?;
+        let frontends: Frontends = next.frontends.clone().into();
         for mailbox in &self.mailboxes {
-            mailbox.insert(Mail::Plan(Arc::clone(&plan)));
+            mailbox.insert(WorkerCommand::Reload(Arc::clone(&frontends)));
         }
-        // Ports that are left are free when the workers have closed their listeners.
-        *present = next;
+        // Removed ports are free when the workers have closed their listeners.
+        *listeners = next;
         Ok(())
     }
 
-    /// Accepts nobody from now on, and ends when the last connection has, or within `timeout`.
+    /// Accepts no connection from now on, and ends with the last one, or within `timeout`.
     pub fn end(&self, timeout: Duration) {
-        self.ending.store(true, Ordering::Relaxed);
+        self.is_ending.store(true, Ordering::Relaxed);
         for mailbox in &self.mailboxes {
-            mailbox.insert(Mail::Drain(timeout));
+            mailbox.insert(WorkerCommand::Drain(timeout));
         }
     }
 
     /// Whether the proxy has begun to end.
     pub fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Relaxed)
+        self.is_ending.load(Ordering::Relaxed)
     }
 
     /// All workers' metrics.
     pub fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot::of(self.stats.iter().map(AsRef::as_ref));
+        let mut snapshot = Snapshot::of(self.counters.iter().map(AsRef::as_ref));
         for (values, mailbox) in snapshot.workers.iter_mut().zip(&self.mailboxes) {
             values[Metric::MailboxMessages as usize] = mailbox.waiting() as u64;
             values[Metric::BytesWritten as usize] =
@@ -221,10 +225,10 @@ impl Proxy {
     /// The backends of all listeners, in the order of the settings.
     pub fn backends(&self) -> Vec<BackendReport> {
         let now = Tick::default().after(self.started.elapsed());
-        let fronts = self.present.lock().fronts.clone();
-        let reports = fronts.iter().flat_map(|front| {
-            let backends = front.backends.iter();
-            backends.map(|backend| backend.report(front.address, now))
+        let frontends = self.listeners.lock().frontends.clone();
+        let reports = frontends.iter().flat_map(|frontend| {
+            let backends = frontend.backends.iter();
+            backends.map(|backend| backend.report(frontend.address, now))
         });
         reports.collect()
     }
@@ -246,8 +250,8 @@ impl Proxy {
     }
 }
 
-impl Present {
-    /// What `listeners` make of it. Ports that stay are taken over, others are claimed.
+impl Listeners {
+    /// The listeners of new settings. Ports that stay are taken over, others are claimed.
     fn next(&mut self, listeners: &[ListenerSettings]) -> Result<Self, StartError> {
         let mut claimed: HashMap<SocketAddr, Option<Reservation>> = HashMap::new();
         for settings in listeners {
@@ -265,25 +269,26 @@ impl Present {
             };
             claimed.insert(wanted, reservation);
         }
-        // From here on nothing fails.
+        // Nothing fails from here on.
         let mut next = Self::default();
         for (wanted, reservation) in claimed {
             let kept = || self.reservations.remove(&wanted);
-            let reservation = reservation.or_else(kept).expect("claimed, or there");
+            let reservation = reservation.or_else(kept).expect("claimed now or before");
             next.reservations.insert(wanted, reservation);
         }
         for settings in listeners {
             let address = next.reservations[&settings.listen].address();
-            let before = self.fronts.iter().find(|front| front.address == address);
+            let mut known = self.frontends.iter();
+            let before = known.find(|frontend| frontend.address == address);
             let before = before.map(Arc::as_ref);
-            let front = Front::new(address, settings.clone(), before);
-            next.fronts.push(Arc::new(front));
+            let frontend = Frontend::new(address, settings.clone(), before);
+            next.frontends.push(Arc::new(frontend));
         }
         Ok(next)
     }
 }
 
-/// Whether one of two addresses is the other's port on all of the machine's addresses.
+/// Whether two addresses have one port, and one of them stands for all addresses of the machine.
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() == other.port() && is_any

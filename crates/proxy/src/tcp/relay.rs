@@ -1,254 +1,229 @@
 //! Stage 4: bytes from one side to the other.
 //!
-//! What is received is sent at once, from a block that the whole worker shares. Only what a full taker
-//! leaves is kept, and then its giver is read no further: so a slow side slows the other down and
+//! What is received is sent at once, from a block that the whole worker shares. Only what a full sink leaves
+//! is kept, and then its source is received from no further: a slow side slows the other one down, and
 //! nothing grows.
 
-use std::mem;
+use reactor::{Received, Relay, Sent, SlotKey, Tenths, Tick};
 
-use reactor::{Received, Relay, Sent, Signal, SlotKey, Tick};
+use crate::tcp::close::CloseReason;
+use crate::tcp::effect::Effect;
+use crate::tcp::latency::LatencyRecorder;
+use crate::tcp::limits::{BLOCK_BYTES, BULK_BLOCKS, MOVES_PER_TURN};
+use crate::tcp::metrics::{Metric, WorkerCounters};
+use crate::tcp::pair::{Direction, Flow, FlowState, Pending};
+use crate::tcp::pair_table::{Entry, PairOf};
+use crate::tcp::pipe_pool::PipePool;
 
-use crate::tcp::closing::CloseReason;
-use crate::tcp::limits::{BULK_STREAK, MOVES_PER_TURN};
-use crate::tcp::names::{Side, Watched};
-use crate::tcp::pair::{Direction, Flow, FlowState, Held, Pair, Phase, Tenths};
-use crate::tcp::splice::Pipes;
-use crate::tcp::stats::{Metric, WorkerStats};
-use crate::tcp::worker::Worker;
-
-/// What one move came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Move {
-    /// The taker has so many bytes more, and there may be others.
-    On(usize),
-    /// The taker has so many bytes more, and there are no others: a signal will tell.
-    Last(usize),
-    /// Nothing to move: a signal will tell.
-    Nothing,
-    /// The taker has so many bytes more and is full.
-    Full(usize),
-    /// The direction is over.
-    Over,
-    /// The taker broke.
-    TakerBroke,
-    /// The giver broke, and the taker has all that came before.
-    GiverBroke,
+/// Memory and pipes that the transfers of one worker share.
+#[derive(Debug)]
+pub(crate) struct TransferBuffers<P> {
+    pub(crate) block: Box<[u8]>,
+    pub(crate) pipes: PipePool<P>,
 }
 
-impl<D: Relay> Worker<D> {
-    pub(crate) fn on_signal(&mut self, key: SlotKey, side: Side, signal: Signal) {
-        let Some(pair) = self.pair(key) else {
-            return;
-        };
-        let (from, to) = (Direction::from(side), Direction::to(side));
-        pair.flow(from).ended |= signal.ended;
-        match (pair.phase, side) {
-            (Phase::Closed, _) => return,
-            (Phase::Greeting, _) => return self.greet(key),
-            (Phase::Connecting, Side::Client) => {
-                pair.up.unread |= signal.readable;
-                return;
-            }
-            (Phase::Connecting, Side::Backend) => {
-                if !self.on_connected(key) {
-                    return;
-                }
-            }
-            (Phase::Open, _) => {
-                let over = matches!(pair.flow(from).state, FlowState::Done | FlowState::Broken);
-                if signal.writable && pair.flow(to).held.is_some() {
-                    self.pump(key, to);
-                }
-                if over && signal.ended {
-                    return self.look_for_reset(key, side);
-                }
-            }
-        }
-        if signal.readable {
-            self.pump(key, from);
+/// Result of one move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moved {
+    /// The sink took so many bytes, and there may be more to move.
+    More(usize),
+    /// The sink took so many bytes, and the source is empty: a signal will tell of more.
+    Last(usize),
+    /// There was nothing to move: a signal will tell.
+    Nothing,
+    /// The sink took so many bytes and is full.
+    Full(usize),
+    /// The source has ended, and the sink was told.
+    Ended,
+    /// The sink broke.
+    SinkBroke,
+    /// The source broke, and the sink has been sent everything that came before.
+    SourceBroke,
+}
+
+impl<P> Default for TransferBuffers<P> {
+    fn default() -> Self {
+        Self {
+            block: vec![0; BLOCK_BYTES].into_boxed_slice(),
+            pipes: PipePool::default(),
         }
     }
+}
 
-    /// Moves what can be moved in one direction, as far as one turn allows.
-    pub(crate) fn pump(&mut self, key: SlotKey, direction: Direction) {
-        let mut block = mem::take(&mut self.block);
-        let more = (0..MOVES_PER_TURN).all(|_| self.move_once(key, direction, &mut block));
-        self.block = block;
-        if more {
-            self.unread.push((key, direction));
-        }
-    }
-
-    /// Returns whether there may be more to move.
-    fn move_once(&mut self, key: SlotKey, direction: Direction, block: &mut [u8]) -> bool {
-        let Some(pair) = self.pairs.get_mut(key) else {
-            return false;
-        };
-        if pair.phase != Phase::Open {
-            return false;
-        }
-        let mut hands = Hands {
-            driver: &mut self.driver,
-            pipes: &mut self.pipes,
-            stats: &self.stats,
-            now: self.now,
-            block,
-        };
-        let moved = hands.move_once(pair, direction);
-        if let Move::On(count) | Move::Last(count) | Move::Full(count) = moved
-            && count > 0
-        {
-            pair.moved = Tenths::of(self.now);
-            pair.count(direction, count as u64);
-            let metric = match direction {
-                Direction::Up => Metric::BytesUp,
-                Direction::Down => Metric::BytesDown,
-            };
-            self.stats.add(metric, count as u64);
-            if pair.front.settings.request_latency {
-                self.latency.moved(pair, direction, || self.driver.micros());
+impl<P> TransferBuffers<P> {
+    /// Moves what can be moved in one direction, as far as the budget of one turn allows.
+    pub(crate) fn transfer<D: Relay<Pipe = P>>(
+        &mut self,
+        mut entry: Entry<'_, D>,
+        key: SlotKey,
+        direction: Direction,
+        latency: &mut LatencyRecorder,
+    ) -> Effect {
+        for _ in 0..MOVES_PER_TURN {
+            let moved = TransferContext {
+                driver: entry.driver,
+                counters: entry.counters,
+                buffers: self,
+                now: entry.now,
+            }
+            .move_once(entry.pair, direction);
+            if let Moved::More(count) | Moved::Last(count) | Moved::Full(count) = moved
+                && count > 0
+            {
+                account(&mut entry, direction, count, latency);
+            }
+            match moved {
+                Moved::More(_) => {}
+                Moved::Last(_) | Moved::Nothing => return Effect::Wait,
+                Moved::Full(_) => {
+                    if direction == Direction::Down && entry.watch_client_writable(key).is_err() {
+                        return Effect::Close(CloseReason::Reset);
+                    }
+                    return Effect::Wait;
+                }
+                Moved::Ended => return Effect::CheckEnd,
+                Moved::SinkBroke => return Effect::SinkBroke(direction),
+                Moved::SourceBroke => return Effect::SourceBroke(direction),
             }
         }
-        match moved {
-            Move::On(_) => return true,
-            Move::Last(_) | Move::Nothing => {}
-            Move::Full(_) => self.watch_writable(key, direction.taker()),
-            Move::Over => self.look_for_end(key),
-            Move::TakerBroke => self.on_taker_broke(key, direction),
-            Move::GiverBroke => self.on_giver_broke(key, direction),
-        }
-        false
+        Effect::Resume(direction)
     }
+}
 
-    /// A backend's room is watched from the first. So is a client's once it was full.
-    fn watch_writable(&mut self, key: SlotKey, side: Side) {
-        let Some(pair) = self.pairs.get_mut(key) else {
-            return;
-        };
-        if side == Side::Client && !mem::replace(&mut pair.room_watched, true) {
-            let token = Watched::Pair(key, side).token();
-            self.stats.add(Metric::Watches, 1);
-            if self.driver.watch_writable(&pair.client, token).is_err() {
-                self.close(key, CloseReason::Reset);
-            }
-        }
+/// Records that the sink of a direction took bytes.
+fn account<D: Relay>(
+    entry: &mut Entry<'_, D>,
+    direction: Direction,
+    count: usize,
+    latency: &mut LatencyRecorder,
+) {
+    let pair = &mut *entry.pair;
+    pair.last_activity = Tenths::of(entry.now);
+    pair.count(direction, count as u64);
+    let metric = match direction {
+        Direction::Up => Metric::BytesUp,
+        Direction::Down => Metric::BytesDown,
+    };
+    entry.counters.add(metric, count as u64);
+    if pair.frontend.settings.request_latency {
+        latency.record(pair, direction, || entry.driver.micros());
     }
 }
 
 /// What one move works with.
-struct Hands<'a, D: Relay> {
+struct TransferContext<'a, D: Relay> {
     driver: &'a mut D,
-    pipes: &'a mut Pipes<D::Pipe>,
-    stats: &'a WorkerStats,
+    counters: &'a WorkerCounters,
+    buffers: &'a mut TransferBuffers<D::Pipe>,
     now: Tick,
-    block: &'a mut [u8],
 }
 
-impl<D: Relay> Hands<'_, D> {
-    fn move_once(&mut self, pair: &mut Pair<D::Socket, D::Pipe>, direction: Direction) -> Move {
-        let Some((giver, taker, flow)) = pair.ends(direction) else {
-            return Move::Nothing;
+impl<D: Relay> TransferContext<'_, D> {
+    fn move_once(&mut self, pair: &mut PairOf<D>, direction: Direction) -> Moved {
+        let Some((source, sink, flow)) = pair.ends(direction) else {
+            return Moved::Nothing;
         };
-        if let Some(moved) = self.pour(taker, flow) {
+        if let Some(moved) = self.drain(sink, flow) {
             return moved;
         }
         match flow.state {
-            FlowState::Open if flow.streak >= BULK_STREAK => self.fill(giver, flow),
-            FlowState::Open => self.copy(giver, taker, flow),
-            FlowState::Ended => {
+            FlowState::Open if flow.full_blocks >= BULK_BLOCKS => self.fill(source, flow),
+            FlowState::Open => self.copy(source, sink, flow),
+            FlowState::SourceEnded => {
                 self.release(flow);
-                self.stats.add(Metric::Shutdowns, 1);
-                self.driver.end(taker);
+                self.counters.add(Metric::Shutdowns, 1);
+                self.driver.shutdown_write(sink);
                 flow.state = FlowState::Done;
-                Move::Over
+                Moved::Ended
             }
-            FlowState::Reset => {
+            FlowState::SourceReset => {
                 self.release(flow);
-                Move::GiverBroke
+                Moved::SourceBroke
             }
-            FlowState::Done | FlowState::Broken => Move::Nothing,
+            FlowState::Done | FlowState::Broken => Moved::Nothing,
         }
     }
 
     /// Receives a block and sends it.
-    fn copy(&mut self, giver: &D::Socket, taker: &D::Socket, flow: &mut Flow<D::Pipe>) -> Move {
-        self.stats.add(Metric::Receives, 1);
-        let count = match self.driver.recv(giver, self.block) {
+    fn copy(&mut self, source: &D::Socket, sink: &D::Socket, flow: &mut Flow<D::Pipe>) -> Moved {
+        let block = &mut self.buffers.block;
+        self.counters.add(Metric::Receives, 1);
+        let count = match self.driver.recv(source, block) {
             Received::Bytes(count) => count,
-            Received::Blocked => return Move::Nothing,
-            Received::Ended => return Self::ended(flow, FlowState::Ended),
-            Received::Failed(_) => return Self::ended(flow, FlowState::Reset),
+            Received::Blocked => return Moved::Nothing,
+            Received::Ended => return Self::source_is_over(flow, FlowState::SourceEnded),
+            Received::Failed(_) => return Self::source_is_over(flow, FlowState::SourceReset),
         };
-        self.stats.add(Metric::BytesRead, count as u64);
-        let is_full = count == self.block.len();
-        flow.streak = if is_full { flow.streak + 1 } else { 0 };
-        self.stats.add(Metric::Sends, 1);
-        let bytes = &self.block[..count];
-        let sent = match self.driver.send(taker, &[bytes]) {
+        self.counters.add(Metric::BytesRead, count as u64);
+        let is_full = count == block.len();
+        flow.full_blocks = if is_full { flow.full_blocks + 1 } else { 0 };
+        self.counters.add(Metric::Sends, 1);
+        let bytes = &block[..count];
+        let sent = match self.driver.send(sink, &[bytes]) {
             Sent::Bytes(sent) => sent,
             Sent::Blocked => 0,
-            Sent::Failed(_) => return Move::TakerBroke,
+            Sent::Failed(_) => return Moved::SinkBroke,
         };
         if sent < count {
-            flow.held = Some(Box::new(Held::Bytes(bytes[sent..].to_vec(), 0)));
-            return Move::Full(sent);
+            flow.pending = Some(Box::new(Pending::Bytes(bytes[sent..].to_vec(), 0)));
+            return Moved::Full(sent);
         }
-        // A short read has emptied the socket, unless its end is announced.
-        if is_full || flow.ended {
-            Move::On(sent)
+        // A short read has emptied the socket, unless the source's end was announced.
+        if is_full || flow.end_announced {
+            Moved::More(sent)
         } else {
-            Move::Last(sent)
+            Moved::Last(sent)
         }
     }
 
     /// Fills a pipe.
-    fn fill(&mut self, giver: &D::Socket, flow: &mut Flow<D::Pipe>) -> Move {
-        if flow.held.is_none() {
-            let Some(pipe) = self.pipes.lend(self.driver, self.stats) else {
-                // As good without, but for the copying.
-                flow.streak = 0;
-                return Move::On(0);
+    fn fill(&mut self, source: &D::Socket, flow: &mut Flow<D::Pipe>) -> Moved {
+        if flow.pending.is_none() {
+            let Some(pipe) = self.buffers.pipes.lend(self.driver, self.counters) else {
+                // Copying works as well, and only costs more.
+                flow.full_blocks = 0;
+                return Moved::More(0);
             };
-            flow.held = Some(Box::new(Held::Pipe(pipe, 0)));
+            flow.pending = Some(Box::new(Pending::Pipe(pipe, 0)));
         }
-        let Some(Held::Pipe(pipe, within)) = flow.held.as_deref_mut() else {
-            unreachable!("bytes that are held are poured before more are received");
+        let Some(Pending::Pipe(pipe, within)) = flow.pending.as_deref_mut() else {
+            unreachable!("pending bytes are sent before more are received");
         };
-        self.stats.add(Metric::Splices, 1);
-        match self.driver.fill(pipe, giver) {
+        self.counters.add(Metric::Splices, 1);
+        match self.driver.fill(pipe, source) {
             Received::Bytes(count) => {
-                self.stats.add(Metric::BytesRead, count as u64);
+                self.counters.add(Metric::BytesRead, count as u64);
                 *within = count;
-                if count < self.block.len() {
-                    flow.streak = 0;
+                if count < self.buffers.block.len() {
+                    flow.full_blocks = 0;
                 }
-                Move::On(0)
+                Moved::More(0)
             }
             Received::Blocked => {
                 self.release(flow);
-                Move::Nothing
+                Moved::Nothing
             }
-            Received::Ended => Self::ended(flow, FlowState::Ended),
-            Received::Failed(_) => Self::ended(flow, FlowState::Reset),
+            Received::Ended => Self::source_is_over(flow, FlowState::SourceEnded),
+            Received::Failed(_) => Self::source_is_over(flow, FlowState::SourceReset),
         }
     }
 
-    /// Gives the taker what is held for it; `None` when nothing is.
-    fn pour(&mut self, taker: &D::Socket, flow: &mut Flow<D::Pipe>) -> Option<Move> {
-        let (sent, left) = match flow.held.as_deref_mut()? {
-            Held::Pipe(_, 0) => return None,
-            Held::Pipe(pipe, within) => {
-                self.stats.add(Metric::Splices, 1);
-                let sent = self.driver.pour(pipe, taker, *within);
+    /// Sends pending bytes; returns `None` if there are none.
+    fn drain(&mut self, sink: &D::Socket, flow: &mut Flow<D::Pipe>) -> Option<Moved> {
+        let (sent, left) = match flow.pending.as_deref_mut()? {
+            Pending::Pipe(_, 0) => return None,
+            Pending::Pipe(pipe, within) => {
+                self.counters.add(Metric::Splices, 1);
+                let sent = self.driver.pour(pipe, sink, *within);
                 if let Sent::Bytes(count) = sent {
                     *within -= count;
-                    self.stats.add(Metric::BytesSpliced, count as u64);
+                    self.counters.add(Metric::BytesSpliced, count as u64);
                 }
                 (sent, *within)
             }
-            Held::Bytes(bytes, taken) => {
-                self.stats.add(Metric::Sends, 1);
-                let sent = self.driver.send(taker, &[&bytes[*taken..]]);
+            Pending::Bytes(bytes, taken) => {
+                self.counters.add(Metric::Sends, 1);
+                let sent = self.driver.send(sink, &[&bytes[*taken..]]);
                 if let Sent::Bytes(count) = sent {
                     *taken += count;
                 }
@@ -257,23 +232,26 @@ impl<D: Relay> Hands<'_, D> {
         };
         let count = match sent {
             Sent::Bytes(count) => count,
-            Sent::Blocked => return Some(Move::Full(0)),
-            Sent::Failed(_) => return Some(Move::TakerBroke),
+            Sent::Blocked => return Some(Moved::Full(0)),
+            Sent::Failed(_) => return Some(Moved::SinkBroke),
         };
-        let is_bytes = matches!(flow.held.as_deref(), Some(Held::Bytes(..)));
-        if left == 0 && (is_bytes || flow.streak < BULK_STREAK) {
+        let is_bytes = matches!(flow.pending.as_deref(), Some(Pending::Bytes(..)));
+        if left == 0 && (is_bytes || flow.full_blocks < BULK_BLOCKS) {
             self.release(flow);
         }
-        Some(Move::On(count))
+        Some(Moved::More(count))
     }
 
-    fn ended(flow: &mut Flow<D::Pipe>, state: FlowState) -> Move {
+    fn source_is_over(flow: &mut Flow<D::Pipe>, state: FlowState) -> Moved {
         flow.state = state;
-        Move::On(0)
+        Moved::More(0)
     }
 
-    /// Lets go of what is held.
+    /// Gives back what the direction held.
     fn release(&mut self, flow: &mut Flow<D::Pipe>) {
-        self.pipes.take_back(flow.held.take(), self.now, self.stats);
+        let pending = flow.pending.take();
+        self.buffers
+            .pipes
+            .give_back(pending, self.now, self.counters);
     }
 }

@@ -1,86 +1,74 @@
-//! A new plan for a running worker, and its end. Neither touches a connection that goes on.
+//! New listeners for a running worker, and its end. Neither touches the connections that there are.
 
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Relay, Tick};
+use reactor::{Acceptor, Relay, Tick};
 
-use crate::tcp::closing::CloseReason;
-use crate::tcp::front::Plan;
-use crate::tcp::worker::{Mail, Worker};
+use crate::tcp::frontend::{Frontend, Frontends};
 
-/// Whether a worker is to end.
+/// When a worker ends. Lives as long as the worker.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
     until: Option<Tick>,
 }
 
 impl Drain {
-    pub(crate) fn ends_in(&self, now: Tick) -> Option<Duration> {
+    /// Begins to end, within `timeout`. A second call can only shorten the time.
+    pub(crate) fn begin(&mut self, now: Tick, timeout: Duration) {
+        let until = now.after(timeout);
+        self.until = Some(self.until.map_or(until, |before| before.min(until)));
+    }
+
+    /// Whether the worker has begun to end.
+    pub(crate) const fn has_begun(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// Whether the connections that are left must be closed.
+    pub(crate) fn is_due(&self, now: Tick) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+
+    /// Time until then, if the worker has begun to end.
+    pub(crate) fn due_in(&self, now: Tick) -> Option<Duration> {
         self.until.map(|until| until.since(now))
     }
 }
 
-impl<D: Relay> Worker<D> {
-    pub(crate) fn on_mail(&mut self, mail: Mail) {
-        match mail {
-            Mail::Plan(plan) => self.follow(&plan),
-            Mail::Drain(timeout) => {
-                let until = self.now.after(timeout);
-                // A second one may only hurry.
-                let sooner = self.drain.until.map_or(until, |before| before.min(until));
-                self.drain.until = Some(sooner);
-                self.close_listeners(|_| false);
-                self.health.follow(&Plan::from([]), self.now);
-            }
+/// Opens the listeners of `frontends` that are not open, and gives new settings to the others, which hold
+/// for their next connections. A listener that cannot be opened is logged.
+pub(crate) fn open_listeners<D: Relay>(
+    acceptor: &mut Acceptor<D::Listener, Arc<Frontend>>,
+    driver: &mut D,
+    frontends: &Frontends,
+    worker: u16,
+) {
+    for frontend in frontends.iter() {
+        let mut open = acceptor.listeners_mut().iter_mut();
+        if let Some(open) = open.find(|open| open.context.address == frontend.address) {
+            open.context = Arc::clone(frontend);
+        } else if let Err(error) = frontend.listen(acceptor, driver) {
+            let address = frontend.address;
+            tracing::error!(
+                "worker {worker} cannot listen at {address}: {error}; the kernel gives its share of the \
+                 connections to the other workers"
+            );
         }
     }
+}
 
-    /// Listens where the plan says. A listener that stays is not closed for a moment, and takes its new
-    /// settings with the next connection.
-    pub(crate) fn follow(&mut self, plan: &Plan) {
-        if self.drain.until.is_some() {
-            return;
-        }
-        // Those that go are closed last: a new one may take over their port.
-        for front in plan.iter() {
-            let mut open = self.accepting.open.iter_mut();
-            match open.find(|open| open.front.address == front.address) {
-                Some(open) => open.front = Arc::clone(front),
-                None => {
-                    if let Err(error) = self.listen(front) {
-                        let (worker, address) = (self.number, front.address);
-                        tracing::error!(
-                            "worker {worker} cannot listen at {address}: {error}; connections that \
-                             the kernel would give it go to the others"
-                        );
-                    }
-                }
-            }
-        }
-        self.close_listeners(|address| plan.iter().any(|front| front.address == address));
-        // One worker looks after backends for all.
-        if self.number == 0 {
-            self.health.follow(plan, self.now);
-        }
-    }
-
-    /// Ends all that is left when the time to end is over.
-    pub(crate) fn end_in_time(&mut self) {
-        if self.drain.until.is_none_or(|until| until > self.now) {
-            return;
-        }
-        for slot in 0..self.pairs.slots() {
-            if let Some((key, _)) = self.pairs.at(slot) {
-                self.close(key, CloseReason::Drain);
-            }
-        }
-        mem::take(&mut self.unread);
-    }
-
-    /// Whether the worker has nothing left to do.
-    pub(crate) fn is_over(&self) -> bool {
-        self.drain.until.is_some() && self.pairs.is_empty()
-    }
+/// The numbers of the open listeners that are not among `frontends`.
+pub(crate) fn removed_listeners<L>(
+    acceptor: &Acceptor<L, Arc<Frontend>>,
+    frontends: &[Arc<Frontend>],
+) -> Vec<u32> {
+    let stays = |frontend: &Frontend| {
+        let mut kept = frontends.iter();
+        kept.any(|kept| kept.address == frontend.address)
+    };
+    let open = acceptor.listeners().iter();
+    open.filter(|open| !stays(&open.context))
+        .map(|open| open.id)
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! What the operator can set. Built once for each reading of the configuration, and shared.
+//! What the operator can set. Made once for each reading of the configuration, and shared.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,9 +12,9 @@ pub struct Settings {
     pub private_fds: bool,
     /// Whether all workers wait at one poller, to measure what that costs; not with `private_fds`.
     pub shared_poller: bool,
-    /// How long connections may go on when the proxy is to end.
+    /// How long connections may go on when the proxy ends.
     pub drain_timeout: Duration,
-    /// What is listened at.
+    /// The listeners.
     pub listeners: Vec<ListenerSettings>,
 }
 
@@ -23,7 +23,7 @@ pub struct Settings {
 pub struct ListenerSettings {
     /// Where clients connect; port 0 stands for any free port.
     pub listen: SocketAddr,
-    /// Where their bytes go; at least one, at most [`crate::tcp::BACKENDS_MAX`].
+    /// The backends that clients' bytes are relayed to; at least one, at most [`crate::tcp::BACKENDS_MAX`].
     pub backends: Vec<BackendAddress>,
     /// Which backend a connection gets.
     pub balance: Balance,
@@ -31,25 +31,26 @@ pub struct ListenerSettings {
     pub connect_timeout: Duration,
     /// Other backends that are tried when one does not answer.
     pub retries: u8,
-    /// How long a connection may carry nothing.
+    /// Close a connection that carries nothing for this long.
     pub idle_timeout: Duration,
-    /// A peer that acknowledges nothing for so long is gone.
+    /// Close a connection whose peer acknowledges no data for this long (`TCP_USER_TIMEOUT`).
     pub user_timeout: Duration,
-    /// Silence after which a peer is probed.
+    /// Silence after which TCP probes a peer.
     pub keepalive: Duration,
-    /// Connections at a time; more are refused.
+    /// Simultaneous connections; more are refused.
     pub max_connections: Option<u32>,
-    /// Connections at a time from one address; more are refused.
+    /// Simultaneous connections from one source; more are refused. A source is an IPv4 address, or the
+    /// 64 leading bits of an IPv6 address.
     pub max_connections_per_source: Option<u32>,
     /// Whether clients begin with a PROXY header, and how long it may take.
     pub proxy_in: Option<Duration>,
     /// Whether backends are sent a PROXY header first.
     pub proxy_out: Option<HeaderVersion>,
-    /// Failures in a row after which a backend is left alone for a while; 0 for never.
+    /// Attempts to connect in a row that fail before a backend is ejected for a while; 0 for never.
     pub eject_after: u32,
-    /// How long it is left alone the first time; each further time twice as long.
+    /// Length of the first ejection; each further one in a row is twice as long.
     pub eject_time: Duration,
-    /// How backends are looked after.
+    /// The health check of the backends.
     pub check: Option<Check>,
     /// Whether each connection gets a line in the access log.
     pub access_log: bool,
@@ -57,12 +58,12 @@ pub struct ListenerSettings {
     pub request_latency: bool,
 }
 
-/// A backend, as it was named and as it was found.
+/// A backend's name and address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendAddress {
     /// As the operator wrote it.
     pub name: String,
-    /// What the name meant when the configuration was read.
+    /// The address that the name stood for when the configuration was read.
     pub address: SocketAddr,
 }
 
@@ -86,20 +87,20 @@ pub enum HeaderVersion {
     V2,
 }
 
-/// An active health check.
+/// A health check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// Time between two checks of a backend.
     pub interval: Duration,
     /// How long one may take.
     pub timeout: Duration,
-    /// Checks in a row that must pass before a backend that failed is used again.
+    /// Checks in a row that must pass before a backend that was taken out gets connections again.
     pub rise: u32,
-    /// Checks in a row that must fail before a backend is used no more.
+    /// Checks in a row that must fail before a backend is taken out.
     pub fall: u32,
     /// What is sent after connecting.
     pub send: Vec<u8>,
-    /// What the answer must contain; nothing asks for a connection only.
+    /// What the answer must contain. If empty, a connection is enough.
     pub expect: Vec<u8>,
 }
 

@@ -1,92 +1,103 @@
-//! The worker: its parts, one for each stage, and its turn.
+//! The worker: the only place that knows all stages, and the order in which a pair goes through them.
 //!
-//! A turn collects what happened, acts on it, and closes last.
+//! A stage does its part on the pair table and returns an [`Effect`]; the worker applies it.
 
 use std::io;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Mailbox, Relay, Signal, Slab, SlotKey, Tick, Timing};
+use reactor::{
+    Accepted, Acceptor, Clock, EventLoop, Handler, Mailbox, RateLimitedWarnings, Relay, Signal,
+    SlotKey, Tick, Timing,
+};
+use rustix::io::Errno;
 
-use crate::complaints::{Complaint, Complaints};
-use crate::tcp::accept::Accepting;
-use crate::tcp::access::Access;
-use crate::tcp::closing::Closing;
-use crate::tcp::deadlines::Deadlines;
-use crate::tcp::front::Plan;
-use crate::tcp::health::Health;
-use crate::tcp::latency::Latency;
-use crate::tcp::limits::BLOCK_BYTES;
-use crate::tcp::names::Watched;
-use crate::tcp::pair::{Direction, Pair};
-use crate::tcp::reload::Drain;
-use crate::tcp::splice::Pipes;
-use crate::tcp::stats::{Metric, WorkerStats};
+use crate::tcp::accept;
+use crate::tcp::access_log::AccessLogLines;
+use crate::tcp::backend_header;
+use crate::tcp::client_header;
+use crate::tcp::close::{self, CloseReason};
+use crate::tcp::connect;
+use crate::tcp::deadlines::{Expired, IdleScan};
+use crate::tcp::effect::Effect;
+use crate::tcp::frontend::{Frontend, Frontends};
+use crate::tcp::health::HealthChecker;
+use crate::tcp::latency::LatencyRecorder;
+use crate::tcp::limits::{ACCEPTS_PER_TURN, LAST_ACCEPTS_MAX};
+use crate::tcp::metrics::{Metric, WorkerCounters};
+use crate::tcp::pair::{Direction, FlowState, Phase, Side};
+use crate::tcp::pair_table::PairTable;
+use crate::tcp::relay::TransferBuffers;
+use crate::tcp::reload::{self, Drain};
+use crate::tcp::socket_id::SocketId;
+use crate::tcp::teardown;
 
-/// What other threads tell a worker.
+/// What an operator can do when a worker has no descriptor left.
+const DESCRIPTORS_REMEDY: &str = "each connection takes two descriptors: raise the limit on open files \
+     (ulimit -n, LimitNOFILE=) or use --workers N --private-fds";
+
+/// A command from another thread.
 #[derive(Debug)]
-pub(crate) enum Mail {
-    /// To listen where the plan says, and nowhere else.
-    Plan(Plan),
-    /// To accept nobody, and to end when the last connection has, or within this time.
+pub(crate) enum WorkerCommand {
+    /// Listen at these frontends, and nowhere else.
+    Reload(Frontends),
+    /// Accept no connection any more, and end with the last one or within this time.
     Drain(Duration),
+}
+
+/// What a worker shares with other threads.
+pub(crate) struct Shared {
+    pub(crate) mailbox: Arc<Mailbox<WorkerCommand>>,
+    pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) access_log: AccessLogLines,
+    pub(crate) latency: LatencyRecorder,
+    pub(crate) warnings: RateLimitedWarnings,
 }
 
 /// One thread's share of the proxy. Owns its pairs from accept to close.
 pub(crate) struct Worker<D: Relay> {
-    pub(crate) number: u16,
-    pub(crate) mailbox: Arc<Mailbox<Mail>>,
-    pub(crate) stats: Arc<WorkerStats>,
-    pub(crate) driver: D,
-    pub(crate) now: Tick,
-    timing: Timing,
-    pub(crate) pairs: Slab<Pair<D::Socket, D::Pipe>>,
-    pub(crate) accepting: Accepting<D::Listener>,
-    pub(crate) block: Box<[u8]>,
-    pub(crate) pipes: Pipes<D::Pipe>,
+    number: u16,
+    mailbox: Arc<Mailbox<WorkerCommand>>,
+    pub(crate) table: PairTable<D>,
+    pub(crate) acceptor: Acceptor<D::Listener, Arc<Frontend>>,
+    buffers: TransferBuffers<D::Pipe>,
     /// Directions with more to move than one turn allows.
-    pub(crate) unread: Vec<(SlotKey, Direction)>,
-    pub(crate) deadlines: Deadlines,
-    pub(crate) health: Health<D::Socket>,
-    pub(crate) latency: Latency,
-    pub(crate) access: Access,
-    pub(crate) complaints: Complaints,
-    pub(crate) drain: Drain,
-    pub(crate) closing: Vec<Closing>,
-    signals: Vec<Signal>,
+    unread: Vec<(SlotKey, Direction)>,
+    /// Pairs whose time is over. Scratch of a turn.
+    due: Vec<SlotKey>,
+    idle_scan: IdleScan,
+    health: HealthChecker<D::Socket>,
+    latency: LatencyRecorder,
+    access_log: AccessLogLines,
+    warnings: RateLimitedWarnings,
+    drain: Drain,
 }
 
 impl<D: Relay> Worker<D> {
-    pub(crate) fn new(
-        number: u16,
-        mailbox: Arc<Mailbox<Mail>>,
-        stats: Arc<WorkerStats>,
-        access: Access,
-        latency: Latency,
-        complaints: Complaints,
-        driver: D,
-    ) -> Self {
+    /// A worker that listens nowhere yet.
+    pub(crate) fn new(number: u16, shared: Shared, driver: D) -> Self {
+        let Shared {
+            mailbox,
+            counters,
+            access_log,
+            latency,
+            warnings,
+        } = shared;
         Self {
             number,
             mailbox,
-            stats,
-            now: driver.now(),
-            driver,
-            timing: Timing::default(),
-            pairs: Slab::default(),
-            accepting: Accepting::default(),
-            block: vec![0; BLOCK_BYTES].into_boxed_slice(),
-            pipes: Pipes::default(),
+            table: PairTable::new(driver, counters),
+            acceptor: Acceptor::new(warnings.clone(), DESCRIPTORS_REMEDY),
+            buffers: TransferBuffers::default(),
             unread: Vec::new(),
-            deadlines: Deadlines::default(),
-            health: Health::default(),
+            due: Vec::new(),
+            idle_scan: IdleScan::default(),
+            health: HealthChecker::default(),
             latency,
-            access,
-            complaints,
+            access_log,
+            warnings,
             drain: Drain::default(),
-            closing: Vec::new(),
-            signals: Vec::new(),
         }
     }
 
@@ -96,94 +107,321 @@ impl<D: Relay> Worker<D> {
     ///
     /// When the poller fails, which a correct program does not see.
     pub(crate) fn run(mut self) -> io::Result<()> {
-        while !self.is_over() {
-            self.turn()?;
-        }
+        let mut event_loop = EventLoop::new(&self.table.driver);
+        event_loop.run(&mut self)?;
         self.latency.flush();
-        self.access.flush(&self.stats);
+        self.access_log.flush(&self.table.counters);
         Ok(())
     }
 
-    /// One turn: wait, act on what happened stage by stage, close.
-    pub(crate) fn turn(&mut self) -> io::Result<()> {
-        let timeout = self.timeout();
-        let mut signals = mem::take(&mut self.signals);
-        self.driver.wait(timeout, &mut signals)?;
-        self.mailbox.wake_up();
-        let elapsed = self.driver.elapsed();
-        self.now = Tick::default().after(elapsed);
-        self.timing.begin(elapsed, signals.len(), &self.stats);
+    /// Opens the first listeners of a worker.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`reactor::Driver::listen`].
+    pub(crate) fn listen(&mut self, frontends: &Frontends) -> io::Result<()> {
+        let (acceptor, driver) = (&mut self.acceptor, &mut self.table.driver);
+        frontends
+            .iter()
+            .try_for_each(|frontend| frontend.listen(acceptor, driver))
+    }
 
-        for (key, direction) in mem::take(&mut self.unread) {
-            self.pump(key, direction);
+    /// Listens at `frontends`, and nowhere else. A listener that stays is not closed for a moment.
+    pub(crate) fn follow(&mut self, frontends: &Frontends) {
+        if self.drain.has_begun() {
+            return;
         }
-        for signal in &signals {
-            match Watched::of(signal.token) {
-                Watched::Pair(key, side) => self.on_signal(key, side, *signal),
-                Watched::Listener(id) => {
-                    self.passed(Metric::StageSignals);
-                    self.accept(id);
-                    self.passed(Metric::StageAccept);
+        // Removed ones are closed last: a new one may take over their port.
+        let driver = &mut self.table.driver;
+        reload::open_listeners(&mut self.acceptor, driver, frontends, self.number);
+        self.close_removed_listeners(frontends);
+        // One worker checks backends for all.
+        if self.number == 0 {
+            self.health.follow(frontends, self.table.now());
+        }
+    }
+
+    /// Accepts every client that waits at a listener before it is closed: the others are reset, as the
+    /// kernel cannot hand a waiting connection on.
+    fn close_removed_listeners(&mut self, frontends: &[Arc<Frontend>]) {
+        for id in reload::removed_listeners(&self.acceptor, frontends) {
+            self.accept(id, LAST_ACCEPTS_MAX);
+            self.acceptor
+                .close(&mut self.table.driver, |open| open.id != id);
+        }
+    }
+
+    fn accept(&mut self, id: u32, accepts_max: usize) {
+        let Some(open) = self.acceptor.get(id) else {
+            return;
+        };
+        let frontend = Arc::clone(&open.context);
+        for _ in 0..accepts_max {
+            let PairTable {
+                driver,
+                counters,
+                clock,
+                ..
+            } = &mut self.table;
+            match self.acceptor.accept(driver, &**counters, clock.now, id) {
+                Accepted::Connection(client, peer) => {
+                    let admitted = accept::admit(&mut self.table, &frontend, client, peer);
+                    if let Some((key, effect)) = admitted {
+                        self.apply(key, effect);
+                    }
                 }
-                Watched::Check(index, attempt) => self.on_check(index, attempt),
-                Watched::Mailbox => {}
+                Accepted::Gone => {}
+                Accepted::Nobody | Accepted::Exhausted(_) => return,
             }
         }
-        self.signals = signals;
-        self.passed(Metric::StageSignals);
-        for mail in self.mailbox.take() {
-            self.on_mail(mail);
+    }
+
+    fn on_pair(&mut self, key: SlotKey, side: Side, signal: Signal) {
+        let Some(pair) = self.table.get(key) else {
+            return;
+        };
+        let (from, to) = (Direction::from_side(side), Direction::to_side(side));
+        let source = pair.flow(from);
+        source.end_announced |= signal.ended;
+        let is_over = matches!(source.state, FlowState::Done | FlowState::Broken);
+        match (pair.phase, side) {
+            (Phase::Closed, _) => {}
+            (Phase::AwaitingHeader, _) => {
+                let block = &mut self.buffers.block;
+                let effect = client_header::receive(&mut self.table, key, block, &self.warnings);
+                self.apply(key, effect);
+            }
+            (Phase::Connecting, Side::Client) => pair.up.unread |= signal.readable,
+            (Phase::Connecting, Side::Backend) => self.on_connect_result(key, signal),
+            (Phase::Open, _) => {
+                if signal.writable && pair.flow(to).pending.is_some() {
+                    self.transfer(key, to);
+                }
+                if is_over && signal.ended {
+                    let effect = teardown::check_reset(&mut self.table, key, side);
+                    self.apply(key, effect);
+                } else if signal.readable {
+                    self.transfer(key, from);
+                }
+            }
         }
-        self.passed(Metric::StageMail);
-        self.meet_deadlines();
-        self.passed(Metric::StageDeadlines);
-        self.look_after_backends();
-        self.passed(Metric::StageChecks);
-        self.close_all();
-        self.pipes.trim(self.now, &self.stats);
-        let lost = self.latency.turn(|| self.driver.unix_seconds());
+    }
+
+    /// An attempt to connect was answered.
+    fn on_connect_result(&mut self, key: SlotKey, signal: Signal) {
+        if let Err(error) = connect::complete(&mut self.table, key) {
+            return self.retry(key, &error);
+        }
+        let header = backend_header::prepend(&mut self.table, key);
+        let Some(pair) = self.table.get(key) else {
+            return;
+        };
+        if mem::take(&mut pair.up.unread) || pair.up.pending.is_some() {
+            self.transfer(key, Direction::Up);
+        }
+        backend_header::discount(&mut self.table, key, header);
+        if signal.readable {
+            self.transfer(key, Direction::Down);
+        }
+    }
+
+    /// Gives up an attempt to connect, and begins another one.
+    fn retry(&mut self, key: SlotKey, error: &io::Error) {
+        let effect = connect::fail(&mut self.table, key, error, &self.warnings);
+        self.apply(key, effect);
+    }
+
+    fn transfer(&mut self, key: SlotKey, direction: Direction) {
+        if let Some(entry) = self.table.entry(key)
+            && entry.pair.phase == Phase::Open
+        {
+            let latency = &mut self.latency;
+            let effect = self.buffers.transfer(entry, key, direction, latency);
+            self.apply(key, effect);
+        }
+    }
+
+    /// Applies what a stage asked for, and what the next stage asks for then.
+    fn apply(&mut self, key: SlotKey, mut effect: Effect) {
+        let table = &mut self.table;
+        loop {
+            effect = match effect {
+                Effect::Wait => return,
+                Effect::CountSource => accept::count_source(table, key),
+                Effect::Connect => connect::begin(table, key, &self.warnings),
+                Effect::Resume(direction) => return self.unread.push((key, direction)),
+                Effect::CheckEnd => teardown::check_end(table, key),
+                Effect::SourceBroke(direction) => {
+                    teardown::drop_source(table, &mut self.buffers.pipes, key, direction)
+                }
+                Effect::SinkBroke(direction) => {
+                    teardown::drop_sink(table, &mut self.buffers.pipes, key, direction)
+                }
+                Effect::Close(reason) => return table.close(key, reason),
+                Effect::Exhausted(error) => {
+                    table.close(key, CloseReason::NoBackend);
+                    let (counters, now) = (&*table.counters, table.clock.now);
+                    let acceptor = &mut self.acceptor;
+                    return acceptor.pause(&mut table.driver, counters, now, &error);
+                }
+            }
+        }
+    }
+
+    fn on_command(&mut self, command: WorkerCommand) {
+        match command {
+            WorkerCommand::Reload(frontends) => self.follow(&frontends),
+            WorkerCommand::Drain(timeout) => {
+                self.drain.begin(self.table.now(), timeout);
+                self.close_removed_listeners(&[]);
+                self.health.follow(&[], self.table.now());
+            }
+        }
+    }
+
+    fn meet_deadlines(&mut self) {
+        let now = self.table.now();
+        self.acceptor.resume_if_due(&mut self.table.driver, now);
+        if self.drain.is_due(now) {
+            self.close_all();
+        }
+        let mut due = mem::take(&mut self.due);
+        self.table.expire(&mut due);
+        for key in due.drain(..) {
+            self.on_timer(key);
+        }
+        let timeouts = self.acceptor.listeners().iter();
+        let timeouts = timeouts.map(|open| open.context.settings.idle_timeout);
+        let shortest = timeouts.min().unwrap_or_default();
+        self.idle_scan.visit(&self.table, shortest, &mut due);
+        for key in due.drain(..) {
+            self.table.close(key, CloseReason::Timeout);
+        }
+        self.due = due;
+    }
+
+    fn on_timer(&mut self, key: SlotKey) {
+        let now = self.table.now();
+        let Some(pair) = self.table.get(key) else {
+            return;
+        };
+        match Expired::of(pair, now) {
+            Expired::Nothing => {}
+            Expired::Connect => self.retry(key, &Errno::TIMEDOUT.into()),
+            Expired::CheckEnd => self.apply(key, Effect::CheckEnd),
+            Expired::Close(reason) => self.table.close(key, reason),
+        }
+    }
+
+    /// Closes what is left when the time to end is over.
+    fn close_all(&mut self) {
+        for slot in 0..self.table.slots() {
+            if let Some((key, _)) = self.table.at(slot) {
+                self.table.close(key, CloseReason::Drain);
+            }
+        }
+        self.unread.clear();
+    }
+
+    fn report_latency(&mut self) {
+        let clock = self.table.clock;
+        let lost = self.latency.report(clock.unix_seconds);
         if lost > 0 {
-            self.complaints.note(self.now, Complaint::Latency, "", || {
-                "lines of the latency report are lost: nobody reads them as fast as they come"
-                    .to_owned()
+            self.warnings.warn(clock.now, "latency", "", || {
+                "lines of the latency report are lost: their reader is too slow".to_owned()
             });
         }
-        self.access.flush(&self.stats);
-        self.passed(Metric::StageClosing);
-        Ok(())
     }
 
-    /// A stage of the turn is through.
-    fn passed(&mut self, stage: Metric) {
-        let clock = || self.driver.elapsed();
-        self.timing.passed(stage, clock, &self.stats);
+    /// Ends a stage of the turn.
+    fn passed(&self, timing: &mut Timing, stage: Metric) {
+        let clock = || self.table.driver.elapsed();
+        timing.passed(stage, clock, &*self.table.counters);
+    }
+}
+
+impl<D: Relay> Handler for Worker<D> {
+    type Driver = D;
+    type Counters = WorkerCounters;
+
+    fn driver(&mut self) -> &mut D {
+        &mut self.table.driver
     }
 
-    /// How long the turn may wait for something to happen.
-    fn timeout(&mut self) -> Option<Duration> {
-        if !self.unread.is_empty() || !self.mailbox.may_sleep() {
-            return Some(Duration::ZERO);
-        }
-        let elapsed = self.driver.elapsed();
-        self.timing.rest(elapsed, &self.stats);
-        let now = Tick::default().after(elapsed);
+    fn counters(&self) -> &WorkerCounters {
+        &self.table.counters
+    }
+
+    fn may_sleep(&self) -> bool {
+        self.mailbox.may_sleep()
+    }
+
+    fn wake_up(&self) {
+        self.mailbox.wake_up();
+    }
+
+    fn has_work(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    fn next_deadline(&self, now: Tick) -> Option<Duration> {
         [
-            self.next_deadline(now),
-            self.accepting.resume_in(now),
-            self.pipes.trim_in(now),
+            self.table.next_timer(now),
+            self.idle_scan.next_in(&self.table, now),
+            self.acceptor.resume_in(now),
+            self.buffers.pipes.trim_in(now),
             self.health.next_in(now),
             self.latency.next_in(),
-            self.drain.ends_in(now),
+            self.drain.due_in(now),
         ]
         .into_iter()
         .flatten()
         .min()
     }
 
-    /// The pair named, unless it is gone or about to go.
-    pub(crate) fn pair(&mut self, key: SlotKey) -> Option<&mut Pair<D::Socket, D::Pipe>> {
-        self.pairs
-            .get_mut(key)
-            .filter(|pair| pair.phase != crate::tcp::pair::Phase::Closed)
+    fn begin(&mut self, clock: Clock) {
+        self.table.clock = clock;
+        for (key, direction) in mem::take(&mut self.unread) {
+            self.transfer(key, direction);
+        }
+    }
+
+    fn on_listener(&mut self, id: u32) {
+        self.accept(id, ACCEPTS_PER_TURN);
+    }
+
+    fn on_signal(&mut self, signal: Signal) {
+        match SocketId::of(signal.token) {
+            Some(SocketId::Pair(key, side)) => self.on_pair(key, side, signal),
+            Some(SocketId::HealthCheck(index, attempt)) => {
+                let now = self.table.now();
+                let driver = &mut self.table.driver;
+                self.health.on_signal(driver, now, index, attempt);
+            }
+            None => {}
+        }
+    }
+
+    fn finish(&mut self, timing: &mut Timing) {
+        for command in self.mailbox.take() {
+            self.on_command(command);
+        }
+        self.passed(timing, Metric::StageMail);
+        self.meet_deadlines();
+        self.passed(timing, Metric::StageDeadlines);
+        let now = self.table.now();
+        self.health.run_due(&mut self.table.driver, now);
+        self.passed(timing, Metric::StageChecks);
+        if close::remove_closed(&mut self.table, &mut self.access_log) {
+            self.acceptor.resume_soon(now);
+        }
+        self.buffers.pipes.trim(now, &self.table.counters);
+        self.report_latency();
+        self.access_log.flush(&self.table.counters);
+        self.passed(timing, Metric::StageClosing);
+    }
+
+    fn is_over(&self) -> bool {
+        self.drain.has_begun() && self.table.is_empty()
     }
 }

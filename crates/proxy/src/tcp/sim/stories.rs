@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
-use super::net::{Manner, Peer};
+use reactor::Handler;
+
 use super::world::{World, backend, settings};
+use crate::sim::{Behaviour, Peer};
 use crate::tcp::header::{self, Header};
+use crate::tcp::metrics::Metric;
 use crate::tcp::settings::{Check, HeaderVersion};
-use crate::tcp::stats::Metric;
-use crate::tcp::worker::Mail;
+use crate::tcp::worker::WorkerCommand;
 
 #[test]
 fn what_a_client_says_before_there_is_a_backend_is_not_lost() {
     let mut world = World::new(settings(1));
     let client = world.come(b"early");
     world.settle();
-    let [(_, server)] = world.calls()[..] else {
-        panic!("one call")
+    let [(_, server)] = world.connects()[..] else {
+        panic!("one connection")
     };
     assert_eq!(world.heard(server), b"early");
     world.net.borrow_mut().say(server, b"answer");
@@ -30,14 +32,22 @@ fn what_a_client_says_before_there_is_a_backend_is_not_lost() {
 
 #[test]
 fn a_backend_that_fails_at_any_stage_of_connecting_is_followed_by_another() {
-    for manner in [Manner::Refuses, Manner::Silent, Manner::Unreachable] {
+    for behaviour in [
+        Behaviour::Refuses,
+        Behaviour::Silent,
+        Behaviour::Unreachable,
+    ] {
         let mut world = World::new(settings(2));
-        world.net.borrow_mut().manners.insert(backend(0), manner);
+        world
+            .net
+            .borrow_mut()
+            .behaviours
+            .insert(backend(0), behaviour);
         let client = world.come(b"hello");
         world.settle();
         world.pass(Duration::from_secs(6));
-        let (to, server) = *world.calls().last().expect("a call");
-        assert_eq!(to, backend(1), "{manner:?}");
+        let (to, server) = *world.connects().last().expect("a connection");
+        assert_eq!(to, backend(1), "{behaviour:?}");
         assert_eq!(world.heard(server), b"hello");
         assert_eq!(world.metric(Metric::ConnectsFailed), 1);
         world.net.borrow_mut().end(client);
@@ -49,25 +59,29 @@ fn a_backend_that_fails_at_any_stage_of_connecting_is_followed_by_another() {
 
 #[test]
 fn a_message_costs_one_receive_whatever_became_of_other_backends() {
-    for manner in [
-        Manner::Answers,
-        Manner::Refuses,
-        Manner::Silent,
-        Manner::Unreachable,
+    for behaviour in [
+        Behaviour::Accepts,
+        Behaviour::Refuses,
+        Behaviour::Silent,
+        Behaviour::Unreachable,
     ] {
         let mut world = World::new(settings(2));
-        world.net.borrow_mut().manners.insert(backend(0), manner);
+        world
+            .net
+            .borrow_mut()
+            .behaviours
+            .insert(backend(0), behaviour);
         let client = world.come(b"hello");
         world.settle();
         world.pass(Duration::from_secs(6));
-        let (_, server) = *world.calls().last().expect("a call");
+        let (_, server) = *world.connects().last().expect("a connection");
         let before = world.metric(Metric::Receives);
         for (from, to, message) in [(server, client, b"answer"), (client, server, b"thanks")] {
             world.net.borrow_mut().say(from, message);
             world.settle();
             assert!(world.heard(to).ends_with(message));
         }
-        assert_eq!(world.metric(Metric::Receives) - before, 2, "{manner:?}");
+        assert_eq!(world.metric(Metric::Receives) - before, 2, "{behaviour:?}");
     }
 }
 
@@ -80,12 +94,12 @@ fn with_no_backend_left_the_client_is_reset() {
         world
             .net
             .borrow_mut()
-            .manners
-            .insert(backend(number), Manner::Refuses);
+            .behaviours
+            .insert(backend(number), Behaviour::Refuses);
     }
     let client = world.come(b"hello");
     world.settle();
-    assert_eq!(world.calls().len(), 2, "one attempt and one retry");
+    assert_eq!(world.connects().len(), 2, "one attempt and one retry");
     let closed = |world: &World| {
         let net = world.net.borrow();
         (net.peers[client].closed, net.peers[client].reset)
@@ -99,7 +113,7 @@ fn what_a_backend_said_before_it_broke_is_heard() {
     let mut world = World::new(settings(1));
     let client = world.come(b"question");
     world.settle();
-    let (_, server) = world.calls()[0];
+    let (_, server) = world.connects()[0];
     world.net.borrow_mut().say(server, b"last words");
     world.net.borrow_mut().break_off(server);
     world.net.borrow_mut().say(client, b"more");
@@ -114,7 +128,7 @@ fn a_client_that_talks_on_to_a_backend_that_has_gone_hears_the_end_before_the_re
     let mut world = World::new(settings(1));
     let client = world.come(b"");
     world.settle();
-    let (_, server) = world.calls()[0];
+    let (_, server) = world.connects()[0];
     world.net.borrow_mut().say(server, b"farewell");
     world.net.borrow_mut().end(server);
     world.settle();
@@ -131,7 +145,7 @@ fn pouring() -> (World, usize, usize) {
     let mut world = World::new(settings(1));
     let client = world.come(b"pour");
     world.settle();
-    let (_, server) = world.calls()[0];
+    let (_, server) = world.connects()[0];
     world.net.borrow_mut().say(server, &[7; 1_000_000]);
     world.turn();
     world.turn();
@@ -202,7 +216,7 @@ fn the_same_goes_for_a_client_that_ended_well_before_it_broke_and_a_backend_that
     let mut world = World::new(settings(1));
     let client = world.come(b"last words");
     world.settle();
-    let (_, server) = world.calls()[0];
+    let (_, server) = world.connects()[0];
     world.net.borrow_mut().peers[server].unacknowledged = 1;
     world.net.borrow_mut().end(client);
     world.settle();
@@ -239,7 +253,7 @@ fn a_client_that_pours_into_a_backend_that_has_gone_is_stopped_and_hears_what_it
     let mut world = World::new(settings(1));
     let client = world.come(&[7; 1_000_000]);
     world.turn();
-    let (_, server) = world.calls()[0];
+    let (_, server) = world.connects()[0];
     world.net.borrow_mut().make_room(server, usize::MAX);
     world.turn();
     world.net.borrow_mut().peers[client].unacknowledged = 1;
@@ -281,7 +295,7 @@ fn no_pipe_is_held_while_nothing_flows() {
     let mut world = World::new(settings(1));
     let client = world.come(&[7; 10_000]);
     world.settle();
-    let (_, server) = world.calls()[0];
+    let (_, server) = world.connects()[0];
     world.net.borrow_mut().make_room(server, usize::MAX);
     world.settle();
     assert_eq!(world.heard(server), [7; 10_000]);
@@ -315,7 +329,7 @@ fn a_header_is_understood_at_every_split_and_its_client_is_introduced() {
             world.settle();
             world.net.borrow_mut().say(client, &says[at..]);
             world.settle();
-            let (_, server) = world.calls()[0];
+            let (_, server) = world.connects()[0];
             let wanted = b"PROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\nhello";
             assert_eq!(world.heard(server), wanted, "split at {at}");
         }
@@ -332,12 +346,12 @@ fn a_header_that_does_not_come_is_not_waited_for() {
     assert_eq!(world.metric(Metric::ClosedHeader), 1);
     world.pass(Duration::from_secs(4));
     assert_eq!(world.metric(Metric::ClosedHeader), 2);
-    assert!(world.calls().is_empty());
+    assert!(world.connects().is_empty());
     world.assert_empty();
 }
 
 /// A check that connects and says nothing.
-const fn checked_each_second() -> Check {
+pub(super) const fn checked_each_second() -> Check {
     Check {
         interval: Duration::from_secs(1),
         timeout: Duration::from_millis(500),
@@ -356,23 +370,23 @@ fn a_check_that_fails_takes_a_backend_out_and_one_that_passes_brings_it_back() {
     world
         .net
         .borrow_mut()
-        .manners
-        .insert(backend(0), Manner::Silent);
+        .behaviours
+        .insert(backend(0), Behaviour::Silent);
     assert!(
-        world.front.backends[0].is_well(),
+        world.frontend.backends[0].is_well(),
         "until it is found otherwise"
     );
     world.pass(Duration::from_secs(3));
-    assert!(!world.front.backends[0].is_well());
-    assert!(world.front.backends[1].is_well());
+    assert!(!world.frontend.backends[0].is_well());
+    assert!(world.frontend.backends[1].is_well());
     world
         .net
         .borrow_mut()
-        .manners
-        .insert(backend(0), Manner::Answers);
+        .behaviours
+        .insert(backend(0), Behaviour::Accepts);
     world.pass(Duration::from_secs(3));
-    assert!(world.front.backends[0].is_well());
-    world.mailbox.insert(Mail::Drain(Duration::ZERO));
+    assert!(world.frontend.backends[0].is_well());
+    world.mailbox.insert(WorkerCommand::Drain(Duration::ZERO));
     world.turn();
     world.assert_empty();
 }
@@ -383,8 +397,10 @@ fn a_draining_worker_ends_with_its_last_connection_or_its_time() {
         let mut world = World::new(settings(1));
         let client = world.come(b"x");
         world.settle();
-        let (_, server) = world.calls()[0];
-        world.mailbox.insert(Mail::Drain(Duration::from_secs(5)));
+        let (_, server) = world.connects()[0];
+        world
+            .mailbox
+            .insert(WorkerCommand::Drain(Duration::from_secs(5)));
         world.settle();
         assert!(!world.worker.is_over());
         if finishes {
@@ -410,11 +426,11 @@ fn a_transfer_that_is_cut_does_not_look_like_one_that_has_ended() {
             let mut world = World::new(settings);
             let client = world.net.borrow_mut().come(Peer::with(room, usize::MAX));
             world.settle();
-            let (_, server) = world.calls()[0];
+            let (_, server) = world.connects()[0];
             world.net.borrow_mut().say(server, &[b'x'; 50]);
             world.settle();
             if drains {
-                world.mailbox.insert(Mail::Drain(minute / 2));
+                world.mailbox.insert(WorkerCommand::Drain(minute / 2));
             }
             world.pass(minute * 2);
             for peer in [client, server] {
@@ -432,11 +448,17 @@ fn want_of_descriptors_says_nothing_of_a_backend() {
     let mut settings = settings(1);
     settings.check = Some(checked_each_second());
     let mut world = World::new(settings);
-    let say = |world: &World, manner| world.net.borrow_mut().manners.insert(backend(0), manner);
-    say(&world, Manner::Unaffordable);
+    let say = |world: &World, behaviour| {
+        world
+            .net
+            .borrow_mut()
+            .behaviours
+            .insert(backend(0), behaviour)
+    };
+    say(&world, Behaviour::Unaffordable);
     world.pass(Duration::from_secs(5));
-    assert!(world.front.backends[0].is_well());
-    say(&world, Manner::Unreachable);
+    assert!(world.frontend.backends[0].is_well());
+    say(&world, Behaviour::Unreachable);
     world.pass(Duration::from_secs(5));
-    assert!(!world.front.backends[0].is_well(), "checks went on");
+    assert!(!world.frontend.backends[0].is_well(), "checks went on");
 }

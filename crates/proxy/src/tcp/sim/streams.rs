@@ -1,7 +1,7 @@
 //! Byte streams of random sizes, with half-closes, resets and stalls, compared byte for byte.
 
-use super::net::Peer;
 use super::world::{World, settings};
+use crate::sim::Peer;
 
 /// Streams compared in a usual run: some seconds. `ENCKE_STREAMS=1000000` compares a million.
 const STREAMS: u64 = 40_000;
@@ -121,12 +121,12 @@ fn live(seed: u64) -> bool {
         })
         .collect();
     world.turn();
-    let calls = world.calls();
-    assert_eq!(calls.len(), PAIRS, "each client gets a backend");
+    let connects = world.connects();
+    assert_eq!(connects.len(), PAIRS, "each client gets a backend");
     let mut scripts: Vec<Script> = clients
         .iter()
         .copied()
-        .chain(calls.iter().map(|&(_, peer)| peer))
+        .chain(connects.iter().map(|&(_, peer)| peer))
         .map(|peer| Script::new(peer, &mut dice))
         .collect();
     for script in &scripts[PAIRS..] {
@@ -165,9 +165,9 @@ fn live(seed: u64) -> bool {
 
 fn judge(world: &World, seed: u64, client: &Script, server: &Script) {
     let net = world.net.borrow();
-    for (giver, taker) in [(client, server), (server, client)] {
-        let heard = &net.peers[taker.peer].heard;
-        let given = &giver.says[..giver.said];
+    for (source, sink) in [(client, server), (server, client)] {
+        let heard = &net.peers[sink.peer].heard;
+        let given = &source.says[..source.said];
         if client.broken || server.broken {
             assert!(
                 given.starts_with(heard),
@@ -175,8 +175,8 @@ fn judge(world: &World, seed: u64, client: &Script, server: &Script) {
             );
         } else {
             assert!(given == heard, "seed {seed}: all that was said is heard");
-            assert!(net.peers[taker.peer].heard_end, "seed {seed}: and its end");
-            assert!(!net.peers[taker.peer].reset, "seed {seed}: and no reset");
+            assert!(net.peers[sink.peer].heard_end, "seed {seed}: and its end");
+            assert!(!net.peers[sink.peer].reset, "seed {seed}: and no reset");
         }
     }
     let both_ended = client.ended && server.ended;

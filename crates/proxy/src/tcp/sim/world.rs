@@ -3,25 +3,28 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use reactor::{Mailbox, MetricSet, Tick};
+use reactor::{Mailbox, MetricSet, RateLimitedWarnings, Tick};
 
-use super::net::{self, Peer, Shared, SimDriver};
-use crate::complaints::Complaints;
-use crate::tcp::access::Access;
-use crate::tcp::front::Front;
-use crate::tcp::latency::Latency;
+use crate::sim::{Peer, SharedNetwork, SimDriver, SimulatedLoop, network};
+use crate::tcp::access_log::AccessLogLines;
+use crate::tcp::frontend::{Frontend, Frontends};
+use crate::tcp::latency::{LatencyRecorder, LatencyReport};
+use crate::tcp::limits::WARNING_INTERVAL;
+use crate::tcp::metrics::{Metric, WorkerCounters};
 use crate::tcp::settings::{BackendAddress, ListenerSettings};
-use crate::tcp::stats::{Metric, WorkerStats};
-use crate::tcp::worker::{Mail, Worker};
+use crate::tcp::worker::{Shared, Worker, WorkerCommand};
 
 pub(super) struct World {
-    pub(super) net: Shared,
+    pub(super) net: SharedNetwork,
     pub(super) worker: Worker<SimDriver>,
-    pub(super) mailbox: Arc<Mailbox<Mail>>,
-    pub(super) stats: Arc<WorkerStats>,
-    pub(super) front: Arc<Front>,
+    event_loop: SimulatedLoop,
+    pub(super) mailbox: Arc<Mailbox<WorkerCommand>>,
+    counters: Arc<WorkerCounters>,
+    pub(super) frontend: Arc<Frontend>,
+    pub(super) latency: Receiver<LatencyReport>,
 }
 
 /// The address of a backend.
@@ -41,55 +44,55 @@ pub(super) fn settings(backends: u8) -> ListenerSettings {
 
 impl World {
     pub(super) fn new(settings: ListenerSettings) -> Self {
-        let net = net::network(settings.backends.iter().map(|named| named.address));
+        let net = network(settings.backends.iter().map(|named| named.address));
         let mailbox = Arc::new(Mailbox::new(usize::MAX).expect("an eventfd"));
-        let stats = Arc::new(WorkerStats::default());
-        let mut worker = Worker::new(
-            0,
-            Arc::clone(&mailbox),
-            Arc::clone(&stats),
-            Access::default(),
-            Latency::default(),
-            Complaints::default(),
-            SimDriver(Rc::clone(&net)),
-        );
-        let front = Arc::new(Front::new(settings.listen, settings, None));
-        worker.follow(&Arc::from([Arc::clone(&front)]));
+        let counters = Arc::new(WorkerCounters::default());
+        let (reports, latency) = sync_channel(16);
+        let shared = Shared {
+            mailbox: Arc::clone(&mailbox),
+            counters: Arc::clone(&counters),
+            access_log: AccessLogLines::default(),
+            latency: LatencyRecorder::new(Some(reports)),
+            warnings: RateLimitedWarnings::new(WARNING_INTERVAL),
+        };
+        let mut worker = Worker::new(0, shared, SimDriver(Rc::clone(&net)));
+        let frontend = Arc::new(Frontend::new(settings.listen, settings, None));
+        worker.follow(&Arc::from([Arc::clone(&frontend)]));
         Self {
+            event_loop: SimulatedLoop::new(&mut worker),
             net,
             worker,
             mailbox,
-            stats,
-            front,
+            counters,
+            frontend,
+            latency,
         }
     }
 
-    /// A client that takes all it is sent.
+    /// The frontend, as a configuration of its own.
+    pub(super) fn frontends(&self) -> Frontends {
+        Arc::from([Arc::clone(&self.frontend)])
+    }
+
+    /// Lets a client connect that takes everything it is sent. Returns its number.
     pub(super) fn come(&self, says: &[u8]) -> usize {
         let mut peer = Peer::with(usize::MAX, usize::MAX);
         peer.inbound.extend(says);
         self.net.borrow_mut().come(peer)
     }
 
-    pub(super) fn turn(&mut self) {
-        self.worker
-            .turn()
-            .expect("the simulated poller does not fail");
+    /// Lets the worker take a turn if it has a reason to wake. Returns whether it had.
+    pub(super) fn turn(&mut self) -> bool {
+        self.event_loop.turn(&mut self.worker, &self.mailbox)
     }
 
-    /// Turns until nothing is left to do at this time.
+    /// Lets the worker take turns until it sleeps.
     pub(super) fn settle(&mut self) {
-        for _ in 0..100_000 {
-            let before = self.metric(Metric::Signals);
-            self.turn();
-            if self.metric(Metric::Signals) == before && self.worker.unread.is_empty() {
-                return;
-            }
-        }
-        panic!("the worker turns in circles");
+        let turns = (0..100_000).take_while(|_| self.turn()).count();
+        assert!(turns < 100_000, "the worker turns in circles");
     }
 
-    /// Lets time pass in steps of a tenth of a second, with a turn each.
+    /// Lets time pass in steps of a tenth of a second. In each of them the worker may take one turn.
     pub(super) fn pass(&mut self, time: Duration) {
         for _ in 0..time.as_millis() / 100 {
             let now = self.net.borrow().now;
@@ -98,9 +101,9 @@ impl World {
         }
     }
 
-    /// The peers called so far, with their addresses.
-    pub(super) fn calls(&self) -> Vec<(SocketAddr, usize)> {
-        self.net.borrow().calls.clone()
+    /// The backends connected to so far: their addresses, and the numbers of the peers.
+    pub(super) fn connects(&self) -> Vec<(SocketAddr, usize)> {
+        self.net.borrow().connects.clone()
     }
 
     pub(super) fn heard(&self, peer: usize) -> Vec<u8> {
@@ -108,28 +111,31 @@ impl World {
     }
 
     pub(super) fn metric(&self, metric: Metric) -> u64 {
-        self.stats.get(metric)
+        self.counters.get(metric)
     }
 
     /// Nothing is left of any connection.
     pub(super) fn assert_empty(&mut self) {
         self.pass(Duration::from_secs(3));
-        assert_eq!(self.worker.pairs.len(), 0, "records");
+        assert!(self.worker.table.is_empty(), "records");
         assert_eq!(self.metric(Metric::Connections), 0, "connections");
         assert_eq!(self.metric(Metric::Pipes), 0, "pipes counted");
         let net = self.net.borrow();
         assert_eq!((net.sockets, net.pipes), (0, 0), "sockets and pipes");
-        for backend in &self.front.backends {
+        for backend in &self.frontend.backends {
             let connections = backend
                 .connections
                 .load(std::sync::atomic::Ordering::Relaxed);
             assert_eq!(connections, 0, "connections of {}", backend.name);
         }
         drop(net);
+        // Time is counted when the worker wakes.
+        self.mailbox.ring();
+        assert!(self.turn(), "it was rung");
         self.audit();
     }
 
-    /// What the worker has counted is what happened.
+    /// Checks what the worker has counted against what has happened.
     fn audit(&self) {
         let metric = |metric| self.metric(metric);
         let polls: u64 = Metric::POLLS.map(metric).iter().sum();
@@ -147,7 +153,7 @@ impl World {
         let sockets = accepted + connects - failed..=accepted + connects;
         assert!(sockets.contains(&closed), "{closed} of {sockets:?} closed");
 
-        let settings = &self.front.settings;
+        let settings = &self.frontend.settings;
         let (read, sent) = (
             metric(Metric::BytesRead),
             metric(Metric::BytesUp) + metric(Metric::BytesDown),
@@ -159,7 +165,7 @@ impl World {
         if settings.proxy_in.is_none() && settings.proxy_out.is_none() {
             assert!(sent <= read, "{sent} bytes sent of {read} received");
             if metric(Metric::ClosedDone) == accepted {
-                assert_eq!(sent, read, "nobody broke off");
+                assert_eq!(sent, read, "no peer broke off");
             }
         }
     }

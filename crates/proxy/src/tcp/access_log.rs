@@ -1,8 +1,8 @@
-//! The access log: a line for each connection that asked for one, when it ends.
+//! The access log: a line for each connection of a listener that asks for it, when the connection ends.
 //!
-//! A worker gathers the lines of a turn and hands them to a thread that writes them: no worker waits for
-//! a disk. When that thread falls behind or cannot write, lines are lost, and counted; it goes on when it
-//! can again.
+//! A worker collects the lines of a turn and sends them to a thread that writes them, so that no worker waits
+//! for a disk. When that thread falls behind or cannot write, lines are lost and counted. It goes on when it
+//! can write again.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -12,43 +12,43 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use reactor::Tick;
+use reactor::{Clock, RateLimitedWarnings, Tick};
 use wire::response::http_date;
 
-use crate::complaints::{Complaint, Complaints};
-use crate::tcp::closing::CloseReason;
-use crate::tcp::limits::ACCESS_BATCHES_WAITING;
-use crate::tcp::pair::{Origin, Pair};
-use crate::tcp::stats::{Metric, WorkerStats};
+use crate::tcp::close::CloseReason;
+use crate::tcp::limits::{ACCESS_BATCHES_WAITING, WARNING_INTERVAL};
+use crate::tcp::metrics::{Metric, WorkerCounters};
+use crate::tcp::pair::{ClientInfo, Pair};
 
-/// What lines are written to.
+/// The file or stream that lines are written to.
 pub type AccessOutput = Box<dyn Write + Send>;
 
-/// Where lines go. The thread that writes them ends when all clones are gone and all is written.
+/// The access log of a proxy. The thread that writes it ends when all clones are dropped and all lines are
+/// written.
 #[derive(Debug, Clone)]
-pub struct AccessLog(Arc<Desk>);
+pub struct AccessLog(Arc<Channel>);
 
-/// Lets the log be opened again. Does not keep its thread from its end.
+/// A handle that reopens the log. It does not keep the log's thread running.
 #[derive(Debug, Clone)]
-pub struct AccessReopener(Weak<Desk>);
+pub struct AccessReopener(Weak<Channel>);
 
+/// The way to the thread that writes.
 #[derive(Debug)]
-struct Desk {
+struct Channel {
     lines: SyncSender<String>,
-    shared: Arc<Shared>,
+    state: Arc<WriterState>,
 }
 
-/// What those who have lines and the thread that writes them tell each other.
+/// State that workers share with the thread that writes.
 #[derive(Debug, Default)]
-struct Shared {
+struct WriterState {
     reopen: AtomicBool,
     /// Lines that could not be written, and that no worker has counted.
     lost: AtomicU64,
 }
 
 impl AccessLog {
-    /// Starts a thread that writes lines to `out`, and to what `open` gives when the log is to be opened
-    /// again.
+    /// Starts a thread that writes lines to `out`, and to what `open` returns when the log is reopened.
     ///
     /// # Errors
     ///
@@ -58,34 +58,34 @@ impl AccessLog {
         open: impl FnMut() -> io::Result<AccessOutput> + Send + 'static,
     ) -> io::Result<(Self, JoinHandle<()>)> {
         let (lines, receiver) = sync_channel(ACCESS_BATCHES_WAITING);
-        let shared = Arc::new(Shared::default());
+        let state = Arc::new(WriterState::default());
         let writer = Writer {
             open,
             out: Some(out),
-            shared: Arc::clone(&shared),
+            state: Arc::clone(&state),
             torn: false,
             started: Instant::now(),
-            complaints: Complaints::default(),
+            warnings: RateLimitedWarnings::new(WARNING_INTERVAL),
         };
         let thread = thread::Builder::new()
             .name("encke-access".to_owned())
             .spawn(move || writer.run(&receiver))?;
-        Ok((Self(Arc::new(Desk { lines, shared })), thread))
+        Ok((Self(Arc::new(Channel { lines, state })), thread))
     }
 
-    /// For who lets the log be opened again.
+    /// A handle that reopens the log.
     pub fn reopener(&self) -> AccessReopener {
         AccessReopener(Arc::downgrade(&self.0))
     }
 }
 
 impl AccessReopener {
-    /// Lets the log be opened again before another line is written: its file may have been renamed.
+    /// Reopens the log before another line is written: its file may have been renamed.
     pub fn reopen(&self) {
-        if let Some(desk) = self.0.upgrade() {
-            desk.shared.reopen.store(true, Ordering::Relaxed);
-            // Wakes the writer; where lines wait it is awake.
-            let _ = desk.lines.try_send(String::new());
+        if let Some(channel) = self.0.upgrade() {
+            channel.state.reopen.store(true, Ordering::Relaxed);
+            // Wakes the writer. It is awake when the channel is full.
+            let _ = channel.lines.try_send(String::new());
         }
     }
 }
@@ -93,31 +93,31 @@ impl AccessReopener {
 /// The thread that writes.
 struct Writer<O> {
     open: O,
-    /// `None` when nobody reads any more.
+    /// `None` after the reader of a pipe has gone.
     out: Option<AccessOutput>,
-    shared: Arc<Shared>,
+    state: Arc<WriterState>,
     /// Only a part of the last line was written.
     torn: bool,
     started: Instant,
-    complaints: Complaints,
+    warnings: RateLimitedWarnings,
 }
 
 impl<O: FnMut() -> io::Result<AccessOutput>> Writer<O> {
     fn run(mut self, batches: &Receiver<String>) {
         for lines in batches {
-            if self.shared.reopen.swap(false, Ordering::Relaxed) {
+            if self.state.reopen.swap(false, Ordering::Relaxed) {
                 self.reopen();
             }
             let mut rest = lines.as_bytes();
             if let Err(error) = self.write(&mut rest) {
                 let lost = rest.iter().filter(|&&byte| byte == b'\n').count();
-                self.shared.lost.fetch_add(lost as u64, Ordering::Relaxed);
-                self.complain(&error);
+                self.state.lost.fetch_add(lost as u64, Ordering::Relaxed);
+                self.warn(&error);
             }
         }
     }
 
-    /// Takes from `rest` what is written.
+    /// Writes `rest`, and removes from it what was written.
     fn write(&mut self, rest: &mut &[u8]) -> io::Result<()> {
         let Some(out) = &mut self.out else {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -144,34 +144,35 @@ impl<O: FnMut() -> io::Result<AccessOutput>> Writer<O> {
         match (self.open)() {
             Ok(out) => (self.out, self.torn) = (Some(out), false),
             Err(error) => tracing::error!(
-                "the access log cannot be opened again, and goes on where it was: {error}"
+                "the access log cannot be opened again, and goes on in the file that is open: {error}"
             ),
         }
     }
 
-    fn complain(&mut self, error: &io::Error) {
+    fn warn(&mut self, error: &io::Error) {
         let now = Tick::default().after(self.started.elapsed());
         if error.kind() != io::ErrorKind::BrokenPipe {
-            self.complaints.note(now, Complaint::AccessLog, "", || {
+            self.warnings.warn(now, "access log", "", || {
                 format!("lines of the access log are lost, as they cannot be written: {error}")
             });
         } else if self.out.take().is_some() {
             tracing::error!(
-                "nobody reads the access log any more: its lines are lost until SIGHUP opens it again"
+                "the reader of the access log has gone: lines are lost until SIGHUP reopens the log"
             );
         }
     }
 }
 
-/// A worker's end of it.
+/// The lines of one worker's turn.
 #[derive(Debug, Default)]
-pub(crate) struct Access {
+pub(crate) struct AccessLogLines {
     log: Option<AccessLog>,
     lines: String,
     count: u64,
 }
 
-impl Access {
+impl AccessLogLines {
+    /// Collects lines for a log, if there is one.
     pub(crate) const fn new(log: Option<AccessLog>) -> Self {
         Self {
             log,
@@ -180,52 +181,51 @@ impl Access {
         }
     }
 
-    /// Writes the line of a pair that has ended.
-    pub(crate) fn write<S, P>(
+    /// Appends the line of a pair that has ended.
+    pub(crate) fn append<S, P>(
         &mut self,
         pair: &Pair<S, P>,
-        origin: &Origin,
+        info: &ClientInfo,
         reason: CloseReason,
-        now: Tick,
-        unix_seconds: u64,
+        clock: Clock,
     ) {
         if self.log.is_none() {
             return;
         }
-        let date = http_date(unix_seconds);
+        let date = http_date(clock.unix_seconds);
         let date = str::from_utf8(&date).expect("a date is ASCII");
-        let backend = pair.server.as_deref().map_or("-", |server| &server.name);
-        let seconds = now.since(origin.since).as_secs_f64();
+        let backend = pair.backend.as_deref().map_or("-", |backend| &backend.name);
+        let seconds = clock.now.since(info.accepted).as_secs_f64();
         let written = writeln!(
             self.lines,
             "[{date}] client={} listener={} backend={backend} end={} seconds={seconds:.3} up={} \
              down={}",
-            origin.source,
-            pair.front.address,
+            info.source,
+            pair.frontend.address,
             reason.name(),
             pair.bytes_up,
             pair.bytes_down
         );
-        written.expect("a string takes all");
+        written.expect("a string takes everything");
         self.count += 1;
     }
 
-    /// Hands the turn's lines on.
-    pub(crate) fn flush(&mut self, stats: &WorkerStats) {
+    /// Sends the turn's lines to the thread that writes.
+    pub(crate) fn flush(&mut self, counters: &WorkerCounters) {
         if self.count == 0 {
             return;
         }
         let lines = std::mem::take(&mut self.lines);
         let count = std::mem::take(&mut self.count);
-        let Some(AccessLog(desk)) = &self.log else {
+        let Some(AccessLog(channel)) = &self.log else {
             return;
         };
-        if desk.lines.try_send(lines).is_err() {
-            stats.add(Metric::AccessLinesLost, count);
+        if channel.lines.try_send(lines).is_err() {
+            counters.add(Metric::AccessLinesLost, count);
         }
-        if desk.shared.lost.load(Ordering::Relaxed) > 0 {
-            let lost = desk.shared.lost.swap(0, Ordering::Relaxed);
-            stats.add(Metric::AccessLinesLost, lost);
+        if channel.state.lost.load(Ordering::Relaxed) > 0 {
+            let lost = channel.state.lost.swap(0, Ordering::Relaxed);
+            counters.add(Metric::AccessLinesLost, lost);
         }
     }
 }
@@ -236,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes what the script says, one entry a call; `None` is a full disk. Then it takes all.
+    /// A disk that takes what the script says, one entry a call, and then everything. `None` is a full disk.
     #[derive(Clone, Default)]
     struct Disk {
         script: Arc<Mutex<Vec<Option<usize>>>>,
@@ -271,15 +271,15 @@ mod tests {
         *disk.script.lock() = vec![None, Some(5)];
         let (log, thread) = AccessLog::start(Box::new(disk.clone()), || unreachable!("not asked"))
             .expect("a thread");
-        let Desk { lines, shared } = &*log.0;
+        let Channel { lines, state } = &*log.0;
         for batch in ["one\ntwo\nthree\n", "four\n"] {
             lines.send(batch.to_owned()).expect("it listens");
         }
-        let shared = Arc::clone(shared);
+        let state = Arc::clone(state);
         drop(log);
         thread.join().expect("it ends");
         assert_eq!(disk.text(), "one\nt\nfour\n");
-        assert_eq!(shared.lost.load(Ordering::Relaxed), 2);
+        assert_eq!(state.lost.load(Ordering::Relaxed), 2);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Metrics of a worker. Each worker writes its own block with plain stores; readers sum the blocks.
+//! Metrics of a worker.
 
 use reactor::Counters;
 
@@ -57,5 +57,5 @@ reactor::metrics! {
     }
 }
 
-/// One worker's metrics. Written by the worker, read by any thread.
-pub type WorkerStats = Counters<Metric, { Metric::ALL.len() }>;
+/// One worker's counters. Written by the worker, read by any thread.
+pub(crate) type WorkerCounters = Counters<Metric, { Metric::ALL.len() }>;

@@ -1,0 +1,47 @@
+//! The PROXY header that a backend is sent before the client's bytes.
+
+use reactor::{Relay, SlotKey};
+
+use crate::tcp::header::{self, Header};
+use crate::tcp::pair::Pending;
+use crate::tcp::pair_table::PairTable;
+use crate::tcp::settings::HeaderVersion;
+
+/// Puts the header, if the listener asks for one, before the client's bytes. Returns its length.
+pub(crate) fn prepend<D: Relay>(table: &mut PairTable<D>, key: SlotKey) -> u64 {
+    let Some(entry) = table.entry(key) else {
+        return 0;
+    };
+    let pair = entry.pair;
+    let Some(version) = pair.frontend.settings.proxy_out else {
+        return 0;
+    };
+    let addresses = pair.client_info.as_deref().and_then(|info| {
+        let local = || entry.driver.local(&pair.client);
+        Some((info.source, info.destination.or_else(local)?))
+    });
+    let mut bytes = Vec::new();
+    match version {
+        HeaderVersion::V1 => header::write_v1(&Header { addresses }, &mut bytes),
+        HeaderVersion::V2 => header::write_v2(&Header { addresses }, &mut bytes),
+    }
+    let length = bytes.len() as u64;
+    if let Some(Pending::Bytes(begun, taken)) = pair.up.pending.take().map(|pending| *pending) {
+        bytes.extend_from_slice(&begun[taken..]);
+    }
+    pair.up.pending = Some(Box::new(Pending::Bytes(bytes, 0)));
+    length
+}
+
+/// Takes the header out of the account of the client's bytes once it is sent: it is neither a request nor
+/// from the client.
+pub(crate) fn discount<D: Relay>(table: &mut PairTable<D>, key: SlotKey, length: u64) {
+    if length > 0
+        && let Some(pair) = table.get(key)
+    {
+        pair.bytes_up = pair.bytes_up.saturating_sub(length);
+        if pair.bytes_up == 0 {
+            pair.request_micros = 0;
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! All pairs of a worker, with what every stage needs: the driver, the counters, the timers, the clock and
+//! the list of pairs to remove. Knows no stage.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reactor::{Clock, Driver, Interest, Relay, Slab, SlotKey, Tick, Wheel};
+
+use crate::tcp::close::CloseReason;
+use crate::tcp::frontend::Frontend;
+use crate::tcp::metrics::{Metric, WorkerCounters};
+use crate::tcp::pair::{Pair, Phase, Side};
+use crate::tcp::socket_id::SocketId;
+
+/// A pair of sockets of a driver.
+pub(crate) type PairOf<D> = Pair<<D as Driver>::Socket, <D as Relay>::Pipe>;
+
+/// All pairs of a worker. Lives as long as the worker.
+pub(crate) struct PairTable<D: Relay> {
+    pub(crate) driver: D,
+    pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) clock: Clock,
+    pairs: Slab<PairOf<D>>,
+    timers: Wheel<SlotKey>,
+    /// Pairs to remove when the turn ends. Their slots stay taken until then: a later signal of the same
+    /// batch may name one, and must meet a closed pair.
+    closed: VecDeque<(SlotKey, CloseReason)>,
+}
+
+/// A pair, and what it takes to act on its sockets.
+pub(crate) struct Entry<'a, D: Relay> {
+    pub(crate) pair: &'a mut PairOf<D>,
+    pub(crate) driver: &'a mut D,
+    pub(crate) counters: &'a WorkerCounters,
+    pub(crate) now: Tick,
+}
+
+impl<D: Relay> PairTable<D> {
+    /// A table without pairs.
+    pub(crate) fn new(driver: D, counters: Arc<WorkerCounters>) -> Self {
+        Self {
+            clock: Clock::new(&driver),
+            driver,
+            counters,
+            pairs: Slab::default(),
+            timers: Wheel::default(),
+            closed: VecDeque::new(),
+        }
+    }
+
+    /// The time of this turn.
+    pub(crate) const fn now(&self) -> Tick {
+        self.clock.now
+    }
+
+    /// Whether no pair is left, removed ones aside.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// Slots that pairs may be in.
+    pub(crate) const fn slots(&self) -> u32 {
+        self.pairs.slots()
+    }
+
+    /// Adds a pair for a client, and begins to watch the client.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`reactor::Driver::watch`]. The pair is in the table all the same, for its caller to close.
+    pub(crate) fn insert(
+        &mut self,
+        frontend: &Arc<Frontend>,
+        client: D::Socket,
+        peer: SocketAddr,
+    ) -> (SlotKey, io::Result<()>) {
+        let key = self
+            .pairs
+            .insert(Pair::new(frontend, client, peer, self.clock.now));
+        let client = &self.pairs.get(key).expect("just added").client;
+        let token = SocketId::Pair(key, Side::Client).token();
+        self.counters.add(Metric::Connections, 1);
+        self.counters.add(Metric::Watches, 1);
+        let watched = self.driver.watch(client, token, Interest::Readable);
+        (key, watched)
+    }
+
+    /// The pair named, unless it is closed.
+    pub(crate) fn get(&mut self, key: SlotKey) -> Option<&mut PairOf<D>> {
+        self.pairs
+            .get_mut(key)
+            .filter(|pair| pair.phase != Phase::Closed)
+    }
+
+    /// The pair named with the driver and the counters, unless it is closed.
+    pub(crate) fn entry(&mut self, key: SlotKey) -> Option<Entry<'_, D>> {
+        let pair = self.pairs.get_mut(key)?;
+        (pair.phase != Phase::Closed).then_some(Entry {
+            pair,
+            driver: &mut self.driver,
+            counters: &self.counters,
+            now: self.clock.now,
+        })
+    }
+
+    /// The pair in a slot, unless it is closed.
+    pub(crate) fn at(&self, slot: u32) -> Option<(SlotKey, &PairOf<D>)> {
+        self.pairs
+            .at(slot)
+            .filter(|(_, pair)| pair.phase != Phase::Closed)
+    }
+
+    /// Arms a timer for a pair. It is never cancelled: when it fires, the pair says what it means.
+    pub(crate) fn arm_timer(&mut self, key: SlotKey, delay: Duration) {
+        self.timers.add(self.clock.now.after(delay), key);
+    }
+
+    /// Time until a timer fires.
+    pub(crate) fn next_timer(&self, now: Tick) -> Option<Duration> {
+        self.timers.sleep(now)
+    }
+
+    /// Moves the pairs whose timers have fired to `due`.
+    pub(crate) fn expire(&mut self, due: &mut Vec<SlotKey>) {
+        self.timers.expire(self.clock.now, due);
+    }
+
+    /// Closes a pair. It is removed when the turn ends.
+    pub(crate) fn close(&mut self, key: SlotKey, reason: CloseReason) {
+        if let Some(pair) = self.get(key) {
+            pair.phase = Phase::Closed;
+            self.closed.push_back((key, reason));
+        }
+    }
+
+    /// Removes a pair that was closed in this turn.
+    pub(crate) fn remove_closed(&mut self) -> Option<(PairOf<D>, CloseReason)> {
+        let (key, reason) = self.closed.pop_front()?;
+        let pair = self.pairs.remove(key).expect("closed once, removed once");
+        Some((pair, reason))
+    }
+}
+
+impl<D: Relay> Entry<'_, D> {
+    /// Reports from now on also when the client has room to send. A backend's room is watched from the
+    /// first.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`reactor::Driver::watch_writable`].
+    pub(crate) fn watch_client_writable(&mut self, key: SlotKey) -> io::Result<()> {
+        if std::mem::replace(&mut self.pair.client_writable_watched, true) {
+            return Ok(());
+        }
+        let token = SocketId::Pair(key, Side::Client).token();
+        self.counters.add(Metric::Watches, 1);
+        self.driver.watch_writable(&self.pair.client, token)
+    }
+}

@@ -1,0 +1,76 @@
+//! Pipes for bulk: the kernel moves pages, and no byte is copied here.
+//!
+//! A worker lends a pipe to a direction while bulk flows. An idle pair has none.
+
+use std::time::Duration;
+
+use reactor::{Relay, Tick};
+
+use crate::tcp::limits::{IDLE_PIPES_MAX, PIPE_IDLE_TIMEOUT};
+use crate::tcp::metrics::{Metric, WorkerCounters};
+use crate::tcp::pair::Pending;
+
+/// Empty pipes of one worker, kept for the next bulk.
+#[derive(Debug)]
+pub(crate) struct PipePool<P> {
+    idle: Vec<P>,
+    /// When a pipe was last given back.
+    last_returned: Tick,
+}
+
+impl<P> Default for PipePool<P> {
+    fn default() -> Self {
+        Self {
+            idle: Vec::new(),
+            last_returned: Tick(0),
+        }
+    }
+}
+
+impl<P> PipePool<P> {
+    /// Lends a pipe; `None` when the kernel has none.
+    pub(crate) fn lend<D: Relay<Pipe = P>>(
+        &mut self,
+        driver: &mut D,
+        counters: &WorkerCounters,
+    ) -> Option<P> {
+        if let Some(pipe) = self.idle.pop() {
+            return Some(pipe);
+        }
+        let pipe = driver.pipe().ok()?;
+        counters.add(Metric::Pipes, 1);
+        Some(pipe)
+    }
+
+    /// Takes back what a direction held. A pipe that is not empty is closed: no other direction may get
+    /// its bytes.
+    pub(crate) fn give_back(
+        &mut self,
+        pending: Option<Box<Pending<P>>>,
+        now: Tick,
+        counters: &WorkerCounters,
+    ) {
+        match pending.map(|pending| *pending) {
+            Some(Pending::Pipe(pipe, 0)) if self.idle.len() < IDLE_PIPES_MAX => {
+                self.last_returned = now;
+                self.idle.push(pipe);
+            }
+            Some(Pending::Pipe(..)) => counters.take(Metric::Pipes, 1),
+            Some(Pending::Bytes(..)) | None => {}
+        }
+    }
+
+    /// Closes all idle pipes if none was used for a while.
+    pub(crate) fn trim(&mut self, now: Tick, counters: &WorkerCounters) {
+        if !self.idle.is_empty() && now.since(self.last_returned) >= PIPE_IDLE_TIMEOUT {
+            counters.take(Metric::Pipes, self.idle.len() as u64);
+            self.idle = Vec::new();
+        }
+    }
+
+    /// Time until idle pipes are closed, if there are any.
+    pub(crate) fn trim_in(&self, now: Tick) -> Option<Duration> {
+        (!self.idle.is_empty())
+            .then(|| PIPE_IDLE_TIMEOUT.saturating_sub(now.since(self.last_returned)))
+    }
+}
