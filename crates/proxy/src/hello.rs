@@ -25,6 +25,9 @@ mod deadlines;
 /// The server over real sockets.
 #[cfg(test)]
 mod tests;
+/// The worker over a simulated network.
+#[cfg(test)]
+mod sim;
 
 use std::fmt;
 use std::io;
@@ -151,13 +154,7 @@ impl Hello {
             answer: settings.answer.clone(),
             idle_timeout: settings.idle_timeout,
         };
-        let options = ListenerOptions {
-            backlog: LISTEN_BACKLOG,
-            user_timeout: USER_TIMEOUT,
-            keepalive: None,
-            defer_accept: settings.defer_accept.then_some(DEFER_ACCEPT),
-            fast_open: settings.fast_open.then_some(FAST_OPENS_WAITING),
-        };
+        let options = listener_options(settings);
         // With a private table the worker must open its sockets itself, on its own thread.
         let run = move |table: io::Result<()>| {
             let worker = table
@@ -212,6 +209,17 @@ impl Hello {
                 worker.join().unwrap_or_else(panicked)
             })
             .fold(Ok(()), io::Result::and)
+    }
+}
+
+/// Options of the listener, and of the connections that it accepts.
+fn listener_options(settings: &Settings) -> ListenerOptions {
+    ListenerOptions {
+        backlog: LISTEN_BACKLOG,
+        user_timeout: USER_TIMEOUT,
+        keepalive: None,
+        defer_accept: settings.defer_accept.then_some(DEFER_ACCEPT),
+        fast_open: settings.fast_open.then_some(FAST_OPENS_WAITING),
     }
 }
 
