@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use graph::{Graph, Id};
-use reactor::{Counters, MetricDescription, MetricSet as _, SlotKey, Snapshot};
+use reactor::{Count, Counters, MetricDescription, MetricSet as _, SlotKey, Snapshot};
 use router::{Counts, Event, Payload, Tally};
 use server::{ExternalWorker, Listener, Metric, Server, ServerStats, Settings, WorkerCommand};
 
@@ -12,6 +12,15 @@ reactor::metrics! {
     /// What the external worker of these tests counts.
     enum OwnMetric {
         Gauge "sessions" ["transport"] "Open sessions, by transport." { Sessions = "carrier_pigeon" }
+        Counter "system_calls" ["call"]
+            "System calls on the data path, by call. Calls of epoll_wait are counted as turns."
+            { Accepts = "accept" }
+        Counter "accept_pauses" []
+            "Times that accepting connections paused because the process ran out of file descriptors."
+            { AcceptPauses }
+        Time "stage_seconds" ["stage"] "Busy seconds by stage, extrapolated from sampled turns." {
+            StageSignals = "signals", StageAccept = "accept",
+        }
         Counter "bytes_written" [] "Bytes written to client sockets." { BytesWritten }
         Gauge "pigeons" [] "Pigeons in the air." { Pigeons }
     }
@@ -81,7 +90,7 @@ fn an_external_worker_receives_both_encodings_and_its_receipt_is_counted() {
         written: 1,
         ..Counts::default()
     };
-    worker.complete(parcel, written);
+    worker.settle(parcel, written);
     assert_eq!((tally.pending(), tally.counts()), (0, written));
     let stats = server.handle().stats();
     assert_eq!(by_worker(&stats, Metric::Deliveries.describe()), [0, 1]);
