@@ -49,6 +49,10 @@ pub fn clean_up_on_interrupt() -> Outcome<()> {
     signals
         .handle(|_| {
             clean_up();
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "everything that an exit skips is cleaned up"
+            )]
             std::process::exit(130);
         })
         .context("starting the thread that watches for interrupts")?;

@@ -8,6 +8,7 @@ mod source;
 /// Backends of a proxy, as JSON and for Prometheus.
 mod backends;
 #[cfg(test)]
+#[expect(clippy::disallowed_types, reason = "a test is the client")]
 mod tests;
 
 use std::fmt;

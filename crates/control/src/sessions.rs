@@ -114,6 +114,10 @@ pub(crate) async fn slowest<B: Backend>(
 async fn gather(
     ask: impl FnOnce(Box<dyn Fn(Vec<SessionReport>) + Send + Sync>),
 ) -> Result<Vec<Session>, Vec<Session>> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "holds one report of each worker at most"
+    )]
     let (sender, mut reports) = unbounded_channel();
     // The sender goes with the closure, when the last worker has answered.
     ask(Box::new(move |sessions| {

@@ -10,4 +10,9 @@ mod observe;
 mod openapi;
 mod publish;
 mod relay;
+#[expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test is the client, and waits for the kernel"
+)]
 mod serve;

@@ -1,7 +1,21 @@
 //! The node's one thread: sockets, the clock and chance, for a node that knows none of them.
 
+#[expect(
+    clippy::disallowed_types,
+    reason = "a thread for each dial, as it waits for its socket"
+)]
 mod dial;
+#[expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "the one file that the node keeps"
+)]
 mod id_terms_file;
+#[expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a thread of its own, which waits for its socket and between attempts"
+)]
 mod epmd_registration;
 mod turn;
 

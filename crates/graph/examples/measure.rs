@@ -1,5 +1,7 @@
 //! Measures the graph in memory: `cargo run --release -p graph --example measure [USERS]`.
 
+#![expect(clippy::disallowed_methods, reason = "measures how long it takes")]
+
 use std::env;
 use std::hint::black_box;
 use std::time::Instant;

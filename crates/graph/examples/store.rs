@@ -6,13 +6,15 @@
 //!
 //! Prints one `name value unit` a line.
 
+#![expect(clippy::disallowed_methods, reason = "measures how long it takes")]
+
 use std::env;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::process::abort;
+use std::process::{ExitCode, abort};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,11 +27,11 @@ const CLIENTS: u32 = 64;
 /// Changes of each client.
 const CHANGES: u32 = 1000;
 
-fn main() {
+fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [path, what] = arguments.as_slice() else {
         eprintln!("usage: store DIR LIST, store DIR open, or store DIR change");
-        std::process::exit(2);
+        return ExitCode::from(2);
     };
     let path = Path::new(path);
     match what.as_str() {
@@ -43,6 +45,7 @@ fn main() {
         }
         list => load_list(path, Path::new(list)),
     }
+    ExitCode::SUCCESS
 }
 
 fn load_list(path: &Path, list: &Path) {

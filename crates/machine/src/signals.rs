@@ -61,6 +61,10 @@ impl Signals {
                 handle(request);
                 if let Request::Exit(_) = request {
                     // The exit status that a shell reports for a process killed by the signal.
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "the user asked twice: the process ends at once"
+                    )]
                     std::process::exit(128 + signal);
                 }
             }

@@ -3,6 +3,8 @@
 //! The clock is read in a turn all the same, so that is told apart; but for the turns whose stages are timed,
 //! whose readings are counted in. Prints one row of Markdown a metric.
 
+#![expect(clippy::disallowed_methods, reason = "measures how long it takes")]
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

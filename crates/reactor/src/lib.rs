@@ -12,6 +12,10 @@ mod driver;
 /// What a worker that relays bytes asks beyond that.
 mod relay;
 /// The kernel's answers: one epoll instance and its sockets.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the kernel's clocks, for all that stands on it"
+)]
 mod system;
 /// What the kernel knows of a TCP connection.
 mod diagnosis;

@@ -1,5 +1,11 @@
 //! The parts of the loop, each against a simple model or the real kernel.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test is the peer of the sockets under test, and waits for the kernel"
+)]
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,10 @@
 //! The router against a model that keeps everything in plain sets.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "publishers of a test run on threads of their own"
+)]
+
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Barrier, Mutex};

@@ -5,4 +5,8 @@
 mod value;
 mod laws;
 mod refused;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "writes the program that a BEAM runs"
+)]
 mod beam;
