@@ -86,9 +86,11 @@ def test_record_waits_for_a_name(tmp_path):
         for _ in range(2):
             server = begin(*command, **quiet)
             pid = str(server.pid)
-            until(lambda: recording.rows()[-1]["pid"] == pid, "watched")
-            server.kill()
-            server.wait()
+            try:
+                until(lambda: recording.rows()[-1]["pid"] == pid, "watched")
+            finally:
+                server.kill()
+                server.wait()
             until(lambda: not recording.rows()[-1]["pid"], "noticed")
         _, err = recording.end()
     assert "no process is called" in err and err.count("watching process") == 2
