@@ -1,8 +1,8 @@
 %% @doc A client of Encke, the push server, for Erlang nodes.
 %%
-%% Encke is a hidden node of the cluster. It answers as the gen_servers `router' and `subsmanager', so all
-%% that is here can be said with `gen_server:call/2' as well; this module says it shorter, and keeps the two
-%% names in `global':
+%% Encke is a hidden node of the cluster. It answers like two gen_servers, `router' and `subsmanager', so
+%% `gen_server:call/2' can do everything that this module does. The module is shorter to call, and keeps the
+%% two names registered in `global':
 %%
 %% ```
 %% {ok, _} = encke:start_link('encke@127.0.0.1'),
@@ -24,72 +24,72 @@
 -type id() :: integer() | atom() | binary() | string() | term().
 -type subscription() :: {id(), id()} | {subscription, id(), id()}.
 
-%% The names that are kept in global.
+%% The names that are kept registered in global.
 -define(NAMES, [router, subsmanager]).
-%% How soon a lost name is looked for again, in milliseconds.
+%% Milliseconds before another attempt to register a lost name.
 -define(AGAIN, 500).
-%% A change of many subscriptions takes a while.
+%% Milliseconds to wait for an answer. A change of many subscriptions takes a while.
 -define(PATIENCE, 60000).
 
-%% @doc Registers Encke's `router' and `subsmanager' in `global', and again whenever Encke comes back, for as
-%% long as this process lives. Put it under a supervisor of one node of the cluster, or of each.
+%% @doc Keeps Encke's `router' and `subsmanager' registered in `global' for as long as this process lives,
+%% also after Encke has restarted. Run it under a supervisor on one node of the cluster, or on every node.
 -spec start_link(node()) -> {ok, pid()} | {error, term()}.
 start_link(Node) ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, Node, []).
 
-%% @doc Ends the process of {@link start_link/1}; the names are given up.
+%% @doc Stops the process of {@link start_link/1} and unregisters the names.
 -spec stop() -> ok.
 stop() ->
     gen_server:stop(?MODULE).
 
-%% @doc Publishes `Msg' to every session of every subscriber of `Id', and of `Id'. Returns how many sessions
+%% @doc Publishes `Msg' to all sessions of `Id' and of its subscribers. Returns the number of sessions that
 %% it reached.
 -spec send(node(), id(), term()) -> {ok, non_neg_integer()} | {error, binary()}.
 send(Node, Id, Msg) ->
     gen_server:call({router, Node}, {send, Id, Msg}).
 
-%% @doc As {@link send/3}, and waits for nothing.
+%% @doc Publishes like {@link send/3}, without waiting for an answer.
 -spec cast(node(), id(), term()) -> ok.
 cast(Node, Id, Msg) ->
     gen_server:cast({router, Node}, {send, Id, Msg}).
 
-%% @doc Sends `Body' to the sessions of `Id' alone, as to a C-node, and waits for nothing.
+%% @doc Sends `Body' to the sessions of `Id' only, as to a C-node, without waiting for an answer.
 -spec post(node(), id(), iodata()) -> ok.
 post(Node, Id, Body) ->
     {any, Node} ! {Id, Body},
     ok.
 
-%% @doc Makes the caller a session of `Id': from now on it receives `{router_msg, Msg}'.
+%% @doc Logs the caller in as a session of `Id', which receives `{router_msg, Msg}'.
 -spec login(node(), id()) -> ok | {error, binary()}.
 login(Node, Id) ->
     login(Node, Id, self()).
 
-%% @doc Makes `Pid' a session of `Id', until it exits. It may have 128 ids.
+%% @doc Logs `Pid' in as a session of `Id', until it exits. A process may have 128 ids.
 -spec login(node(), id(), pid()) -> ok | {error, binary()}.
 login(Node, Id, Pid) ->
     gen_server:call({router, Node}, {login, Id, Pid}).
 
-%% @doc Takes all ids from the caller.
+%% @doc Logs the caller out of all its ids.
 -spec logout(node()) -> ok | {error, binary()}.
 logout(Node) ->
     logout(Node, self()).
 
-%% @doc Takes all ids from `Pid'.
+%% @doc Logs `Pid' out of all its ids.
 -spec logout(node(), pid()) -> ok | {error, binary()}.
 logout(Node, Pid) ->
     gen_server:call({router, Node}, {logout, Pid}).
 
-%% @doc Subscribes: pairs of subscriber and subject, or records of them.
+%% @doc Adds subscriptions: pairs or records of subscriber and subject.
 -spec add_subscriptions(node(), [subscription()]) -> ok | {error, binary()}.
 add_subscriptions(Node, Subscriptions) ->
     gen_server:call({subsmanager, Node}, {add_subscriptions, Subscriptions}, ?PATIENCE).
 
-%% @doc Ends subscriptions.
+%% @doc Removes subscriptions.
 -spec remove_subscriptions(node(), [subscription()]) -> ok | {error, binary()}.
 remove_subscriptions(Node, Subscriptions) ->
     gen_server:call({subsmanager, Node}, {remove_subscriptions, Subscriptions}, ?PATIENCE).
 
-%% @doc Who subscribes to `Id', as they were spelt when they were added.
+%% @doc Lists the subscribers of `Id', as the terms that added them.
 -spec get_subscribers(node(), id()) -> [id()] | {error, binary()}.
 get_subscribers(Node, Id) ->
     gen_server:call({subsmanager, Node}, {get_subscribers, Id}, ?PATIENCE).
@@ -126,7 +126,7 @@ terminate(_, {_, Monitors}) ->
                                          Name <- ?NAMES, global:whereis_name(Name) =:= Pid],
     ok.
 
-%% Registers the names and watches who has them. Nothing, and again later, if Encke is not there.
+%% Registers the names and monitors their processes. Without Encke, tries again later.
 find(Node) ->
     try
         Pids = [{Name, gen_server:call({Name, Node}, pid)} || Name <- ?NAMES],

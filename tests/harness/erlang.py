@@ -78,7 +78,7 @@ class Epmd:
 class Cluster:
     """An epmd, a cookie, an Encke, and BEAMs beside it."""
 
-    def __init__(self, start, *flags, name="encke@127.0.0.1"):
+    def __init__(self, start, *flags, name="encke@127.0.0.1", **options):
         self.epmd = Epmd()
         self.name = name
         self.directory = tempfile.TemporaryDirectory(prefix="encke-erlang-")
@@ -88,7 +88,7 @@ class Cluster:
         self.cookie_file.chmod(0o400)
         self.flags = ["--erlang-name", name, "--erlang-cookie-file", self.cookie_file, *flags]
         self.beams = []
-        self.server = start(*self.flags, env={"ERL_EPMD_PORT": str(self.epmd.port)})
+        self.server = start(*self.flags, env={"ERL_EPMD_PORT": str(self.epmd.port)}, **options)
         self.wait_registered()
 
     def wait_registered(self):

@@ -163,9 +163,9 @@ impl ControlClient {
         self.download("/v1/graph/backup", out)
     }
 
-    /// Copies to `out` how Erlang nodes have spelt the ids of the server's graph, as the file of a data
-    /// directory. Nothing is written if none has.
-    pub fn backup_spellings(&mut self, out: &mut dyn Write) -> Outcome<()> {
+    /// Copies to `out` the original terms of ids that Erlang nodes have added, as the file of a data
+    /// directory. Writes nothing if there are none.
+    pub fn backup_erlang_ids(&mut self, out: &mut dyn Write) -> Outcome<()> {
         self.download("/v1/graph/backup/erlang-ids", out)
     }
 

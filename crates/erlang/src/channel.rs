@@ -1,6 +1,6 @@
-//! One connection with another node, from its first byte: handshake, then messages.
+//! The receiving side of one connection, from its first byte: handshake, then messages.
 //!
-//! Takes bytes and gives what they say. What to answer to a message is not decided here.
+//! Turns bytes into messages. Must never decide how to answer a message.
 
 use crate::control::Control;
 use crate::fragments::FragmentAssembler;
@@ -10,20 +10,20 @@ use crate::packet::{LengthPrefix, Packet, PacketReader};
 use crate::refusal::Refusal;
 use crate::term::Raw;
 
-/// Begins a message without header.
+/// First byte of a message without a distribution header.
 const PASS_THROUGH: u8 = 112;
 const VERSION: u8 = 131;
 const HEADER: u8 = 68;
 const FIRST_FRAGMENT: u8 = 69;
 const FRAGMENT: u8 = 70;
 
-/// The reading side of a connection.
+/// The state of the receiving side.
 #[derive(Debug)]
 pub(crate) struct Channel {
     stage: Stage,
     packets: PacketReader,
     fragments: FragmentAssembler,
-    /// The message whose last piece came last.
+    /// The last message that was assembled from fragments.
     assembled: Vec<u8>,
 }
 
@@ -33,28 +33,28 @@ enum Stage {
     Up(Peer),
 }
 
-/// What a packet says.
+/// The meaning of a packet.
 #[derive(Debug)]
 pub(crate) enum ChannelEvent<'a> {
-    /// Nothing that matters: a tick, a piece of a message, a step of the handshake.
+    /// Nothing to do: a tick, a fragment, a step of the handshake.
     Nothing,
-    /// A caller has said its name and must be [admitted](Channel::admit).
+    /// The peer has sent its name and must be [admitted](Channel::admit).
     NameReceived,
-    /// The handshake is over.
+    /// The handshake is complete.
     Up,
-    /// A message.
+    /// A message with its payload.
     Message(Control<'a>, Option<Raw<'a>>),
-    /// A message that is not taken. The next may be.
+    /// A message that is refused. The connection goes on.
     Rejected(Refusal),
 }
 
 impl Channel {
-    /// With a node that calls.
+    /// Starts with a node that has connected to this one.
     pub(crate) fn accepted(challenge: u32) -> Self {
         Self::of(Handshake::accepted(challenge))
     }
 
-    /// With a node that is called.
+    /// Starts with a node that this one has connected to.
     pub(crate) fn connecting(
         me: &LocalNode,
         peer: &str,
@@ -74,13 +74,13 @@ impl Channel {
         }
     }
 
-    /// Bytes of messages of which not all has come.
+    /// Bytes held of incomplete messages.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn held_bytes(&self) -> usize {
         self.packets.held_bytes() + self.fragments.held_bytes() + self.assembled.len()
     }
 
-    /// The other node, as far as it has presented itself.
+    /// The other node, as far as the handshake has revealed it.
     pub(crate) fn peer(&self) -> &Peer {
         match &self.stage {
             Stage::Handshake(handshake) => handshake.peer(),
@@ -88,11 +88,11 @@ impl Channel {
         }
     }
 
-    /// Answers a caller's name.
+    /// Answers the name of a peer.
     ///
     /// # Errors
     ///
-    /// The connection must end when what was appended is sent.
+    /// When the peer is not admitted. The connection must end after what was appended is sent.
     pub(crate) fn admit(
         &mut self,
         me: &LocalNode,
@@ -105,19 +105,19 @@ impl Channel {
         }
     }
 
-    /// Takes the next packet off `input`; `None` when all of it was taken. Answers of the handshake are
-    /// appended to `out`.
+    /// Takes the next packet off `input`; `None` if it holds no complete one. Answers of the
+    /// handshake are appended to `out`.
     ///
     /// # Errors
     ///
-    /// The connection must end.
+    /// When the connection must end.
     pub(crate) fn next<'a, 'input: 'a>(
         &'a mut self,
         me: &LocalNode,
         input: &mut &'input [u8],
         out: &mut Vec<u8>,
     ) -> Result<Option<ChannelEvent<'a>>, Refusal> {
-        // What was assembled was looked at; a large message is not kept until the next comes.
+        // The message was processed; the memory of a large one is not kept until the next.
         self.assembled = Vec::new();
         let (width, bytes_max) = match self.stage {
             Stage::Handshake(_) => (LengthPrefix::Two, HANDSHAKE_BYTES_MAX),
@@ -153,7 +153,7 @@ impl Channel {
     }
 }
 
-/// Reads a packet of a connection that is up.
+/// Reads a packet after the handshake.
 fn message<'a>(
     packet: &'a [u8],
     fragments: &mut FragmentAssembler,
@@ -163,7 +163,7 @@ fn message<'a>(
         // A tick.
         [] => Ok(ChannelEvent::Nothing),
         [PASS_THROUGH, ref rest @ ..] => versioned(rest),
-        // No atoms in the header: a cache of them was not agreed upon.
+        // A header without atom references: no atom cache was agreed on.
         [VERSION, HEADER, 0, ref rest @ ..] => bare(rest),
         [VERSION, kind @ (FIRST_FRAGMENT | FRAGMENT), ref rest @ ..] => {
             let (sequence, rest) = rest.split_first_chunk().ok_or(Refusal::Message)?;
@@ -188,7 +188,7 @@ fn message<'a>(
     }
 }
 
-/// Control message and payload, each behind its version.
+/// Reads a control message and a payload, each with a version byte.
 fn versioned(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refusal> {
     let (control, rest) = Raw::versioned(bytes)?;
     let (control, has_payload) = Control::read(control)?;
@@ -200,7 +200,7 @@ fn versioned(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refusal> {
     Ok(ChannelEvent::Message(control, payload))
 }
 
-/// Control message and payload without versions.
+/// Reads a control message and a payload without version bytes.
 fn bare(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refusal> {
     let (control, rest) = Raw::parse(bytes)?;
     let (control, has_payload) = Control::read(control)?;

@@ -1,6 +1,6 @@
-//! The connections of a node, and what is owed over each.
+//! The connections of a node and their send queues.
 //!
-//! Owns which node is called what and by which connection it is reached. Must never decide what is said.
+//! Owns which connection leads to which node. Must never decide what is sent.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -14,35 +14,35 @@ use crate::limits::{
 };
 use crate::send_buffer::SendBuffer;
 
-/// Names a connection, or the attempt at one. Never used again.
+/// The number of a connection or connection attempt. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ConnectionId(pub(crate) u32);
 
 /// One connection, from the attempt to its end.
 #[derive(Debug)]
 pub(crate) struct NodeConnection {
-    /// `None` while its bytes are read, and before there is a connection.
+    /// The receiving side. `None` during an attempt, and while its bytes are processed.
     pub(crate) channel: Option<Channel>,
     pub(crate) send_buffer: SendBuffer,
-    /// The node at the other end, when it is known.
+    /// The node at the other end, once it is known.
     pub(crate) peer: Option<Rc<RemoteNode>>,
     pub(crate) is_up: bool,
-    /// The other end's address.
+    /// The address of the other end.
     pub(crate) address: Option<SocketAddr>,
-    /// Whether this side calls.
+    /// Whether this node has opened the connection.
     pub(crate) is_outgoing: bool,
     pub(crate) opened_at: Tick,
     pub(crate) last_received: Tick,
     pub(crate) last_sent: Tick,
-    /// Since when something is owed and nothing was taken.
+    /// Since when the socket has accepted none of the unsent bytes.
     pub(crate) stalled_since: Option<Tick>,
-    /// Deliveries for which there was no room.
+    /// Deliveries that wait until the send buffer has room.
     queued: VecDeque<QueuedEvent>,
     queued_recipients: usize,
     queued_bytes: usize,
 }
 
-/// A node as its connection knows it.
+/// The node at the other end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RemoteNode {
     pub(crate) name: Box<str>,
@@ -50,7 +50,7 @@ pub(crate) struct RemoteNode {
     pub(crate) has_alias: bool,
 }
 
-/// One event's message for processes of one node.
+/// A queued event, and the processes of one node that it is for.
 #[derive(Debug)]
 struct QueuedEvent {
     message: Rc<[u8]>,
@@ -61,26 +61,26 @@ struct QueuedEvent {
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     connections: HashMap<ConnectionId, NodeConnection>,
-    /// The connection that each node is reached by, up or under way.
+    /// The connection to each node, up or in progress.
     names: HashMap<Box<str>, ConnectionId>,
     last: u32,
-    /// Those that may have something to send.
+    /// Connections that may have bytes to send.
     pub(crate) to_flush: Vec<ConnectionId>,
 }
 
-/// What becomes of a delivery.
+/// The outcome of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeliveryOutcome {
-    /// It leaves as soon as the socket takes it.
+    /// Written to the send buffer.
     Written,
-    /// It waits for room.
+    /// Queued until the send buffer has room.
     Queued,
-    /// There is no room.
+    /// Dropped because the queue is full.
     Shed,
 }
 
 impl Connections {
-    /// A new connection or attempt.
+    /// Adds a connection or an attempt.
     pub(crate) fn open(
         &mut self,
         now: Tick,
@@ -126,24 +126,24 @@ impl Connections {
             .map(|(&id, connection)| (id, connection))
     }
 
-    /// The connection that a node is reached by.
+    /// The connection to a node.
     pub(crate) fn find(&self, name: &str) -> Option<ConnectionId> {
         self.names.get(name).copied()
     }
 
-    /// From now on the node is reached by this connection.
+    /// Makes this connection the one that leads to the node.
     pub(crate) fn bind_name(&mut self, name: &str, id: ConnectionId) {
         self.names.insert(name.into(), id);
     }
 
-    /// Forgets a connection.
+    /// Removes a connection.
     pub(crate) fn close(&mut self, id: ConnectionId) -> Option<NodeConnection> {
         let connection = self.connections.remove(&id)?;
         self.names.retain(|_, named| *named != id);
         Some(connection)
     }
 
-    /// Whether a node has so much to take already that it must not be given long answers.
+    /// Whether the send buffer holds so much that no long answer may be added.
     pub(crate) fn is_congested(&self, id: ConnectionId) -> bool {
         self.connections
             .get(&id)
@@ -157,7 +157,7 @@ impl Connections {
         }
     }
 
-    /// Sends a message.
+    /// Sends a control message with a payload.
     pub(crate) fn message(
         &mut self,
         id: ConnectionId,
@@ -169,7 +169,8 @@ impl Connections {
         }
     }
 
-    /// Sends an event's message to a process of the node, now or when there is room.
+    /// Sends an event's message to a process of the node, or queues it until the send buffer has
+    /// room.
     pub(crate) fn deliver(
         &mut self,
         id: ConnectionId,
@@ -206,7 +207,7 @@ impl Connections {
         DeliveryOutcome::Queued
     }
 
-    /// The connection, noted as one that may have something to send.
+    /// Returns the connection and marks it as one that may have bytes to send.
     pub(crate) fn schedule_flush(&mut self, id: ConnectionId) -> Option<&mut NodeConnection> {
         let connection = self.connections.get_mut(&id)?;
         if self.to_flush.last() != Some(&id) {
@@ -217,7 +218,7 @@ impl Connections {
 }
 
 impl NodeConnection {
-    /// Writes deliveries that waited, as far as there is room.
+    /// Moves queued deliveries to the send buffer while it has room.
     pub(crate) fn write_queued(&mut self) {
         while self.send_buffer.len() < SEND_BUFFER_BYTES_MAX {
             let Some(first) = self.queued.front_mut() else {
@@ -247,7 +248,7 @@ impl NodeConnection {
 }
 
 impl RemoteNode {
-    /// A process of the node.
+    /// Writes a pid of the node.
     pub(crate) fn write_pid(&self, out: &mut Vec<u8>, id: u32, serial: u32) {
         use crate::term::{Atom, write};
         write::pid(out, Atom::of(&self.name), id, serial, self.creation);

@@ -1,5 +1,5 @@
-//! Control messages: what a node asks of another, and to whom a message goes ("Distribution Protocol",
-//! protocol between connected nodes).
+//! Control messages, which say what to do and to which process ("Distribution Protocol", protocol
+//! between connected nodes).
 
 use crate::refusal::Refusal;
 use crate::term::{Atom, Pid, Raw, Term, write};
@@ -28,64 +28,64 @@ const ALIAS_SEND_TT: i64 = 34;
 const UNLINK_ID: i64 = 35;
 const UNLINK_ID_ACK: i64 = 36;
 
-/// A control message as it came.
+/// A received control message.
 #[derive(Debug, Clone, Copy)]
 pub enum Control<'a> {
     /// The payload is for a process.
     Send {
-        /// Which.
+        /// The recipient.
         to: Pid<'a>,
     },
-    /// The payload is for whoever is registered as `to`.
+    /// The payload is for a registered process.
     SendNamed {
-        /// Who sent it.
+        /// The sender.
         from: Pid<'a>,
-        /// The name.
+        /// The name of the recipient.
         to: Atom<'a>,
     },
-    /// A process wants to end with another.
+    /// A process links to another.
     Link {
-        /// Who wants it.
+        /// The process that links.
         from: Pid<'a>,
-        /// With whom.
+        /// The other process.
         to: Pid<'a>,
     },
-    /// A link is no longer wanted, and that must be acknowledged.
+    /// A process removes a link, which must be acknowledged.
     Unlink {
-        /// Names the unlinking.
+        /// Identifies the removal.
         id: Raw<'a>,
-        /// Whose link.
+        /// The process that unlinks.
         from: Pid<'a>,
-        /// With whom.
+        /// The other process.
         to: Pid<'a>,
     },
-    /// A process wants to hear of another's end.
+    /// A process monitors another.
     Monitor {
-        /// Who wants it.
+        /// The process that monitors.
         from: Pid<'a>,
-        /// Of whom: a pid or a registered name.
+        /// The monitored process: a pid or a registered name.
         of: Raw<'a>,
-        /// Names the monitor.
+        /// Identifies the monitor.
         reference: Raw<'a>,
     },
-    /// A monitored process has ended, or its node has no such process.
+    /// A monitored process has ended or does not exist.
     Down {
-        /// Who has ended: a pid, or the name that was monitored.
+        /// The monitored process: a pid or a registered name.
         who: Raw<'a>,
-        /// Names the monitor.
+        /// Identifies the monitor.
         reference: Raw<'a>,
     },
-    /// Of no consequence here: exits of linked processes, group leaders, acknowledgements, the end of a
-    /// monitor, and messages to aliases, of which none are made here.
+    /// Ignored: exits of linked processes, group leaders, acknowledgements, removed monitors, and
+    /// messages to aliases, which this node never creates.
     Other,
 }
 
 impl<'a> Control<'a> {
-    /// Reads a control message, and whether a payload follows it.
+    /// Reads a control message. Returns whether a payload follows.
     ///
     /// # Errors
     ///
-    /// [`Refusal::Message`] when it is none.
+    /// [`Refusal::Message`] when it is malformed.
     pub fn read(term: Raw<'a>) -> Result<(Self, bool), Refusal> {
         let Term::Tuple(mut parts) = term.view() else {
             return Err(Refusal::Message);
@@ -153,27 +153,28 @@ const fn has_payload(operation: i64) -> bool {
     )
 }
 
-/// The head of a control message of `parts` besides the operation.
+/// Writes the head of a control message that has `parts` elements besides the operation.
 fn head(out: &mut Vec<u8>, operation: i64, parts: usize) {
     write::tuple(out, parts + 1);
     write::integer(out, operation);
 }
 
-/// A message to a process. The payload follows.
+/// Writes a message to a process. The payload follows.
 pub(crate) fn send(out: &mut Vec<u8>, to: impl FnOnce(&mut Vec<u8>)) {
     head(out, SEND, 2);
     write::atom(out, "");
     to(out);
 }
 
-/// A message to an alias, which the peer drops if nobody waits for it any more. The payload follows.
+/// Writes a message to an alias. The peer drops it if the alias is no longer active. The payload
+/// follows.
 pub(crate) fn alias_send(out: &mut Vec<u8>, from: impl FnOnce(&mut Vec<u8>), alias: Raw<'_>) {
     head(out, ALIAS_SEND, 2);
     from(out);
     write::raw(out, alias);
 }
 
-/// Asks to hear of a process's end.
+/// Writes a request to monitor a process.
 pub(crate) fn monitor(
     out: &mut Vec<u8>,
     from: impl FnOnce(&mut Vec<u8>),
@@ -186,7 +187,7 @@ pub(crate) fn monitor(
     reference(out);
 }
 
-/// Asks no longer.
+/// Writes a request to remove a monitor.
 pub(crate) fn demonitor(
     out: &mut Vec<u8>,
     from: impl FnOnce(&mut Vec<u8>),
@@ -199,7 +200,7 @@ pub(crate) fn demonitor(
     reference(out);
 }
 
-/// Tells that what was to be monitored is not there.
+/// Writes the answer to a monitor of a process that does not exist.
 pub(crate) fn no_process(out: &mut Vec<u8>, who: Raw<'_>, to: Pid<'_>, reference: Raw<'_>) {
     head(out, MONITOR_P_EXIT, 4);
     write::raw(out, who);
@@ -208,7 +209,7 @@ pub(crate) fn no_process(out: &mut Vec<u8>, who: Raw<'_>, to: Pid<'_>, reference
     write::atom(out, "noproc");
 }
 
-/// Ends a link that could not be made.
+/// Writes the end of a link to a process that does not exist.
 pub(crate) fn exit_no_process(out: &mut Vec<u8>, who: Pid<'_>, to: Pid<'_>) {
     head(out, EXIT, 3);
     pid(out, who);
@@ -216,7 +217,7 @@ pub(crate) fn exit_no_process(out: &mut Vec<u8>, who: Pid<'_>, to: Pid<'_>) {
     write::atom(out, "noproc");
 }
 
-/// Acknowledges the end of a link.
+/// Writes the acknowledgement of a removed link.
 pub(crate) fn unlink_acknowledged(out: &mut Vec<u8>, id: Raw<'_>, from: Pid<'_>, to: Pid<'_>) {
     head(out, UNLINK_ID_ACK, 3);
     write::raw(out, id);

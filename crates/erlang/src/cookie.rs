@@ -1,20 +1,20 @@
-//! The cookie: the secret that all nodes of a cluster share, and the proof of knowing it.
+//! The cookie: the shared secret of a cluster, and the proof of knowing it.
 
 use std::fmt;
 
-/// Bytes of a cookie at most: it is an atom to Erlang.
+/// Longest cookie in bytes. Erlang keeps it as an atom.
 const COOKIE_BYTES_MAX: usize = 255;
 
-/// The cookie. Its `Debug` hides it.
+/// A cookie. Its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cookie(Box<[u8]>);
 
 impl Cookie {
-    /// Takes the content of a cookie file; blanks and line ends around it do not count.
+    /// Parses the content of a cookie file. White space around the cookie is ignored.
     ///
     /// # Errors
     ///
-    /// What would have been right.
+    /// A sentence about the form of a cookie.
     pub fn parse(content: &str) -> Result<Self, String> {
         let cookie = content.trim();
         if cookie.is_empty() || cookie.len() > COOKIE_BYTES_MAX {
@@ -25,21 +25,21 @@ impl Cookie {
         }
         if !cookie.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(
-                "a cookie has letters, digits and punctuation of ASCII only, and no blanks"
+                "a cookie has ASCII letters, digits and punctuation only, and no white space"
                     .to_owned(),
             );
         }
         Ok(Self(cookie.as_bytes().into()))
     }
 
-    /// What proves to whoever made `challenge` that the cookie is known here.
+    /// The answer to `challenge`, which proves that this node knows the cookie.
     pub(crate) fn digest(&self, challenge: u32) -> [u8; 16] {
         let mut secret = self.0.to_vec();
         secret.extend(challenge.to_string().as_bytes());
         md5::compute(secret).0
     }
 
-    /// Whether `digest` proves knowledge of the cookie. Takes as long for any wrong one.
+    /// Whether `digest` answers `challenge`. Takes the same time for every wrong digest.
     pub(crate) fn is_proved(&self, challenge: u32, digest: &[u8]) -> bool {
         let own = self.digest(challenge);
         let differences = own.iter().zip(digest).fold(0, |sum, (a, b)| sum | (a ^ b));

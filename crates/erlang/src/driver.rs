@@ -1,4 +1,4 @@
-//! The node's one thread: sockets, the clock and chance, for a node that knows none of them.
+//! The thread of the node: sockets, clock and random numbers for a node that has none of them.
 
 #[expect(
     clippy::disallowed_types,
@@ -43,52 +43,53 @@ use turn::Driver;
 /// Nodes that may wait to be accepted.
 const LISTEN_BACKLOG: i32 = 128;
 
-/// A peer that acknowledges nothing for so long is gone.
+/// Close a connection whose peer acknowledges no data for this long (`TCP_USER_TIMEOUT`).
 const USER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the node is to be.
+/// Settings of the node.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Its name.
+    /// The node's name.
     pub name: NodeName,
-    /// The cluster's secret.
+    /// The cookie of the cluster.
     pub cookie: Cookie,
-    /// Where other nodes connect; port 0 takes a free one.
+    /// The address where other nodes connect; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Nodes to connect with, now and whenever the connection is lost.
+    /// Nodes to stay connected with.
     pub connect: Vec<NodeName>,
     /// The port of epmd, on this host and on others.
     pub epmd_port: u16,
-    /// Whether to start epmd where none answers.
+    /// Whether to start epmd if none answers.
     pub start_epmd: bool,
-    /// Silence after which a peer is gone: `net_ticktime`, which all nodes of a cluster share.
+    /// Time without data after which a peer is disconnected: `net_ticktime`, the same in all nodes
+    /// of a cluster.
     pub tick_time: Duration,
     /// Bytes of the largest event.
     pub event_bytes_max: usize,
-    /// The directory that keeps how ids were spelt, where the graph is kept as well.
+    /// The data directory of the graph, which also keeps the original terms of ids.
     pub data: Option<PathBuf>,
 }
 
-/// A node that runs until the server ends.
+/// A running node. It stops with the server.
 pub struct Running {
     address: SocketAddr,
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// What other threads tell the node's.
+/// Outcomes of connection attempts, passed to the node's thread.
 #[derive(Default)]
 struct DialResults(Mutex<Vec<DialResult>>);
 
-/// Starts the node. It lives in the worker's place among the workers.
+/// Starts the node as an external worker of the server.
 ///
 /// # Errors
 ///
-/// When the address cannot be had, the data directory not be used, or no thread be started.
+/// When the node cannot listen, cannot use the data directory, or cannot start a thread.
 pub fn start(settings: Settings, handle: &Handle, worker: ExternalWorker) -> io::Result<Running> {
     let cannot_listen = |error: io::Error| {
         io::Error::new(
             error.kind(),
-            format!("it cannot listen: {error}; give another address with --erlang-listen"),
+            format!("cannot listen: {error}; choose another address with --erlang-listen"),
         )
     };
     let reservation = Reservation::claim(settings.listen).map_err(cannot_listen)?;
@@ -106,7 +107,7 @@ pub fn start(settings: Settings, handle: &Handle, worker: ExternalWorker) -> io:
     let me = LocalNode {
         name: settings.name.clone(),
         cookie: settings.cookie.clone(),
-        // Small ones are left to nodes that get theirs from epmd.
+        // epmd gives small creations to other nodes, so the upper half cannot clash with them.
         creation: turn::random_u32()? | 1 << 31,
     };
     let ring = {
@@ -140,16 +141,16 @@ pub fn start(settings: Settings, handle: &Handle, worker: ExternalWorker) -> io:
 }
 
 impl Running {
-    /// Where other nodes connect.
+    /// The address where other nodes connect.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Waits for the end, which comes when the server is drained.
+    /// Waits until the node stops, which it does when the server is drained.
     ///
     /// # Errors
     ///
-    /// When the poller failed.
+    /// When the poller has failed.
     pub fn join(self) -> io::Result<()> {
         self.thread
             .join()

@@ -2,10 +2,10 @@
 
 use crate::node_name::NodeName;
 
-/// The port of epmd, unless `ERL_EPMD_PORT` says another.
+/// The default port of epmd.
 pub const PORT: u16 = 4369;
 
-/// The versions of the handshake that are spoken here.
+/// The newest and the oldest supported version of the handshake.
 const VERSIONS: [u16; 2] = [6, 5];
 
 const ALIVE2_REQUEST: u8 = 120;
@@ -16,16 +16,16 @@ const PORT2_RESPONSE: u8 = 119;
 const TYPE_HIDDEN: u8 = 72;
 const PROTOCOL_TCP: u8 = 0;
 
-/// What epmd says to a registration.
+/// The answer to a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Registration {
-    /// Registered for as long as the connection lives. The creation tells this life of the node from
-    /// earlier ones.
+    /// Registered for as long as the connection lasts. The creation distinguishes this run of the
+    /// node from earlier ones.
     Done {
         /// Never zero.
         creation: u32,
     },
-    /// Somebody else has the name.
+    /// Another node has the name.
     NameTaken,
 }
 
@@ -34,15 +34,15 @@ pub enum Registration {
 pub struct Endpoint {
     /// The port on the node's host.
     pub port: u16,
-    /// The newest version of the handshake that it speaks.
+    /// The newest version of the handshake that the node supports.
     pub highest_version: u16,
 }
 
-/// epmd answered something that is no answer.
+/// The error for a malformed answer of epmd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Asks epmd to register a hidden node that listens at `port`.
+/// Builds a request to register a hidden node that listens at `port`.
 pub fn register(name: &NodeName, port: u16) -> Vec<u8> {
     let mut request = vec![ALIVE2_REQUEST];
     request.extend(port.to_be_bytes());
@@ -60,7 +60,7 @@ pub fn register(name: &NodeName, port: u16) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// When it is none.
+/// When the answer is malformed.
 pub fn read_registration(answer: &[u8]) -> Result<Option<Registration>, Malformed> {
     let creation = match *answer {
         [] | [ALIVE2_RESPONSE | ALIVE2_X_RESPONSE] => return Ok(None),
@@ -77,18 +77,18 @@ pub fn read_registration(answer: &[u8]) -> Result<Option<Registration>, Malforme
     }))
 }
 
-/// Asks epmd where a node listens.
+/// Builds a request for the port of a node.
 pub fn look_up(name: &NodeName) -> Vec<u8> {
     let mut request = vec![PORT2_REQUEST];
     request.extend(name.alive().as_bytes());
     with_size(&request)
 }
 
-/// Reads the whole answer to [`look_up`]; `None` when epmd knows no such node.
+/// Reads the whole answer to [`look_up`]; `None` if epmd has no such node.
 ///
 /// # Errors
 ///
-/// When it is none.
+/// When the answer is malformed.
 pub fn read_look_up(answer: &[u8]) -> Result<Option<Endpoint>, Malformed> {
     match *answer {
         [PORT2_RESPONSE, result, ..] if result != 0 => Ok(None),

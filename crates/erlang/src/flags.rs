@@ -1,6 +1,6 @@
-//! What nodes tell each other they can do ("Distribution Protocol", distribution flags).
+//! Distribution flags: the capabilities of a node ("Distribution Protocol", distribution flags).
 
-/// Flags of a node.
+/// A set of distribution flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flags(pub(crate) u64);
 
@@ -23,13 +23,13 @@ const EXIT_PAYLOAD: u64 = 0x40_0000;
 const FRAGMENTS: u64 = 0x80_0000;
 const HANDSHAKE_23: u64 = 0x100_0000;
 const UNLINK_ID: u64 = 0x200_0000;
-/// Bit 26 in every release (`dist.hrl`), whatever the protocol's description says of bit 36.
+/// Bit 26 in every release (`dist.hrl`), although the description of the protocol names bit 36.
 const MANDATORY_25_DIGEST: u64 = 0x400_0000;
 const V4_NC: u64 = 1 << 34;
 const ALIAS: u64 = 1 << 35;
 
-/// What every node of OTP 25 can do. Nodes of that and later releases take one flag for all of them, and the
-/// bits of these may mean something else some day.
+/// Capabilities of every node since OTP 25. Later releases replace these flags by one flag, and may
+/// give their bits another meaning.
 const MANDATORY_25: u64 = EXTENDED_REFERENCES
     | FUN_TAGS
     | NEW_FUN_TAGS
@@ -42,13 +42,15 @@ const MANDATORY_25: u64 = EXTENDED_REFERENCES
     | BIG_CREATION
     | HANDSHAKE_23;
 
-/// Without these a peer's pids could not be told apart, or it could not read what is sent.
+/// Flags without which the pids of a peer are ambiguous, or the peer cannot read messages of this
+/// node.
 const NEEDED: u64 =
     EXTENDED_REFERENCES | EXTENDED_PIDS_PORTS | UTF8_ATOMS | BIG_CREATION | NEW_FLOATS;
 
 impl Flags {
-    /// Those of this node. It is hidden (`PUBLISHED` is missing) and keeps no atoms (so are both flags of
-    /// atom caches), starts no processes for others (`SPAWN`) and has its own name (`NAME_ME`).
+    /// The flags of this node. It is hidden (no `PUBLISHED`), has no atom cache (neither of its
+    /// flags), starts no processes for others (no `SPAWN`), and has a name of its own (no
+    /// `NAME_ME`).
     pub(crate) const OWN: Self = Self(
         MANDATORY_25
             | DIST_MONITOR
@@ -64,7 +66,7 @@ impl Flags {
             | MANDATORY_25_DIGEST,
     );
 
-    /// Those of a peer.
+    /// The flags of a peer.
     pub(crate) const fn of_peer(said: u64) -> Self {
         if said & MANDATORY_25_DIGEST != 0 {
             Self(said | MANDATORY_25)
@@ -73,7 +75,7 @@ impl Flags {
         }
     }
 
-    /// Whether a node with these can be talked to.
+    /// Whether this node can work with a peer that has these flags.
     pub(crate) const fn are_sufficient(self) -> bool {
         self.0 & NEEDED == NEEDED
     }
@@ -100,16 +102,16 @@ pub(crate) mod tests {
     const DIST_HDR_ATOM_CACHE: u64 = 0x2000;
     const PUBLISHED: u64 = 0x1;
 
-    /// What a node of OTP 25 says of itself: the first of `erts_internal:get_dflags()`, and that it is no
-    /// hidden one. OTP 26 and 27 say the same.
+    /// Flags of OTP 25: the first value of `erts_internal:get_dflags()`, and `PUBLISHED`. OTP 26
+    /// and 27 have the same.
     pub(crate) const OTP_25: u64 = 0xd_07df_7fbc | PUBLISHED;
-    /// A node of OTP 28 and later has one more to say.
+    /// Flags of OTP 28, which has one more.
     pub(crate) const OTP_28: u64 = OTP_25 | 1 << 37;
-    /// A node of OTP 24 has no word for all that is mandatory.
+    /// Flags of OTP 24, which lacks the flag for all mandatory ones.
     pub(crate) const OTP_24: u64 = OTP_25 & !MANDATORY_25_DIGEST;
-    /// A node of OTP 22 does not know the handshake of version 6, nor what needs more than 32 bits.
+    /// Flags of OTP 22, which lacks version 6 of the handshake and all flags above 32 bits.
     pub(crate) const OTP_22: u64 = 0xdf_7fbd;
-    /// What a node is free to say when those of before OTP 25 need not understand it any more.
+    /// Flags of a later release that no longer sends those that are mandatory since OTP 25.
     pub(crate) const LATER_OTP: u64 = OTP_28 & !MANDATORY_25;
 
     #[test]
@@ -125,7 +127,7 @@ pub(crate) mod tests {
         for demanded in [demanded_by_25, demanded_by_26_and_27] {
             assert_eq!(Flags::OWN.0 & demanded, demanded);
         }
-        // Those that take the one flag for all of them, and heed their bits no more.
+        // Releases that only look at the flag for all mandatory ones.
         assert_ne!(Flags::OWN.0 & 0x400_0000, 0);
     }
 

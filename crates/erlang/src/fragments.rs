@@ -1,37 +1,37 @@
-//! Large messages that come in pieces, between which those of other senders may come.
+//! Reassembly of large messages, whose fragments may alternate with those of other senders.
 
 use std::collections::HashMap;
 
 use crate::limits::{MESSAGE_BYTES_MAX, SEQUENCES_MAX};
 use crate::refusal::Refusal;
 
-/// Messages of which not all pieces have come.
+/// The incomplete messages of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct FragmentAssembler {
     open: HashMap<u64, Open>,
-    /// Bytes of all of them.
+    /// The bytes of all of them.
     bytes: usize,
 }
 
 #[derive(Debug)]
 struct Open {
-    /// The number of the piece that came last. They count down to one.
+    /// The number of the last fragment that arrived. Numbers count down to one.
     last: u64,
-    /// `None` when the message is too large: what comes of it is not kept.
+    /// The bytes so far; `None` if the message is too large, so that the rest of it is dropped.
     bytes: Option<Vec<u8>>,
 }
 
 impl FragmentAssembler {
-    /// Bytes of messages of which not all pieces have come, at most [`MESSAGE_BYTES_MAX`].
+    /// Bytes held of incomplete messages, at most [`MESSAGE_BYTES_MAX`].
     pub(crate) const fn held_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes the first piece; the whole message if it is the only one.
+    /// Takes the first fragment. Returns the message if it is the only one.
     ///
     /// # Errors
     ///
-    /// When there is no room, or the message has begun already.
+    /// When there is no room for it, or a message with this number is in progress.
     pub(crate) fn start_message(
         &mut self,
         sequence: u64,
@@ -61,11 +61,11 @@ impl FragmentAssembler {
         }
     }
 
-    /// Takes a further piece; the whole message when it is the last.
+    /// Takes a further fragment. Returns the message if it is the last one.
     ///
     /// # Errors
     ///
-    /// When there is no room for it, or it does not follow upon the one before.
+    /// When there is no room for it, or it is out of order.
     pub(crate) fn continue_message(
         &mut self,
         sequence: u64,

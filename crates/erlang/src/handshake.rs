@@ -1,92 +1,93 @@
-//! The handshake: who the other node is, and that it knows the cookie. Version 6, and 5 where the peer asks.
+//! The handshake, in which two nodes exchange names and prove that they know the cookie. Version 6,
+//! and version 5 for peers that ask for it.
 //!
-//! Messages in, messages out; challenges are given, so that nothing here is random.
+//! Messages in, messages out. Challenges are arguments, so nothing here is random.
 
 use crate::cookie::Cookie;
 use crate::flags::Flags;
 use crate::node_name::NodeName;
 use crate::refusal::Refusal;
 
-/// The version that version 5 writes into its messages.
+/// The version number in messages of version 5.
 const VERSION_5: u16 = 5;
 
-/// What this node is to others.
+/// The identity of this node.
 #[derive(Debug, Clone)]
 pub(crate) struct LocalNode {
     /// Its name.
     pub(crate) name: NodeName,
     /// The secret.
     pub(crate) cookie: Cookie,
-    /// Tells this life of the node from earlier ones; not zero.
+    /// Distinguishes this run of the node from earlier ones; not zero.
     pub(crate) creation: u32,
 }
 
-/// The other node, as it presents itself.
+/// The identity of the other node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub(crate) name: Box<str>,
     pub(crate) flags: Flags,
-    /// Zero where version 5 does not say.
+    /// Zero where version 5 does not tell.
     pub(crate) creation: u32,
 }
 
-/// What a caller is told when it has said its name.
+/// The answer to a node that has sent its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// Go on.
+    /// Continue.
     Ok,
-    /// Go on; the call that went the other way is given up.
+    /// Continue; this node gives up the connection that it was opening.
     Simultaneous,
-    /// Give up; the call that goes the other way goes on.
+    /// Stop; the connection that this node is opening continues.
     Nok,
-    /// There is a connection already: is it dead?
+    /// There is a connection already. The peer must say whether it is dead.
     Alive,
 }
 
-/// What a message has led to.
+/// The result of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The next message.
+    /// Wait for the next message.
     GoOn,
-    /// A caller has said its name and must be [admitted](Handshake::admit).
+    /// The peer has sent its name and must be [admitted](Handshake::admit).
     Named,
-    /// The handshake is over.
+    /// The handshake is complete.
     Done,
 }
 
-/// A handshake under way.
+/// The state of a handshake.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     stage: Stage,
-    /// What the peer has to prove the cookie with.
+    /// The challenge that the peer must answer.
     challenge: u32,
     peer: Peer,
-    /// The peer spoke, or is spoken to, as in version 5.
+    /// Whether the first message had the form of version 5.
     opened_as_5: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// They called: their name.
+    /// The peer has connected; its name comes next.
     Name,
-    /// They wait for admission.
+    /// The peer waits for admission.
     Admission,
-    /// They were told that they are connected already: whether that connection is dead.
+    /// The peer was told of a connection that it has already; whether that is dead comes next.
     Alive,
-    /// What version 5 could not say.
+    /// The flags that version 5 has no room for come next.
     Complement,
-    /// Their proof, and their challenge.
+    /// The peer's proof and challenge come next.
     Reply,
-    /// We called: whether they want to go on.
+    /// This node has connected; the peer's status comes next.
     Status,
-    /// Their challenge.
+    /// The peer's challenge comes next.
     Challenge,
-    /// Their proof.
+    /// The peer's proof comes next.
     Acknowledgement,
 }
 
 impl Handshake {
-    /// With a node that calls.
+    /// Starts with a node that has connected to this one.
     pub(crate) fn accepted(challenge: u32) -> Self {
         Self {
             stage: Stage::Name,
@@ -100,7 +101,8 @@ impl Handshake {
         }
     }
 
-    /// With a node that is called. `version` is the newest it speaks.
+    /// Starts with a node that this one has connected to. `version` is the newest that the peer
+    /// supports.
     pub(crate) fn connecting(
         me: &LocalNode,
         peer: &str,
@@ -136,11 +138,11 @@ impl Handshake {
         self.peer
     }
 
-    /// Takes one message, and appends what is to be answered.
+    /// Processes one message, and appends the answer to `out`.
     ///
     /// # Errors
     ///
-    /// The connection must end.
+    /// When the connection must end.
     pub(crate) fn receive(
         &mut self,
         me: &LocalNode,
@@ -168,7 +170,7 @@ impl Handshake {
                 self.stage = Stage::Challenge;
                 Ok(Step::GoOn)
             }
-            // Nobody calls while a connection is up: that one is dead.
+            // This node connects only where it has no connection, so that one is dead.
             (Stage::Status, b"salive") => {
                 status(out, "true");
                 self.stage = Stage::Challenge;
@@ -213,11 +215,11 @@ impl Handshake {
         Ok(Step::Named)
     }
 
-    /// Answers a caller's name.
+    /// Answers the name of a peer.
     ///
     /// # Errors
     ///
-    /// When the caller is not admitted.
+    /// When the peer is not admitted.
     pub(crate) fn admit(
         &mut self,
         me: &LocalNode,
@@ -329,7 +331,7 @@ impl Handshake {
         Ok(Step::GoOn)
     }
 
-    /// Notes who the peer is, if it can be talked to.
+    /// Checks and stores the identity of the peer.
     fn set_peer(
         &mut self,
         me: &LocalNode,
@@ -360,7 +362,7 @@ fn split<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), Refusal> {
     Ok((*first, rest))
 }
 
-/// A name behind its size. What follows is for later versions to know.
+/// Reads a name after its size. Later versions may append data, which is ignored.
 fn sized_name(bytes: &[u8]) -> Result<&[u8], Refusal> {
     let (size, rest) = split(bytes)?;
     rest.get(..u16::from_be_bytes(size).into())
@@ -379,7 +381,7 @@ fn status(out: &mut Vec<u8>, status: &str) {
     });
 }
 
-/// Appends a message behind its size.
+/// Appends a message after its size.
 fn message(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0, 0]);

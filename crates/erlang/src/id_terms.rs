@@ -1,6 +1,6 @@
-//! How ids were spelt, so that they come back as what was put in.
+//! The original terms of ids, so that Erlang nodes get ids back as they put them in.
 //!
-//! Owns the table, and the records of it that a file keeps. Must never touch a file.
+//! Owns the table and the records for its file. Must never touch a file.
 
 use std::collections::HashMap;
 use std::mem;
@@ -11,26 +11,26 @@ use crate::ids;
 use crate::limits::ID_TERMS_BYTES_MAX;
 use crate::term::Raw;
 
-/// What an entry of the table costs besides the spelling and the text: table, id, pointers.
+/// Bytes of a table entry besides the term and the text: table slot, id, pointers.
 const ENTRY_BYTES: usize = 64;
 
-/// How ids were spelt, where that is not how they are spelt anyway.
+/// The original terms of those ids that would come back as another term without it.
 #[derive(Debug, Default)]
 pub(crate) struct IdTerms {
     terms: HashMap<Id, Box<[u8]>>,
     bytes: usize,
-    /// When to look next for ids that are gone.
+    /// Size in bytes at which to look for unused ids again.
     look_at: usize,
-    /// Records that the file lacks: terms behind their sizes. `None` where no file keeps them.
+    /// Records that are not in the file yet: a size and a term each. `None` without a file.
     unsaved: Option<Vec<u8>>,
 }
 
-/// An id, and the term that it was in a request.
+/// An id, and the term that a request named it by.
 pub(crate) type IdTerm = (Id, Box<[u8]>);
 
 impl IdTerms {
-    /// A table that a file keeps, which has these records: terms behind their sizes. Where two spell one id
-    /// the last is right, and what is behind a record that is none does not count.
+    /// Builds a table from the records of its file. The last term of an id is the valid one, and
+    /// everything after a malformed record is ignored.
     pub(crate) fn restore(graph: &Graph, mut records: &[u8]) -> Self {
         let mut id_terms = Self::default();
         while let Some((record, rest)) = first_record(records) {
@@ -54,24 +54,24 @@ impl IdTerms {
         records
     }
 
-    /// Takes the records that the file lacks.
+    /// Takes the records that are not in the file yet.
     pub(crate) fn take_unsaved(&mut self) -> Vec<u8> {
         self.unsaved.as_mut().map(mem::take).unwrap_or_default()
     }
 
-    /// The file can be written no more.
+    /// Stops recording, because the file can no longer be written.
     pub(crate) fn stop_recording(&mut self) {
         self.unsaved = None;
     }
 
-    /// What must be [remembered](Self::remember) when the id is in the graph: nothing, if it comes back as
-    /// this term anyway.
+    /// What to [remember](Self::remember) once the id is in the graph: nothing if the id comes back
+    /// as this term anyway.
     pub(crate) fn term_to_remember(&self, id: &Id, term: Raw<'_>) -> Option<IdTerm> {
         let is_known = self.terms.contains_key(id) || !is_plain(id, term.bytes());
         is_known.then(|| (id.clone(), term.bytes().into()))
     }
 
-    /// Remembers how an id of the graph was spelt last.
+    /// Remembers the last term that named an id of the graph.
     pub(crate) fn remember(&mut self, graph: &Graph, id: &Id, term: &[u8]) {
         let known = self.terms.get(id);
         if is_plain(id, term) {
@@ -96,7 +96,7 @@ impl IdTerms {
         }
     }
 
-    /// Writes an id as it was spelt.
+    /// Writes an id as its original term.
     pub(crate) fn write(&self, out: &mut Vec<u8>, id: &Id) {
         match self.terms.get(id) {
             Some(term) => out.extend(term),
@@ -116,7 +116,8 @@ impl IdTerms {
         }
     }
 
-    /// Forgets the id_terms of ids without edges and sessions. Looks again when there are twice as many.
+    /// Removes entries of ids without edges and sessions. The next search is at twice the remaining
+    /// size.
     fn forget_unused(&mut self, graph: &Graph) {
         let bytes = &mut self.bytes;
         self.terms.retain(|id, term| {

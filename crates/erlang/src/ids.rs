@@ -1,18 +1,18 @@
-//! Terms as ids, and ids as terms.
+//! Conversion between terms and ids.
 //!
-//! Integers are integers; atoms, binaries and strings are their text; any other term is its text in Erlang's
-//! own form. An id that no Erlang node has spelt is an integer or a binary, never an atom: peers keep atoms
-//! for ever.
+//! An integer is an integer; an atom, a binary or a string is its text; any other term is its text
+//! as Erlang prints it. An id without an original term becomes an integer or a binary, never an
+//! atom, because nodes never free atoms.
 
 use graph::{ID_BYTES_MAX, Id, IdError};
 
 use crate::term::{Raw, Term, text, write};
 
-/// The id that a term is.
+/// The id that a term names.
 ///
 /// # Errors
 ///
-/// When it is none.
+/// When the term is not a valid id.
 pub(crate) fn of_term(term: Raw<'_>) -> Result<Id, IdError> {
     match term.view() {
         Term::Integer(integer) if integer >= 0 => Id::integer(integer.cast_unsigned()),
@@ -38,7 +38,7 @@ fn of_text(term: Raw<'_>) -> Result<Id, IdError> {
     }
 }
 
-/// Writes an id as one that nobody has spelt.
+/// Writes an id that has no original term.
 pub(crate) fn write_plain(out: &mut Vec<u8>, id: &Id) {
     match id {
         Id::Integer(integer) => write::integer(out, integer.cast_signed()),

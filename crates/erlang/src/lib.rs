@@ -1,56 +1,56 @@
-//! The Erlang distribution protocol, spoken without a BEAM: a server that is a node of an Erlang cluster.
+//! The Erlang distribution protocol without a BEAM: a server that is a node of an Erlang cluster.
 //!
-//! Knows no HTTP. All but the driver take bytes and time, and touch neither sockets nor clocks. Modules in
-//! the order in which bytes meet them:
+//! Must never know HTTP. All modules but the driver take bytes and the time as arguments, and touch
+//! neither sockets nor clocks. Modules in the order in which bytes pass through them:
 
 /// Named bounds, each with its reason.
 mod limits;
-/// What the node counts.
+/// Metrics of the node.
 mod metrics;
-/// Starting the node, and its one thread: sockets, the clock, chance.
+/// Start of the node, and its thread: sockets, clock, random numbers.
 mod driver;
-/// Messages to and from epmd.
+/// Messages to and from epmd, the port mapper.
 pub mod epmd;
-/// Names of nodes.
+/// Node names.
 mod node_name;
-/// The secret of a cluster.
+/// The shared secret of a cluster.
 mod cookie;
-/// What nodes can do.
+/// Distribution flags: the capabilities of a node.
 mod flags;
-/// Bytes to packets.
+/// Packet framing.
 mod packet;
-/// Who the other node is.
+/// The handshake, which authenticates both nodes.
 mod handshake;
-/// Large messages in pieces.
+/// Reassembly of fragmented messages.
 mod fragments;
-/// Terms in external format: read where they lie, measured before they are looked at.
+/// The external term format, read in place after one validation.
 pub mod term;
-/// What nodes ask of each other.
+/// Control messages of the distribution protocol.
 pub mod control;
-/// One connection: bytes to messages.
+/// The receiving side of one connection: bytes to messages.
 mod channel;
-/// What is not taken.
+/// Reasons for refusing a connection or a message.
 mod refusal;
-/// All connections, and what is owed over each.
+/// All connections and their send queues.
 mod connections;
-/// Bytes that a node is owed.
+/// The send buffer of a connection.
 mod send_buffer;
-/// The node: connections, deadlines, calls.
+/// The node: connections, deadlines, messages.
 mod node;
-/// Who answers: router, subsmanager, net_kernel, any.
+/// The registered processes: router, subsmanager, net_kernel, any.
 mod registry;
-/// Terms as ids.
+/// Conversion between terms and ids.
 mod ids;
-/// How ids were spelt.
+/// The original terms of ids.
 mod id_terms;
-/// Terms as events.
+/// Conversion between terms and event payloads.
 mod payload;
-/// Processes that are logged in.
+/// Sessions of processes.
 mod sessions;
-/// Calls that wait for a receipt.
+/// Calls that wait for their answer.
 mod pending_calls;
 
-/// A node among peers made of bytes, in virtual time.
+/// A node in virtual time with simulated peers.
 #[cfg(any(test, fuzzing))]
 mod sim;
 

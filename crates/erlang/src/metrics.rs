@@ -1,7 +1,7 @@
 //! What the node counts, for the server's metrics.
 //!
-//! Metrics that the server's workers have as well carry the same name, label and help, and are summed with
-//! theirs.
+//! Metrics that the server's workers have as well carry the same name, label and help, and are
+//! summed with theirs.
 
 use reactor::{Counters, MetricDescription};
 

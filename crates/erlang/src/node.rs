@@ -1,7 +1,7 @@
-//! The node: what it takes from its connections, and what it answers.
+//! The node: what it does with received messages, and when it sends.
 //!
-//! Takes bytes and the time, gives bytes and what is to be done. Must never touch a socket, a thread or a
-//! clock.
+//! Takes bytes and the time, and returns bytes and effects. Must never touch a socket, a thread or
+//! a clock.
 
 mod peers;
 mod deadlines;
@@ -21,22 +21,22 @@ use crate::node_name::NodeName;
 use crate::refusal::Refusal;
 use crate::registry::{ParcelInFlight, ProcessRegistry};
 
-/// How soon a node that is wanted is called again, at first and at most.
+/// Delay before connecting again to a permanent peer, first and longest.
 const RECONNECT_DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// How often a kind of refusal may be logged.
+/// Shortest time between two log lines about one kind of refusal.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What the driver is to do.
+/// An effect that the driver applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Call a node, and tell with [`Node::dialed`].
+    /// Connect to a node, and report the outcome with [`Node::dialed`] or [`Node::ended`].
     Dial(ConnectionId, NodeName),
-    /// Close a connection when what it is owed is sent or cannot be.
+    /// Close a connection, after an attempt to send these last bytes.
     Close(ConnectionId, Vec<u8>),
 }
 
-/// What the node is and does.
+/// The state of the node.
 pub(crate) struct Node<M> {
     pub(crate) connections: Connections,
     pub(crate) registry: ProcessRegistry<M>,
@@ -45,13 +45,13 @@ pub(crate) struct Node<M> {
     now: Tick,
     tick_time: Duration,
     permanent_peers: Vec<PermanentPeer>,
-    /// Where the search for sessions of nodes that are gone goes on.
+    /// Where the search for sessions of disconnected nodes continues.
     reap_from: Option<u32>,
     parcels_in_flight: Vec<ParcelInFlight>,
     logged: [Option<Tick>; Refusal::KINDS],
 }
 
-/// A node that is called until it answers.
+/// A node to stay connected with.
 struct PermanentPeer {
     name: NodeName,
     next: Tick,
@@ -109,13 +109,13 @@ impl<M: Mailboxes> Node<M> {
         }
     }
 
-    /// Nothing happens at another time until this is called again.
+    /// Sets the time of everything that happens until the next call.
     pub(crate) const fn set_time(&mut self, now: Tick) {
         self.now = now;
         self.registry.now = now;
     }
 
-    /// Takes bytes of a connection.
+    /// Processes received bytes.
     pub(crate) fn receive(&mut self, id: ConnectionId, mut input: &[u8]) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -124,7 +124,7 @@ impl<M: Mailboxes> Node<M> {
         let Some(mut channel) = connection.channel.take() else {
             return;
         };
-        // What is read may close this very connection.
+        // A message may close this very connection.
         while let Some(connection) = self.connections.get_mut(id) {
             let was_empty = connection.send_buffer.is_empty();
             let event = channel.next(
@@ -162,7 +162,7 @@ impl<M: Mailboxes> Node<M> {
         }
     }
 
-    /// Counts what is not taken, and logs it once in a while.
+    /// Counts a refusal and logs it, at most once in [`LOG_INTERVAL`] for each kind.
     fn refuse(&mut self, id: ConnectionId, channel: &Channel, refusal: Refusal) {
         let kind = refusal.kind();
         self.metrics.add(Refusal::METRICS[kind], 1);
@@ -178,11 +178,11 @@ impl<M: Mailboxes> Node<M> {
                 "" => "a node",
                 name => name,
             };
-            tracing::warn!("refused of {name} at {address}: {refusal}");
+            tracing::warn!("refused a connection or message from {name} at {address}: {refusal}");
         }
     }
 
-    /// Calls nodes whose processes have logged in by way of others.
+    /// Connects to nodes of which a process has logged in through another node.
     fn dial_requested(&mut self) {
         for connection in self.registry.to_dial.drain(..) {
             let name = self
@@ -195,12 +195,13 @@ impl<M: Mailboxes> Node<M> {
         }
     }
 
-    /// Whether a connection should be read on: its answers must have room.
+    /// Whether the driver may read from a connection. It must not while answers fill the send
+    /// buffer.
     pub(crate) fn may_read(&self, id: ConnectionId) -> bool {
         !self.connections.is_congested(id)
     }
 
-    /// Bytes of messages of which not all has come.
+    /// Bytes held of incomplete messages.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn held_bytes(&self) -> usize {
         let channels = self
@@ -210,13 +211,13 @@ impl<M: Mailboxes> Node<M> {
         channels.map(Channel::held_bytes).sum()
     }
 
-    /// Takes events for processes that are logged in here.
+    /// Delivers events to processes that are logged in here.
     pub(crate) fn deliver(&mut self, parcel: Parcel) {
         let delivered = self.registry.deliver(&mut self.connections, parcel);
         self.parcels_in_flight.push(delivered);
     }
 
-    /// What became of the parcels of this turn, now that all sockets were tried.
+    /// Returns the parcels of this turn with their counts, after the driver has tried all sockets.
     pub(crate) fn take_completed_parcels(&mut self) -> Vec<(Parcel, Counts)> {
         let connections = &self.connections;
         self.parcels_in_flight
@@ -228,17 +229,17 @@ impl<M: Mailboxes> Node<M> {
             .collect()
     }
 
-    /// Answers calls whose receipts have come.
+    /// Answers calls whose outcome is known.
     pub(crate) fn answer_completed(&mut self) {
         self.registry.answer_completed(&mut self.connections);
     }
 
-    /// What is told of sessions.
+    /// Reports on sessions.
     pub(crate) fn report(&mut self, recipients: &[SlotKey]) -> Vec<SessionReport> {
         self.registry.report(&self.connections, recipients)
     }
 
-    /// Ends sessions that the operator closes.
+    /// Logs out sessions that the operator closes.
     pub(crate) fn close_sessions(&mut self, recipients: &[SlotKey]) {
         self.registry.close(&mut self.connections, recipients);
     }

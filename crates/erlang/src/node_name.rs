@@ -1,12 +1,12 @@
-//! Names of nodes.
+//! Node names.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes of the longest name, as in every Erlang system.
+/// Longest name in bytes, as in every Erlang system.
 const NAME_BYTES_MAX: usize = 255;
 
-/// The name of a node: what it is called on its host, and the host.
+/// The name of a node: a name on its host, `@`, and the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeName {
     whole: Box<str>,
@@ -14,17 +14,17 @@ pub struct NodeName {
 }
 
 impl NodeName {
-    /// As it stands in pids: `encke@127.0.0.1`.
+    /// The whole name, as in pids: `encke@127.0.0.1`.
     pub fn as_str(&self) -> &str {
         &self.whole
     }
 
-    /// What epmd on the host knows the node by: what stands before the `@`.
+    /// The part before the `@`, under which epmd knows the node.
     pub fn alive(&self) -> &str {
         &self.whole[..self.at]
     }
 
-    /// The host: what stands behind the `@`.
+    /// The part after the `@`: the host.
     pub fn host(&self) -> &str {
         &self.whole[self.at + 1..]
     }
@@ -36,7 +36,8 @@ impl FromStr for NodeName {
     fn from_str(text: &str) -> Result<Self, String> {
         let needed = || {
             format!(
-                "the name of a node is a name and a host, like encke@127.0.0.1, of at most {NAME_BYTES_MAX} bytes"
+                "a node name has the form name@host, like encke@127.0.0.1, and at most \
+                 {NAME_BYTES_MAX} bytes"
             )
         };
         let (alive, host) = text.split_once('@').ok_or_else(needed)?;

@@ -1,36 +1,36 @@
-//! Bytes to packets: a size, and so many bytes.
+//! Packet framing: a size, then as many bytes.
 //!
-//! A packet that came whole is looked at where it lies. Memory grows with what has come and never with what
-//! a size promises; a packet that is too large passes through without being kept.
+//! A packet that arrived in one piece is not copied. Memory grows with the bytes that have arrived,
+//! never with an announced size; a packet that is too large is skipped without being stored.
 
-/// How a packet's size is written.
+/// The width of the size before a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LengthPrefix {
-    /// In two bytes, during the handshake.
+    /// Two bytes, during the handshake.
     Two,
-    /// In four bytes, from then on.
+    /// Four bytes, after the handshake.
     Four,
 }
 
-/// A buffer that has grown beyond this is given back when its packet is done.
+/// Capacity that the buffer keeps at most after a packet.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// The beginning of a packet whose end has not come.
+/// The reader of packets. It holds the beginning of an incomplete packet.
 #[derive(Debug, Default)]
 pub(crate) struct PacketReader {
     held: Vec<u8>,
-    /// The packet in `held` was given out.
+    /// Whether the packet in `held` was returned.
     is_spent: bool,
-    /// Bytes still to come of a packet that is too large.
+    /// Bytes to skip of a packet that is too large.
     skipping: usize,
 }
 
-/// What came.
+/// The next packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Packet<'a> {
-    /// All of it.
+    /// A complete packet.
     Whole(&'a [u8]),
-    /// The beginning of one that is not taken.
+    /// The beginning of a packet that is too large. Its bytes are skipped.
     TooLarge,
 }
 
@@ -50,7 +50,8 @@ impl LengthPrefix {
 }
 
 impl PacketReader {
-    /// Takes the next packet off `input`; `None` when all of the input has been taken.
+    /// Takes the next packet off `input`; `None` if it holds no complete one, in which case all
+    /// input was taken.
     pub(crate) fn next<'a, 'input: 'a>(
         &'a mut self,
         input: &mut &'input [u8],
@@ -98,7 +99,7 @@ impl PacketReader {
         self.held.len()
     }
 
-    /// Moves input to what is held until that is so many bytes.
+    /// Moves input to `held` until that has `bytes` bytes.
     fn hold(&mut self, input: &mut &[u8], bytes: usize) {
         let count = bytes.saturating_sub(self.held.len()).min(input.len());
         let (taken, rest) = input.split_at(count);
@@ -111,7 +112,8 @@ impl PacketReader {
 mod tests {
     use super::*;
 
-    /// PacketReader of `stream` as they come in pieces; `None` stands for one too large.
+    /// The packets of a stream that arrives in these pieces; `None` stands for one that is too
+    /// large.
     fn packets(pieces: &[&[u8]], width: LengthPrefix, bytes_max: usize) -> Vec<Option<Vec<u8>>> {
         let mut packets = PacketReader::default();
         let mut found = Vec::new();

@@ -1,7 +1,8 @@
-//! Terms as events, and events as terms.
+//! Conversion between terms and event payloads.
 //!
-//! A binary is its text, or bytes where it is not UTF-8; a printable string is its text; anything else is its
-//! text in Erlang's own form. Processes get the term itself.
+//! A binary is its text, or its bytes if it is not UTF-8; a printable string is its text; any other
+//! term is its text as Erlang prints it. Processes receive the term itself, which is the payload's
+//! second encoding.
 
 use std::rc::Rc;
 
@@ -10,11 +11,11 @@ use router::Payload;
 
 use crate::term::{Raw, Term, text, write};
 
-/// The payload is larger than an event may be.
+/// The error for a payload that is larger than an event may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 
-/// What a message is to those who listen.
+/// The payload of a message.
 pub(crate) fn of_term(term: Raw<'_>, bytes_max: usize) -> Result<Payload, TooLarge> {
     let text = match term.view() {
         Term::Binary(bytes) => return of_bytes(Bytes::copy_from_slice(bytes), bytes_max),
@@ -32,7 +33,7 @@ pub(crate) fn of_term(term: Raw<'_>, bytes_max: usize) -> Result<Payload, TooLar
     Ok(Payload::text(text.into()).with_native(native))
 }
 
-/// What bytes are to those who listen.
+/// The payload of bytes.
 pub(crate) fn of_bytes(bytes: Bytes, bytes_max: usize) -> Result<Payload, TooLarge> {
     if bytes.len() > bytes_max {
         return Err(TooLarge);
@@ -43,8 +44,8 @@ pub(crate) fn of_bytes(bytes: Bytes, bytes_max: usize) -> Result<Payload, TooLar
     })
 }
 
-/// The bytes of a binary, or of lists of bytes, binaries and such lists: an iolist. `None` for any other
-/// term, or where there are too many.
+/// The bytes of an iolist: a binary, or a list of bytes, binaries and such lists. `None` for any
+/// other term, or if there are more than `bytes_max`.
 pub(crate) fn of_iolist(term: Raw<'_>, bytes_max: usize) -> Option<Bytes> {
     let mut out = Vec::new();
     flatten(term, bytes_max, &mut out)?;
@@ -62,7 +63,7 @@ fn flatten(term: Raw<'_>, bytes_max: usize, out: &mut Vec<u8>) -> Option<()> {
                     _ => flatten(element, bytes_max, out)?,
                 }
             }
-            // The tail may be a binary, but no byte.
+            // The tail may be a binary, but not a byte.
             flatten(list.tail(), bytes_max, out)?;
         }
         _ => return None,
@@ -70,7 +71,7 @@ fn flatten(term: Raw<'_>, bytes_max: usize, out: &mut Vec<u8>) -> Option<()> {
     (out.len() <= bytes_max).then_some(())
 }
 
-/// What a process receives: `{router_msg, Msg}`.
+/// The message that a process receives: `{router_msg, Msg}`.
 pub(crate) fn router_message(payload: &Payload) -> Rc<[u8]> {
     let mut out = Vec::with_capacity(payload.bytes().len() + 24);
     write::tuple(&mut out, 2);

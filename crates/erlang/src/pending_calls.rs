@@ -1,4 +1,4 @@
-//! Calls whose answer waits: for an event's receipt, or for changes of the graph to be on disk.
+//! Calls that wait for their answer: for the receipt of an event, or for changes to be on disk.
 
 use std::collections::HashMap;
 use std::mem;
@@ -14,40 +14,40 @@ use crate::connections::ConnectionId;
 use crate::id_terms::IdTerm;
 use crate::limits::CALLS_MAX;
 
-/// Who called, and when to answer.
+/// A call that waits for its answer.
 #[derive(Debug)]
 pub(crate) struct PendingCall {
     pub(crate) connection: ConnectionId,
-    /// The term `{Pid, Tag}`; `None` for a cast, which nobody awaits.
+    /// The caller, a term `{Pid, Tag}`; `None` for a cast, which gets no answer.
     pub(crate) from: Option<Box<[u8]>>,
-    /// How the ids of changes were id_terms, to be remembered if they are made.
+    /// The terms of the ids in the changes, to be remembered if the changes are made.
     pub(crate) id_terms: Vec<IdTerm>,
 }
 
-/// What a call was waiting for.
+/// The outcome that a call waits for.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// What became of an event.
+    /// The receipt of an event.
     Receipt(Counts),
-    /// Whether all changes were made.
+    /// The result of all changes.
     Changes(Result<(), GraphError>),
 }
 
-/// Calls under way.
+/// All calls that wait.
 pub(crate) struct PendingCalls {
     waiting: HashMap<u64, PendingCall>,
     last: u64,
     completed: Arc<CompletedCalls>,
 }
 
-/// Calls that can be answered. Written by workers, and by the graph's writer.
+/// Outcomes that have arrived. Written by workers and by the writer of the graph.
 pub(crate) struct CompletedCalls {
     outcomes: Mutex<Vec<(u64, Outcome)>>,
     /// Wakes the node's thread.
     ring: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Woken when an event's last worker has had its turn.
+/// Wakes the node when the receipt of an event is complete.
 struct ReceiptWaker {
     number: u64,
     tally: Arc<Tally>,
@@ -89,7 +89,7 @@ impl PendingCalls {
         !self.completed.outcomes.lock().is_empty()
     }
 
-    /// The receipt, if it is there at once; else the call waits for it.
+    /// Returns the receipt if it is complete; otherwise the call waits for it.
     pub(crate) fn receipt(
         &mut self,
         connection: ConnectionId,
@@ -114,7 +114,8 @@ impl PendingCalls {
         }
     }
 
-    /// What to do when the graph has answered the call's changes.
+    /// Adds a call that waits for changes. The graph must call the returned function with their
+    /// result.
     pub(crate) fn changes(
         &mut self,
         connection: ConnectionId,
@@ -148,7 +149,7 @@ impl PendingCalls {
         self.last
     }
 
-    /// Takes the calls that can be answered, with what they were waiting for.
+    /// Takes the calls whose outcome is known.
     pub(crate) fn take_completed(&mut self) -> Vec<(PendingCall, Outcome)> {
         let outcomes = mem::take(&mut *self.completed.outcomes.lock());
         let waiting = &mut self.waiting;

@@ -1,41 +1,42 @@
-//! What is not taken from a peer.
+//! Reasons for refusing a connection or a message.
 
 use std::fmt;
 
 use crate::metrics::Metric;
 use crate::term::TermError;
 
-/// Why something of a peer was refused. Counted by kind; each kind is logged once a minute at most.
+/// Why a connection or a message was refused. Counted by kind; each kind is logged at most once a
+/// minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The peer does not know the cookie.
+    /// The peer has another cookie.
     Cookie,
-    /// The peer lacks capabilities that are needed, or speaks another version.
+    /// The peer lacks required flags, or speaks another version.
     Version,
-    /// The peer's name is not that of a node, or is that of this one.
+    /// The peer's name is malformed, or is the name of this node.
     Name,
-    /// A message of the handshake is malformed or out of turn.
+    /// A handshake message is malformed or out of order.
     Handshake,
     /// The handshake took too long.
     HandshakeSlow,
-    /// The peer was silent for longer than the tick time.
+    /// The peer sent nothing for the tick time.
     Silent,
-    /// A message is larger than allowed, or too many large ones came at once.
+    /// A message is too large, or too many large ones are in progress.
     TooLarge,
-    /// A message is no control message, or a fragment belongs to none.
+    /// A control message is malformed, or a fragment belongs to no message.
     Message,
-    /// A term is not taken.
+    /// A term is malformed or exceeds a limit.
     Term(TermError),
-    /// A message is for nobody who is here, or nobody here understands it.
+    /// A message is for a process that does not exist, or that does not understand it.
     NotUnderstood,
-    /// The peer takes nothing of what it is sent.
+    /// The peer does not read what it is sent.
     Slow,
-    /// The peer said that it does not want the connection.
+    /// The peer has refused the connection.
     Declined,
 }
 
 impl Refusal {
-    /// How many kinds there are.
+    /// The number of kinds.
     pub const KINDS: usize = 12;
 
     /// The metric of each kind, in the order of their numbers.
@@ -54,7 +55,7 @@ impl Refusal {
         Metric::RefusedNotUnderstood,
     ];
 
-    /// The kind's number, below [`Self::KINDS`].
+    /// The number of the kind, below [`Self::KINDS`].
     pub const fn kind(self) -> usize {
         match self {
             Self::Cookie => 0,
@@ -77,21 +78,21 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cookie => "it has another cookie; give both nodes the same",
-            Self::Version => "it lacks what OTP 25 and later have; upgrade it",
-            Self::Name => "its name is not that of a node like name@host, or is taken here",
-            Self::Handshake => "it does not keep to the handshake; is it an Erlang node?",
+            Self::Version => "it lacks features of OTP 25 and later; upgrade it",
+            Self::Name => "its name is not of the form name@host, or is the name of this node",
+            Self::Handshake => "it does not follow the handshake; is it an Erlang node?",
             Self::HandshakeSlow => "its handshake takes too long",
-            Self::Silent => "it is silent for longer than the tick time",
+            Self::Silent => "it has sent nothing for the tick time",
             Self::TooLarge => {
                 "it sends messages that are larger than allowed, or too many large ones at once"
             }
-            Self::Message => "it sends what is not a message of the distribution protocol",
+            Self::Message => "it sends data that is not a message of the distribution protocol",
             Self::Term(error) => return fmt::Display::fmt(error, f),
             Self::NotUnderstood => {
-                "it sends messages for nobody who is here, or none that are understood"
+                "it sends messages to unknown processes, or messages that are not understood"
             }
-            Self::Slow => "it does not take what is sent to it",
-            Self::Declined => "it does not want the connection",
+            Self::Slow => "it does not read what it is sent",
+            Self::Declined => "it has declined the connection",
         })
     }
 }

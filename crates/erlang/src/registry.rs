@@ -1,6 +1,7 @@
-//! Who answers at this node: processes that are none. `router`, `subsmanager`, `net_kernel` and `any`.
+//! The registered processes of this node: built-in names that no BEAM process stands behind.
 //!
-//! Owns the sessions of processes and what is known of ids. Must never know how messages travel.
+//! Owns the sessions of remote processes and the original terms of ids. Must never know how
+//! messages travel.
 
 mod any;
 mod deliver;
@@ -24,7 +25,7 @@ use crate::sessions::Sessions;
 use crate::term::{Atom, Pid, Raw, Term, write};
 pub(crate) use deliver::ParcelInFlight;
 
-/// What the node answers for.
+/// The registered processes and their state.
 pub(crate) struct ProcessRegistry<M> {
     pub(crate) me: LocalNode,
     router: Arc<Router<M>>,
@@ -34,14 +35,14 @@ pub(crate) struct ProcessRegistry<M> {
     pub(crate) sessions: Sessions,
     pub(crate) id_terms: IdTerms,
     pub(crate) calls: PendingCalls,
-    /// For sends that nobody awaits.
+    /// Takes the receipts of events whose publisher does not wait.
     ignored_receipts: Arc<Tally>,
-    /// Nodes that must be called, as processes of theirs have logged in.
+    /// Connections to nodes that must be dialed because one of their processes has logged in.
     pub(crate) to_dial: Vec<ConnectionId>,
     metrics: Arc<NodeCounters>,
 }
 
-/// Those who answer.
+/// A registered process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RegisteredProcess {
     NetKernel,
@@ -50,7 +51,7 @@ enum RegisteredProcess {
     Any,
 }
 
-/// Why a request is refused: a sentence for the caller.
+/// The sentence of an `{error, Sentence}` answer.
 type ErrorText = String;
 
 impl RegisteredProcess {
@@ -114,18 +115,18 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         SessionRef::new(self.worker, slot)
     }
 
-    /// Where events come from and go to.
+    /// The router of events.
     #[cfg(any(test, fuzzing))]
     pub(crate) const fn router(&self) -> &Arc<Router<M>> {
         &self.router
     }
 
-    /// Acts on what a node has sent.
+    /// Handles a message.
     ///
     /// # Errors
     ///
-    /// When the message is for a process that this node does not have, or that process does not understand
-    /// it.
+    /// When the message is for a process that this node does not have, or that process does not
+    /// understand it.
     pub(crate) fn on_message(
         &mut self,
         connections: &mut Connections,
@@ -170,7 +171,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                     Term::Pid(pid) => RegisteredProcess::of_pid(&self.me, pid),
                     _ => None,
                 };
-                // Those who are there stay as long as the connection does, whose end tells of theirs.
+                // A registered process lives as long as the connection, whose end the monitor
+                // reports.
                 if process.is_none() {
                     connections.control(connection, |out| {
                         control::no_process(out, of, from, reference)
@@ -210,7 +212,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         Ok(())
     }
 
-    /// Acts on a call, or on a cast, which has nobody to answer.
+    /// Handles a call, or a cast, which has no caller to answer.
     fn on_request(
         &mut self,
         connections: &mut Connections,
@@ -234,7 +236,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// `net_adm:ping` asks whether this node takes it for one that knows the cookie.
+    /// Answers `net_adm:ping`.
     fn on_ping(
         &mut self,
         connections: &mut Connections,
@@ -250,12 +252,12 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 connections,
                 connection,
                 from,
-                "net_kernel answers to is_auth alone here",
+                "net_kernel on this node takes is_auth only",
             ),
         }
     }
 
-    /// Who answers here, for `global:register_name` and the like.
+    /// Answers with the pid of a registered process, for `global:register_name` and the like.
     fn answer_pid(
         &self,
         connections: &mut Connections,
@@ -269,8 +271,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
     }
 }
 
-/// Answers a call: `{Tag, Reply}`, to the alias that the caller waits with if it has one, so that an answer
-/// that comes too late is dropped.
+/// Answers a call with `{Tag, Reply}`. If the caller waits with an alias, the answer goes to the
+/// alias, so that a late answer is dropped.
 fn answer(
     connections: &mut Connections,
     connection: ConnectionId,
@@ -288,7 +290,7 @@ fn answer(
     ) else {
         return;
     };
-    // Who calls on behalf of a process elsewhere is answered there.
+    // A call on behalf of a process of another node is answered on that node's connection.
     let connection = if to.node.is(&node.name) {
         Some(connection)
     } else {
@@ -343,7 +345,7 @@ fn answer_error(
     });
 }
 
-/// Answers `ok`, or why not.
+/// Answers `ok` or `{error, Sentence}`.
 fn answer_result(
     connections: &mut Connections,
     connection: ConnectionId,

@@ -1,25 +1,26 @@
-//! Bytes that a node is owed: packets, appended whole and sent in any pieces.
+//! Bytes to send to a node: whole packets in, any pieces out.
 
-/// Begins a message without header, of terms behind their versions.
+/// First byte of a message without a distribution header. Its terms have version bytes.
 const PASS_THROUGH: u8 = 112;
-/// Begins a message with a header without atoms, of bare terms.
+/// First bytes of a message with a distribution header without atoms. Its terms have no version
+/// bytes.
 const HEADER: [u8; 3] = [131, 68, 0];
 const VERSION: u8 = 131;
 
-/// A buffer that has grown beyond this is given back when all of it is sent.
+/// Capacity that an empty buffer keeps at most.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// Packets for one connection.
+/// The send buffer of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct SendBuffer {
     bytes: Vec<u8>,
     sent: usize,
-    /// How the peer reads messages: with a header, if it takes fragments.
+    /// Whether messages have a distribution header, as peers expect that support fragments.
     has_header: bool,
 }
 
 impl SendBuffer {
-    /// Where the handshake writes.
+    /// The buffer, for messages of the handshake.
     pub(crate) const fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -28,7 +29,7 @@ impl SendBuffer {
         self.has_header = has_header;
     }
 
-    /// Bytes that are not sent.
+    /// The number of unsent bytes.
     pub(crate) const fn len(&self) -> usize {
         self.bytes.len() - self.sent
     }
@@ -37,12 +38,12 @@ impl SendBuffer {
         self.len() == 0
     }
 
-    /// What is to be sent next.
+    /// The unsent bytes.
     pub(crate) fn unsent(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
 
-    /// So much of it is sent.
+    /// Removes the first `count` unsent bytes, which were sent.
     pub(crate) fn advance(&mut self, count: usize) {
         self.sent += count;
         if self.sent == self.bytes.len() {
@@ -55,17 +56,17 @@ impl SendBuffer {
         }
     }
 
-    /// An empty packet: a sign of life.
+    /// Appends a tick: an empty packet.
     pub(crate) fn tick(&mut self) {
         self.bytes.extend([0; 4]);
     }
 
-    /// A control message.
+    /// Appends a control message.
     pub(crate) fn control(&mut self, control: impl FnOnce(&mut Vec<u8>)) {
         self.packet(control, None::<fn(&mut Vec<u8>)>);
     }
 
-    /// A control message and its payload.
+    /// Appends a control message with a payload.
     pub(crate) fn message(
         &mut self,
         control: impl FnOnce(&mut Vec<u8>),

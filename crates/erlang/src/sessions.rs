@@ -1,4 +1,4 @@
-//! Processes of other nodes that are logged in: sessions without a connection of their own.
+//! Sessions of remote processes.
 
 use std::hash::BuildHasher;
 
@@ -8,8 +8,8 @@ use reactor::{Slab, SlotKey, Tick};
 
 use crate::connections::ConnectionId;
 
-/// A process: the connection to its node, and its number there. A node that was away and came back has
-/// another connection, so its old processes are others.
+/// A remote process: the connection to its node, and its number there. A node that disconnects and
+/// returns has another connection, so its old processes differ from its new ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Process {
     pub(crate) connection: ConnectionId,
@@ -17,16 +17,16 @@ pub(crate) struct Process {
     pub(crate) serial: u32,
 }
 
-/// A process that is logged in.
+/// The session of a process.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) process: Process,
-    /// Seconds of the node's clock.
+    /// Seconds of the node's clock at login.
     since: u32,
     keys: Keys,
 }
 
-/// The keys that a session is logged in under. One, the usual case, takes no memory of its own.
+/// The keys that a session is logged in as. A single key, the usual case, needs no allocation.
 #[derive(Debug)]
 enum Keys {
     One(Key),
@@ -35,7 +35,7 @@ enum Keys {
 
 const _: () = assert!(size_of::<Session>() <= 40);
 
-/// All sessions of a node, by name and by process.
+/// All sessions of a node, by key and by process.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     slab: Slab<Session>,
@@ -52,7 +52,7 @@ impl Session {
         }
     }
 
-    /// When the process logged in.
+    /// The time of the login.
     pub(crate) fn since(&self) -> Tick {
         Tick(u64::from(self.since) * 1000)
     }
@@ -81,12 +81,12 @@ impl Sessions {
         self.slab.get_mut(slot)
     }
 
-    /// The session in a slot.
+    /// The key of the session in a slot.
     pub(crate) fn at(&self, index: u32) -> Option<SlotKey> {
         Some(self.slab.at(index)?.0)
     }
 
-    /// Slots that may hold sessions are below it.
+    /// The number of slots in use or free.
     pub(crate) const fn slots(&self) -> u32 {
         self.slab.slots()
     }
@@ -95,7 +95,7 @@ impl Sessions {
         self.slab.len()
     }
 
-    /// Adds a session of a process that has none.
+    /// Adds the session of a process that has none.
     pub(crate) fn insert(&mut self, now: Tick, process: Process, key: Key) -> SlotKey {
         let slot = self.slab.insert(Session {
             process,
@@ -106,7 +106,7 @@ impl Sessions {
         slot
     }
 
-    /// Makes a session findable by its process.
+    /// Adds a session to the index.
     fn index(&mut self, slot: u32, process: Process) {
         let Self {
             slab,
@@ -114,12 +114,12 @@ impl Sessions {
             hasher,
         } = self;
         index.insert_unique(hasher.hash_one(process), slot, |&slot| {
-            let (_, session) = slab.at(slot).expect("the index holds taken slots");
+            let (_, session) = slab.at(slot).expect("the index holds slots in use");
             hasher.hash_one(session.process)
         });
     }
 
-    /// The node of a session is reached by another connection.
+    /// Moves a session to another connection of its node.
     pub(crate) fn move_to(&mut self, slot: SlotKey, connection: ConnectionId) {
         let Some(session) = self.get(slot) else {
             return;

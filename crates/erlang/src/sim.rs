@@ -1,6 +1,6 @@
-//! A node among peers made of bytes, in virtual time: for tests and for fuzzing.
+//! A node in virtual time with simulated peers, for tests and for fuzzing.
 //!
-//! Owns what the driver owns elsewhere: the clock, which stands until it is moved, the sockets, which take all
+//! Owns what the driver owns elsewhere: a clock that only tests move, sockets that take everything
 //! or nothing, and the mailbox. Must never decide what a node decides.
 
 pub(crate) mod peer;
@@ -27,33 +27,33 @@ use crate::refusal::Refusal;
 pub(crate) const NAME: &str = "encke@h";
 /// The node's cookie.
 pub(crate) const COOKIE: &str = "secret";
-/// Which life of the node.
+/// The creation of the node.
 pub(crate) const CREATION: u32 = 1 << 31 | 5;
-/// What the node gives to others to prove that they know the cookie.
+/// The challenge that the node sends.
 pub(crate) const CHALLENGE: u32 = 0x0102_0304;
-/// Silence after which a peer is gone.
+/// The tick time of the node.
 pub(crate) const TICK_TIME: Duration = Duration::from_secs(60);
 /// Bytes of the largest event.
 pub(crate) const EVENT_BYTES_MAX: usize = 64 * 1024;
 
-/// Where peers call from.
+/// The address of all peers.
 const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 5000);
 
-/// A node with its surroundings.
+/// A node with a simulated driver.
 pub(crate) struct SimulatedNode {
     pub(crate) node: Node<Mail>,
     mail: Mail,
     now: Tick,
-    /// All that was sent over each connection.
+    /// Bytes sent over each connection.
     sent: BTreeMap<ConnectionId, Vec<u8>>,
     closed: BTreeSet<ConnectionId>,
-    /// Nodes that are to be called.
+    /// Nodes that the node is dialing.
     pub(crate) calls: Vec<(ConnectionId, NodeName)>,
     /// Connections whose sockets take nothing.
     pub(crate) blocked: BTreeSet<ConnectionId>,
 }
 
-/// What the node has counted.
+/// Metrics of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) nodes: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Counted {
     pub(crate) refused: [u64; Refusal::KINDS],
 }
 
-/// The mailbox of the only worker there is.
+/// The mailbox of the only worker.
 #[derive(Clone, Default)]
 pub(crate) struct Mail(Arc<Mutex<Vec<Parcel>>>);
 
@@ -77,7 +77,7 @@ impl Mailboxes for Mail {
 }
 
 impl SimulatedNode {
-    /// A node of this name that wants to be connected with others.
+    /// Starts a node with this name, which stays connected with `connect`.
     pub(crate) fn new(name: &str, connect: &[&str]) -> Self {
         let mail = Mail::default();
         let graph = Arc::new(Graph::memory());
@@ -97,7 +97,7 @@ impl SimulatedNode {
         };
         let router = Arc::new(router);
         let mut node = Node::new(config, router, Arc::default(), Box::new(|| {}));
-        // Long after the machine was started.
+        // A time as of a machine that was started long ago.
         let now = Tick(1_000_000);
         node.set_time(now);
         Self {
@@ -111,18 +111,18 @@ impl SimulatedNode {
         }
     }
 
-    /// A peer calls.
+    /// Has a peer connect.
     pub(crate) fn accept_peer(&mut self) -> Option<ConnectionId> {
         self.node.accepted(ADDRESS.into(), CHALLENGE)
     }
 
-    /// A call of the node is answered. Whether it is still wanted.
+    /// Completes a dial of the node. Returns whether the connection is still needed.
     pub(crate) fn complete_dial(&mut self, connection: ConnectionId, version: u16) -> bool {
         self.node
             .dialed(connection, ADDRESS.into(), version, CHALLENGE)
     }
 
-    /// Bytes come.
+    /// Passes bytes from a peer to the node.
     pub(crate) fn receive(&mut self, connection: ConnectionId, bytes: &[u8]) {
         self.node.receive(connection, bytes);
     }
@@ -134,7 +134,7 @@ impl SimulatedNode {
         self.run_until_idle();
     }
 
-    /// Takes turns until nothing is left to do.
+    /// Runs turns until nothing is left to do.
     pub(crate) fn run_until_idle(&mut self) {
         loop {
             self.turn();
@@ -145,7 +145,7 @@ impl SimulatedNode {
         }
     }
 
-    /// What the driver does when it has read what came.
+    /// Runs a turn, as the driver does after reading.
     fn turn(&mut self) {
         let parcels = std::mem::take(&mut *self.mail.0.lock());
         for parcel in parcels {
@@ -197,7 +197,7 @@ impl SimulatedNode {
         self.sent.remove(&connection).unwrap_or_default()
     }
 
-    /// What the node has counted so far.
+    /// The metrics of the node.
     pub(crate) fn counted(&self) -> Counted {
         let metrics = &self.node.metrics;
         Counted {
@@ -208,7 +208,7 @@ impl SimulatedNode {
         }
     }
 
-    /// Whether the node has ended a connection.
+    /// Whether the node has closed a connection.
     pub(crate) fn is_closed(&self, connection: ConnectionId) -> bool {
         self.closed.contains(&connection)
     }

@@ -1,8 +1,8 @@
-//! Erlang terms in the external term format, read where they lie.
+//! Erlang terms in the external term format, read in place.
 //!
-//! Bytes from a peer are measured once, by [`Raw::parse`]; from then on every size in them is true and no
-//! nesting is deeper than [`DEPTH_MAX`], so looking at them cannot fail. Nothing is copied and no table of
-//! atoms is kept: a peer that invents atoms or lies about sizes costs no memory here.
+//! [`Raw::parse`] validates the bytes of a peer once. After that every size in them is true and no
+//! nesting is deeper than [`DEPTH_MAX`], so that reading cannot fail. Nothing is copied and there
+//! is no atom table: a peer that invents atoms or lies about sizes costs no memory.
 
 mod tag;
 mod error;
@@ -21,12 +21,12 @@ pub use error::TermError;
 pub use names::{Fun, Pid, Port, Reference};
 pub use view::{Elements, List, Raw, Term};
 
-/// How deep tuples, lists and maps may nest. Data that people send each other stays below a dozen; a
-/// proper list of any length counts once.
+/// Deepest nesting of tuples, lists and maps. Real data stays below a dozen levels; a proper list
+/// of any length counts as one level.
 pub const DEPTH_MAX: usize = 100;
 
-/// Bytes of the largest integer: 2^32768. Turning it into digits takes quadratic time.
+/// Bytes of the largest integer, 2^32768. Conversion to digits takes quadratic time.
 pub const BIG_BYTES_MAX: usize = 4096;
 
-/// Characters of an atom, as in every Erlang system.
+/// Longest atom in characters, as in every Erlang system.
 pub const ATOM_CHARACTERS_MAX: usize = 255;

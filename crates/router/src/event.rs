@@ -68,8 +68,8 @@ impl Payload {
         }
     }
 
-    /// Adds a second encoding of the same content, which only the crate that made it understands. It is
-    /// for sessions of that crate; all other sessions receive [`bytes`](Self::bytes).
+    /// Adds a second encoding of the same content, which only the crate that made it understands.
+    /// It is for sessions of that crate; all other sessions receive [`bytes`](Self::bytes).
     #[must_use]
     pub fn with_native(mut self, native: Bytes) -> Self {
         self.native = Some(native);
@@ -92,8 +92,8 @@ impl Payload {
     }
 }
 
-/// An event's type: 1 to [`EVENT_TYPE_BYTES_MAX`] bytes without control characters, as a line break in it
-/// would end its field on the wire.
+/// An event's type: 1 to [`EVENT_TYPE_BYTES_MAX`] bytes without control characters, as a line break
+/// in it would end its field on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventType(Box<str>);
 

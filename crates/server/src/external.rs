@@ -1,7 +1,7 @@
 //! External workers: sessions that live on the thread of another crate.
 //!
-//! An external worker has a number and a mailbox like a worker, and brings its own metrics. It must take
-//! its commands promptly and settle every parcel, because publishers wait for it.
+//! An external worker has a number and a mailbox like a worker, and brings its own metrics. It must
+//! take its commands promptly and settle every parcel, because publishers wait for it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use router::{Counts, Parcel, SessionRef, WorkerId};
 use crate::mail::{Mail, SessionReport, parcel_weight};
 use crate::stats::WorkerStats;
 
-/// The number and mailbox of an external worker. Owned by the thread of that worker; shared with the
-/// threads that wake it.
+/// The number and mailbox of an external worker. Owned by the thread of that worker; shared with
+/// the threads that wake it.
 pub struct ExternalWorker {
     pub(crate) id: WorkerId,
     pub(crate) mailbox: Arc<Mailbox<Mail>>,

@@ -33,8 +33,8 @@ Examples:
   encke graph export --json | gzip > edges.ndjson.gz";
 
 const BACKUP_HELP: &str = "\
-The copy is a graph as one commit left it. Where Erlang nodes have put ids in, how they spelt them is
-copied to a second file, with .erlang-ids behind its name. To go back to it, stop the server and put
+The copy holds the graph after one commit. If Erlang nodes have added ids, their original terms are
+copied to a second file, whose name ends with .erlang-ids. To restore a copy, stop the server and put
 the files into its data directory as graph.redb and erlang-ids.
 
 Examples:

@@ -1,6 +1,6 @@
 //! The settings of the Erlang node.
 //!
-//! Owns who may read a cookie. Must never show one.
+//! Owns the check that only its owner can read the cookie file. Must never show a cookie.
 
 use std::env;
 use std::fs;
@@ -13,7 +13,7 @@ use super::values::{address, port, switch, tick_time};
 use super::{Reader, known};
 
 impl Reader<'_> {
-    /// What the node is to be, if there is to be one.
+    /// The settings of the node, if one is configured.
     pub(super) fn erlang(
         &mut self,
         event_bytes_max: usize,
@@ -28,9 +28,7 @@ impl Reader<'_> {
         let Some(name) = self.find("erlang-name", |text| text.parse::<NodeName>()) else {
             if !connect.is_empty() {
                 self.problems.push(
-                    "Erlang nodes to connect with are given, and no name to do it under; set \
-                     --erlang-name"
-                        .to_owned(),
+                    "--erlang-connect needs a name for this node; set --erlang-name".to_owned(),
                 );
             }
             return None;
@@ -73,19 +71,23 @@ impl Reader<'_> {
     }
 }
 
-/// The variable that all programs of Erlang heed.
+/// The port of epmd in the environment variable that all Erlang programs read.
 fn usual_epmd_port() -> Option<u16> {
     env::var("ERL_EPMD_PORT").ok()?.parse().ok()
 }
 
-/// Reads the cookie of a file that nobody else may read, as Erlang itself demands.
+/// Reads the cookie from a file that only its owner can read, as Erlang itself requires.
+///
+/// # Errors
+///
+/// A sentence about what is wrong with the file.
 fn cookie(file: Option<PathBuf>) -> Result<Cookie, String> {
     let path = match (file, env::var_os("HOME")) {
         (Some(path), _) => path,
         (None, Some(home)) => Path::new(&home).join(".erlang.cookie"),
         (None, None) => {
             return Err(
-                "there is no home directory to read .erlang.cookie from; set --erlang-cookie-file"
+                "HOME is not set, so .erlang.cookie cannot be found; set --erlang-cookie-file"
                     .to_owned(),
             );
         }
@@ -93,8 +95,8 @@ fn cookie(file: Option<PathBuf>) -> Result<Cookie, String> {
     let shown = path.display();
     let unreadable = |error| {
         format!(
-            "the cookie file {shown} cannot be read: {error}; give the one of your cluster with \
-             --erlang-cookie-file"
+            "the cookie file {shown} cannot be read: {error}; name the cookie file of your \
+             cluster with --erlang-cookie-file"
         )
     };
     let mode = fs::metadata(&path)
@@ -103,12 +105,12 @@ fn cookie(file: Option<PathBuf>) -> Result<Cookie, String> {
         .mode();
     if mode & 0o077 != 0 {
         return Err(format!(
-            "others may read the cookie file {shown} (mode {:03o}), and whoever knows the cookie rules \
-             the cluster; run `chmod 400 {shown}`",
+            "others may read the cookie file {shown} (mode {:03o}), and the cookie gives full \
+             control of the cluster; run `chmod 400 {shown}`",
             mode & 0o777
         ));
     }
     let content = fs::read_to_string(&path).map_err(unreadable)?;
     Cookie::parse(&content)
-        .map_err(|needed| format!("the cookie file {shown} is not usable: {needed}"))
+        .map_err(|needed| format!("the cookie file {shown} is not valid: {needed}"))
 }

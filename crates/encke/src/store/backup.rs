@@ -15,11 +15,11 @@ use crate::units::human_size;
 // What the server copies online is the file that its Erlang node keeps.
 const _: () = assert!(erlang::ID_TERMS_FILE.is_same(control::ERLANG_IDS));
 
-/// Copies the graph, and how Erlang nodes have spelt its ids.
+/// Copies the graph and the original terms of its ids.
 pub(super) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
     let file = &*arguments.file;
-    let spellings = with_suffix(file, ".erlang-ids");
-    for path in [file, &spellings] {
+    let id_terms = with_suffix(file, ".erlang-ids");
+    for path in [file, &id_terms] {
         if path.try_exists().map_err(|error| unwritten(path, &error))? {
             return Err(Failure::failed(format_args!(
                 "{} is there already; choose another name",
@@ -27,60 +27,60 @@ pub(super) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
             )));
         }
     }
-    let spelt = match arguments.place.online {
-        true => online(arguments, &spellings)?,
-        false => offline(arguments, &spellings)?,
+    let terms = match arguments.place.online {
+        true => online(arguments, &id_terms)?,
+        false => offline(arguments, &id_terms)?,
     };
-    report(arguments, spelt.then_some(&*spellings))
+    report(arguments, terms.then_some(&*id_terms))
 }
 
-/// Copies what a directory has that nobody changes meanwhile. Returns whether it has spellings.
-fn offline(arguments: &BackupArguments, spellings: &Path) -> Result<bool, Failure> {
+/// Copies from a directory that no server uses. Returns whether there are original terms of ids.
+fn offline(arguments: &BackupArguments, id_terms: &Path) -> Result<bool, Failure> {
     let directory = arguments.place.existing_directory()?;
     let snapshot = directory.snapshot().map_err(Failure::failed)?;
-    let mut spelt = directory
+    let mut terms = directory
         .open_sidecar(erlang::ID_TERMS_FILE)
         .map_err(Failure::failed)?;
-    let draft = Draft::write(spellings, |copy| match &mut spelt {
-        Some(spelt) => io::copy(spelt, copy).map(drop).map_err(Failure::failed),
+    let draft = Draft::write(id_terms, |copy| match &mut terms {
+        Some(terms) => io::copy(terms, copy).map(drop).map_err(Failure::failed),
         None => Ok(()),
     })?;
     // The graph gets its name last: where one is found, the copy is whole.
-    let is_spelt = draft.keep_unless_empty()?;
+    let has_id_terms = draft.keep_unless_empty()?;
     let copied = snapshot.copy_to(&arguments.file);
     copied.map_err(Failure::failed).inspect_err(|_| {
-        let _ = fs::remove_file(spellings);
+        let _ = fs::remove_file(id_terms);
     })?;
-    Ok(is_spelt)
+    Ok(has_id_terms)
 }
 
-/// Copies what a running server has. Returns whether it has spellings.
-fn online(arguments: &BackupArguments, spellings: &Path) -> Result<bool, Failure> {
+/// Copies from a running server. Returns whether there are original terms of ids.
+fn online(arguments: &BackupArguments, id_terms: &Path) -> Result<bool, Failure> {
     let mut client = arguments.place.control.client()?;
-    // The graph is read first, so that no spelling is missing that was answered before. It gets its name
+    // The graph is read first, so that no term is missing that was answered before. It gets its name
     // last, as above.
     let graph = Draft::write(&arguments.file, |copy| Ok(client.backup(copy)?))?;
-    let spelt = Draft::write(spellings, |copy| Ok(client.backup_spellings(copy)?))?;
-    let is_spelt = spelt.keep_unless_empty()?;
+    let terms = Draft::write(id_terms, |copy| Ok(client.backup_erlang_ids(copy)?))?;
+    let has_id_terms = terms.keep_unless_empty()?;
     graph.keep()?;
-    Ok(is_spelt)
+    Ok(has_id_terms)
 }
 
-fn report(arguments: &BackupArguments, spellings: Option<&Path>) -> Result<(), Failure> {
+fn report(arguments: &BackupArguments, id_terms: Option<&Path>) -> Result<(), Failure> {
     let file = &arguments.file;
     let bytes = fs::metadata(file).map_err(Failure::failed)?.len();
     if arguments.report.json {
-        let report = json!({ "file": file, "bytes": bytes, "erlang_ids": spellings });
+        let report = json!({ "file": file, "bytes": bytes, "erlang_ids": id_terms });
         return output::json(&report).map(drop);
     }
     let size = human_size(bytes);
     let _ = output::line(format_args!("{} has the graph, {size}", file.display()))?;
-    let Some(spellings) = spellings else {
+    let Some(id_terms) = id_terms else {
         return Ok(());
     };
     output::line(format_args!(
-        "{} has how Erlang nodes spelt its ids",
-        spellings.display()
+        "{} has the original terms of its ids",
+        id_terms.display()
     ))
     .map(drop)
 }

@@ -1,5 +1,5 @@
-//! Calling another node: its host, its epmd, its port. Each step may take a while, so each call has a thread
-//! that ends with it.
+//! Connecting to another node: its host, its epmd, its port. Each step may block, so each attempt
+//! has a thread of its own.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -15,26 +15,26 @@ use crate::connections::ConnectionId;
 use crate::epmd;
 use crate::node_name::NodeName;
 
-/// How long each step may take.
+/// Time limit of each step.
 const STEP_TIME: Duration = Duration::from_secs(5);
 
-/// epmd's answer is a name and a few numbers.
+/// Bytes of epmd's answer: a name and a few numbers.
 const ANSWER_BYTES_MAX: u64 = 1024;
 
-/// What became of a call.
+/// The outcome of a connection attempt.
 pub(super) struct DialResult {
     pub(super) connection: ConnectionId,
     pub(super) outcome: io::Result<DialedNode>,
 }
 
-/// A node that has answered.
+/// A node that has accepted the connection.
 pub(super) struct DialedNode {
     pub(super) socket: OwnedFd,
     pub(super) address: SocketAddr,
     pub(super) version: u16,
 }
 
-/// Calls a node; what became of it is noted.
+/// Connects to a node on a thread of its own, which adds the outcome to `dial_results`.
 pub(super) fn dial(
     connection: ConnectionId,
     name: NodeName,
@@ -81,7 +81,7 @@ fn call_at(name: &NodeName, epmd: SocketAddr) -> io::Result<DialedNode> {
     let mut answer = Vec::new();
     mapper.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
     let endpoint = epmd::read_look_up(&answer)
-        .map_err(|epmd::Malformed| io::Error::other("epmd's answer is malformed"))?
+        .map_err(|epmd::Malformed| io::Error::other("the answer of epmd is malformed"))?
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "epmd knows no such node"))?;
     let address = SocketAddr::new(epmd.ip(), endpoint.port);
     let node = TcpStream::connect_timeout(&address, STEP_TIME)?;

@@ -1,5 +1,5 @@
-//! Staying registered with epmd, which knows a node for as long as a connection lasts. One thread, which
-//! sleeps in a read.
+//! The registration with epmd, which lasts as long as a connection to it. One thread, which sleeps
+//! in a read.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -11,23 +11,23 @@ use super::Settings;
 use crate::epmd::{self, Registration};
 use crate::node_name::NodeName;
 
-/// How soon to try again, at first and at most.
+/// Delay before another attempt, first and longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 
-/// How long epmd may take to answer.
+/// Time limit of an answer from epmd.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// A node to be known to epmd.
+/// The registration of a node with epmd.
 struct EpmdRegistration {
     name: NodeName,
     port: u16,
     epmd_port: u16,
     start_epmd: bool,
-    /// The last thing that was wrong, which is last_warning once.
+    /// The last warning. The same warning is not logged twice in a row.
     last_warning: Option<String>,
 }
 
-/// Registers the node, and again whenever epmd comes back, until the process ends.
+/// Registers the node, and again whenever epmd restarts, until the process exits.
 pub(super) fn keep_registered(settings: &Settings, port: u16) -> io::Result<()> {
     let mut registration = EpmdRegistration {
         name: settings.name.clone(),
@@ -45,7 +45,7 @@ pub(super) fn keep_registered(settings: &Settings, port: u16) -> io::Result<()> 
                     registration.last_warning = None;
                     tracing::info!("registered with epmd as {}", registration.name.alive());
                     wait_for_end(connection);
-                    tracing::warn!("epmd is gone; the node registers again when it is back");
+                    tracing::warn!("epmd is gone; the node registers again when epmd is back");
                 }
                 Err(wrong) => registration.warn_once(wrong),
             }
@@ -59,7 +59,7 @@ pub(super) fn keep_registered(settings: &Settings, port: u16) -> io::Result<()> 
         .map(drop)
 }
 
-/// epmd says nothing more: what comes is its end.
+/// Waits until epmd closes the connection. It sends nothing before.
 fn wait_for_end(mut connection: TcpStream) {
     let mut block = [0; 64];
     while matches!(connection.read(&mut block), Ok(count) if count > 0) {}
@@ -79,7 +79,7 @@ impl EpmdRegistration {
         let registration = loop {
             let mut byte = [0];
             match connection.read(&mut byte).map_err(failed)? {
-                0 => return Err("epmd refuses the registration".to_owned()),
+                0 => return Err("epmd has refused the registration".to_owned()),
                 _ => answer.extend(byte),
             }
             match epmd::read_registration(&answer) {
@@ -87,7 +87,7 @@ impl EpmdRegistration {
                 Ok(Some(registration)) => break registration,
                 Err(epmd::Malformed) => {
                     return Err(format!(
-                        "what answers at port {} is no epmd",
+                        "the program at port {} is not epmd",
                         self.epmd_port
                     ));
                 }
@@ -99,7 +99,7 @@ impl EpmdRegistration {
                 Ok(connection)
             }
             Registration::NameTaken => Err(format!(
-                "epmd knows another node called {}; end it, or take another name",
+                "epmd has another node called {}; stop that node or choose another name",
                 self.name.alive()
             )),
         }
@@ -113,8 +113,8 @@ impl EpmdRegistration {
         let port = self.epmd_port;
         if !self.start_epmd {
             return Err(format!(
-                "no epmd answers at port {port}: {refused}; other nodes cannot find this one; start \
-                 `epmd -daemon`, or pass --erlang-start-epmd"
+                "epmd does not answer at port {port}: {refused}; other nodes cannot find this \
+                 one; start `epmd -daemon`, or pass --erlang-start-epmd"
             ));
         }
         let started = Command::new("epmd")
@@ -124,10 +124,12 @@ impl EpmdRegistration {
             .stderr(Stdio::null())
             .status();
         match started {
-            Ok(_) => Err(format!("no epmd answered at port {port}: it was started")),
+            Ok(_) => Err(format!(
+                "epmd did not answer at port {port}; it was started"
+            )),
             Err(error) => Err(format!(
-                "no epmd answers at port {port} and it cannot be started: {error}; install \
-                 erlang-base, or start epmd elsewhere"
+                "epmd does not answer at port {port} and cannot be started: {error}; install \
+                 erlang-base, or start epmd by other means"
             )),
         }
     }

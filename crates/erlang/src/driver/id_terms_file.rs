@@ -1,7 +1,8 @@
-//! The file that keeps how ids were spelt from one life of the node to the next.
+//! The file that keeps the original terms of ids across restarts.
 //!
-//! A line that says what it is, then terms behind their sizes, the last spelling of an id being right. What
-//! is appended is on disk before the call that put it in is answered; a record that was cut ends the file.
+//! The file has a title line, then records: a size and a term. The last term of an id is the valid
+//! one. Records are on disk before the call that added them is answered. An incomplete record ends
+//! the file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,13 +15,13 @@ use crate::id_terms::IdTerms;
 /// The name of the file.
 pub const ID_TERMS_FILE: Sidecar = Sidecar::named("erlang-ids");
 
-/// Its first line.
+/// The title line.
 const TITLE: &[u8] = b"ids as Erlang nodes of Encke have spelt them, version 1\n";
 
-/// A file is written anew when it has grown to twice what is in it and this.
+/// The file is rewritten when it is larger than twice its content plus this.
 const SLACK_BYTES: u64 = 1 << 20;
 
-/// The file, open at its end.
+/// The file, open for appending.
 #[derive(Debug)]
 pub(super) struct IdTermsFile {
     path: PathBuf,
@@ -30,11 +31,12 @@ pub(super) struct IdTermsFile {
 }
 
 impl IdTermsFile {
-    /// Reads the file in a data directory, if there is one, and writes it anew without what is out of date.
+    /// Reads the file of a data directory, if there is one, and rewrites it without outdated
+    /// records.
     ///
     /// # Errors
     ///
-    /// When it is another file, or cannot be read or written.
+    /// When the file is of another kind, or cannot be read or written.
     pub(super) fn open(directory: &Path, graph: &Graph) -> io::Result<(Self, IdTerms)> {
         let path = ID_TERMS_FILE.path(directory);
         let known = match fs::read(&path) {
@@ -44,7 +46,7 @@ impl IdTermsFile {
         };
         let Some(records) = known.strip_prefix(TITLE) else {
             return Err(io::Error::other(format!(
-                "{} does not begin as the file of how Erlang nodes spell ids; move it away",
+                "{} is not a file of original terms of ids; move it away",
                 path.display()
             )));
         };
@@ -53,11 +55,11 @@ impl IdTermsFile {
         Ok((id_terms_file, id_terms))
     }
 
-    /// Puts on disk what was spelt since the last time.
+    /// Appends the terms that were added since the last call, and waits until they are on disk.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub(super) fn append(&mut self, id_terms: &mut IdTerms) -> io::Result<()> {
         let records = id_terms.take_unsaved();
         if records.is_empty() {
@@ -74,7 +76,7 @@ impl IdTermsFile {
             .map_err(|error| named(&self.path, &error))
     }
 
-    /// Writes the file at once or not at all.
+    /// Replaces the file as a whole.
     fn write(path: PathBuf, id_terms: &IdTerms) -> io::Result<Self> {
         let draft = path.with_extension("new");
         let records = id_terms.records();

@@ -1,4 +1,4 @@
-//! What the node's thread does in a turn: read, act, send.
+//! The turn of the node's thread: read, act, send.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,14 +21,14 @@ use crate::limits::{ACCEPTS_PER_TURN_MAX, READ_BLOCK_BYTES, READS_PER_TURN_MAX};
 use crate::metrics::{Metric, NodeCounters};
 use crate::node::{Effect, Node};
 
-/// How often the node may warn that it cannot accept.
+/// Shortest time between two warnings that the node cannot accept.
 const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What to do when descriptors run out.
 const MORE_DESCRIPTORS: &str =
     "an Erlang node waits; raise the limit on open files (ulimit -n, LimitNOFILE=)";
 
-/// The node with its sockets.
+/// A node with its sockets.
 pub(super) struct Driver<M> {
     node: Node<M>,
     worker: Arc<ExternalWorker>,
@@ -39,23 +39,27 @@ pub(super) struct Driver<M> {
     dial_results: Arc<DialResults>,
     epmd_port: u16,
     id_terms_file: Option<IdTermsFile>,
-    /// Connections that may hold bytes and will not signal again.
+    /// Connections that may hold unread bytes and will not signal again.
     unread: Vec<ConnectionId>,
     block: Vec<u8>,
     is_draining: bool,
-    /// Why the thread cannot go on.
+    /// The error that ends the thread.
     failure: Option<io::Error>,
 }
 
 struct Socket {
     socket: OwnedFd,
-    /// Whether room to send is signalled.
+    /// Whether the poller reports that the socket is writable.
     is_write_watched: bool,
-    /// Whether it is not read on until it has taken more of what it is owed.
+    /// Whether reading waits until the send buffer is empty.
     is_paused: bool,
 }
 
-/// What nobody can foretell.
+/// Returns a random number.
+///
+/// # Errors
+///
+/// When the kernel has none.
 pub(super) fn random_u32() -> io::Result<u32> {
     let mut bytes = [0; 4];
     let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
@@ -95,14 +99,14 @@ impl<M: Mailboxes> Driver<M> {
         })
     }
 
-    /// Takes turns until the server ends.
+    /// Runs until the server drains its workers.
     pub(super) fn run(mut self) -> io::Result<()> {
         EventLoop::new(&self.system).run(&mut self)?;
         self.worker.close_mailbox();
         self.failure.map_or(Ok(()), Err)
     }
 
-    /// A random number for a challenge. Without one the thread ends.
+    /// Returns a random number for a challenge. Without one the thread ends.
     fn challenge(&mut self) -> Option<u32> {
         match random_u32() {
             Ok(number) => Some(number),
@@ -131,7 +135,7 @@ impl<M: Mailboxes> Driver<M> {
         self.sockets.insert(connection, socket);
     }
 
-    /// Reads a connection for its share of the turn.
+    /// Reads from a connection, a bounded number of times in each turn.
     fn read(&mut self, connection: ConnectionId) {
         for _ in 0..READS_PER_TURN_MAX {
             let Some(socket) = self.sockets.get_mut(&connection) else {
@@ -157,7 +161,7 @@ impl<M: Mailboxes> Driver<M> {
         self.unread.push(connection);
     }
 
-    /// Takes what became of calls to other nodes.
+    /// Takes the outcomes of connection attempts.
     fn apply_dial_results(&mut self) {
         let dial_results = std::mem::take(&mut *self.dial_results.0.lock());
         for DialResult {
@@ -176,7 +180,7 @@ impl<M: Mailboxes> Driver<M> {
                     }
                 }
                 Err(error) => {
-                    tracing::debug!("an Erlang node cannot be reached: {error}");
+                    tracing::debug!("cannot connect to an Erlang node: {error}");
                     self.node.ended(connection);
                 }
             }
@@ -195,22 +199,22 @@ impl<M: Mailboxes> Driver<M> {
         }
     }
 
-    /// Puts on disk how ids were spelt, before the calls that put them in are answered.
+    /// Writes new original terms of ids to disk, before the calls that added them are answered.
     fn save_id_terms(&mut self) {
         let id_terms = &mut self.node.registry.id_terms;
         if let Some(id_terms_file) = &mut self.id_terms_file
             && let Err(error) = id_terms_file.append(id_terms)
         {
             tracing::error!(
-                "how Erlang nodes spell ids is kept on disk no more: {error}; after a restart, ids that are \
-                 new from now on come back as binaries"
+                "the original terms of ids can no longer be written to disk: {error}; after a \
+                 restart, ids that are new from now on come back as binaries"
             );
             id_terms.stop_recording();
             self.id_terms_file = None;
         }
     }
 
-    /// Sends what is owed, as far as sockets take it.
+    /// Sends unsent bytes, as far as sockets take them.
     fn flush(&mut self) {
         let mut to_flush = std::mem::take(&mut self.node.connections.to_flush);
         to_flush.sort_unstable();
@@ -268,7 +272,7 @@ impl<M: Mailboxes> Driver<M> {
         }
     }
 
-    /// Does what the node asks for.
+    /// Applies the effects that the node has requested.
     fn apply_effects(&mut self) {
         for effect in std::mem::take(&mut self.node.effects) {
             match effect {
@@ -288,7 +292,8 @@ impl<M: Mailboxes> Driver<M> {
                     if let Some(socket) = socket
                         && !last.is_empty()
                     {
-                        // A refusal, which fits a socket that was hardly used; if not, so be it.
+                        // A refusal. It fits into the socket's empty buffer, and may be lost if
+                        // not.
                         let _ = self.system.send(&socket.socket, &[&last]);
                     }
                 }
@@ -310,8 +315,8 @@ impl<M: Mailboxes> Handler for Driver<M> {
     }
 
     fn may_sleep(&self) -> bool {
-        // Results of dialling have no mailbox: they are looked at behind the announcement, as those that
-        // come later ring.
+        // Dial results have no mailbox. They are checked after the announcement, because later ones
+        // ring.
         self.worker.may_sleep() && self.dial_results.0.lock().is_empty()
     }
 

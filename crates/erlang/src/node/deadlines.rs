@@ -1,4 +1,5 @@
-//! What is due by the clock: signs of life, deadlines, calls, sessions of nodes that are gone.
+//! Work that is due at a certain time: ticks, timeouts, reconnections, sessions of disconnected
+//! nodes.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,11 +13,11 @@ use crate::limits::{
 };
 use crate::refusal::Refusal;
 
-/// Signs of life sent in the time after which a silent peer is gone, as in Erlang.
+/// Ticks sent within the tick time, as in Erlang.
 const TICKS_PER_TICK_TIME: u32 = 4;
 
 impl<M: Mailboxes> Node<M> {
-    /// Does what is due: signs of life, deadlines, calls, sessions of nodes that are gone.
+    /// Does the work that is due: ticks, timeouts, reconnections, sessions of disconnected nodes.
     pub(crate) fn run_deadlines(&mut self) {
         let mut over = Vec::new();
         for (id, connection) in self.connections.iter() {
@@ -95,12 +96,12 @@ impl<M: Mailboxes> Node<M> {
         }
     }
 
-    /// Whether there is work that waits for nothing.
+    /// Whether there is work to do at once.
     pub(crate) fn is_busy(&self) -> bool {
         self.reap_from.is_some() || self.registry.calls.has_completed()
     }
 
-    /// How long there may be nothing to do.
+    /// How long the driver may wait for events.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let is_idle = self.connections.len() == 0 && self.permanent_peers.is_empty();
         (!is_idle)

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection: called or calling, admitted, up, gone.
+//! The life of a connection: accepted or dialed, admitted, up, closed.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::limits::CONNECTIONS_MAX;
 use crate::metrics::Metric;
 
 impl<M: Mailboxes> Node<M> {
-    /// A node calls. `None` turns it away, as there are too many.
+    /// Adds a connection that a node has opened. `None` if there are too many.
     pub(crate) fn accepted(&mut self, address: SocketAddr, challenge: u32) -> Option<ConnectionId> {
         if self.connections.len() >= CONNECTIONS_MAX {
             return None;
@@ -27,7 +27,8 @@ impl<M: Mailboxes> Node<M> {
         Some(connection)
     }
 
-    /// A call was answered, by a node that speaks the handshake up to `version`. whether it is still wanted.
+    /// Starts the handshake on a connection that this node has opened, with a node that supports
+    /// versions up to `version`. Returns whether the connection is still needed.
     pub(crate) fn dialed(
         &mut self,
         id: ConnectionId,
@@ -50,14 +51,15 @@ impl<M: Mailboxes> Node<M> {
         true
     }
 
-    /// Decides about a caller that has said its name.
+    /// Decides whether to admit a node that has sent its name.
     pub(super) fn admit(&mut self, id: ConnectionId, channel: &mut Channel) {
         let name = &*channel.peer().name;
         let known = self.connections.find(name).filter(|&known| known != id);
         let admission = match known.and_then(|known| Some((known, self.connections.get(known)?))) {
             None => Admission::Ok,
             Some((_, other)) if other.is_up => Admission::Alive,
-            // Both call: of two calls that of the greater name is kept, as all nodes agree.
+            // Both nodes have connected at once. By the protocol, the connection opened by the node
+            // with the greater name is kept.
             Some((_, other)) if other.is_outgoing && self.registry.me.name.as_str() > name => {
                 Admission::Nok
             }
@@ -93,7 +95,7 @@ impl<M: Mailboxes> Node<M> {
 
     pub(super) fn on_up(&mut self, id: ConnectionId, channel: &Channel) {
         let peer = channel.peer();
-        // The peer has said that the earlier one is dead.
+        // The peer has declared its earlier connection dead.
         if let Some(earlier) = self.connections.find(&peer.name)
             && earlier != id
         {
@@ -127,12 +129,12 @@ impl<M: Mailboxes> Node<M> {
         self.registry.monitor_sessions_of(&mut self.connections, id);
     }
 
-    /// A connection has ended, or a call was not answered.
+    /// Removes a connection that has ended, or an attempt that has failed.
     pub(crate) fn ended(&mut self, id: ConnectionId) {
         self.close(id);
     }
 
-    /// Forgets a connection, and closes it when what it is owed is sent.
+    /// Removes a connection, and has the driver close it after an attempt to send the rest.
     pub(crate) fn close(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.close(id) else {
             return;

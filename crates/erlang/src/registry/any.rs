@@ -1,4 +1,4 @@
-//! The C-node's protocol: `{any, Node} ! {Id, Body}` sends to the sessions of an id.
+//! `any`, the protocol of the C-node: `{any, Node} ! {Id, Body}` sends to the sessions of an id.
 
 use ::router::{Event, Mailboxes};
 
@@ -9,7 +9,7 @@ use crate::refusal::Refusal;
 use crate::term::Raw;
 
 impl<M: Mailboxes> ProcessRegistry<M> {
-    /// Sends the event of a message `{Id, Body}`, with an id and an iolist.
+    /// Sends the event of a message `{Id, Body}`, where `Body` is an iolist.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Events to processes that are logged in.
+//! Delivery of events to processes that are logged in.
 
 use ::router::{Counts, Mailboxes, Parcel};
 use reactor::SlotKey;
@@ -8,18 +8,18 @@ use super::ProcessRegistry;
 use crate::connections::{ConnectionId, Connections, DeliveryOutcome};
 use crate::payload;
 
-/// A parcel that was taken. It is settled when it is known what became of it.
+/// A parcel whose messages are written or queued, and whose publisher waits for the counts.
 #[derive(Debug)]
 pub(crate) struct ParcelInFlight {
     pub(crate) parcel: Parcel,
-    /// Messages written for each node.
+    /// Messages written for each connection.
     written: Vec<(ConnectionId, u64)>,
     queued: u64,
     shed: u64,
 }
 
 impl<M: Mailboxes> ProcessRegistry<M> {
-    /// Writes a parcel's events for those processes that are still logged in.
+    /// Writes a parcel's events for its recipients, as far as they are still logged in.
     pub(crate) fn deliver(
         &mut self,
         connections: &mut Connections,
@@ -57,7 +57,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// What is told of sessions.
+    /// Reports on sessions.
     pub(crate) fn report(
         &mut self,
         connections: &Connections,
@@ -88,7 +88,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         reports.collect()
     }
 
-    /// Ends the sessions of nodes that are gone, of some of the slots. Returns where to go on.
+    /// Logs out sessions of disconnected nodes among some of the slots. Returns the slot to
+    /// continue at.
     pub(crate) fn reap_sessions(
         &mut self,
         connections: &Connections,
@@ -113,7 +114,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
 }
 
 impl ParcelInFlight {
-    /// What became of the parcel, now that all sockets were tried.
+    /// The outcome of the parcel, after the driver has tried all sockets.
     pub(crate) fn counts(&self, connections: &Connections) -> Counts {
         let mut counts = Counts {
             queued: self.queued,

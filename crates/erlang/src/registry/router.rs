@@ -47,7 +47,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Publishes, and answers `{ok, N}` when all who are concerned have had their turn.
+    /// Publishes an event, and answers `{ok, N}` when its receipt is complete.
     fn publish(
         &mut self,
         connections: &mut Connections,
@@ -66,7 +66,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         };
         if self.calls.is_full() {
             let sentence =
-                "too many calls wait for their receipts; call again when some have ended";
+                "too many calls wait for their receipts; call again when some of them are answered";
             return answer_error(connections, connection, from, sentence);
         }
         let tally = Tally::new();
@@ -81,7 +81,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Answers the calls that waited for what has happened.
+    /// Answers calls whose outcome is known.
     pub(crate) fn answer_completed(&mut self, connections: &mut Connections) {
         for (call, outcome) in self.calls.take_completed() {
             if let Outcome::Changes(Ok(())) = outcome {
@@ -126,7 +126,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         })
     }
 
-    /// Makes a process a session of an id.
+    /// Logs a process in as an id.
     fn login(
         &mut self,
         connections: &mut Connections,
@@ -152,11 +152,12 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             }
             if session.keys().len() >= IDS_MAX {
                 return Err(format!(
-                    "a process may have {IDS_MAX} ids, and this one has them"
+                    "a process may have {IDS_MAX} ids, and this one has that many"
                 ));
             }
         }
-        // The session must be there before it is found under the key, and its key is known after.
+        // The session must exist before the router finds it under the key; the key is only known
+        // here.
         let key = self.router.graph().hold(&subject);
         let key = key.map_err(|error| error.to_string())?;
         let slot = match known {
@@ -178,7 +179,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         logged_in.map(drop).map_err(|error| error.to_string())
     }
 
-    /// The connection to a process's node, which is called if there is none.
+    /// The connection to the node of a process. Without one, the node is dialed.
     fn connection_to(
         &mut self,
         connections: &mut Connections,
@@ -192,7 +193,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             return match creation.map(|node| node.creation) {
                 Some(creation) if creation == pid.creation => Ok(connection),
                 _ => Err(format!(
-                    "the process is of an earlier life of {name}, and gone"
+                    "the process belongs to an earlier run of {name} and no longer exists"
                 )),
             };
         }
@@ -213,7 +214,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         Ok(connection)
     }
 
-    /// Takes all ids from a process. One that has none is logged out already.
+    /// Logs a process out of all its ids. Does nothing if it has none.
     fn logout(&mut self, connections: &mut Connections, pid: Raw<'_>) -> Result<(), ErrorText> {
         let pid = pid.pid().ok_or("logout takes {logout, Pid} with a pid")?;
         let Some(connection) = connections.find(&pid.node.text()) else {
@@ -231,7 +232,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         Ok(())
     }
 
-    /// Ends a session.
+    /// Logs a session out.
     pub(super) fn end_session(&mut self, slot: SlotKey) {
         let name = self.session_ref(slot);
         if let Some(session) = self.sessions.remove(slot) {
@@ -242,7 +243,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Ends sessions that the operator closes.
+    /// Logs out sessions that the operator closes.
     pub(crate) fn close(&mut self, connections: &mut Connections, recipients: &[SlotKey]) {
         for &slot in recipients {
             if let Some(process) = self.sessions.get(slot).map(|session| session.process) {
@@ -252,7 +253,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// A process has ended, or is not there.
+    /// Handles the end of a monitored process.
     pub(super) fn on_down(&mut self, connection: ConnectionId, reference: Raw<'_>) {
         let Some(slot) = self.monitored(reference) else {
             return;
@@ -266,7 +267,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Asks to hear of a process's end.
+    /// Monitors a process.
     fn monitor(&self, connections: &mut Connections, slot: SlotKey, process: Process) {
         let Some(connection) = connections
             .get(process.connection)
@@ -307,7 +308,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         });
     }
 
-    /// The node of these sessions is reached by another connection.
+    /// Moves the sessions of a node to its new connection.
     pub(crate) fn move_sessions(&mut self, from: ConnectionId, to: ConnectionId) {
         for index in 0..self.sessions.slots() {
             if let Some(slot) = self.sessions.at(index)
@@ -319,7 +320,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Ends the sessions of a connection whose node is not the one that they were of.
+    /// Logs out all sessions of a connection that turned out to lead to another run of the node.
     pub(crate) fn end_sessions_of(&mut self, connection: ConnectionId) {
         for index in 0..self.sessions.slots() {
             if let Some(slot) = self.sessions.at(index)
@@ -331,7 +332,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Monitors the processes that logged in before their node could be reached.
+    /// Monitors the processes that logged in before their node was connected.
     pub(crate) fn monitor_sessions_of(
         &mut self,
         connections: &mut Connections,
@@ -349,7 +350,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// A monitor is named after its session. Erlang uses 18 bits of the first word.
+    /// Writes the reference of a session's monitor: the key of the session. Erlang uses 18 bits of
+    /// the first word.
     fn write_reference(&self, out: &mut Vec<u8>, slot: SlotKey) {
         let words = [slot.index & 0x3_ffff, slot.generation, slot.index >> 18];
         let node = Atom::of(self.me.name.as_str());

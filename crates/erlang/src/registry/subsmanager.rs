@@ -47,12 +47,11 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                     },
                 );
             }
-            // A short question may have a long answer, and many questions come at once.
+            // Short requests can have long answers, so their number must be limited.
             Some([verb, _])
                 if verb.is_atom("get_subscribers") && connections.is_congested(connection) =>
             {
-                let sentence =
-                    "this node has not taken what it was answered before; ask again when it has";
+                let sentence = "this node has not read earlier answers; ask again when it has";
                 answer_error(connections, connection, from, sentence);
             }
             Some([verb, user]) if verb.is_atom("get_subscribers") => match self.subscribers(user) {
@@ -73,8 +72,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Changes all subscriptions of a list, or none if one of them is no subscription. The answer comes when
-    /// they are on disk, if the graph is.
+    /// Changes all subscriptions of a list, or none if one of them is malformed. The answer is sent
+    /// when the changes are on disk, if the graph is.
     fn change(
         &mut self,
         connections: &mut Connections,
@@ -125,13 +124,13 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         Ok((changes, id_terms))
     }
 
-    /// The list of those who subscribe to `user`.
+    /// Writes the list of the subscribers of `user`.
     fn subscribers(&self, user: Raw<'_>) -> Result<Vec<u8>, ErrorText> {
         let id = ids::of_term(user).map_err(|error| error.to_string())?;
         let graph = self.router.graph();
         let mut out = Vec::new();
         let mut count = 0;
-        // Held, lest another id take the key over meanwhile.
+        // Held, so that no other id can take over the key meanwhile.
         let subject = graph.hold_known(&id);
         let mut keys = Vec::new();
         let mut after = None;
@@ -175,11 +174,11 @@ fn elements(list: Raw<'_>) -> Result<Elements<'_>, ErrorText> {
     match list.view() {
         Term::List(list) if list.is_proper() => Ok(list.elements()),
         Term::Nil => Ok(Elements::none()),
-        _ => Err("subscriptions come as a list of #subscription{} or of pairs".to_owned()),
+        _ => Err("subscriptions must be a list of #subscription{} records or of pairs".to_owned()),
     }
 }
 
-/// A record `{subscription, Subscriber, Subject}` or a pair `{Subscriber, Subject}`.
+/// Reads a record `{subscription, Subscriber, Subject}` or a pair `{Subscriber, Subject}`.
 fn read(term: Raw<'_>) -> Result<[(Id, Raw<'_>); 2], ErrorText> {
     let pair = match term.tuple() {
         Some([record, subscriber, subject]) if record.is_atom("subscription") => {

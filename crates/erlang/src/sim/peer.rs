@@ -1,15 +1,15 @@
-//! What a peer says, byte for byte, and what it hears.
+//! A simulated peer: the bytes that it sends, and its reading of what the node sends.
 
 use super::{CHALLENGE, COOKIE};
 use crate::cookie::Cookie;
 use crate::term::{Raw, text, write};
 
-/// What a peer gives to the node to prove that it knows the cookie.
+/// The challenge that peers send.
 pub(crate) const PEERS_CHALLENGE: u32 = 9;
-/// Which life of the peer.
+/// The creation of peers.
 pub(crate) const PEERS_CREATION: u32 = 77;
 
-/// Another node.
+/// A simulated peer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
@@ -18,7 +18,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// A node that says of itself what OTP 25 says.
+    /// A peer with the flags of OTP 25.
     pub(crate) const fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -32,12 +32,12 @@ impl Peer {
         cookie.digest(CHALLENGE)
     }
 
-    /// All that a caller says until it is connected, in version 6.
+    /// All that a connecting peer sends in a handshake of version 6.
     pub(crate) fn call(&self) -> Vec<u8> {
         [self.name_6(), self.reply()].concat()
     }
 
-    /// The same of a caller that opens in version 5. One that knows version 6 goes on with it.
+    /// The same for a peer that opens in version 5. One that supports version 6 continues with it.
     pub(crate) fn call_5(&self, knows_6: bool) -> Vec<u8> {
         let mut said = self.name_5();
         if knows_6 {
@@ -53,7 +53,7 @@ impl Peer {
         said
     }
 
-    /// All that a node says that is called.
+    /// All that a dialed peer sends in a handshake.
     pub(crate) fn answer(&self, knows_6: bool) -> Vec<u8> {
         let challenge = if knows_6 {
             self.challenge_6()
@@ -107,30 +107,30 @@ impl Peer {
         short(b'a', &[&self.proof()])
     }
 
-    /// A process of the peer.
+    /// A pid of the peer.
     pub(crate) fn pid(&self, id: u32) -> Vec<u8> {
         pid(self.name, id, PEERS_CREATION)
     }
 
-    /// A message to who is registered with the node under a name.
+    /// A message to a registered process of the node.
     pub(crate) fn send_to(&self, name: &str, payload: &[u8]) -> Vec<u8> {
         let control = tuple(&[integer(6), self.pid(5), atom(""), atom(name)]);
         message(&control, Some(payload))
     }
 
-    /// A call as a gen_server takes it. The answer goes to process 5.
+    /// A `gen_server` call. The answer goes to process 5.
     pub(crate) fn call_to(&self, name: &str, request: &[u8]) -> Vec<u8> {
         let from = tuple(&[self.pid(5), self.reference(1)]);
         self.send_to(name, &tuple(&[atom("$gen_call"), from, request.to_vec()]))
     }
 
-    /// A reference that the peer made.
+    /// A reference of the peer.
     pub(crate) fn reference(&self, number: u32) -> Vec<u8> {
         reference(self.name, PEERS_CREATION, &[number, 0, 0])
     }
 }
 
-/// A message of the handshake, behind its size.
+/// A handshake message after its size.
 fn short(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let mut message = (content.len() as u16 + 1).to_be_bytes().to_vec();
@@ -139,22 +139,22 @@ fn short(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     message
 }
 
-/// Whether the handshake is to go on.
+/// A status message of the handshake.
 pub(crate) fn status(status: &str) -> Vec<u8> {
     short(b's', &[status.as_bytes()])
 }
 
-/// A packet of a connection that is up.
+/// A packet after the handshake.
 pub(crate) fn packet(content: &[u8]) -> Vec<u8> {
     [&(content.len() as u32).to_be_bytes(), content].concat()
 }
 
-/// A message as nodes send it that take fragments.
+/// A message with a distribution header.
 pub(crate) fn message(control: &[u8], payload: Option<&[u8]>) -> Vec<u8> {
     packet(&[&[131, 68, 0], control, payload.unwrap_or_default()].concat())
 }
 
-/// A message as nodes send it that take none.
+/// A message without a distribution header.
 pub(crate) fn passed_through(control: &[u8], payload: Option<&[u8]>) -> Vec<u8> {
     let mut content = [&[112, 131], control].concat();
     if let Some(payload) = payload {
@@ -164,7 +164,7 @@ pub(crate) fn passed_through(control: &[u8], payload: Option<&[u8]>) -> Vec<u8> 
     packet(&content)
 }
 
-/// A message in so many pieces: a packet each.
+/// A message in `count` fragments, each in a packet.
 pub(crate) fn pieces(sequence: u64, count: usize, control: &[u8], payload: &[u8]) -> Vec<Vec<u8>> {
     let whole = [control, payload].concat();
     let size = whole.len().div_ceil(count);
@@ -240,23 +240,23 @@ fn build(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// What a node has said over one connection.
+/// What a node has sent over one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heard {
     /// Messages of the handshake.
     pub(crate) handshake: Vec<Vec<u8>>,
-    /// Messages in Erlang's text: `control`, or `control ! payload`. A sign of life is empty.
+    /// Messages as Erlang prints them: `control`, or `control ! payload`. A tick is empty.
     pub(crate) messages: Vec<String>,
 }
 
-/// Reads what a node has said over one connection, from its first byte.
+/// Reads what a node has sent over one connection, from its first byte.
 ///
 /// # Panics
 ///
-/// When it is not of the protocol.
+/// When it violates the protocol.
 pub(crate) fn hear(mut bytes: &[u8]) -> Heard {
     let mut handshake = Vec::new();
-    // A proof is the last that the node has to say.
+    // A proof is the last handshake message of the node.
     let mut is_up = false;
     while !bytes.is_empty() && !is_up {
         let (size, rest) = bytes.split_first_chunk().expect("a size");
@@ -272,11 +272,11 @@ pub(crate) fn hear(mut bytes: &[u8]) -> Heard {
     }
 }
 
-/// Reads what a node has said over a connection that was up.
+/// Reads what a node has sent over a connection after the handshake.
 ///
 /// # Panics
 ///
-/// When it is not of the protocol.
+/// When it violates the protocol.
 pub(crate) fn hear_messages(mut bytes: &[u8]) -> Vec<String> {
     let mut messages = Vec::new();
     while !bytes.is_empty() {

@@ -1,4 +1,5 @@
-//! Peers that do anything at all: bytes choose what, and the laws of the node are looked after.
+//! Peers that do anything at all: input bytes choose their actions, and invariants of the node are
+//! checked.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::{CREATION, NAME, SimulatedNode};
 use crate::connections::ConnectionId;
 use crate::limits::CONNECTIONS_MAX;
 
-/// Names that sort before and behind that of the node, for calls that cross.
+/// Peers whose names sort before and after that of the node, for simultaneous connections.
 const PEERS: [Peer; 4] = [
     Peer::new("a@h"),
     Peer::new("peer@h"),
@@ -30,10 +31,10 @@ const PEERS: [Peer; 4] = [
 const PLACES: [&str; 5] = ["router", "subsmanager", "any", "net_kernel", "nobody"];
 const IDS: [&str; 4] = ["alice", "bob", "7", "rj"];
 
-/// Operations of control messages, and some that are none.
+/// Operations of control messages, some of them invalid.
 const OPERATIONS: std::ops::Range<u8> = 0..40;
 
-/// What is left of the bytes that choose.
+/// The rest of the input bytes.
 struct Choices<'a>(&'a [u8]);
 
 impl<'a> Choices<'a> {
@@ -47,7 +48,7 @@ impl<'a> Choices<'a> {
         several[usize::from(self.byte()) % several.len()]
     }
 
-    /// Some bytes, at most 255.
+    /// Takes some bytes, at most 255.
     fn bytes(&mut self) -> &'a [u8] {
         let count = usize::from(self.byte()).min(self.0.len());
         let (bytes, rest) = self.0.split_at(count);
@@ -59,17 +60,17 @@ impl<'a> Choices<'a> {
 /// One run.
 struct Script {
     sim: SimulatedNode,
-    /// All connections there were, with whom.
+    /// All connections so far, with their peers.
     connections: Vec<(ConnectionId, Peer)>,
-    /// Bytes that were given to the node.
+    /// Bytes that the node has received.
     given: usize,
 }
 
-/// Lets peers do what `data` says.
+/// Runs the script that `data` describes.
 ///
 /// # Panics
 ///
-/// When the node breaks a law.
+/// When the node violates an invariant.
 #[allow(unreachable_pub, reason = "fuzz targets reach it")]
 pub fn run_script(data: &[u8]) {
     let mut choices = Choices(data);
@@ -139,7 +140,7 @@ impl Script {
             }
             9 => self.publish(choices),
             _ => {
-                // A size, and more of the same than bytes can say.
+                // A size, and more bytes of one value than the input has.
                 let size = u32::from(choices.byte()) << (choices.byte() % 25);
                 let (count, filler) = (usize::from(choices.byte()) << 12, choices.byte());
                 self.give(choices, |_| {
@@ -149,7 +150,7 @@ impl Script {
         }
     }
 
-    /// A peer calls, or takes the node's call, and says as much of the handshake as chosen.
+    /// A peer connects or is dialed, and sends as much of the handshake as chosen.
     fn call(&mut self, choices: &mut Choices<'_>) {
         let peer = choices.of(&PEERS);
         let (connection, said) = match choices.byte() % 6 {
@@ -198,7 +199,7 @@ impl Script {
         }
     }
 
-    /// In two pieces.
+    /// Passes bytes in two pieces.
     fn receive(&mut self, connection: ConnectionId, bytes: &[u8], cut: u8) {
         let (left, right) = bytes.split_at(usize::from(cut).min(bytes.len()));
         self.sim.receive(connection, left);
@@ -206,7 +207,7 @@ impl Script {
         self.given += bytes.len();
     }
 
-    /// Somebody publishes over HTTP.
+    /// Publishes an event, as a client over HTTP would.
     fn publish(&mut self, choices: &mut Choices<'_>) {
         let subject = Id::parse(choices.of(&IDS)).expect("an id");
         let payload = Payload::binary(bytes::Bytes::copy_from_slice(choices.bytes()));
@@ -232,11 +233,11 @@ impl Script {
         let sessions = self.sim.node.registry.sessions.len();
         assert_eq!(self.sim.counted().sessions, sessions as u64);
         assert!(connections.len() <= CONNECTIONS_MAX);
-        // A size that lies takes nothing.
+        // Memory grows with the bytes that have arrived, not with announced sizes.
         assert!(self.sim.node.held_bytes() <= self.given);
     }
 
-    /// All goes, and nothing stays.
+    /// Ends all connections, after which nothing may be left.
     fn end(mut self) {
         let open: Vec<_> = self
             .sim
@@ -256,14 +257,14 @@ impl Script {
             "sessions of nodes that are gone"
         );
         assert_eq!(self.sim.node.held_bytes(), 0);
-        // What it said is of the protocol.
+        // All that the node has sent follows the protocol.
         for (connection, _) in std::mem::take(&mut self.connections) {
             hear(&self.sim.take_sent(connection));
         }
     }
 }
 
-/// A control message of any operation, from and to whom it may concern.
+/// A control message of any operation, between any processes.
 fn control(peer: &Peer, operation: u8, to: &str) -> Vec<u8> {
     let own = super::peer::pid(NAME, 2, CREATION);
     let monitor = super::peer::reference(NAME, CREATION, &[0, 0, 0]);
@@ -280,7 +281,7 @@ fn control(peer: &Peer, operation: u8, to: &str) -> Vec<u8> {
     tuple(&parts)
 }
 
-/// A request that some place understands.
+/// A request that some registered process understands.
 fn request(choices: &mut Choices<'_>) -> impl FnOnce(&Peer) -> Vec<u8> + use<> {
     let (kind, id, number) = (choices.byte() % 9, choices.of(&IDS), choices.byte() % 8);
     let other = choices.of(&IDS);

@@ -1,20 +1,20 @@
-//! Atoms: names, compared as text and never kept in a table.
+//! Atoms, compared as text and never kept in a table.
 
 use std::borrow::Cow;
 
-/// An atom as a peer spelt it. Borrowed from the peer's bytes.
+/// An atom as a peer encoded it. Borrowed from the peer's bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Atom<'a>(Spelling<'a>);
 
 #[derive(Debug, Clone, Copy)]
 enum Spelling<'a> {
     Utf8(&'a str),
-    /// Has a byte that is not ASCII.
+    /// Latin-1 with at least one byte that is not ASCII.
     Latin1(&'a [u8]),
 }
 
 impl<'a> Atom<'a> {
-    /// The atom that `text` spells.
+    /// The atom with this text.
     pub(crate) const fn of(text: &'a str) -> Self {
         Self(Spelling::Utf8(text))
     }
@@ -34,7 +34,7 @@ impl<'a> Atom<'a> {
         }
     }
 
-    /// Whether it is the atom that `text` spells.
+    /// Whether the atom has this text.
     pub fn is(self, text: &str) -> bool {
         match self.0 {
             Spelling::Utf8(own) => own == text,

@@ -1,15 +1,15 @@
-//! Integers beyond 64 bits: kept as they came, and turned into digits.
+//! Integers beyond 64 bits, kept as they arrived and converted to digits.
 
-/// An integer that does not fit an `i64`, or that its sender chose to write as if it did not.
+/// An integer that does not fit an `i64`, or that its sender encoded as if it did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Big<'a> {
-    /// Whether it is below zero.
+    /// Whether the integer is negative.
     pub negative: bool,
-    /// The magnitude, least byte first.
+    /// The magnitude, least significant byte first.
     pub magnitude: &'a [u8],
 }
 
-/// Decimal digits taken off at a time.
+/// Divisor that takes off several decimal digits at a time.
 const DIGITS: usize = 9;
 const DIVISOR: u64 = 1_000_000_000;
 
@@ -27,7 +27,7 @@ impl Big<'_> {
         i64::try_from(if self.negative { -magnitude } else { magnitude }).ok()
     }
 
-    /// Appends its decimal digits, after a sign if it is negative.
+    /// Appends the decimal digits, after a sign if the integer is negative.
     pub(super) fn push_digits(self, out: &mut String) {
         let mut limbs: Vec<u32> = self
             .magnitude

@@ -1,31 +1,31 @@
-//! Why bytes are not a term.
+//! Errors of the external term format.
 
 use std::error::Error;
 use std::fmt;
 
 use super::{ATOM_CHARACTERS_MAX, BIG_BYTES_MAX, DEPTH_MAX};
 
-/// Why bytes are not a term that is taken. Counted; the connection it came over ends.
+/// Why bytes are not accepted as a term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TermError {
-    /// A size says more than there is.
+    /// A size is larger than the rest of the bytes.
     Truncated,
     /// Bytes follow the term.
     TrailingBytes,
-    /// The first byte is not that of the external term format.
+    /// The first byte is not the version of the external term format.
     Version(u8),
-    /// A tag that is unknown, outdated, or refused: compressed terms and references to a cache of atoms
-    /// that was not agreed upon are.
+    /// A tag is unknown, outdated or refused: compressed terms are, and references to an atom
+    /// cache.
     Tag(u8),
-    /// Deeper than [`DEPTH_MAX`].
+    /// Terms nest deeper than [`DEPTH_MAX`].
     TooDeep,
-    /// An atom of more than [`ATOM_CHARACTERS_MAX`] characters, or one that is not UTF-8.
+    /// An atom has more than [`ATOM_CHARACTERS_MAX`] characters, or is not UTF-8.
     Atom,
-    /// An integer of more than [`BIG_BYTES_MAX`] bytes.
+    /// An integer has more than [`BIG_BYTES_MAX`] bytes.
     TooBig,
-    /// A float that is not a finite number.
+    /// A float is not a finite number.
     Float,
-    /// A bit string, reference, function or export whose parts contradict each other.
+    /// The parts of a bit string, reference, function or export contradict each other.
     Malformed,
 }
 

@@ -1,4 +1,4 @@
-//! How long a term is: the one place where what a peer says of its terms is doubted.
+//! Validation of a term: the one place that does not trust the sizes in it.
 //!
 //! Does not recurse and allocates nothing.
 
@@ -7,16 +7,16 @@ use super::names::{Fun, Pid, Port, Reference};
 use super::reader::Reader;
 use super::{BIG_BYTES_MAX, DEPTH_MAX, tag};
 
-/// A tuple, list, map or function whose parts are being measured.
+/// A tuple, list, map or function whose parts are being validated.
 #[derive(Clone, Copy, Default)]
 struct Open {
     /// Parts that are still to come.
     left: usize,
-    /// For a function: the bytes that must be left when its parts have been read.
+    /// Of a function: the bytes that must be left after its parts.
     ends_with_left: Option<usize>,
 }
 
-/// The bytes of the term that `bytes` begin with.
+/// The number of bytes of the term at the beginning of `bytes`.
 pub(super) fn measure(bytes: &[u8]) -> Result<usize, TermError> {
     let mut reader = Reader(bytes);
     let mut opened = [Open::default(); DEPTH_MAX];
@@ -24,7 +24,7 @@ pub(super) fn measure(bytes: &[u8]) -> Result<usize, TermError> {
     loop {
         let inner = one(&mut reader)?;
         if inner.left > 0 || inner.ends_with_left.is_some() {
-            // Every part has a byte at least.
+            // Every part has at least one byte.
             if inner.left > reader.0.len() {
                 return Err(TermError::Truncated);
             }
@@ -51,7 +51,7 @@ pub(super) fn measure(bytes: &[u8]) -> Result<usize, TermError> {
     }
 }
 
-/// Reads a term without its parts, and returns what parts there are.
+/// Reads a term without its parts, and returns what parts follow.
 fn one(reader: &mut Reader<'_>) -> Result<Open, TermError> {
     let tag = reader.u8()?;
     let left = match tag {
@@ -127,7 +127,7 @@ fn finite(float: f64) -> Result<usize, TermError> {
     }
 }
 
-/// A float as nodes wrote it until 2009: decimal digits, filled up with NUL.
+/// A float in the format of releases before 2009: decimal digits, padded with NUL.
 pub(super) fn float_of_text(bytes: &[u8]) -> Option<f64> {
     let end = bytes.iter().position(|&byte| byte == 0);
     let digits = str::from_utf8(&bytes[..end.unwrap_or(bytes.len())]).ok()?;
@@ -143,7 +143,7 @@ fn bits(reader: &mut Reader<'_>) -> Result<usize, TermError> {
     skip(reader, size)
 }
 
-/// A function's parts begin with two integers and a pid, of which a BEAM is sure.
+/// The parts of a function begin with two integers and a pid, as every BEAM expects.
 fn fun(reader: &mut Reader<'_>) -> Result<Open, TermError> {
     let before = *reader;
     let (fun, size) = Fun::read(reader)?;
@@ -160,7 +160,7 @@ fn fun(reader: &mut Reader<'_>) -> Result<Open, TermError> {
     }
     let ends_with_left = before.0.len() - size;
     let left = fun.parts.len();
-    // The parts are measured like any others, so reading goes on where they begin.
+    // The parts are validated like any others, so reading continues where they begin.
     reader.0 = &before.0[before.0.len() - ends_with_left - fun.parts.bytes().len()..];
     Ok(Open {
         left,

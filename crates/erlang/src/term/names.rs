@@ -1,4 +1,4 @@
-//! Names that Erlang nodes make: processes, ports, references, functions.
+//! Identifiers that Erlang nodes create: pids, ports, references, functions.
 
 use super::atom::Atom;
 use super::error::TermError;
@@ -9,36 +9,36 @@ use super::view::Elements;
 /// Words of the longest reference.
 const REFERENCE_WORDS_MAX: u16 = 5;
 
-/// A process of some node.
+/// The identifier of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pid<'a> {
     /// The node's name.
     pub node: Atom<'a>,
-    /// The process's number there.
+    /// The process's number on its node.
     pub id: u32,
-    /// More of the number.
+    /// The upper part of the number.
     pub serial: u32,
-    /// Which life of the node.
+    /// The creation of the node: which run of it.
     pub creation: u32,
 }
 
-/// A port of some node.
+/// The identifier of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Port<'a> {
     /// The node's name.
     pub node: Atom<'a>,
-    /// The port's number there.
+    /// The port's number on its node.
     pub id: u64,
-    /// Which life of the node.
+    /// The creation of the node.
     pub creation: u32,
 }
 
-/// A reference made by some node.
+/// A reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reference<'a> {
     /// The node's name.
     pub node: Atom<'a>,
-    /// Which life of the node.
+    /// The creation of the node.
     pub creation: u32,
     /// One to five big-endian words.
     pub words: &'a [u8],
@@ -47,15 +47,15 @@ pub struct Reference<'a> {
 /// A function value.
 #[derive(Debug, Clone, Copy)]
 pub struct Fun<'a> {
-    /// The module that made it.
+    /// The module that defines it.
     pub module: Atom<'a>,
-    /// Arguments it takes.
+    /// The number of its arguments.
     pub arity: u8,
     /// A digest of the module.
     pub unique: &'a [u8],
-    /// Its place in the module.
+    /// Its index in the module.
     pub index: u32,
-    /// Old index, old digest, the process that made it, then what it has closed over.
+    /// Old index, old digest, the process that created it, then the values of its environment.
     pub parts: Elements<'a>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Reference<'a> {
 }
 
 impl<'a> Fun<'a> {
-    /// Reads up to the parts, of which it returns the number; they end `size` bytes behind the tag.
+    /// Reads up to the parts and returns their number. They end `size` bytes after the tag.
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<(Self, usize), TermError> {
         let size = reader.size()?;
         // The size counts itself.

@@ -1,10 +1,10 @@
-//! Reading big-endian numbers and the compact parts of terms off the front of a slice.
+//! Reading of big-endian numbers and of the compact parts of terms.
 
 use super::atom::Atom;
 use super::error::TermError;
 use super::{ATOM_CHARACTERS_MAX, tag};
 
-/// What is left to read.
+/// The bytes that are left to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -37,7 +37,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A size or a count. It can be trusted when so many bytes have been taken.
+    /// A size or a count. It is trustworthy once that many bytes were taken.
     pub(crate) fn size(&mut self) -> Result<usize, TermError> {
         self.u32().map(|size| size as usize)
     }
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         self.atom_of(tag)
     }
 
-    /// An atom whose tag was read.
+    /// An atom whose tag was read already.
     pub(crate) fn atom_of(&mut self, tag: u8) -> Result<Atom<'a>, TermError> {
         let size = match tag {
             tag::ATOM | tag::ATOM_UTF8 => usize::from(self.u16()?),
@@ -60,7 +60,7 @@ impl<'a> Reader<'a> {
             tag::ATOM | tag::SMALL_ATOM if size <= ATOM_CHARACTERS_MAX => Ok(Atom::latin1(bytes)),
             tag::ATOM | tag::SMALL_ATOM => Err(TermError::Atom),
             _ => match str::from_utf8(bytes) {
-                // Most are so short that their characters need not be counted.
+                // Most atoms are so short that their characters need not be counted.
                 Ok(text)
                     if size <= ATOM_CHARACTERS_MAX
                         || text.chars().count() <= ATOM_CHARACTERS_MAX =>

@@ -1,6 +1,6 @@
-//! The bytes that say what a term is (erts, "External Term Format").
+//! Tags of the external term format (erts, "External Term Format").
 
-/// Comes before a whole term.
+/// The version byte before a whole term.
 pub(crate) const VERSION: u8 = 131;
 
 pub(crate) const NEW_FLOAT: u8 = 70;

@@ -1,8 +1,9 @@
-//! A term's text: what `io_lib:format("~0tp", [Term])` makes of it in a node started with `+pc unicode`.
+//! The text of a term, as `io_lib:format("~0tp", [Term])` prints it in a node started with `+pc
+//! unicode`.
 //!
-//! Lists and binaries that are printable show as text, so `{song,"Sky"}` stays readable. Processes, ports
-//! and references carry their node's name, as numbers of nodes mean nothing outside one BEAM. The same text
-//! names a term that is used as an id.
+//! Printable lists and binaries are shown as text, so `{song,"Sky"}` stays readable. Pids, ports
+//! and references contain the name of their node, because node numbers mean nothing outside one
+//! BEAM. The same text is the id of a term that is used as an id.
 
 mod atom;
 mod float;
@@ -13,7 +14,7 @@ use std::fmt::Write;
 use super::names::{Fun, Pid};
 use super::view::{Elements, List, Raw, Term};
 
-/// The text is longer than was allowed.
+/// The error for a text that is longer than allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong;
 
@@ -21,7 +22,7 @@ pub struct TooLong;
 ///
 /// # Errors
 ///
-/// When it would take more than `bytes_max` bytes: a few bytes of a term can make a long text.
+/// When it needs more than `bytes_max` bytes: a term of few bytes can have a long text.
 pub fn of(term: Raw<'_>, bytes_max: usize) -> Result<String, TooLong> {
     let mut printer = Printer {
         out: String::new(),
@@ -31,7 +32,7 @@ pub fn of(term: Raw<'_>, bytes_max: usize) -> Result<String, TooLong> {
     Ok(printer.out)
 }
 
-/// The text of a list that is printable: what Erlang calls a string. The empty list is none.
+/// The text of a printable list, which Erlang calls a string. `None` for the empty list.
 pub fn string(term: Raw<'_>) -> Option<String> {
     let text: String = match term.view() {
         Term::String(bytes) => bytes.iter().map(|&byte| char::from(byte)).collect(),
@@ -48,7 +49,7 @@ struct Printer {
 
 impl Printer {
     fn term(&mut self, term: Raw<'_>) -> Result<(), TooLong> {
-        // What is written at once is shorter than a few times the term.
+        // A single write is shorter than a few times the term.
         self.check(0)?;
         match term.view() {
             Term::Integer(integer) => self.display(integer),
@@ -92,7 +93,7 @@ impl Printer {
         self.check(0)
     }
 
-    /// Refuses what would make the text too long.
+    /// Refuses a text that becomes too long.
     const fn check(&self, more: usize) -> Result<(), TooLong> {
         if self.out.len() + more > self.bytes_max {
             Err(TooLong)
@@ -141,7 +142,7 @@ impl Printer {
     }
 
     fn list(&mut self, list: List<'_>) -> Result<(), TooLong> {
-        // Looking at a long list twice would be a waste, and its text will not fit.
+        // A long list need not be examined twice, because its text will not fit.
         self.check(list.elements().len())?;
         if let Some(text) =
             string::characters(list).filter(|text| text.chars().all(string::is_printable))
@@ -180,7 +181,7 @@ impl Printer {
         match string::of_binary(bytes) {
             Some(text) => {
                 string::push_quoted(&text, '"', &mut self.out);
-                // Only text that is not Latin-1, byte by byte, says what it is.
+                // The type is only written for text that is not Latin-1.
                 if text.len() == bytes.len() && !text.is_ascii() {
                     self.out.push_str("/utf8");
                 }

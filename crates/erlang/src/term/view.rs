@@ -1,4 +1,4 @@
-//! Looking at measured terms: what one is, and what it is made of.
+//! Access to validated terms: their type and their parts.
 
 use super::atom::Atom;
 use super::big::Big;
@@ -8,24 +8,24 @@ use super::names::{Fun, Pid, Port, Reference};
 use super::reader::Reader;
 use super::tag;
 
-/// Why reading a measured term cannot fail.
+/// Why reading a validated term cannot fail.
 const MEASURED: &str = "the term was measured when it was parsed";
 
-/// The bytes of exactly one term, without the version byte. Borrowed from what a peer sent; every size
-/// in it is true.
+/// The bytes of exactly one validated term, without the version byte. Borrowed from the bytes of a
+/// peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Raw<'a>(&'a [u8]);
 
-/// What a term is.
+/// The type and the content of a term.
 #[derive(Debug, Clone, Copy)]
 pub enum Term<'a> {
     /// An integer of 64 bits.
     Integer(i64),
-    /// A larger one.
+    /// A larger integer.
     Big(Big<'a>),
     /// A finite float.
     Float(f64),
-    /// A name.
+    /// An atom.
     Atom(Atom<'a>),
     /// A process.
     Pid(Pid<'a>),
@@ -35,17 +35,17 @@ pub enum Term<'a> {
     Reference(Reference<'a>),
     /// Bytes.
     Binary(&'a [u8]),
-    /// Bytes of which only the upper so many bits of the last count: 1 to 8.
+    /// A bit string. Of its last byte only the upper bits count, 1 to 8 of them.
     Bits(&'a [u8], u8),
     /// The empty list.
     Nil,
-    /// A list of small integers: text in Latin-1, most often.
+    /// A list of small integers, most often text in Latin-1.
     String(&'a [u8]),
     /// A list with at least one element.
     List(List<'a>),
     /// A tuple.
     Tuple(Elements<'a>),
-    /// A map: keys and values in turn.
+    /// A map, as alternating keys and values.
     Map(Elements<'a>),
     /// `fun module:function/arity`.
     Export(Atom<'a>, Atom<'a>, u8),
@@ -53,21 +53,21 @@ pub enum Term<'a> {
     Fun(Fun<'a>),
 }
 
-/// Terms that follow each other.
+/// A sequence of terms.
 #[derive(Debug, Clone, Copy)]
 pub struct Elements<'a> {
     left: usize,
     bytes: &'a [u8],
 }
 
-/// A list's elements and what comes after them: `[]`, unless the list is improper.
+/// The elements and the tail of a list. The tail is `[]` unless the list is improper.
 #[derive(Debug, Clone, Copy)]
 pub struct List<'a> {
     elements: Elements<'a>,
 }
 
 impl<'a> Raw<'a> {
-    /// Measures the term that `bytes` begin with; what follows it is returned as well.
+    /// Validates the term at the beginning of `bytes`. Returns the rest as well.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl<'a> Raw<'a> {
         Ok((Self(term), rest))
     }
 
-    /// Measures a term behind its version byte, with nothing after it.
+    /// Validates a term after its version byte, with nothing after it.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Measures a term behind its version byte; what follows it is returned as well.
+    /// Validates a term after its version byte. Returns the rest as well.
     ///
     /// # Errors
     ///
@@ -107,12 +107,12 @@ impl<'a> Raw<'a> {
         self.0
     }
 
-    /// What the term is.
+    /// The type and the content.
     pub fn view(self) -> Term<'a> {
         view(&mut Reader(self.0)).expect(MEASURED)
     }
 
-    /// The elements of a tuple of `N`.
+    /// The elements, if the term is a tuple of `N`.
     pub fn tuple<const N: usize>(self) -> Option<[Self; N]> {
         match self.view() {
             Term::Tuple(mut elements) if elements.len() == N => {
@@ -122,7 +122,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// The atom, if it is one.
+    /// The atom, if the term is one.
     pub fn atom(self) -> Option<Atom<'a>> {
         match self.view() {
             Term::Atom(atom) => Some(atom),
@@ -130,12 +130,12 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Whether it is the atom that `text` spells.
+    /// Whether the term is the atom with this text.
     pub fn is_atom(self, text: &str) -> bool {
         self.atom().is_some_and(|atom| atom.is(text))
     }
 
-    /// The process, if it is one.
+    /// The pid, if the term is one.
     pub fn pid(self) -> Option<Pid<'a>> {
         match self.view() {
             Term::Pid(pid) => Some(pid),
@@ -185,7 +185,7 @@ fn view<'a>(reader: &mut Reader<'a>) -> Result<Term<'a>, TermError> {
         tag::SMALL_TUPLE => Term::Tuple(Elements::new(reader.u8()?.into(), reader.0)),
         tag::LARGE_TUPLE => Term::Tuple(Elements::new(reader.size()?, reader.0)),
         tag::LIST => match reader.size()? {
-            // Nobody writes it, but it is what its tail is.
+            // No sender writes an empty list this way, but it equals its tail.
             0 => view(reader)?,
             count => Term::List(List {
                 elements: Elements::new(count, reader.0),
@@ -210,12 +210,12 @@ impl<'a> Elements<'a> {
         Self { left, bytes }
     }
 
-    /// No terms.
+    /// An empty sequence.
     pub(crate) const fn none() -> Self {
         Self::new(0, &[])
     }
 
-    /// The bytes of those that are left, and whatever follows.
+    /// The bytes of the elements that are left, and everything after them.
     pub(super) const fn bytes(self) -> &'a [u8] {
         self.bytes
     }
@@ -244,14 +244,14 @@ impl<'a> List<'a> {
         self.elements
     }
 
-    /// What comes after the elements.
+    /// The tail.
     pub fn tail(self) -> Raw<'a> {
         let mut elements = self.elements;
         elements.by_ref().for_each(drop);
         Raw::parse(elements.bytes).expect(MEASURED).0
     }
 
-    /// Whether the list ends as lists should.
+    /// Whether the tail is `[]`.
     pub fn is_proper(self) -> bool {
         matches!(self.tail().view(), Term::Nil)
     }

@@ -1,17 +1,18 @@
-//! Writing terms: each function appends one term, or the head of one whose parts are appended next.
+//! Encoding of terms. Each function appends one term, or the head of one whose parts are appended
+//! next.
 //!
-//! Atoms that are written must be known at compile time or come from a peer: a BEAM keeps every atom it
-//! ever saw, and its table is finite.
+//! Atoms must be known at compile time or come from a peer: a BEAM never frees an atom, and its
+//! table is finite.
 
 use super::view::Raw;
 use super::{Atom, tag};
 
-/// The byte before a whole term.
+/// The version byte before a whole term.
 pub fn version(out: &mut Vec<u8>) {
     out.push(tag::VERSION);
 }
 
-/// An integer.
+/// Appends an integer.
 pub fn integer(out: &mut Vec<u8>, value: i64) {
     if let Ok(small) = u8::try_from(value) {
         out.extend([tag::SMALL_INTEGER, small]);
@@ -26,14 +27,14 @@ pub fn integer(out: &mut Vec<u8>, value: i64) {
     }
 }
 
-/// A float, which must be finite.
+/// Appends a float, which must be finite.
 pub fn float(out: &mut Vec<u8>, value: f64) {
     debug_assert!(value.is_finite(), "Erlang has no {value}");
     out.push(tag::NEW_FLOAT);
     out.extend(value.to_bits().to_be_bytes());
 }
 
-/// An atom of at most 255 characters.
+/// Appends an atom of at most 255 characters.
 pub fn atom(out: &mut Vec<u8>, text: &str) {
     match u8::try_from(text.len()) {
         Ok(size) => out.extend([tag::SMALL_ATOM_UTF8, size]),
@@ -45,13 +46,13 @@ pub fn atom(out: &mut Vec<u8>, text: &str) {
     out.extend(text.as_bytes());
 }
 
-/// Bytes.
+/// Appends a binary.
 pub fn binary(out: &mut Vec<u8>, bytes: &[u8]) {
     sized(out, tag::BINARY, bytes.len());
     out.extend(bytes);
 }
 
-/// The head of a tuple.
+/// Appends the head of a tuple.
 pub fn tuple(out: &mut Vec<u8>, count: usize) {
     match u8::try_from(count) {
         Ok(count) => out.extend([tag::SMALL_TUPLE, count]),
@@ -59,22 +60,22 @@ pub fn tuple(out: &mut Vec<u8>, count: usize) {
     }
 }
 
-/// The head of a list of at least one element; its tail comes after the elements.
+/// Appends the head of a list of at least one element. Its tail follows the elements.
 pub fn list(out: &mut Vec<u8>, count: usize) {
     sized(out, tag::LIST, count);
 }
 
-/// The empty list.
+/// Appends the empty list.
 pub fn nil(out: &mut Vec<u8>) {
     out.push(tag::NIL);
 }
 
-/// The head of a map; keys and values follow in turn.
+/// Appends the head of a map. Keys and values follow in turn.
 pub fn map(out: &mut Vec<u8>, pairs: usize) {
     sized(out, tag::MAP, pairs);
 }
 
-/// A process.
+/// Appends a pid.
 pub fn pid(out: &mut Vec<u8>, node: Atom<'_>, id: u32, serial: u32, creation: u32) {
     out.push(tag::NEW_PID);
     atom(out, &node.text());
@@ -83,7 +84,7 @@ pub fn pid(out: &mut Vec<u8>, node: Atom<'_>, id: u32, serial: u32, creation: u3
     }
 }
 
-/// A reference of at most five words.
+/// Appends a reference of at most five words.
 pub fn reference(out: &mut Vec<u8>, node: Atom<'_>, creation: u32, words: &[u32]) {
     out.push(tag::NEWER_REFERENCE);
     out.extend((words.len() as u16).to_be_bytes());
@@ -94,7 +95,7 @@ pub fn reference(out: &mut Vec<u8>, node: Atom<'_>, creation: u32, words: &[u32]
     }
 }
 
-/// A term as a peer wrote it.
+/// Appends a term as a peer encoded it.
 pub fn raw(out: &mut Vec<u8>, term: Raw<'_>) {
     out.extend(term.bytes());
 }

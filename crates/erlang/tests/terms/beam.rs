@@ -14,10 +14,12 @@ use crate::value::{Value, text_of, value};
 /// Terms that a usual run sends through the BEAM. `ENCKE_TERMS=1000000` sends a million.
 const TERMS: usize = 20_000;
 
-/// Terms that one BEAM is given: it forgets no atom that it ever read, and here nearly every term has some.
+/// Terms that one BEAM is given: it forgets no atom that it ever read, and here nearly every term
+/// has some.
 const TERMS_EACH: usize = 50_000;
 
-/// Reads terms behind their sizes and answers each with the term as the BEAM writes it and prints it.
+/// Reads terms behind their sizes and answers each with the term as the BEAM writes it and prints
+/// it.
 const MIRROR: &str = r#"
 main([From, To]) ->
     {ok, Terms} = file:read_file(From),

@@ -1,4 +1,5 @@
-//! Files of other crates in the data directory, which belong to the graph and are backed up with it.
+//! Files of other crates in the data directory, which belong to the graph and are backed up with
+//! it.
 //!
 //! Owns their names. Must never know what is in them.
 
@@ -14,8 +15,8 @@ use super::directory::LOCK;
 pub struct Sidecar(&'static str);
 
 impl Sidecar {
-    /// Takes a name of lowercase letters, digits and hyphens, which no file of the graph has. Meant for
-    /// constants: any other name stops the compiler.
+    /// Takes a name of lowercase letters, digits and hyphens, which no file of the graph has. Meant
+    /// for constants: any other name stops the compiler.
     ///
     /// # Panics
     ///

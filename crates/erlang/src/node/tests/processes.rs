@@ -1,4 +1,5 @@
-//! Processes: links, monitors, logins, and what becomes of them when theirs or their node's life ends.
+//! Processes: links, monitors, logins, and what becomes of them when theirs or their node's life
+//! ends.
 
 use super::*;
 use crate::sim::peer::{
@@ -194,7 +195,7 @@ fn processes_are_logged_out_when_their_node_goes() {
 #[test]
 fn a_process_of_an_earlier_life_of_its_node_cannot_log_in() {
     let told = heard(&[login("alice", &pid(PEER.name, 5, PEERS_CREATION - 1))]);
-    assert!(told[0].contains("of an earlier life of peer@h"), "{told:?}");
+    assert!(told[0].contains("to an earlier run of peer@h"), "{told:?}");
     let told = heard(&[login("alice", &own(2))]);
     assert!(
         told[0].contains("a process of this node cannot log in"),

@@ -1,8 +1,8 @@
-//! Atoms as they are written in source code: quoted where they must be.
+//! Atoms as in source code, quoted where necessary.
 
 use super::string;
 
-/// Words that mean something else to the compiler.
+/// Reserved words.
 const RESERVED: [&str; 27] = [
     "after", "and", "andalso", "band", "begin", "bnot", "bor", "bsl", "bsr", "bxor", "case",
     "catch", "cond", "div", "end", "fun", "if", "let", "not", "of", "or", "orelse", "receive",
@@ -17,8 +17,8 @@ pub(super) fn push(text: &str, out: &mut String) {
     }
 }
 
-/// The name of a module or function in `fun m:f/1`. The emulator prints it, which knows no reserved words and
-/// takes no `@` for a letter.
+/// The name of a module or function in `fun m:f/1`. The emulator prints it, which knows no reserved
+/// words and does not count `@` as a letter.
 pub(super) fn push_of_fun(text: &str, out: &mut String) {
     if is_name(text) && !text.contains('@') {
         out.push_str(text);

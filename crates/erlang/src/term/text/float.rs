@@ -1,11 +1,12 @@
-//! Floats with the fewest digits that read back as the same float, in whichever notation is shorter.
+//! Floats with the fewest digits that read back as the same float, in the shorter notation.
 
-/// Beyond it not every integer is a float, and plain digits would claim a precision that is not there.
+/// Above this value not every integer is a float, and plain digits would suggest a precision that
+/// does not exist.
 const PLAIN_BELOW: f64 = 9_007_199_254_740_992.0;
 
 pub(super) fn push(float: f64, out: &mut String) {
-    // The standard library has as few digits, but of two that are equally near it takes the larger, and
-    // Erlang the even one.
+    // The standard library also produces the fewest digits. Of two equally near candidates it takes
+    // the larger one, and Erlang the even one.
     let mut buffer = zmij::Buffer::new();
     let (digits, exponent) = parse(buffer.format_finite(float.abs()));
     let scientific = format!("{}e{exponent}", with_point(&digits, 1));
@@ -20,7 +21,7 @@ pub(super) fn push(float: f64, out: &mut String) {
     }
 }
 
-/// The digits without zeros around them, and the power of ten of the first.
+/// The digits without surrounding zeros, and the power of ten of the first digit.
 fn parse(text: &str) -> (String, i32) {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -42,7 +43,7 @@ fn plain(digits: &str, exponent: i32) -> String {
     }
 }
 
-/// A point behind so many digits, and a digit behind the point.
+/// Inserts a point after `whole` digits, with at least one digit after it.
 fn with_point(digits: &str, whole: usize) -> String {
     match digits.split_at_checked(whole) {
         Some((whole, fraction)) if !fraction.is_empty() => format!("{whole}.{fraction}"),

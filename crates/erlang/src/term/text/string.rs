@@ -1,11 +1,11 @@
-//! Text within quotes, and what counts as text.
+//! Text in quotes, and the definition of printable text.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::super::view::{List, Term};
 
-/// What Erlang calls printable, with `+pc unicode`.
+/// Whether Erlang considers a character printable, with `+pc unicode`.
 pub(super) const fn is_printable(character: char) -> bool {
     matches!(
         character,
@@ -13,7 +13,7 @@ pub(super) const fn is_printable(character: char) -> bool {
     ) || character as u32 > 0xffff
 }
 
-/// The characters of a proper list that holds nothing but characters.
+/// The characters of a proper list of nothing but characters.
 pub(super) fn characters(list: List<'_>) -> Option<String> {
     let text = list
         .elements()
@@ -25,7 +25,7 @@ pub(super) fn characters(list: List<'_>) -> Option<String> {
     list.is_proper().then_some(text)
 }
 
-/// The text of a binary whose every character is printable: UTF-8, or else Latin-1.
+/// The text of a binary whose characters are all printable: UTF-8, or else Latin-1.
 pub(super) fn of_binary(bytes: &[u8]) -> Option<Cow<'_, str>> {
     let text = match str::from_utf8(bytes) {
         _ if bytes.is_empty() => return None,
@@ -35,7 +35,7 @@ pub(super) fn of_binary(bytes: &[u8]) -> Option<Cow<'_, str>> {
     text.chars().all(is_printable).then_some(text)
 }
 
-/// Appends `text` between quotes, with escapes where they are needed.
+/// Appends `text` in quotes, with escapes where necessary.
 pub(super) fn push_quoted(text: &str, quote: char, out: &mut String) {
     out.push(quote);
     for character in text.chars() {
