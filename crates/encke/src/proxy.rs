@@ -169,7 +169,7 @@ fn open_log(path: &Path) -> io::Result<AccessOutput> {
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 fn await_writers(writers: Vec<JoinHandle<()>>) {
-    let (done, written) = mpsc::channel::<()>();
+    let (done, written) = mpsc::sync_channel::<()>(0);
     thread::spawn(move || {
         for writer in writers {
             // One that panicked has said so.

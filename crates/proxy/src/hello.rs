@@ -24,6 +24,11 @@ mod deadlines;
 
 /// The server over real sockets.
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test is the client, which writes while it reads"
+)]
 mod tests;
 /// The worker over a simulated network.
 #[cfg(test)]
@@ -120,7 +125,7 @@ impl Hello {
             warnings: RateLimitedWarnings::new(WARNING_INTERVAL),
             workers: Vec::new(),
         };
-        let (ready, readiness) = mpsc::channel();
+        let (ready, readiness) = mpsc::sync_channel(settings.workers.into());
         for number in 0..settings.workers {
             if let Err(error) = hello.spawn(number, &settings, ready.clone()) {
                 return Err(hello.abandon(StartError::Worker(number, error)));
@@ -139,7 +144,7 @@ impl Hello {
         &mut self,
         number: u16,
         settings: &Settings,
-        ready: mpsc::Sender<(u16, io::Result<()>)>,
+        ready: mpsc::SyncSender<(u16, io::Result<()>)>,
     ) -> io::Result<()> {
         let shared = Shared {
             mailbox: Arc::new(Mailbox::new(usize::MAX)?),

@@ -49,6 +49,11 @@ mod reload;
 /// The time between a request and its answer.
 mod latency;
 /// A line for each connection that has ended.
+#[expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a thread of its own waits for the disk, and has its own clock"
+)]
 mod access_log;
 /// Stage 6: the only place where a pair is removed.
 mod close;

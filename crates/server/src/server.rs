@@ -110,7 +110,7 @@ impl Server {
             external_workers: Vec::new(),
         };
         let warnings = RateLimitedWarnings::new(ACCEPT_WARNING_INTERVAL);
-        let (ready, readiness) = mpsc::channel();
+        let (ready, readiness) = mpsc::sync_channel(usize::from(count));
         for (number, (mailbox, stats)) in mailboxes.iter().zip(stats.iter()).enumerate() {
             let number = number as u16;
             if number >= count {
@@ -150,7 +150,7 @@ impl Server {
         &mut self,
         parts: Parts,
         source: WorkerSource,
-        ready: mpsc::Sender<(u16, io::Result<()>)>,
+        ready: mpsc::SyncSender<(u16, io::Result<()>)>,
     ) -> Result<(), StartError> {
         let number = parts.id.0;
         let private_fds = parts.shared.settings.private_fds;

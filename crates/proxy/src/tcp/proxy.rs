@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender, SyncSender};
+use std::sync::mpsc::{self, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ struct WorkerStart {
     /// The poller that it shares with the others, if there is one.
     poller: Option<Arc<SharedPoller>>,
     /// Where it reports that it listens, or why it does not.
-    ready: Sender<(u16, io::Result<()>)>,
+    ready: SyncSender<(u16, io::Result<()>)>,
 }
 
 /// Why a proxy did not start, or did not take a new configuration.
@@ -89,6 +89,10 @@ impl Proxy {
             workers: Mutex::new(Vec::new()),
             listeners: Mutex::new(listeners),
             is_ending: AtomicBool::new(false),
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "reports are made outside the workers, which alone have a driver"
+            )]
             started: Instant::now(),
         };
         let poller = settings
@@ -96,7 +100,7 @@ impl Proxy {
             .then(|| SharedPoller::new(settings.workers.into()).map(Arc::new))
             .transpose()
             .map_err(|error| StartError::Worker(0, error))?;
-        let (ready, readiness) = mpsc::channel();
+        let (ready, readiness) = mpsc::sync_channel(settings.workers.into());
         for number in 0..settings.workers {
             let start = WorkerStart {
                 number,
@@ -224,6 +228,10 @@ impl Proxy {
 
     /// The backends of all listeners, in the order of the settings.
     pub fn backends(&self) -> Vec<BackendReport> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "as for `started`: no worker is asked"
+        )]
         let now = Tick::default().after(self.started.elapsed());
         let frontends = self.listeners.lock().frontends.clone();
         let reports = frontends.iter().flat_map(|frontend| {

@@ -80,6 +80,10 @@ fn those_owed_most_are_found_in_slices_that_all_who_ask_share() {
         world.publish(&n.to_string(), &"x".repeat(100 + n * 17 % 40));
     }
     world.run_until_idle();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "holds one report of each worker at most"
+    )]
     let (told, tell) = mpsc::channel();
     let ask = |world: &World, limit| {
         let told = told.clone();
