@@ -13,6 +13,7 @@ import termios
 import threading
 import time
 
+import pyte
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
@@ -290,39 +291,113 @@ def test_a_reader_that_goes_away_is_no_failure(server):
     assert done.returncode == 0, done
 
 
-def test_a_terminal_is_drawn_upon_and_given_back(start):
-    server = start(workers=64)
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    command = ["top", "--every", "100ms", "--control", server.control_url]
-    process = begin(*command, stdout=slave, stderr=slave)
-    os.close(slave)
-    drawn = b""
+class OnTerminal:
+    """An `encke top` on a terminal of its own, and what that shows."""
 
-    def read():
-        nonlocal drawn
-        if select.select([master], [], [], 0.1)[0]:
+    def __init__(self, server, lines=30, columns=100, keyboard=True):
+        self.master, slave = pty.openpty()
+        self.screen = pyte.Screen(columns, lines)
+        self.stream = pyte.ByteStream(self.screen)
+        self.drawn = b""
+        self.resize(lines, columns)
+        self.before = termios.tcgetattr(self.master)
+        command = ["top", "--every", "100ms", "--control", server.control_url]
+        keys = {"stdin": slave} if keyboard else {}
+        self.process = begin(*command, stdout=slave, stderr=slave, **keys)
+        os.close(slave)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+    def resize(self, lines, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.screen.resize(lines, columns)
+
+    def read(self):
+        """Reads a piece; whether the other side is closed."""
+        if select.select([self.master], [], [], 0.1)[0]:
             try:
-                drawn += os.read(master, 65536)
+                piece = os.read(self.master, 65536)
             except OSError:
-                return True  # The other side is closed.
+                return True
+            self.drawn += piece
+            self.stream.feed(piece)
         return False
 
-    try:
-        until(lambda: read() or drawn.count(b"polls of") >= 3, "three pictures", pause=0)
-        process.send_signal(signal.SIGINT)
-        until(read, "its end", pause=0)
-        assert process.wait(PATIENCE) == 0, drawn
-    finally:
-        process.kill()
-        process.wait()
-        os.close(master)
-    text = drawn.decode()
-    assert text.startswith("\x1b[?1049h\x1b[?25l\x1b[?7l")
-    pictures, _, left = text.partition("\x1b[?7h\x1b[?25h\x1b[?1049l")
-    assert "polls of" in left and "\x1b" not in left
-    for picture in pictures.split("\x1b[H")[2:]:
-        lines = re.sub(r"\x1b\[[KJ]", "", picture).split("\r\n")
-        assert len(lines) <= 30 and max(map(len, lines)) <= 100, picture
+    def press(self, keys):
+        os.write(self.master, keys)
+
+    def shows(self, condition, what):
+        until(lambda: self.read() or condition(self.screen.display), what, pause=0)
+
+    def ends(self):
+        until(self.read, "its end", pause=0)
+        assert self.process.wait(PATIENCE) == 0, self.drawn
+
+
+def tables(display):
+    """How many tables of all 64 workers a terminal shows."""
+    return sum(line.startswith("all 64") for line in display)
+
+
+def first_worker(display):
+    title = next(number for number, line in enumerate(display) if line.startswith("worker"))
+    return int(display[title + 1].split()[0])
+
+
+@pytest.mark.parametrize("keyboard", [True, False], ids=["keyboard", "no keyboard"])
+def test_a_terminal_is_drawn_upon_and_given_back(start, keyboard):
+    with OnTerminal(start(workers=64), keyboard=keyboard) as top:
         # All four tables are there, of some workers and of all.
-        assert sum(line.startswith("all 64") for line in lines) == 4, picture
+        top.shows(lambda display: tables(display) == 4, "four tables")
+        pictures = {tuple(top.screen.display)}
+        top.shows(lambda display: pictures.add(tuple(display)) or len(pictures) > 2, "three pictures")
+        top.process.send_signal(signal.SIGINT)
+        top.ends()
+        assert termios.tcgetattr(top.master) == top.before
+    text = top.drawn.decode()
+    # The other page and no cursor, and back.
+    assert text.startswith("\x1b[?1049h\x1b[?25l")
+    _, _, left = text.partition("\x1b[?1049l\x1b[?25h")
+    assert "polls of" in left and "\x1b" not in left
+    assert max(map(len, left.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x1b", b"\x03"], ids=["q", "Esc", "Ctrl-C"])
+def test_keys_end_it(start, key):
+    with OnTerminal(start(workers=64)) as top:
+        top.shows(lambda display: tables(display) == 4, "four tables")
+        top.press(key)
+        top.ends()
+        assert termios.tcgetattr(top.master) == top.before
+
+
+def test_keys_scroll_explain_and_pause(start):
+    with OnTerminal(start(workers=64)) as top:
+        top.shows(lambda display: tables(display) == 4, "four tables")
+        top.press(b"\x1b[B")
+        top.shows(lambda display: first_worker(display) == 0, "the first worker")
+        top.press(b"\x1b[B" * 5)
+        top.shows(lambda display: first_worker(display) == 5, "the sixth worker")
+        top.press(b"?")
+        top.shows(lambda display: any("half the interval" in line for line in display), "the keys")
+        top.press(b"? ")
+        top.shows(lambda display: "paused" in display[0], "a pause")
+        top.press(b"q")
+        top.ends()
+
+
+def test_another_size_is_filled(start):
+    with OnTerminal(start(workers=64)) as top:
+        top.shows(lambda display: tables(display) == 4, "four tables")
+        for lines, columns in ((60, 120), (24, 80), (5, 20), (40, 100)):
+            top.resize(lines, columns)
+            top.shows(lambda display: display[-1].startswith("q quit"[:columns]), "the hint at the bottom")
+        top.shows(lambda display: tables(display) == 4, "four tables")
+        top.press(b"q")
+        top.ends()

@@ -2,6 +2,7 @@
 //! to do.
 
 mod exchange;
+mod secure;
 mod lines;
 mod refusal;
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod tests;
 use std::io::{Read, Write};
 use std::time::Duration;
 
+use secure::Secure;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -17,6 +19,9 @@ pub use refusal::problem_detail;
 
 use crate::http::{Connection, RequestBody, Url, encode_segment};
 use machine::failure::{Context, Failure, Outcome};
+
+/// `Content-Type` of a payload that is not said to be something else.
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// What became of a publish.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +44,7 @@ pub struct Receipt {
     pub more: serde_json::Map<String, Value>,
 }
 
-/// What a payload is called besides its subject.
+/// Metadata of a payload besides its subject.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EventMetadata<'a> {
     /// `Content-Type` of the payload.
@@ -48,31 +53,54 @@ pub struct EventMetadata<'a> {
     pub kind: Option<&'a str>,
 }
 
-/// A control listener. Keeps its connection from call to call.
+/// A client of a control listener, over `http` or `https`. Keeps its connection from call to call.
 #[derive(Debug)]
 pub struct ControlClient {
-    url: Url,
     shown: String,
     bearer: Option<String>,
     read_timeout: Option<Duration>,
-    connection: Option<Connection>,
+    channel: Channel,
+}
+
+/// How requests reach the listener.
+#[derive(Debug)]
+enum Channel {
+    /// Over a connection of our own: it costs a measurement little, and an answer can be read while
+    /// the request is written.
+    Plain {
+        url: Url,
+        connection: Option<Connection>,
+    },
+    /// Through `ureq`, which has TLS and reads an answer after the request.
+    Tls(Secure),
 }
 
 impl ControlClient {
-    /// The listener at `url`, which is not contacted yet.
+    /// Creates a client of the listener at `url`: `http://host:port`, `https://host:port`, or
+    /// `host:port` for `http`. Does not connect yet.
+    ///
+    /// # Errors
+    ///
+    /// When `url` is none of these.
     pub fn new(url: &str, token: Option<&str>) -> Outcome<Self> {
+        let channel = match url.strip_prefix("https://") {
+            Some(rest) => Channel::Tls(Secure::new(Url::parse(rest)?.authority())),
+            None => Channel::Plain {
+                url: Url::parse(url)?,
+                connection: None,
+            },
+        };
         Ok(Self {
-            url: Url::parse(url)?,
             shown: url.trim_end_matches('/').to_owned(),
             bearer: token.map(|token| format!("Bearer {token}")),
             read_timeout: None,
-            connection: None,
+            channel,
         })
     }
 
-    /// Limits how long the server may be silent within an answer. Without this it may for ever.
-    pub fn set_read_timeout(&mut self, read_timeout: Duration) {
-        self.read_timeout = Some(read_timeout);
+    /// Limits how long the server may be silent within an answer. There is no limit without this.
+    pub fn set_read_timeout(&mut self, timeout: Duration) {
+        self.read_timeout = Some(timeout);
     }
 
     /// Publishes `payload` about `subject`.
@@ -92,8 +120,7 @@ impl ControlClient {
     /// Publishes `payload` about `subject` without waiting for the workers' turns.
     pub fn publish_early(&mut self, subject: &str, payload: &[u8]) -> Outcome<()> {
         let path = format!("/v1/publish/{}?receipt=early", encode_segment(subject));
-        let fields = [("Content-Type", "text/plain; charset=utf-8")];
-        self.call("POST", &path, &fields, RequestBody::Bytes(payload))
+        self.call("POST", &path, Some(TEXT), RequestBody::Bytes(payload))
             .map(drop)
     }
 
@@ -110,42 +137,48 @@ impl ControlClient {
 
     /// Subscribes `subscriber` to `subject`; whether it was not subscribed before.
     pub fn subscribe(&mut self, subscriber: &str, subject: &str) -> Outcome<bool> {
-        let answer = self.call("PUT", &edge(subscriber, subject), &[], RequestBody::None)?;
+        let answer = self.call("PUT", &edge(subscriber, subject), None, RequestBody::None)?;
         changed(&answer, "added")
     }
 
     /// Ends a subscription; whether there was one.
     pub fn unsubscribe(&mut self, subscriber: &str, subject: &str) -> Outcome<bool> {
-        let answer = self.call("DELETE", &edge(subscriber, subject), &[], RequestBody::None)?;
+        let answer = self.call(
+            "DELETE",
+            &edge(subscriber, subject),
+            None,
+            RequestBody::None,
+        )?;
         changed(&answer, "removed")
     }
 
     /// The sessions of `id`.
     pub fn sessions(&mut self, id: &str) -> Outcome<Value> {
         let path = format!("/v1/sessions/{}", encode_segment(id));
-        self.call("GET", &path, &[], RequestBody::None)
+        self.call("GET", &path, None, RequestBody::None)
     }
 
     /// Logs out the sessions of `id` and closes them.
     pub fn close_sessions(&mut self, id: &str) -> Outcome<Value> {
         let path = format!("/v1/sessions/{}", encode_segment(id));
-        self.call("DELETE", &path, &[], RequestBody::None)
+        self.call("DELETE", &path, None, RequestBody::None)
     }
 
     /// The sessions that are owed most, `limit` of them at most.
     pub fn slowest(&mut self, limit: usize) -> Outcome<Value> {
         let path = format!("/v1/slowest?limit={limit}");
-        self.call("GET", &path, &[], RequestBody::None)
+        self.call("GET", &path, None, RequestBody::None)
     }
 
     /// The server's statistics.
     pub fn stats(&mut self) -> Outcome<Value> {
-        self.call("GET", "/v1/stats", &[], RequestBody::None)
+        self.call("GET", "/v1/stats", None, RequestBody::None)
     }
 
     /// Whether the server says that it is well.
     pub fn is_healthy(&mut self) -> bool {
-        self.call("GET", "/healthz", &[], RequestBody::None).is_ok()
+        self.call("GET", "/healthz", None, RequestBody::None)
+            .is_ok()
     }
 
     /// Adds many edges: lines of `subscriber subject`.
@@ -184,11 +217,11 @@ impl ControlClient {
         payload: &[u8],
         labels: EventMetadata<'_>,
     ) -> Outcome<Receipt> {
-        let content_type = labels.content_type.unwrap_or("text/plain; charset=utf-8");
+        let content_type = labels.content_type.unwrap_or(TEXT);
         let value = self.call(
             "POST",
             path,
-            &[("Content-Type", content_type)],
+            Some(content_type),
             RequestBody::Bytes(payload),
         )?;
         serde_json::from_value(value).context("reading the receipt")

@@ -158,7 +158,7 @@ Examples:
 /// Where the control listener is.
 #[derive(Debug, Args)]
 pub(crate) struct ControlArguments {
-    /// The control listener
+    /// The control listener, at http://HOST:PORT or https://HOST:PORT
     #[arg(
         long,
         value_name = "URL",
@@ -177,7 +177,7 @@ pub(crate) struct TokenArguments {
     #[arg(long, value_name = "TOKEN", conflicts_with = "control_token_file")]
     control_token: Option<String>,
     /// File that holds the token [env: ENCKE_CONTROL_TOKEN_FILE]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, visible_alias = "token-file", value_name = "FILE")]
     control_token_file: Option<PathBuf>,
 }
 

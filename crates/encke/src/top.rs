@@ -1,8 +1,10 @@
 //! `encke top`: what a running server is at, as a picture, as tables or as JSON.
 
-/// What happened as lines of text.
+/// What happened, as lines of text.
 mod picture;
-/// A terminal that is drawn upon.
+/// What the terminal shows, and what keys do to it.
+mod display;
+/// The terminal itself, given back as it was.
 mod screen;
 
 use std::io::{self, IsTerminal};
@@ -14,54 +16,70 @@ use client::top::view::View;
 use client::top::{Monitor, Sample};
 use machine::failure::Outcome;
 use machine::interrupt::Interrupt;
+use ratatui::crossterm::event::Event as TerminalEvent;
 
 use crate::arguments::TopArguments;
 use crate::failure::Failure;
 use crate::output::{self, Reading};
 
+use display::{Display, Interval};
+use picture::Workers;
 use screen::Screen;
 
-/// What the one that shows is told.
-enum News {
-    /// Somebody has looked at the server.
-    Looked(Outcome<Sample>),
-    /// Somebody wants to end.
+/// How soon a new interval takes effect.
+const INTERVAL_CHECK: Duration = Duration::from_millis(100);
+
+/// Input of the loop in [`run`].
+enum Event {
+    /// The server was sampled.
+    Sampled(Outcome<Sample>),
+    /// The terminal has a key or another size.
+    Terminal(TerminalEvent),
+    /// A signal asks for the end.
     Interrupted,
 }
 
-/// Looks at the server until somebody interrupts or nobody reads, or once.
+/// Shows the server until the user or a signal ends it, or the reader of the output has gone; with
+/// `--once`, once.
 pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
     let mut watch = Monitor::new(arguments.control.client()?);
     // A server that cannot be looked at in the beginning is rather a wrong address or token than one
     // that comes back.
     watch.sample()?;
-    let news = listen(watch, arguments.every)?;
     let live = !arguments.once && !arguments.report.json && io::stdout().is_terminal();
+    let interval = Interval::new(arguments.every);
+    let events = start_threads(watch, &interval, live)?;
     let mut shown = if live {
-        Shown::Screen(Screen::open(&arguments.control.control)?)
+        let display = Display::new(&arguments.control.control, interval);
+        Shown::Screen(Box::new(Screen::open(display)?))
     } else {
         Shown::Lines {
             json: arguments.report.json,
         }
     };
     let mut gone = false;
-    for news in news {
-        match news {
-            News::Interrupted => break,
-            News::Looked(Ok(Sample::View(view))) => {
-                gone = false;
-                if shown.view(&view)?.is_break() || arguments.once {
+    for event in events {
+        match event {
+            Event::Interrupted => break,
+            Event::Terminal(event) => {
+                if shown.terminal(&event)?.is_break() {
                     break;
                 }
             }
-            News::Looked(Ok(Sample::First)) if arguments.once => {
+            Event::Sampled(Ok(Sample::View(view))) => {
+                gone = false;
+                if shown.view(view)?.is_break() || arguments.once {
+                    break;
+                }
+            }
+            Event::Sampled(Ok(Sample::First)) if arguments.once => {
                 return Err(Failure::failed(
                     "the server was started anew between two readings; try again",
                 ));
             }
-            News::Looked(Ok(Sample::First)) => {}
-            News::Looked(Err(failure)) if arguments.once => return Err(failure.into()),
-            News::Looked(Err(failure)) => {
+            Event::Sampled(Ok(Sample::First)) => {}
+            Event::Sampled(Err(failure)) if arguments.once => return Err(failure.into()),
+            Event::Sampled(Err(failure)) => {
                 if !std::mem::replace(&mut gone, true) {
                     shown.gone(&failure)?;
                 }
@@ -71,37 +89,64 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Looks at the server on a thread of its own: one that does not answer must not keep a person from
-/// ending.
-fn listen(watch: Monitor, every: Duration) -> Result<Receiver<News>, Failure> {
-    let (sender, news) = sync_channel(1);
-    let interrupt = Interrupt::catch()?;
-    let interrupted = sender.clone();
+/// Starts a thread each for samples, signals and keys: a server that does not answer must not keep the
+/// user from ending.
+fn start_threads(
+    watch: Monitor,
+    interval: &Interval,
+    live: bool,
+) -> Result<Receiver<Event>, Failure> {
+    let (sender, events) = sync_channel(1);
+    // A second signal ends the process at once, and the terminal is given back before.
+    let interrupt = match live {
+        true => Interrupt::catch_with_cleanup(screen::give_back)?,
+        false => Interrupt::catch()?,
+    };
     let spawn = |name: &str, task: Box<dyn FnOnce() + Send>| {
         let thread = thread::Builder::new().name(name.to_owned()).spawn(task);
         thread.map(drop).map_err(|error| {
-            Failure::failed(format_args!("the thread {name} cannot be made: {error}"))
+            Failure::failed(format_args!("the thread {name} cannot be started: {error}"))
         })
     };
-    spawn("top-look", Box::new(move || look(watch, every, &sender)))?;
+    let (samples, interval) = (sender.clone(), interval.clone());
+    spawn(
+        "top-sample",
+        Box::new(move || sample_repeatedly(watch, &interval, &samples)),
+    )?;
+    let interrupted = sender.clone();
     spawn(
         "top-end",
         Box::new(move || {
             while interrupt.sleep(Duration::from_secs(3600)) {}
-            let _ = interrupted.send(News::Interrupted);
+            let _ = interrupted.send(Event::Interrupted);
         }),
     )?;
-    Ok(news)
+    if live {
+        spawn("top-keys", Box::new(move || read_keys(&sender)))?;
+    }
+    Ok(events)
 }
 
-/// Looks at the server again and again, as long as somebody wants to know.
-fn look(mut watch: Monitor, every: Duration, told: &SyncSender<News>) {
-    let mut next = Instant::now() + every;
+/// Samples the server at the interval until the receiver has gone.
+fn sample_repeatedly(mut watch: Monitor, interval: &Interval, samples: &SyncSender<Event>) {
+    let mut last = Instant::now();
     loop {
-        thread::sleep(next.saturating_duration_since(Instant::now()));
-        // Looks that were missed are left out.
-        next = (next + every).max(Instant::now());
-        if told.send(News::Looked(watch.sample())).is_err() {
+        // The interval may become shorter meanwhile.
+        while let Some(left) = interval.get().checked_sub(last.elapsed()) {
+            thread::sleep(left.min(INTERVAL_CHECK));
+        }
+        // Samples that were missed are left out.
+        last = (last + interval.get()).max(Instant::now() - interval.get());
+        if samples.send(Event::Sampled(watch.sample())).is_err() {
+            return;
+        }
+    }
+}
+
+/// Passes on what the terminal sends until it or the receiver has gone.
+fn read_keys(events: &SyncSender<Event>) {
+    while let Ok(event) = ratatui::crossterm::event::read() {
+        if events.send(Event::Terminal(event)).is_err() {
             return;
         }
     }
@@ -109,8 +154,8 @@ fn look(mut watch: Monitor, every: Duration, told: &SyncSender<News>) {
 
 /// Where views go.
 enum Shown {
-    /// Each over the one before.
-    Screen(Screen),
+    /// On a terminal, each over the one before.
+    Screen(Box<Screen>),
     /// One behind the other.
     Lines {
         /// As an object a line, or as tables.
@@ -119,21 +164,29 @@ enum Shown {
 }
 
 impl Shown {
-    fn view(&mut self, view: &View) -> Result<Reading, Failure> {
+    fn view(&mut self, view: Box<View>) -> Result<Reading, Failure> {
         match self {
-            Self::Screen(screen) => screen.draw(view).map(Reading::Continue),
-            Self::Lines { json: true } => output::json(view),
+            Self::Screen(screen) => screen.view(view).map(Reading::Continue),
+            Self::Lines { json: true } => output::json(&view),
             Self::Lines { json: false } => {
-                let lines = picture::lines(view, view.workers.len());
+                let lines = picture::lines(&view, Workers::Busiest(view.workers.len()));
                 output::line(format_args!("{}\n", lines.join("\n")))
             }
         }
     }
 
-    /// The server does not answer.
+    /// Reacts to the terminal. Breaks when the user ends the command.
+    fn terminal(&mut self, event: &TerminalEvent) -> Result<Reading, Failure> {
+        match self {
+            Self::Screen(screen) => screen.terminal(event),
+            Self::Lines { .. } => Ok(Reading::Continue(())),
+        }
+    }
+
+    /// Says that the server does not answer.
     fn gone(&mut self, failure: &impl std::fmt::Display) -> Result<(), Failure> {
         match self {
-            Self::Screen(screen) => screen.say(format_args!("{failure}; trying again")),
+            Self::Screen(screen) => screen.say(format!("{failure}; trying again")),
             Self::Lines { .. } => {
                 eprintln!("{failure}; trying again");
                 Ok(())

@@ -3,19 +3,27 @@
 use std::io::{self, Read, Write};
 
 use serde_json::Value;
+use ureq::{Body, SendBody, http};
 
-use super::ControlClient;
+use super::secure::Head;
+use super::{Channel, ControlClient};
 use crate::http::{Connection, RequestBody, Response};
-use machine::failure::{Context, Outcome};
+use machine::failure::{Context, Failure, Outcome};
 
 impl ControlClient {
-    /// Writes `body` in chunks and reads the one answer, which may come before the end.
+    /// Writes `body` in chunks and reads the one answer, which may come before the end unless there is
+    /// TLS.
     pub(super) fn stream(
         &mut self,
         path: &str,
         content_type: &str,
-        body: &mut dyn Read,
+        mut body: &mut dyn Read,
     ) -> Outcome<Value> {
+        if let Channel::Tls(listener) = &self.channel {
+            let head = self.head("POST", path, Some(content_type));
+            let answer = listener.request(head, SendBody::from_reader(&mut body));
+            return self.read_secure(answer.map_err(|error| self.explain_secure(error))?);
+        }
         let mut connection = self.connect()?;
         let fields = self.fields(Some(content_type));
         let written = connection
@@ -25,46 +33,63 @@ impl ControlClient {
                 io::copy(body, &mut chunks)?;
                 chunks.finish()
             });
-        match self.read_answer(&mut connection) {
-            Ok(value) => {
-                written.map_err(|error| self.explain(&error))?;
-                self.keep(connection);
-                Ok(value)
-            }
-            Err(failure) => Err(failure),
-        }
+        let value = self.read_answer(&mut connection)?;
+        written.map_err(|error| self.explain(&error))?;
+        self.keep(connection);
+        Ok(value)
     }
 
+    /// Makes a call whose body, where it has one, is in memory.
     pub(super) fn call(
         &mut self,
         method: &str,
         path: &str,
-        more: &[(&str, &str)],
-        payload: RequestBody<'_>,
+        content_type: Option<&str>,
+        body: RequestBody<'_>,
     ) -> Outcome<Value> {
+        if let Channel::Tls(listener) = &self.channel {
+            let head = self.head(method, path, content_type);
+            let answer = match body {
+                RequestBody::Bytes(bytes) => listener.request(head, bytes),
+                RequestBody::None | RequestBody::Chunked => listener.request(head, ()),
+            };
+            return self.read_secure(answer.map_err(|error| self.explain_secure(error))?);
+        }
         let mut connection = self.connect()?;
-        let mut fields = self.fields(None);
-        fields.extend_from_slice(more);
+        let fields = self.fields(content_type);
         connection
-            .write(method, path, &fields, payload)
+            .write(method, path, &fields, body)
             .map_err(|error| self.explain(&error))?;
         let value = self.read_answer(&mut connection)?;
         self.keep(connection);
         Ok(value)
     }
 
-    /// Reads the body of an answer into `out`, and errs unless all of it came.
+    /// Copies the body of an answer to `out`.
+    ///
+    /// # Errors
+    ///
+    /// Unless all of it came and was written.
     pub(super) fn download(&mut self, path: &str, out: &mut dyn Write) -> Outcome<()> {
+        if let Channel::Tls(listener) = &self.channel {
+            let answer = listener.request(self.head("GET", path, None), ());
+            let mut answer = answer.map_err(|error| self.explain_secure(error))?;
+            let status = answer.status().as_u16();
+            return self.copy(status, &mut answer.body_mut().as_reader(), out);
+        }
         let mut connection = self.connect()?;
         connection
             .write("GET", path, &self.fields(None), RequestBody::None)
             .map_err(|error| self.explain(&error))?;
-        let answer = connection
-            .read_head()
-            .map_err(|error| self.explain(&error))?;
-        let mut body = connection.body(&answer);
-        if answer.status >= 300 {
-            return Err(self.refusal(&answer, &mut body));
+        let answer = self.read_head(&mut connection)?;
+        self.copy(answer.status, &mut connection.body(&answer), out)?;
+        self.keep(connection);
+        Ok(())
+    }
+
+    fn copy(&self, status: u16, body: &mut dyn Read, out: &mut dyn Write) -> Outcome<()> {
+        if status >= 300 {
+            return Err(self.refusal(status, body));
         }
         let mut piece = vec![0; 1 << 16];
         loop {
@@ -72,50 +97,83 @@ impl ControlClient {
                 .read(&mut piece)
                 .map_err(|error| self.explain(&error))?
             {
-                0 => break,
+                0 => return Ok(()),
                 count => (out.write_all(&piece[..count])).context("writing the copy")?,
             }
         }
-        self.keep(connection);
-        Ok(())
     }
 
-    pub(super) fn read_answer(&self, connection: &mut Connection) -> Outcome<Value> {
-        let answer = connection
-            .read_head()
-            .map_err(|error| self.explain(&error))?;
-        self.read_body(connection, &answer)
+    fn read_secure(&self, mut answer: http::Response<Body>) -> Outcome<Value> {
+        let status = answer.status().as_u16();
+        let is_json = answer
+            .body()
+            .mime_type()
+            .is_some_and(|mime_type| mime_type.contains("json"));
+        self.read_value(status, is_json, &mut answer.body_mut().as_reader())
     }
 
-    fn read_body(&self, connection: &mut Connection, answer: &Response) -> Outcome<Value> {
-        let mut body = connection.body(answer);
-        if answer.status >= 300 {
-            return Err(self.refusal(answer, &mut body));
+    fn read_answer(&self, connection: &mut Connection) -> Outcome<Value> {
+        let answer = self.read_head(connection)?;
+        let is_json = answer.content_type.contains("json");
+        self.read_value(answer.status, is_json, &mut connection.body(&answer))
+    }
+
+    fn read_head(&self, connection: &mut Connection) -> Outcome<Response> {
+        connection.read_head().map_err(|error| self.explain(&error))
+    }
+
+    /// Reads the body of an answer to its end: a value, or why there is none.
+    fn read_value(&self, status: u16, is_json: bool, body: &mut dyn Read) -> Outcome<Value> {
+        if status >= 300 {
+            return Err(self.refusal(status, body));
         }
         let mut bytes = Vec::new();
         body.read_to_end(&mut bytes)
             .map_err(|error| self.explain(&error))?;
-        if bytes.is_empty() || !answer.content_type.contains("json") {
+        if bytes.is_empty() || !is_json {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&bytes).context("reading the server's answer")
     }
 
+    /// Takes the connection of the call before, or opens one.
     pub(super) fn connect(&mut self) -> Outcome<Connection> {
-        match self.connection.take() {
-            Some(connection) if !connection.is_stale() => Ok(connection),
-            _ => Connection::open(&self.url)
-                .and_then(|connection| {
-                    connection.set_read_timeout(self.read_timeout)?;
-                    Ok(connection)
-                })
-                .map_err(|error| self.explain(&error)),
+        let Channel::Plain { url, connection } = &mut self.channel else {
+            return Err(Failure::new("this request is made over http:// only"));
+        };
+        if let Some(connection) = connection.take()
+            && !connection.is_stale()
+        {
+            return Ok(connection);
+        }
+        Connection::open(url)
+            .and_then(|connection| {
+                connection.set_read_timeout(self.read_timeout)?;
+                Ok(connection)
+            })
+            .map_err(|error| self.explain(&error))
+    }
+
+    fn keep(&mut self, used: Connection) {
+        if let Channel::Plain { connection, .. } = &mut self.channel
+            && !used.must_close()
+        {
+            *connection = Some(used);
         }
     }
 
-    pub(super) fn keep(&mut self, connection: Connection) {
-        if !connection.must_close() {
-            self.connection = Some(connection);
+    fn head<'a>(
+        &'a self,
+        method: &'a str,
+        path: &'a str,
+        content_type: Option<&'a str>,
+    ) -> Head<'a> {
+        Head {
+            method,
+            path,
+            bearer: self.bearer.as_deref(),
+            content_type,
+            read_timeout: self.read_timeout,
         }
     }
 

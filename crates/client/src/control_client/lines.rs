@@ -1,12 +1,13 @@
 //! Many events on one request: lines go out as a batch while their receipts come back.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::thread;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::ControlClient;
+use super::{Channel, ControlClient, EventMetadata};
 use crate::http::{Connection, RequestBody};
 use machine::failure::{Context, Failure, Outcome};
 
@@ -20,6 +21,9 @@ impl ControlClient {
         input: impl Read + Send,
         mut tell: impl FnMut(Value),
     ) -> Outcome<u64> {
+        if matches!(self.channel, Channel::Tls(_)) {
+            return self.publish_one_by_one(subject, kind, input, tell);
+        }
         let mut connection = self.connect()?;
         let fields = self.fields(Some("application/x-ndjson"));
         connection
@@ -42,9 +46,7 @@ impl ControlClient {
             let read = self.read_receipts(&mut connection, &mut tell);
             let written = writer.join().expect("the writer of lines does not panic");
             match (read, written) {
-                (_, Err(LineError::Input(error))) => Err(Failure::new(format!(
-                    "reading the lines to publish: {error}"
-                ))),
+                (_, Err(LineError::Input(error))) => Err(error).context(READING_LINES),
                 (Err(failure), _) => Err(failure),
                 (Ok(count), Ok(())) => Ok(count),
                 (Ok(count), Err(LineError::Server(error))) => Err(Failure::new(format!(
@@ -53,6 +55,31 @@ impl ControlClient {
                 ))),
             }
         })
+    }
+
+    /// Publishes each line of `input` in a request of its own: over TLS one thread cannot read receipts
+    /// while another writes lines.
+    fn publish_one_by_one(
+        &mut self,
+        subject: &str,
+        kind: Option<&str>,
+        input: impl Read,
+        mut tell: impl FnMut(Value),
+    ) -> Outcome<u64> {
+        let labels = EventMetadata {
+            content_type: None,
+            kind,
+        };
+        let (mut input, mut bytes) = (BufReader::new(input), Vec::new());
+        let mut count = 0;
+        while let Some(data) = next_line(&mut input, &mut bytes).context(READING_LINES)? {
+            let receipt = self
+                .publish(subject, data.as_bytes(), labels)
+                .context(format_args!("line {}", count + 1))?;
+            tell(serde_json::to_value(receipt).context("reading a receipt")?);
+            count += 1;
+        }
+        Ok(count)
     }
 
     fn read_receipts(
@@ -65,7 +92,7 @@ impl ControlClient {
             .map_err(|error| self.explain(&error))?;
         let mut body = BufReader::new(connection.body(&answer));
         if answer.status >= 300 {
-            return Err(self.refusal(&answer, &mut body));
+            return Err(self.refusal(answer.status, &mut body));
         }
         let (mut count, mut line) = (0, String::new());
         loop {
@@ -83,6 +110,9 @@ impl ControlClient {
         }
     }
 }
+
+/// What fails when standard input does.
+const READING_LINES: &str = "reading the lines to publish";
 
 enum LineError {
     Input(io::Error),
@@ -123,17 +153,7 @@ fn write_lines(
     mut input: BufReader<impl Read>,
 ) -> Result<(), LineError> {
     let mut bytes = Vec::new();
-    loop {
-        bytes.clear();
-        if input
-            .read_until(b'\n', &mut bytes)
-            .map_err(LineError::Input)?
-            == 0
-        {
-            return Ok(());
-        }
-        let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-        let data = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
+    while let Some(data) = next_line(&mut input, &mut bytes).map_err(LineError::Input)? {
         let line = BatchLine {
             subject: IdValue::of(subject),
             kind,
@@ -148,6 +168,21 @@ fn write_lines(
             chunks.flush().map_err(LineError::Server)?;
         }
     }
+    Ok(())
+}
+
+/// Reads the next line, without its end; nothing after the last.
+fn next_line<'a>(
+    input: &mut impl BufRead,
+    bytes: &'a mut Vec<u8>,
+) -> io::Result<Option<Cow<'a, str>>> {
+    bytes.clear();
+    if input.read_until(b'\n', bytes)? == 0 {
+        return Ok(None);
+    }
+    let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    Ok(Some(String::from_utf8_lossy(line)))
 }
 
 #[cfg(test)]

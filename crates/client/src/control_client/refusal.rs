@@ -5,7 +5,6 @@ use std::io::{self, Read};
 use serde_json::Value;
 
 use super::ControlClient;
-use crate::http::Response;
 use machine::failure::Failure;
 
 /// Most of a refusal's body that is shown.
@@ -33,12 +32,47 @@ impl ControlClient {
         })
     }
 
+    /// Says why a call came to nothing.
+    pub(super) fn explain_secure(&self, error: ureq::Error) -> Failure {
+        let url = &self.shown;
+        let other = |text: String| self.explain(&io::Error::other(text));
+        match error {
+            ureq::Error::Io(error) => match tls_error(&error) {
+                Some(error) => self.explain_tls(error),
+                None => self.explain(&error),
+            },
+            ureq::Error::Rustls(error) => self.explain_tls(&error),
+            ureq::Error::Timeout(_) => self.explain(&io::ErrorKind::TimedOut.into()),
+            ureq::Error::HostNotFound => {
+                other(format!("no address is known for the host of {url}"))
+            }
+            ureq::Error::Protocol(error) => {
+                self.explain(&io::Error::new(io::ErrorKind::InvalidData, error))
+            }
+            error => other(error.to_string()),
+        }
+    }
+
+    fn explain_tls(&self, error: &rustls::Error) -> Failure {
+        let url = &self.shown;
+        Failure::new(match error {
+            rustls::Error::InvalidCertificate(reason) => format!(
+                "the certificate of {url} is not trusted ({reason:?}): install its authority on this \
+                 machine, or name the authority's PEM file in SSL_CERT_FILE"
+            ),
+            rustls::Error::InvalidMessage(_) => format!(
+                "what listens at {url} does not speak TLS: is it http:// instead of https://?"
+            ),
+            error => format!("no TLS connection to {url}: {error}"),
+        })
+    }
+
     /// Why the server refused: what its problem details say, and the remedy where it is ours.
-    pub(super) fn refusal(&self, answer: &Response, body: &mut dyn Read) -> Failure {
+    pub(super) fn refusal(&self, status: u16, body: &mut dyn Read) -> Failure {
         let mut bytes = Vec::new();
         let _ = body.take(DETAIL_MAX).read_to_end(&mut bytes);
         let url = &self.shown;
-        if matches!(answer.status, 401 | 403) {
+        if matches!(status, 401 | 403) {
             let found = if self.bearer.is_some() {
                 "another"
             } else {
@@ -55,8 +89,13 @@ impl ControlClient {
         } else {
             detail
         };
-        Failure::new(format!("{url} answered {}: {detail}", answer.status))
+        Failure::new(format!("{url} answered {}: {detail}", status))
     }
+}
+
+/// The error of the TLS library within an error of a connection.
+fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
 }
 
 /// The `detail` or `title` of problem details, else the first line of the text.

@@ -11,7 +11,7 @@ use crate::decode::framing::Framing;
 use crate::decode::head::Head;
 
 /// Time for a connection to be accepted.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of one read.
 const READ_BYTES: usize = 32 * 1024;

@@ -2,6 +2,8 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use machine::failure::{Failure, Outcome};
 
 /// An `http://` address.
@@ -20,7 +22,7 @@ impl Url {
             && scheme != "http"
         {
             return Err(Failure::new(format!(
-                "`{text}` is a {scheme} address: only http:// is spoken here; for TLS, go through \
+                "`{text}` is a {scheme} address, and only http:// works here; for TLS, go through \
                  a proxy"
             )));
         }
@@ -77,17 +79,16 @@ impl Url {
     }
 }
 
+/// All but the characters that RFC 3986 calls unreserved.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
 /// Percent-encodes `text` as one segment of a path.
 pub fn encode_segment(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 #[cfg(test)]

@@ -14,8 +14,9 @@ slowest readers. Of `encke proxy` and `encke hello`, which can be looked at when
 --control, what they have of it; of a proxy each backend, of hello requests. Rates are over the time
 between two readings of /v1/stats; a program that goes away is waited for.
 
-On a terminal the picture is drawn anew each time, elsewhere the tables follow one another. Ctrl-C
-ends it.
+On a terminal the picture is drawn anew each time: q quits, the arrows and PgUp and PgDn scroll the
+workers, Space pauses, + and - change the interval, and ? shows these keys. Elsewhere the tables
+follow one another until Ctrl-C.
 
 Examples:
   encke top

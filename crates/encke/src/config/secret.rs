@@ -27,7 +27,13 @@ impl Secret {
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path)
             .map_err(|error| format!("the file {} cannot be read: {error}", path.display()))?;
-        Self::parse(text.trim())
+        if text.trim().is_empty() {
+            return Err(format!(
+                "the file {} is empty; write the token into it",
+                path.display()
+            ));
+        }
+        Self::parse(text.trim()).map_err(|wrong| format!("the file {}: {wrong}", path.display()))
     }
 
     /// The token itself.

@@ -79,6 +79,16 @@ const CALLS: [Column; 9] = [
     ("CLOSE", "CLOSE", |row| call(row, "close")),
 ];
 
+/// What the titles of tables begin with.
+const TITLES: [&str; 6] = [
+    "worker",
+    "time",
+    "calls/s",
+    "polls of",
+    "slowest readers",
+    "backend",
+];
+
 /// Characters that a line may have.
 const COLUMNS: usize = 80;
 
@@ -91,16 +101,41 @@ const RANGE_MAX: usize = (COLUMNS - CORNER) / 10 - 1;
 /// Lines besides the rows of workers: a head of two, and of each table a blank, a title and the sum.
 const LINES_AROUND: usize = 2 + 4 * 3;
 
+/// The workers that have a row in each table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Workers {
+    /// So many at most: the busiest.
+    Busiest(usize),
+    /// Those from this number on.
+    From {
+        /// The number of the first.
+        first: usize,
+        /// How many at most.
+        rows: usize,
+    },
+}
+
 /// How many rows each table may have so that all of them fit.
 pub(super) fn rows_that_fit(height: usize, view: &View) -> usize {
     let below = below(view).len();
     (height.saturating_sub(LINES_AROUND + below) / 4).max(1)
 }
 
-/// The whole picture, with `rows` workers at most: the busiest.
-pub(super) fn lines(view: &View, rows: usize) -> Vec<String> {
+/// Whether a line is the title of a table.
+pub(super) fn is_title(line: &str) -> bool {
+    TITLES.iter().any(|title| {
+        let rest = line.strip_prefix(title);
+        rest.is_some_and(|rest| rest.starts_with("  "))
+    })
+}
+
+/// The whole picture, with a row for each of `workers`.
+pub(super) fn lines(view: &View, workers: Workers) -> Vec<String> {
     let mut lines = head(view);
-    let workers = busiest(view, rows);
+    let workers = match workers {
+        Workers::Busiest(rows) => busiest(view, rows),
+        Workers::From { first, rows } => (first..view.workers.len()).take(rows).collect(),
+    };
     for (corner, columns) in [("worker", &LOAD[..]), ("time", &TIME), ("calls/s", &CALLS)] {
         lines.push(String::new());
         let all = &view.totals;
@@ -127,7 +162,7 @@ pub(super) fn lines(view: &View, rows: usize) -> Vec<String> {
 /// The titles of columns: those that would touch their neighbours are the shorter ones. There is a blank
 /// before the first.
 fn titles(columns: &[Column]) -> Vec<String> {
-    let width = (COLUMNS - CORNER) / columns.len();
+    let width = (COLUMNS - CORNER) / columns.len().max(1);
     let fits = |title: &str| title.len() < width;
     let all_fit = columns.iter().skip(1).all(|(title, ..)| fits(title));
     let title = |(long, brief, _): &Column| match all_fit {
@@ -164,7 +199,7 @@ fn table(
     rows.push((all, cells(&view.totals)));
     rows.into_iter()
         .map(|(name, cells)| {
-            let width = (COLUMNS - CORNER) / cells.len();
+            let width = (COLUMNS - CORNER) / cells.len().max(1);
             let cells = cells.iter().map(|cell| format!("{cell:>width$}"));
             format!("{name:CORNER$}{}", cells.collect::<String>())
         })

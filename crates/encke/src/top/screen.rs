@@ -1,96 +1,95 @@
-//! A terminal that is drawn upon, and given back as it was.
+//! The terminal of `encke top`: taken, drawn on, and given back as it was.
 //!
-//! Owns the escape sequences. Must never leave a terminal without its cursor.
+//! Owns raw mode and the alternate screen. Must never leave a terminal without its cursor: it is given
+//! back on drop, on a panic and on a second signal.
 
-use std::fmt::Display;
-use std::io::Write;
+use std::io::{self, Stdout, stdout};
+use std::ops::ControlFlow;
+use std::panic;
 
 use client::top::view::View;
-use console::Term;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::{Hide, Show};
+use ratatui::crossterm::event::Event;
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
 
-use super::picture;
+use super::display::Display;
 use crate::failure::Failure;
-
-/// Another page than the one with the shell's history, no cursor on it, and lines that end at its edge.
-const OPEN: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
-
-/// Back to the shell's page.
-const CLOSE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
-
-/// To the upper left corner.
-const HOME: &str = "\x1b[H";
-
-/// Nothing behind this on the line.
-const CLEAR_LINE: &str = "\x1b[K";
-
-/// Nothing below this.
-const CLEAR_BELOW: &str = "\x1b[J";
+use crate::output::Reading;
 
 /// The terminal on standard output, for as long as this lives.
 pub(super) struct Screen {
-    term: Term,
-    url: String,
-    /// What was drawn last, which stays behind on the shell's page.
-    last: Vec<String>,
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    display: Display,
 }
 
 impl Screen {
-    /// Takes the terminal to show what the server at `url` is at.
-    pub(super) fn open(url: &str) -> Result<Self, Failure> {
-        let mut screen = Self {
-            term: Term::stdout(),
-            url: url.to_owned(),
-            last: Vec::new(),
-        };
-        write(&mut screen.term, OPEN)?;
-        screen.say(format_args!("waiting for a second reading"))?;
+    /// Takes the terminal and shows `display`.
+    pub(super) fn open(display: Display) -> Result<Self, Failure> {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |why| {
+            give_back();
+            before(why);
+        }));
+        // Where the keyboard belongs to something else there are no keys, and signals end it.
+        let _ = enable_raw_mode();
+        execute!(stdout(), EnterAlternateScreen, Hide).map_err(unusable)?;
+        let terminal = Terminal::new(CrosstermBackend::new(stdout())).map_err(unusable)?;
+        let mut screen = Self { terminal, display };
+        screen.draw()?;
         Ok(screen)
     }
 
-    /// Draws a view over the one before.
-    pub(super) fn draw(&mut self, view: &View) -> Result<(), Failure> {
-        let (height, _) = self.term.size();
-        let rows = picture::rows_that_fit(usize::from(height).saturating_sub(1), view);
-        self.last = picture::lines(view, rows);
-        let address = format!("{}, looked at every {:.1} s", self.url, view.seconds);
-        self.last.insert(0, address);
-        paint(&mut self.term, &self.last)
+    /// Shows a view.
+    pub(super) fn view(&mut self, view: Box<View>) -> Result<(), Failure> {
+        self.display.set_view(view);
+        self.draw()
     }
 
-    /// Shows a sentence above what was drawn last.
-    pub(super) fn say(&mut self, sentence: impl Display) -> Result<(), Failure> {
-        let mut lines = vec![sentence.to_string()];
-        lines.extend(self.last.iter().cloned());
-        paint(&mut self.term, &lines)
+    /// Shows a sentence above the last view.
+    pub(super) fn say(&mut self, sentence: String) -> Result<(), Failure> {
+        self.display.set_notice(sentence);
+        self.draw()
+    }
+
+    /// Reacts to a key or another size. Breaks when the user ends the command.
+    pub(super) fn terminal(&mut self, event: &Event) -> Result<Reading, Failure> {
+        if let Some(key) = event.as_key_press_event()
+            && self.display.press(key).is_break()
+        {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.draw().map(ControlFlow::Continue)
+    }
+
+    fn draw(&mut self) -> Result<(), Failure> {
+        let drawn = self.terminal.draw(|frame| self.display.render(frame));
+        drawn.map(drop).map_err(unusable)
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Whoever interrupts may want to look at it a little longer.
-        let last: String = self.last.iter().map(|line| format!("{line}\r\n")).collect();
-        let _ = write(&mut self.term, &format!("{CLOSE}{last}"));
-    }
-}
-
-/// Draws lines over whatever is there, as far as there is room.
-fn paint(term: &mut Term, lines: &[String]) -> Result<(), Failure> {
-    let (height, width) = term.size();
-    let mut text = String::from(HOME);
-    for (number, line) in lines.iter().take(usize::from(height)).enumerate() {
-        if number > 0 {
-            text.push_str("\r\n");
+        // Else `Terminal` shows it once more, behind what follows.
+        let _ = self.terminal.show_cursor();
+        give_back();
+        // What was shown last stays on the shell's page.
+        for line in self.display.last_lines() {
+            println!("{line}");
         }
-        text.extend(line.chars().take(usize::from(width)));
-        text.push_str(CLEAR_LINE);
     }
-    text.push_str(CLEAR_BELOW);
-    write(term, &text)
 }
 
-fn write(term: &mut Term, text: &str) -> Result<(), Failure> {
-    let written = term.write_all(text.as_bytes()).and_then(|()| term.flush());
-    written.map_err(|error| {
-        Failure::failed(format_args!("the terminal cannot be written to: {error}"))
-    })
+/// Gives the terminal back as it was, whether or not it was taken.
+pub(super) fn give_back() {
+    let _ = disable_raw_mode();
+    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+}
+
+fn unusable(error: io::Error) -> Failure {
+    Failure::failed(format_args!("the terminal cannot be used: {error}"))
 }

@@ -166,7 +166,7 @@ fn a_client_without_its_server_says_what_to_do() {
 fn what_is_misused_is_exit_code_two() {
     for arguments in [
         &["publish"][..],
-        &["publish", "rj", "hello", "--control", "https://127.0.0.1"],
+        &["publish", "rj", "hello", "--control", "ftp://127.0.0.1"],
         &["publish", "rj", "hello", "--control-token", "s3 cret"],
         &[
             "publish",

@@ -1,0 +1,84 @@
+//! Requests over TLS, made by `ureq` with `rustls`.
+//!
+//! Authorities are those of the machine, or of `SSL_CERT_FILE`. Neither a proxy of the environment nor a
+//! redirection may take a token elsewhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use ureq::http::{Request, Response};
+use ureq::tls::{RootCerts, TlsConfig};
+use ureq::{Agent, AsSendBody, Body};
+
+use crate::http::CONNECT_TIMEOUT;
+
+/// Sent with every request.
+const USER_AGENT: &str = concat!("encke/", env!("CARGO_PKG_VERSION"));
+
+/// An `https` listener.
+#[derive(Debug)]
+pub(super) struct Secure {
+    agent: Agent,
+    /// `https://host:port`.
+    base: String,
+}
+
+/// One request but for its body.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head<'a> {
+    pub(super) method: &'a str,
+    pub(super) path: &'a str,
+    pub(super) bearer: Option<&'a str>,
+    pub(super) content_type: Option<&'a str>,
+    pub(super) read_timeout: Option<Duration>,
+}
+
+impl Secure {
+    /// The listener at `authority`, which is not contacted yet.
+    pub(super) fn new(authority: &str) -> Self {
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::PlatformVerifier)
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()));
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .https_only(true)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .user_agent(USER_AGENT)
+            .tls_config(tls.build());
+        Self {
+            agent: config.build().new_agent(),
+            base: format!("https://{authority}"),
+        }
+    }
+
+    /// Makes a request.
+    ///
+    /// # Errors
+    ///
+    /// When no answer came. An answer with any status is none.
+    pub(super) fn request(
+        &self,
+        head: Head<'_>,
+        body: impl AsSendBody,
+    ) -> Result<Response<Body>, ureq::Error> {
+        let mut request = Request::builder()
+            .method(head.method)
+            .uri(format!("{}{}", self.base, head.path));
+        if let Some(bearer) = head.bearer {
+            request = request.header(AUTHORIZATION, bearer);
+        }
+        if let Some(content_type) = head.content_type {
+            request = request.header(CONTENT_TYPE, content_type);
+        }
+        let request = self
+            .agent
+            .configure_request(request.body(body)?)
+            .timeout_per_read(head.read_timeout)
+            .build();
+        self.agent.run(request)
+    }
+}

@@ -1,0 +1,124 @@
+"""The commands' calls over https, and tokens from files."""
+
+import http.server
+import json
+import threading
+
+import pytest
+
+from harness.program import ENVIRONMENT, encke
+from harness.tls import AUTHORITY, tls_endpoint
+
+TOKEN = "a-token-of-this-test"
+TRUSTING = {**ENVIRONMENT, "SSL_CERT_FILE": str(AUTHORITY)}
+
+
+@pytest.fixture(scope="module")
+def served():
+    """A server that wants a token, and the URL of the TLS endpoint before its control listener."""
+    from harness.program import address
+    from harness.server import Server
+
+    server = Server("--drain-timeout", "1s", "--control-token", TOKEN, token=TOKEN)
+    host, port = address(server.control_url.removeprefix("http://"))
+    with tls_endpoint((host, port)) as url:
+        yield server, url
+    server.stop()
+
+
+@pytest.fixture
+def token_file(tmp_path):
+    path = tmp_path / "token"
+    path.write_text(f"{TOKEN}\n")
+    return path
+
+
+def test_every_kind_of_call_goes_over_https(served, token_file, name, tmp_path):
+    server, url = served
+    alice, rj = name("alice"), name("rj")
+
+    def call(*arguments, **options):
+        done = encke(*arguments, "--control", url, "--token-file", token_file, env=TRUSTING, **options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "is subscribed to" in call("subscribe", alice, rj)
+    assert json.loads(call("publish", rj, "hello", "--json"))["subscribers"] == 2
+    call("send", alice, "hello")
+    receipts = call("publish", rj, "-", "--json", input="one\ntwo\r\nthree").splitlines()
+    assert [json.loads(receipt)["subscribers"] for receipt in receipts] == [2, 2, 2]
+    assert json.loads(call("sessions", alice, "--json"))["sessions"] == []
+    assert json.loads(call("top", "--once", "--every", "100ms", "--json"))["program"] == "serve"
+    edges = tmp_path / "edges"
+    edges.write_text("".join(f"{subscriber} {rj}\n" for subscriber in range(10_000)))
+    call("friends", "load", edges, "--online")
+    assert json.loads(call("publish", rj, "hello", "--json"))["subscribers"] == 10_002
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(served, token_file):
+    _, url = served
+    done = encke("publish", "rj", "hello", "--control", url, "--token-file", token_file)
+    assert done.returncode == 1 and "is not trusted" in done.stderr, done.stderr
+    assert "SSL_CERT_FILE" in done.stderr
+
+
+def test_a_listener_without_tls_is_named(served, token_file):
+    server, _ = served
+    url = server.control_url.replace("http://", "https://")
+    done = encke("publish", "rj", "x", "--control", url, "--token-file", token_file, env=TRUSTING)
+    assert done.returncode == 1 and "does not speak TLS" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--control-token-file", "--token-file"])
+def test_a_token_file_is_read_under_both_names(served, token_file, flag):
+    server, _ = served
+    done = encke("publish", "rj", "x", "--control", server.control_url, flag, token_file)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_proxy_of_the_environment_does_not_see_the_token(served, token_file, port):
+    _, url = served
+    nobody = f"http://{port().address}"
+    told = ["--control", url, "--token-file", token_file]
+    done = encke("publish", "rj", "x", *told, env=TRUSTING | {"HTTPS_PROXY": nobody, "ALL_PROXY": nobody})
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_token_does_not_follow_a_redirection(token_file):
+    asked = []
+
+    class Redirecting(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(307)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with tls_endpoint(server.server_address) as url:
+            done = encke("sessions", "rj", "--control", url, "--token-file", token_file, env=TRUSTING)
+        server.shutdown()
+    assert done.returncode == 1 and "answered 307" in done.stderr, done.stderr
+    assert asked == ["/v1/sessions/rj"]
+
+
+def test_a_token_file_that_holds_no_token_is_named(tmp_path):
+    missing, empty = tmp_path / "missing", tmp_path / "empty"
+    empty.write_text(" \n")
+    done = encke("publish", "rj", "x", "--token-file", missing)
+    assert done.returncode == 2 and str(missing) in done.stderr, done.stderr
+    done = encke("publish", "rj", "x", "--token-file", empty)
+    assert done.returncode == 2 and str(empty) in done.stderr and "empty" in done.stderr, done.stderr
+
+
+def test_a_wrong_token_is_said_to_be_wrong(served, tmp_path):
+    _, url = served
+    wrong = tmp_path / "token"
+    wrong.write_text("another")
+    done = encke("publish", "rj", "x", "--control", url, "--token-file", wrong, env=TRUSTING)
+    assert done.returncode == 1 and "wants another token" in done.stderr, done.stderr
