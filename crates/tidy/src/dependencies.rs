@@ -1,0 +1,347 @@
+//! Dependencies: which crate may use which, and which libraries it must never reach.
+//!
+//! Dependencies of tests alone do not count: a test may compare a crate with any other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use crate::Finding;
+
+/// What a crate may depend on.
+struct Rule {
+    name: &'static str,
+    /// Crates of the workspace that it may name in its manifest.
+    uses: &'static [&'static str],
+    /// Libraries that it must not name in its manifest.
+    not_named: &'static [&'static [&'static str]],
+    /// Libraries that it must not reach, however indirectly.
+    not_reached: &'static [&'static [&'static str]],
+}
+
+/// Async runtimes, and servers that stand on one.
+const ASYNC: &[&str] = &[
+    "async-std",
+    "axum",
+    "futures-executor",
+    "hyper",
+    "hyper-util",
+    "smol",
+    "tokio",
+    "tower",
+];
+
+/// HTTP.
+const HTTP: &[&str] = &["axum", "http", "httparse", "hyper", "ureq"];
+
+/// System calls.
+const SYSTEM: &[&str] = &["libc", "mio", "nix", "rustix", "socket2"];
+
+/// Sockets, for crates that reach the kernel through `reactor`.
+const SOCKETS: &[&str] = &["libc", "mio", "nix", "socket2"];
+
+/// Threads, and logs.
+const THREADS: &[&str] = &["crossbeam", "parking_lot", "rayon", "tracing"];
+
+/// Every crate of the workspace, the lowest first.
+const RULES: &[Rule] = &[
+    Rule {
+        name: "reactor",
+        uses: &[],
+        not_named: &[],
+        not_reached: &[ASYNC, HTTP],
+    },
+    Rule {
+        name: "wire",
+        uses: &[],
+        not_named: &[],
+        not_reached: &[ASYNC, SYSTEM, THREADS],
+    },
+    Rule {
+        name: "graph",
+        uses: &[],
+        not_named: &[SOCKETS],
+        not_reached: &[ASYNC, HTTP],
+    },
+    Rule {
+        name: "router",
+        uses: &["graph", "reactor"],
+        not_named: &[SYSTEM],
+        not_reached: &[ASYNC, HTTP],
+    },
+    Rule {
+        name: "server",
+        uses: &["graph", "reactor", "router", "wire"],
+        not_named: &[SOCKETS],
+        not_reached: &[ASYNC],
+    },
+    Rule {
+        name: "erlang",
+        uses: &["graph", "reactor", "router", "server"],
+        not_named: &[SOCKETS, HTTP],
+        not_reached: &[ASYNC],
+    },
+    Rule {
+        name: "proxy",
+        uses: &["reactor", "wire"],
+        not_named: &[SOCKETS],
+        not_reached: &[ASYNC],
+    },
+    // The only one with an async runtime.
+    Rule {
+        name: "control",
+        uses: &["graph", "reactor", "router", "server", "wire"],
+        not_named: &[],
+        not_reached: &[],
+    },
+    Rule {
+        name: "machine",
+        uses: &[],
+        not_named: &[],
+        not_reached: &[ASYNC],
+    },
+    // A client that shares code with the server shares its bugs.
+    Rule {
+        name: "client",
+        uses: &["machine"],
+        not_named: &[],
+        not_reached: &[ASYNC],
+    },
+    Rule {
+        name: "load",
+        uses: &["client", "machine"],
+        not_named: &[],
+        not_reached: &[ASYNC],
+    },
+    // What it measures is another process.
+    Rule {
+        name: "bench",
+        uses: &["client", "load", "machine"],
+        not_named: &[],
+        not_reached: &[ASYNC],
+    },
+    Rule {
+        name: "encke",
+        uses: &[
+            "bench", "client", "control", "erlang", "graph", "load", "machine", "proxy", "reactor",
+            "router", "server",
+        ],
+        not_named: &[ASYNC],
+        not_reached: &[],
+    },
+    Rule {
+        name: "tidy",
+        uses: &[],
+        not_named: &[ASYNC, SYSTEM],
+        not_reached: &[],
+    },
+];
+
+/// What `cargo metadata` says, as far as it matters here.
+#[derive(Debug, Deserialize)]
+pub struct Metadata {
+    packages: Vec<Package>,
+    workspace_members: BTreeSet<String>,
+    resolve: Resolve,
+}
+
+#[derive(Debug, Deserialize)]
+struct Package {
+    id: String,
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Resolve {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Node {
+    id: String,
+    deps: Vec<Dependency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Dependency {
+    pkg: String,
+    dep_kinds: Vec<DependencyKind>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DependencyKind {
+    /// `dev`, `build`, or nothing for what is compiled in.
+    kind: Option<String>,
+}
+
+impl Dependency {
+    fn is_for_tests_alone(&self) -> bool {
+        let mut kinds = self.dep_kinds.iter();
+        kinds.all(|kind| kind.kind.as_deref() == Some("dev"))
+    }
+}
+
+/// Direct dependencies of each package, by id. Those of tests alone are left out.
+type Edges<'a> = BTreeMap<&'a str, Vec<&'a str>>;
+
+/// Returns each dependency that the table of this module forbids, each crate that it does not know, and
+/// each of its rows that has no crate.
+pub fn check(metadata: &Metadata) -> Vec<Finding> {
+    let packages = metadata.packages.iter();
+    let names: BTreeMap<&str, &str> = packages
+        .map(|package| (package.id.as_str(), package.name.as_str()))
+        .collect();
+    let name = |id: &str| names.get(id).copied().unwrap_or_default();
+    let nodes = metadata.resolve.nodes.iter();
+    let edges: Edges<'_> = nodes
+        .map(|node| {
+            let deps = node.deps.iter().filter(|dep| !dep.is_for_tests_alone());
+            (node.id.as_str(), deps.map(|dep| dep.pkg.as_str()).collect())
+        })
+        .collect();
+    let members = &metadata.workspace_members;
+    let mut findings = Vec::new();
+    for member in members {
+        let Some(rule) = RULES.iter().find(|rule| rule.name == name(member)) else {
+            let unknown = "is not in the table of crates: add it to `RULES` in \
+                           crates/tidy/src/dependencies.rs and to docs/ARCHITECTURE.md";
+            findings.push(Finding::new(name(member), unknown));
+            continue;
+        };
+        for &direct in edges.get(member.as_str()).into_iter().flatten() {
+            let is_member = members.contains(direct);
+            let direct = name(direct);
+            if is_member && !rule.uses.contains(&direct) {
+                let message = format!("must not depend on `{direct}`");
+                findings.push(Finding::new(rule.name, message));
+            }
+            if rule.not_named.iter().any(|list| list.contains(&direct)) {
+                let message = format!("must not name `{direct}` among its dependencies");
+                findings.push(Finding::new(rule.name, message));
+            }
+        }
+        for (reached, through) in reach(member, &edges) {
+            let forbidden = rule.not_reached.iter();
+            if forbidden
+                .flat_map(|list| list.iter())
+                .any(|&it| it == name(reached))
+            {
+                let path = through.iter().map(|&id| name(id)).collect::<Vec<_>>();
+                let message = format!(
+                    "must not reach `{}`, as by {}",
+                    name(reached),
+                    path.join(" -> ")
+                );
+                findings.push(Finding::new(rule.name, message));
+            }
+        }
+    }
+    for rule in RULES {
+        if !members.iter().any(|member| name(member) == rule.name) {
+            let message = "is in the table of crates, but not in the workspace";
+            findings.push(Finding::new(rule.name, message));
+        }
+    }
+    findings
+}
+
+/// All that `from` depends on, each with a path that leads to it.
+fn reach<'a>(from: &'a str, edges: &Edges<'a>) -> BTreeMap<&'a str, Vec<&'a str>> {
+    let mut reached = BTreeMap::new();
+    let mut unexplored = vec![vec![from]];
+    while let Some(path) = unexplored.pop() {
+        let last = path.last().and_then(|&last| edges.get(last));
+        for &next in last.into_iter().flatten() {
+            if !reached.contains_key(next) {
+                let longer: Vec<_> = path.iter().copied().chain([next]).collect();
+                reached.insert(next, longer.clone());
+                unexplored.push(longer);
+            }
+        }
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Every crate of the table with no dependencies, and `more`: a name, a dependency, its kind.
+    fn workspace(members: &[&str], more: &[(&str, &str, Option<&str>)]) -> Metadata {
+        let known = RULES.iter().map(|rule| rule.name);
+        let members: BTreeSet<&str> = known.chain(members.iter().copied()).collect();
+        let mut names = members.clone();
+        names.extend(more.iter().flat_map(|&(from, to, _)| [from, to]));
+        let nodes = names.iter().map(|&name| {
+            let deps = more.iter().filter(|(from, ..)| *from == name);
+            let deps = deps.map(|(_, to, kind)| json!({"pkg": to, "dep_kinds": [{"kind": kind}]}));
+            json!({"id": name, "deps": deps.collect::<Vec<_>>()})
+        });
+        let packages = names.iter().map(|name| json!({"id": name, "name": name}));
+        let metadata = json!({
+            "packages": packages.collect::<Vec<_>>(),
+            "workspace_members": members,
+            "resolve": {"nodes": nodes.collect::<Vec<_>>()},
+        });
+        serde_json::from_value(metadata).unwrap()
+    }
+
+    fn found(members: &[&str], more: &[(&str, &str, Option<&str>)]) -> Vec<String> {
+        let findings = check(&workspace(members, more));
+        findings.iter().map(Finding::to_string).collect()
+    }
+
+    #[test]
+    fn a_crate_uses_only_the_crates_that_its_row_names() {
+        assert_eq!(found(&[], &[("server", "wire", None)]), [""; 0]);
+        let proxy = found(&[], &[("proxy", "server", None)]);
+        assert_eq!(proxy, ["proxy: must not depend on `server`"]);
+        let control = found(&[], &[("control", "proxy", Some("build"))]);
+        assert_eq!(control, ["control: must not depend on `proxy`"]);
+    }
+
+    #[test]
+    fn a_library_is_refused_where_it_is_named() {
+        let router = found(&[], &[("router", "rustix", None)]);
+        assert_eq!(
+            router,
+            ["router: must not name `rustix` among its dependencies"]
+        );
+    }
+
+    #[test]
+    fn a_runtime_is_found_behind_other_libraries() {
+        let more = [
+            ("server", "pool", None),
+            ("pool", "queue", None),
+            ("queue", "tokio", None),
+        ];
+        assert_eq!(
+            found(&[], &more),
+            ["server: must not reach `tokio`, as by server -> pool -> queue -> tokio"]
+        );
+    }
+
+    #[test]
+    fn dependencies_of_tests_are_free() {
+        let more = [
+            ("wire", "tokio", Some("dev")),
+            ("wire", "server", Some("dev")),
+        ];
+        assert_eq!(found(&[], &more), [""; 0]);
+    }
+
+    #[test]
+    fn a_new_crate_needs_a_row_and_a_row_a_crate() {
+        let new = found(&["cluster"], &[]);
+        assert_eq!(new.len(), 1);
+        assert!(new[0].starts_with("cluster: is not in the table of crates: add it"));
+        let mut metadata = workspace(&[], &[]);
+        metadata.workspace_members.remove("wire");
+        let findings = check(&metadata);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].place, "wire");
+    }
+}

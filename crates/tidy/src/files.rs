@@ -1,0 +1,56 @@
+//! Files of the repository.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// Directories that hold what was built or fetched.
+const SKIPPED: &[&str] = &["target", "node_modules", "corpus", "artifacts"];
+
+/// A text file of the repository.
+#[derive(Debug)]
+pub struct TextFile {
+    /// Path from the top of the repository, with `/`.
+    pub path: String,
+    /// Its content.
+    pub text: String,
+}
+
+/// The top of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Reads all Rust sources below `root`, in the order of their paths.
+///
+/// # Errors
+///
+/// When a directory or a file cannot be read.
+pub fn rust_sources(root: &Path) -> io::Result<Vec<TextFile>> {
+    let mut sources = Vec::new();
+    collect(root, "", &mut sources)?;
+    sources.sort_by(|left, right| left.path.cmp(&right.path));
+    Ok(sources)
+}
+
+fn collect(directory: &Path, path: &str, sources: &mut Vec<TextFile>) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        let path = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path}/{name}")
+        };
+        if entry.file_type()?.is_dir() {
+            if !name.starts_with('.') && !SKIPPED.contains(&name.as_str()) {
+                collect(&entry.path(), &path, sources)?;
+            }
+        } else if name.ends_with(".rs") {
+            let text = fs::read_to_string(entry.path())?;
+            sources.push(TextFile { path, text });
+        }
+    }
+    Ok(())
+}

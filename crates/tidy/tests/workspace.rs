@@ -1,0 +1,76 @@
+//! The rules of `tidy`, applied to this repository.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::process::Command;
+use std::{env, fs};
+
+use tidy::dependencies::Metadata;
+use tidy::files::{self, TextFile};
+use tidy::{Finding, dependencies, length, line_numbers, prohibitions, uses};
+
+#[track_caller]
+fn assert_none(findings: impl IntoIterator<Item = Finding>) {
+    let findings: Vec<String> = findings.into_iter().map(|it| it.to_string()).collect();
+    assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
+}
+
+fn sources() -> Vec<TextFile> {
+    let sources = files::rust_sources(&files::root()).unwrap();
+    assert!(sources.len() > 100, "only {} sources", sources.len());
+    sources
+}
+
+/// The directories of the crates.
+fn crates() -> Vec<String> {
+    let crates = fs::read_dir(files::root().join("crates")).unwrap();
+    let names = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.map(|name| format!("crates/{name}")).collect()
+}
+
+#[test]
+fn no_crate_depends_on_what_its_row_forbids() {
+    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["metadata", "--offline", "--locked", "--format-version=1"])
+        // Libraries of other systems may not have been fetched.
+        .arg(format!(
+            "--filter-platform={}-unknown-linux-gnu",
+            env::consts::ARCH
+        ))
+        .current_dir(files::root())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo metadata: {errors}");
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).unwrap();
+    assert_none(dependencies::check(&metadata));
+}
+
+#[test]
+fn no_module_uses_a_crate_that_is_forbidden_to_it() {
+    assert_none(sources().iter().flat_map(uses::check));
+}
+
+#[test]
+fn every_crate_keeps_the_prohibitions_of_all() {
+    let read = |path: &str| fs::read_to_string(files::root().join(path)).unwrap();
+    let root = read("clippy.toml");
+    for directory in crates() {
+        let manifest = format!("{directory}/Cargo.toml");
+        assert_none(prohibitions::check_manifest(&manifest, &read(&manifest)).unwrap());
+        let own = format!("{directory}/clippy.toml");
+        if files::root().join(&own).exists() {
+            assert_none(prohibitions::check(&own, &read(&own), &root).unwrap());
+        }
+    }
+}
+
+#[test]
+fn no_comment_names_a_line_number() {
+    assert_none(sources().iter().flat_map(line_numbers::check));
+}
+
+#[test]
+fn no_file_is_too_long() {
+    assert_none(sources().iter().filter_map(length::check));
+}
