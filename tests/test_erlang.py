@@ -25,7 +25,7 @@ from harness.erlang import (
 )
 from harness.http import Ndjson, Sse
 from harness.program import ENVIRONMENT, address, encke
-from harness.server import Server
+from harness.server import Server, measure_cpu
 from harness.wait import until
 
 pytestmark = pytest.mark.skipif(not shutil.which("escript"), reason="tests/setup installs Erlang")
@@ -534,6 +534,24 @@ def test_a_wrong_cookie_is_counted_and_logged_once(start):
         until(lambda: logged(one, "another cookie"), "it is logged")
         assert logged(one, "another cookie") == 1
         assert one.run("say(net_adm:ping(N))") == ["pong"]
+
+
+def test_a_node_that_cannot_be_accepted_for_want_of_descriptors_costs_hardly_anything(start):
+    """The listener stays readable while accepting fails, so that a loop without a pause spins."""
+    limit = 96
+    with cluster(start, nofile=limit) as one:
+        waiting = [socket.create_connection(one.address) for _ in range(2 * limit)]
+        until(lambda: one.server.descriptors() >= limit - 2, "all descriptors taken")
+        written = one.server.log_path.stat().st_size
+        spent = measure_cpu(one.server, 2)
+        written = one.server.log_path.stat().st_size - written
+        assert spent < 0.4, f"{spent} s of CPU in 2 s of waiting"
+        assert written < 10_000, f"{written} bytes of log in 2 s of waiting"
+        until(lambda: logged(one, "ulimit"), "the warning says what to do")
+        for connection in waiting:
+            connection.close()
+        with contextlib.closing(one.peer()):
+            until(lambda: one.figures()["erlang_nodes"] == 1, "a node is accepted again")
 
 
 def test_other_versions_and_names_are_refused(start):
