@@ -5,21 +5,29 @@
 
 #![forbid(unsafe_code)]
 
-// Processes under measurement, and the report about them.
+/// Processes under measurement, and their end.
 pub mod child;
+/// Results as a table, JSON and Markdown.
 pub mod report;
+/// Settings that all benchmarks share.
 pub mod config;
+/// Clients and bare servers, each in a process of its own.
 pub mod processes;
+/// Request bodies made line by line.
 pub mod body;
-
-// A benchmark each.
+/// Memory of a session.
 pub mod memory;
+/// Rate at which sessions open.
 pub mod connect;
+/// Processor time of a delivered event.
 pub mod fanout;
+/// Latency of a small event beside a large one.
 pub mod fairness;
+/// Rate of accepted events when no recipient is online.
 pub mod publish;
+/// Durable changes of the graph, and its time to start.
 pub mod changes;
+/// The cost of `encke flood` itself.
 pub mod flood;
-
-// The whole experiment.
+/// The whole experiment on one machine.
 pub mod prove;

@@ -5,17 +5,19 @@
 
 #![forbid(unsafe_code)]
 
+/// Randomness from a seed.
 pub mod random;
-
-// Bytes of a server, decoded.
+/// Stamps in payloads, which tell delay and loss.
 pub mod stamp;
+/// Decoders of what a server sends.
 pub mod decode;
-
-// One connection, and the control API over it.
+/// A blocking HTTP/1.1 client.
 pub mod http;
+/// A client of the control API.
 pub mod control_client;
-
-// A stream of events that reconnects, and a server watched.
+/// Delays between attempts: exponential, with full jitter.
 pub mod backoff;
+/// A stream of events that reconnects.
 pub mod listen;
+/// Rates of a running program, from two readings of its counters.
 pub mod top;

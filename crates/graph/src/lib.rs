@@ -6,19 +6,31 @@
 
 #![warn(missing_docs)]
 
+/// Ids of users and subjects.
 mod id;
+/// Keys: integers that stand for ids.
 mod key;
+/// Errors of the graph.
 mod error;
+/// Keys of ids that are not their own, with reference counts.
 mod dictionary;
+/// Edges in memory, in both directions.
 mod adjacency;
+/// The graph in memory, which answers every read.
 mod memory;
+/// Changes, and their effects.
 mod change;
+/// Changes that take effect together.
 mod batch;
+/// The graph on disk: adjacency blocks, names and a journal.
 mod store;
+/// The thread that makes changes durable, many with one commit.
 mod writer;
+/// The graph: reads from memory, changes through the writer.
 mod graph;
+/// Bulk load of an edge list.
 mod bulk;
-
+/// Boxed slices without spare capacity.
 mod exact;
 
 pub use adjacency::Direction;

@@ -6,14 +6,15 @@
 
 #![forbid(unsafe_code)]
 
+/// Readiness of many sockets on one thread.
 pub mod poll;
-
-// Who is whose friend, and events about them at a rate.
+/// Graphs of friends with a skewed distribution of degrees.
 pub mod friends;
+/// Events at a rate: an open loop.
 pub mod drive;
-
-// A million clients, and the barest server.
+/// Many streaming clients in one process.
 pub mod flood;
+/// A minimal streaming server and minimal clients, to compare with.
 #[expect(
     clippy::disallowed_methods,
     reason = "its channels hold one answer of each thread at most"

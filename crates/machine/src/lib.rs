@@ -5,18 +5,23 @@
 
 #![forbid(unsafe_code)]
 
-// What every tool stands on.
+/// The error of the tools: a sentence with its remedy.
 pub mod failure;
+/// Numbers for people.
 pub mod humanize;
+/// Monotonic and real-time clocks, in nanoseconds.
 pub mod clock;
+/// Signals that end or reload a program.
 pub mod signals;
+/// A request to end, and a sleep that ends with it.
 pub mod interrupt;
-
-// The machine: its limits, and what a process uses of it.
+/// Descriptor limits, kernel settings, free ports.
 pub mod host;
+/// Memory and processor time of a process, from `/proc`.
 pub mod measure;
+/// Limits on the number of connections, and their remedies.
 pub mod doctor;
-
-// Readings over time, written and drawn.
+/// Readings of a process and its machine, a row at a time.
 pub mod record;
+/// Line charts of recordings.
 pub mod plot;

@@ -14,6 +14,8 @@ pub mod dependencies;
 pub mod uses;
 /// `clippy.toml`: prohibitions of all crates are repeated where a crate has its own.
 pub mod prohibitions;
+/// `lib.rs` as a table of contents: one line of documentation for each module.
+pub mod contents;
 /// Length of files.
 pub mod length;
 /// Comments that name a line number.

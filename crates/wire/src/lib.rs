@@ -7,27 +7,27 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-// Request heads: bytes to a `head::Request` or a `head::HeadError`.
+/// Request heads: bytes to a `Request` or a `HeadError`.
 pub mod head;
-// Hosts: which names lead to this machine only, and which fields proxies add.
+/// Hosts: names of this machine, and the fields that proxies add.
 pub mod host;
-// Percent-decoding of parts of a URL.
+/// Percent-decoding of parts of a URL.
 pub mod percent;
-// Request targets: ids, query values.
+/// Request targets: ids, query values.
 pub mod target;
-// Status codes and their phrases.
+/// Status codes and their reason phrases.
 pub mod status;
-// Response heads and short complete answers.
+/// Response heads and short complete answers.
 pub mod response;
-// The transports and how a body is framed.
+/// Transports, and how a body is framed.
 pub mod transport;
-// What is encoded: subject, kind, payload and place in the order.
+/// Events to encode: subject, type, payload, event id.
 pub mod event;
-// JSON strings.
+/// JSON strings.
 mod json;
-// Server-Sent Events bodies.
+/// Bodies of Server-Sent Events.
 pub mod sse;
-// NDJSON bodies.
+/// Bodies of NDJSON.
 pub mod ndjson;
-// Frames: an event encoded once, sliced for either framing.
+/// Frames: an event encoded once, sliced for either framing.
 pub mod frame;
