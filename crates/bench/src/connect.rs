@@ -1,7 +1,8 @@
 //! The rate at which sessions open, against a bare server.
 //!
-//! The kernel's memory for sockets is warm after the first ramp, and a machine has better and worse minutes:
-//! so the two servers take turns, the order changes from pair to pair, and the first ramp does not count.
+//! The kernel's memory for sockets is warm after the first ramp, and a machine has better and worse
+//! minutes: so the two servers take turns, the order changes from pair to pair, and the first ramp
+//! does not count.
 
 use std::thread;
 use std::time::Duration;

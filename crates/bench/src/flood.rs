@@ -1,5 +1,5 @@
-//! What `encke flood` itself can do: how fast it opens clients against the barest ones, what a client
-//! weighs, and how many events one of its threads reads, decodes and checks in a second.
+//! What `encke flood` itself can do: how fast it opens clients against the barest ones, what a
+//! client weighs, and how many events one of its threads reads, decodes and checks in a second.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -20,8 +20,8 @@ const TRAFFIC_SECONDS: u64 = 300;
 /// Events about each client when traffic is made.
 const TRAFFIC_ROUNDS: u32 = 2;
 
-/// Measures. Of the bare server only what a session costs: the rates at which two servers open a million each,
-/// one after the other, do not compare; [`crate::connect`] does that.
+/// Measures. Of the bare server only what a session costs: the rates at which two servers open a
+/// million each, one after the other, do not compare; [`crate::connect`] does that.
 pub fn run(setting: &BenchConfig) -> Outcome<Report> {
     let _lent = child::raise_settings(setting.connections.into());
     let mut report = Report::new(format!("Memory, {} sessions", setting.connections));

@@ -1,4 +1,5 @@
-//! Who is measured against whom: floods of clients and the bare server, each in a process of its own.
+//! Who is measured against whom: floods of clients and the bare server, each in a process of its
+//! own.
 
 use std::net::SocketAddr;
 

@@ -30,13 +30,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Accept, read, send a fixed head, hold; obey `fanout ROUNDS SIZE RATE` lines on standard input
+    /// Accept, read, send a fixed head, hold; obey `fanout ROUNDS SIZE RATE` lines on standard
+    /// input
     BareHold(BareHold),
     /// Connect, send a request, wait for the first bytes, hold
     BareClients(BareClientsArgs),
     /// Say back whatever comes: a backend for a proxy
     BareEcho(BareEcho),
-    /// Ask and await the answer on each connection, again and again; tell how many came, and how soon
+    /// Ask and await the answer on each connection, again and again; tell how many came, and how
+    /// soon
     BareAsk(BareAsk),
     /// Open streaming clients and answer lines on standard input with what they saw
     Clients(ClientsArgs),

@@ -12,8 +12,8 @@ use machine::doctor::{Diagnosis, Remedy, Severity, Workload, capacity};
 use machine::failure::{Failure, Outcome};
 use machine::host;
 
-/// Findings whose settings are changed for an experiment. The others say what is better for a server that
-/// is there for years; they are left to its operator.
+/// Findings whose settings are changed for an experiment. The others say what is better for a
+/// server that is there for years; they are left to its operator.
 const SET: [&str; 5] = [
     "open files",
     "firewall table",
