@@ -196,8 +196,8 @@ impl ControlClient {
         self.download("/v1/graph/backup", out)
     }
 
-    /// Copies to `out` the original terms of ids that Erlang nodes have added, as the file of a data
-    /// directory. Writes nothing if there are none.
+    /// Copies to `out` the original terms of ids that Erlang nodes have added, as the file of a
+    /// data directory. Writes nothing if there are none.
     pub fn backup_erlang_ids(&mut self, out: &mut dyn Write) -> Outcome<()> {
         self.download("/v1/graph/backup/erlang-ids", out)
     }

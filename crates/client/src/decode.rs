@@ -1,7 +1,7 @@
 //! A server's bytes, decoded: head, framing, events. Pure: bytes in, what happened out.
 //!
-//! `head`, `framing` and `websocket` are shared by all readers. `count` is for a million clients: it
-//! keeps no byte of what it reads. `sse` and `lines` are for a reader that wants the events.
+//! `head`, `framing` and `websocket` are shared by all readers. `count` is for a million clients:
+//! it keeps no byte of what it reads. `sse` and `lines` are for a reader that wants the events.
 
 pub mod head;
 pub mod framing;

@@ -11,8 +11,8 @@ use memchr::memchr;
 /// within a JSON string (`\"t\":…`), and blanks may follow the colon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// When the event was due: nanoseconds since the epoch, of the machine's real-time clock. A late
-    /// send does not change it.
+    /// When the event was due: nanoseconds since the epoch, of the machine's real-time clock. A
+    /// late send does not change it.
     pub due: u64,
     /// Events of one target count from 1, without a gap.
     pub number: u64,

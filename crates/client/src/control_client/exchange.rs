@@ -11,8 +11,8 @@ use crate::http::{Connection, RequestBody, Response};
 use machine::failure::{Context, Failure, Outcome};
 
 impl ControlClient {
-    /// Writes `body` in chunks and reads the one answer, which may come before the end unless there is
-    /// TLS.
+    /// Writes `body` in chunks and reads the one answer, which may come before the end unless there
+    /// is TLS.
     pub(super) fn stream(
         &mut self,
         path: &str,

@@ -57,8 +57,8 @@ impl ControlClient {
         })
     }
 
-    /// Publishes each line of `input` in a request of its own: over TLS one thread cannot read receipts
-    /// while another writes lines.
+    /// Publishes each line of `input` in a request of its own: over TLS one thread cannot read
+    /// receipts while another writes lines.
     fn publish_one_by_one(
         &mut self,
         subject: &str,

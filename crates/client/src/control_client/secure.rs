@@ -1,7 +1,7 @@
 //! Requests over TLS, made by `ureq` with `rustls`.
 //!
-//! Authorities are those of the machine, or of `SSL_CERT_FILE`. Neither a proxy of the environment nor a
-//! redirection may take a token elsewhere.
+//! Authorities are those of the machine, or of `SSL_CERT_FILE`. Neither a proxy of the environment
+//! nor a redirection may take a token elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Event ids as numbers: what stands before the last digits names an epoch, the digits count.
 //!
-//! Encke's ids are `<epoch>-<sequence>`; plain counters and `time:place` read alike. Must never keep
-//! an id's bytes.
+//! Encke's ids are `<epoch>-<sequence>`; plain counters and `time:place` read alike. Must never
+//! keep an id's bytes.
 
 /// An event id that ends in digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -51,8 +51,8 @@ pub struct PushView {
     pub publishes_per_second: Rates,
     /// Publishing requests that wait for their receipts.
     pub publishes_pending: u64,
-    /// The sessions that are owed most, as `GET /v1/slowest` names them; nothing when the workers do not
-    /// report.
+    /// The sessions that are owed most, as `GET /v1/slowest` names them; nothing when the workers
+    /// do not report.
     pub slowest: Option<Vec<Value>>,
     /// Ids closed for being slow since the server began, most often first.
     pub slow: Vec<Slow>,
@@ -86,9 +86,11 @@ pub struct Row {
     pub events_per_poll: Option<f64>,
     /// Polls by how many events they returned, in a second.
     pub polls_by_events_per_second: Rates,
-    /// Share of the time that was worked. A turn counts when it is over, at most as all of the time.
+    /// Share of the time that was worked. A turn counts when it is over, at most as all of the
+    /// time.
     pub busy: f64,
-    /// Share of the time that was waited. A wait counts when it is over, at most as what was not worked.
+    /// Share of the time that was waited. A wait counts when it is over, at most as what was not
+    /// worked.
     pub waiting: f64,
     /// Shares of the time by stage.
     pub stages: Rates,
@@ -163,8 +165,8 @@ pub struct RequestsRow {
 }
 
 impl View {
-    /// What happened from `before` to `now`; nothing can be said when they are of different runs of the
-    /// program, or of the same time.
+    /// What happened from `before` to `now`; nothing can be said when they are of different runs of
+    /// the program, or of the same time.
     pub fn between(before: &Snapshot, now: &Snapshot) -> Option<Self> {
         let seconds = now.uptime_seconds - before.uptime_seconds;
         let same = before.epoch == now.epoch && before.workers.len() == now.workers.len();
@@ -209,8 +211,8 @@ impl PushView {
 }
 
 impl BackendRow {
-    /// Backends may come and go with a new configuration, and a name may be there more than once: each is
-    /// compared with the one that had its place among those of its name.
+    /// Backends may come and go with a new configuration, and a name may be there more than once:
+    /// each is compared with the one that had its place among those of its name.
     fn between(before: &[Backend], now: &[Backend], seconds: f64) -> Vec<Self> {
         let named = |one: &Backend, other: &Backend| {
             (&one.listener, &one.backend) == (&other.listener, &other.backend)
@@ -249,8 +251,9 @@ impl Row {
             };
             at(now) - at(before)
         };
-        // What ended in this stretch may have begun before it. Of a long turn shares are told, and a wait
-        // is as long as there was room for it: work that follows on a long sleep is not made small.
+        // What ended in this stretch may have begun before it. Of a long turn shares are told, and
+        // a wait is as long as there was room for it: work that follows on a long sleep is not made
+        // small.
         let busy = spent("busy");
         let time = busy.max(seconds * workers as f64);
         let waiting = spent("waiting").min(time - busy);
@@ -320,7 +323,8 @@ fn both<'a, T>(
     part(before).as_ref().zip(part(now).as_ref())
 }
 
-/// How much a counter has grown, by the second. What cannot be is nothing: a counter does not go back.
+/// How much a counter has grown, by the second. What cannot be is nothing: a counter does not go
+/// back.
 fn rate(before: u64, now: u64, seconds: f64) -> f64 {
     now.saturating_sub(before) as f64 / seconds
 }
