@@ -1,7 +1,7 @@
 //! Read-only admin endpoints of `proxy` and `hello`.
 //!
-//! Owns their routes. Threads, listener, authorization and formats are those of the control API. Must
-//! never wait for a worker: metrics are read without its help.
+//! Owns their routes. Threads, listener, authorization and formats are those of the control API.
+//! Must never wait for a worker: metrics are read without its help.
 
 /// The interface to the program.
 mod source;
@@ -52,8 +52,8 @@ pub struct AdminConfig {
 
 /// Serves the admin endpoints of a program, on threads of their own.
 ///
-/// Unlike the threads of a server's control API they may be started after the workers, which never wake
-/// them.
+/// Unlike the threads of a server's control API they may be started after the workers, which never
+/// wake them.
 ///
 /// # Errors
 ///

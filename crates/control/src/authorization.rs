@@ -1,4 +1,5 @@
-//! Authorization of requests: by the bearer token, or, without one, by not being a foreign web page.
+//! Authorization of requests: by the bearer token, or, without one, by not being a foreign web
+//! page.
 //!
 //! Must never depend on the route of a request, except for the health checks, which need none.
 
@@ -62,9 +63,9 @@ fn check_token(headers: &HeaderMap, token: &str) -> Result<(), Problem> {
     }
 }
 
-/// Refuses requests of foreign web pages. Without a token every program on this machine is authorized,
-/// but its browsers also run pages of strangers: their requests name another site, or, after DNS
-/// rebinding, another host.
+/// Refuses requests of foreign web pages. Without a token every program on this machine is
+/// authorized, but its browsers also run pages of strangers: their requests name another site, or,
+/// after DNS rebinding, another host.
 fn check_not_from_page(headers: &HeaderMap) -> Result<(), Problem> {
     let site = headers.get(FETCH_SITE).map(|site| site.as_bytes());
     let foreign = headers.contains_key(ORIGIN)

@@ -1,5 +1,5 @@
-//! A copy of the graph, taken while changes go on, and of the file that goes with it, streamed to whoever
-//! asks.
+//! A copy of the graph, taken while changes go on, and of the file that goes with it, streamed to
+//! whoever asks.
 //!
 //! Must never hold up a change for longer than a snapshot takes, nor keep more than some pieces of
 //! the copy in memory.

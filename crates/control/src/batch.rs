@@ -1,7 +1,7 @@
 //! Many events on one request, in and out as streams.
 //!
-//! Owns how a batch is read. Must never hold more of it than its window: a batch has no end that one
-//! could count on.
+//! Owns how a batch is read. Must never hold more of it than its window: a batch has no end that
+//! one could count on.
 
 /// The parser of a line.
 mod line;

@@ -39,8 +39,8 @@ pub(crate) fn poll_chunk(
     }
 }
 
-/// Reads an event's content. One that is somewhat too large is read to its end all the same, so that
-/// the client sees the answer and its true size.
+/// Reads an event's content. One that is somewhat too large is read to its end all the same, so
+/// that the client sees the answer and its true size.
 pub(crate) async fn read(
     mut body: Body,
     headers: &HeaderMap,

@@ -1,9 +1,9 @@
 //! The secret of the demo page, for the page alone.
 //!
-//! Owns who gets it: the page of this server's public listener, in a browser on this machine. The page
-//! is of another origin than the control listener, so its browser names that origin and hands the
-//! answer out only if it is allowed by name (WHATWG Fetch, section 3.2). Must never give the secret to
-//! a request that came through a proxy.
+//! Owns who gets it: the page of this server's public listener, in a browser on this machine. The
+//! page is of another origin than the control listener, so its browser names that origin and hands
+//! the answer out only if it is allowed by name (WHATWG Fetch, section 3.2). Must never give the
+//! secret to a request that came through a proxy.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

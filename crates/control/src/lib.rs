@@ -1,8 +1,8 @@
 //! The control API: publishing, subscriptions, sessions, statistics, metrics, OpenAPI.
 //!
 //! Owns its own threads, the only ones of the server that run an async runtime. Must never touch a
-//! connection of the public listener except through the server's handle. Modules are in the order in
-//! which a request passes them:
+//! connection of the public listener except through the server's handle. Modules are in the order
+//! in which a request passes them:
 
 #![warn(missing_docs)]
 

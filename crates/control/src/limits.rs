@@ -12,8 +12,8 @@ use router::EVENT_TYPE_BYTES_MAX;
 /// more would take cores from the workers.
 pub(crate) const THREADS: usize = 2;
 
-/// How long the first head may take at admin endpoints, where it cannot be configured. The default of
-/// `encke serve`.
+/// How long the first head may take at admin endpoints, where it cannot be configured. The default
+/// of `encke serve`.
 pub(crate) const ADMIN_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connections to the control listener at a time. Publishers keep a few each; more than this would
@@ -29,12 +29,13 @@ pub(crate) const REFUSED_MAX: usize = if cfg!(test) { 2 } else { 64 };
 /// How long a connection beyond the limit may take to ask, so that those places come free soon.
 pub(crate) const REFUSED_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a connection that was answered may stand idle. Longer than the pools of HTTP clients keep
-/// theirs (5 to 60 s mostly), so that the client ends it and not a close that crosses its next request.
+/// How long a connection that was answered may stand idle. Longer than the pools of HTTP clients
+/// keep theirs (5 to 60 s mostly), so that the client ends it and not a close that crosses its next
+/// request.
 pub(crate) const IDLE_WAIT: Duration = Duration::from_secs(75);
 
-/// Bytes of a request's line and fields. The longest path has two ids of 128 bytes, percent-encoded;
-/// the rest is room for tokens and what proxies add.
+/// Bytes of a request's line and fields. The longest path has two ids of 128 bytes,
+/// percent-encoded; the rest is room for tokens and what proxies add.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// How long accepting pauses when descriptors have run out: the listener stays readable and would
@@ -65,8 +66,8 @@ pub(crate) const SLOWEST_MAX: usize = 100;
 /// How long workers may take to report on sessions.
 pub(crate) const INSPECT_WAIT: Duration = Duration::from_secs(2);
 
-/// Bytes of a body beyond its limit that are still read and dropped, so that the client gets to read
-/// the refusal instead of a reset connection.
+/// Bytes of a body beyond its limit that are still read and dropped, so that the client gets to
+/// read the refusal instead of a reset connection.
 pub(crate) const DISCARD_BYTES_MAX: usize = 4 << 20;
 
 /// Events of one batch that may wait for their workers. The batch is read no faster than that: its
@@ -101,8 +102,8 @@ pub(crate) const EDGE_LINE_BYTES_MAX: usize = 4096;
 /// writer with others, and without a disk they take about a millisecond of a thread.
 pub(crate) const EDGES_TOGETHER_MAX: usize = 2048;
 
-/// Subjects that may replace an id's subscriptions in one request. They are held until all have come,
-/// and made in one commit.
+/// Subjects that may replace an id's subscriptions in one request. They are held until all have
+/// come, and made in one commit.
 pub(crate) const REPLACED_MAX: usize = 16_384;
 
 /// Bytes of a copy of the graph that are read at a time.

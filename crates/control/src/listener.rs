@@ -1,7 +1,7 @@
 //! The accept loop of the control listener: admission, timeouts and shutdown of connections.
 //!
-//! Connections that are silent or slow before their request is read are bounded in number and time, as
-//! no token has been checked by then. Must never look into a request.
+//! Connections that are silent or slow before their request is read are bounded in number and time,
+//! as no token has been checked by then. Must never look into a request.
 
 /// Timeouts for request heads.
 mod head_timeout;
@@ -117,7 +117,8 @@ impl Listener {
         }
     }
 
-    /// Accepts connections until stopped; then waits for requests under way and closes idle connections.
+    /// Accepts connections until stopped; then waits for requests under way and closes idle
+    /// connections.
     pub(crate) async fn serve(mut self, mut stopped: oneshot::Receiver<()>) {
         let all = GracefulShutdown::new();
         loop {

@@ -1,7 +1,7 @@
 //! The table of routes.
 //!
-//! Owns the table that the OpenAPI description is tested against. Must never handle a request itself,
-//! except those that no route takes.
+//! Owns the table that the OpenAPI description is tested against. Must never handle a request
+//! itself, except those that no route takes.
 
 use axum::Router;
 use axum::extract::Request;

@@ -166,9 +166,9 @@ fn page<M: Mailboxes>(router: &Router<M>, uri: &Uri, way: Direction) -> Result<P
     Ok(Page { ids, total, next })
 }
 
-/// A cursor is the run of the server and the last key of the page before it. A key and not an id: the
-/// place of a key in the order stays what it is when its id loses its edge or is forgotten. Another
-/// run of the server may give the same keys to other ids.
+/// A cursor is the run of the server and the last key of the page before it. A key and not an id:
+/// the place of a key in the order stays what it is when its id loses its edge or is forgotten.
+/// Another run of the server may give the same keys to other ids.
 fn after(epoch: &str, cursor: &str) -> Result<Key, Problem> {
     let number = cursor
         .rsplit_once('-')

@@ -1,9 +1,9 @@
 //! `Connection: close` on refusals whose request body was not read.
 //!
-//! The connection is closed after such an answer, as the rest of the body would be taken for the next
-//! request. The answer announces it: otherwise a client would send its next request into the closing
-//! connection. Must never read a body itself: a client that asks before it sends one (RFC 9110, section
-//! 10.1.1) gets the refusal instead.
+//! The connection is closed after such an answer, as the rest of the body would be taken for the
+//! next request. The answer announces it: otherwise a client would send its next request into the
+//! closing connection. Must never read a body itself: a client that asks before it sends one (RFC
+//! 9110, section 10.1.1) gets the refusal instead.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-/// Adds `Connection: close` to refusals of requests with an unread body. Other answers may be sent while
-/// the body is still being read.
+/// Adds `Connection: close` to refusals of requests with an unread body. Other answers may be sent
+/// while the body is still being read.
 pub(crate) async fn announce_close(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;

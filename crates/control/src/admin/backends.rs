@@ -38,7 +38,8 @@ impl Serialize for Backends {
 impl Backends {
     /// Writes them for Prometheus.
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        // A name may be listed more than once, for its weight, but no two series may have the same labels.
+        // A name may be listed more than once, for its weight, but no two series may have the same
+        // labels.
         let mut series: BTreeMap<(String, &str), Vec<&BackendReport>> = BTreeMap::new();
         for report in &self.reports {
             let labels = (report.listener.to_string(), &*report.backend);

@@ -80,7 +80,8 @@ impl<'a> Text<'a> {
         let length = memchr2(b'"', b'\\', rest)?;
         let (text, rest) = rest.split_at(length);
         self.rest = rest.strip_prefix(b"\"")?;
-        // JSON wants control characters escaped. All bytes are looked at, as that is done many at a time.
+        // JSON wants control characters escaped. All bytes are looked at, as that is done many at a
+        // time.
         let least = text.iter().copied().fold(u8::MAX, u8::min);
         (least >= b' ').then_some(text)
     }

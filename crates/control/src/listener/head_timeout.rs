@@ -1,7 +1,7 @@
 //! Timeouts for request heads: one for the first head of a connection, another for later ones.
 //!
-//! Hyper has one timeout for both. A new connection that sends nothing should be closed soon; a client
-//! that was answered keeps its connection for its next request, which may come much later.
+//! Hyper has one timeout for both. A new connection that sends nothing should be closed soon; a
+//! client that was answered keeps its connection for its next request, which may come much later.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -28,8 +28,8 @@ impl HeadTimeouts {
         }
     }
 
-    /// Makes the timer of one connection whose `header_read_timeout` is `head`: the only time that hyper's
-    /// HTTP/1 server asks a timer for, once for each head it begins to wait for.
+    /// Makes the timer of one connection whose `header_read_timeout` is `head`: the only time that
+    /// hyper's HTTP/1 server asks a timer for, once for each head it begins to wait for.
     pub(crate) const fn connection_timer(self) -> HeadTimer {
         HeadTimer {
             more: self.more,
