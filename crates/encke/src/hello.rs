@@ -91,7 +91,8 @@ struct Ports {
     pid: u32,
 }
 
-/// The bit of `net.ipv4.tcp_fastopen` that lets servers take data with the first packet (ip-sysctl).
+/// The bit of `net.ipv4.tcp_fastopen` that lets servers take data with the first packet
+/// (ip-sysctl).
 const FAST_OPEN_BIT: u32 = 0x2;
 
 fn check_fast_open() -> Result<(), Failure> {

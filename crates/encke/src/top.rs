@@ -43,8 +43,8 @@ enum Event {
 /// `--once`, once.
 pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
     let mut watch = Monitor::new(arguments.control.client()?);
-    // A server that cannot be looked at in the beginning is rather a wrong address or token than one
-    // that comes back.
+    // A server that cannot be looked at in the beginning is rather a wrong address or token than
+    // one that comes back.
     watch.sample()?;
     let live = !arguments.once && !arguments.report.json && io::stdout().is_terminal();
     let interval = Interval::new(arguments.every);
@@ -89,8 +89,8 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts a thread each for samples, signals and keys: a server that does not answer must not keep the
-/// user from ending.
+/// Starts a thread each for samples, signals and keys: a server that does not answer must not keep
+/// the user from ending.
 fn start_threads(
     watch: Monitor,
     interval: &Interval,

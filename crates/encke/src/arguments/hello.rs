@@ -56,8 +56,8 @@ pub(crate) struct HelloArguments {
     #[arg(long)]
     pub(crate) fastopen: bool,
     // Not ENCKE_CONTROL: that says where a server is to those who talk to it.
-    /// Where `encke top` and others may look (/v1/stats, /metrics, /healthz); port 0 takes a free one
-    /// [default: nowhere]
+    /// Where `encke top` and others may look (/v1/stats, /metrics, /healthz); port 0 takes a free
+    /// one [default: nowhere]
     #[arg(long, value_name = "ADDRESS", env = "ENCKE_HELLO_CONTROL", value_parser = address)]
     pub(crate) control: Option<SocketAddr>,
     #[command(flatten)]

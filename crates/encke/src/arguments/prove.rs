@@ -44,7 +44,8 @@ pub(crate) struct ProveArguments {
     /// How long events are published
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::duration)]
     pub(crate) duration: Duration,
-    /// Friends that each new user of a generated graph makes [default: no graph, an event is for one]
+    /// Friends that each new user of a generated graph makes [default: no graph, an event is for
+    /// one]
     #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) degree: Option<u32>,
     /// Another seed draws another graph and other targets

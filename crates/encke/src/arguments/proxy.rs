@@ -50,7 +50,8 @@ pub(crate) struct ProxyArguments {
     /// Say whether the configuration is right, and end
     #[arg(long)]
     pub(crate) check_config: bool,
-    /// Let all workers wait at one poller, as Erlang's schedulers once did: only to measure what it costs
+    /// Let all workers wait at one poller, as Erlang's schedulers once did: only to measure what it
+    /// costs
     #[arg(long, hide = true, conflicts_with = "private_fds")]
     pub(crate) shared_poller: bool,
     #[command(flatten)]
@@ -89,8 +90,8 @@ pub(crate) struct ProcessOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) access_log: Option<PathBuf>,
     // Not ENCKE_CONTROL: that says where a server is to those who talk to it.
-    /// Where `encke top` and others may look (/v1/stats, /metrics, /healthz); port 0 takes a free one
-    /// [default: nowhere]
+    /// Where `encke top` and others may look (/v1/stats, /metrics, /healthz); port 0 takes a free
+    /// one [default: nowhere]
     #[arg(long, value_name = "ADDRESS", env = "ENCKE_PROXY_CONTROL", value_parser = address)]
     pub(crate) control: Option<SocketAddr>,
     #[command(flatten)]

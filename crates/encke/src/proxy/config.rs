@@ -1,7 +1,7 @@
 //! The configuration of `encke proxy`: one listener from flags, or any number from a file.
 //!
-//! Owns the defaults, names to addresses, and which values go together. All that is wrong is found in
-//! one pass.
+//! Owns the defaults, names to addresses, and which values go together. All that is wrong is found
+//! in one pass.
 
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};

@@ -1,5 +1,5 @@
-//! `encke graph backup`: a copy of the graph and of what goes with it, from its directory or from the
-//! server that has it.
+//! `encke graph backup`: a copy of the graph and of what goes with it, from its directory or from
+//! the server that has it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -57,8 +57,8 @@ fn offline(arguments: &BackupArguments, id_terms: &Path) -> Result<bool, Failure
 /// Copies from a running server. Returns whether there are original terms of ids.
 fn online(arguments: &BackupArguments, id_terms: &Path) -> Result<bool, Failure> {
     let mut client = arguments.place.control.client()?;
-    // The graph is read first, so that no term is missing that was answered before. It gets its name
-    // last, as above.
+    // The graph is read first, so that no term is missing that was answered before. It gets its
+    // name last, as above.
     let graph = Draft::write(&arguments.file, |copy| Ok(client.backup(copy)?))?;
     let terms = Draft::write(id_terms, |copy| Ok(client.backup_erlang_ids(copy)?))?;
     let has_id_terms = terms.keep_unless_empty()?;
@@ -85,7 +85,8 @@ fn report(arguments: &BackupArguments, id_terms: Option<&Path>) -> Result<(), Fa
     .map(drop)
 }
 
-/// A copy under another name until it is whole: half a copy must not look like one. Removed when dropped.
+/// A copy under another name until it is whole: half a copy must not look like one. Removed when
+/// dropped.
 struct Draft<'a> {
     path: &'a Path,
     unfinished: PathBuf,

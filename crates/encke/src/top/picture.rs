@@ -14,8 +14,8 @@ use serde_json::Value;
 use below::below;
 use head::head;
 
-/// A table's column: its title, a shorter one for where there is no room, and what it says of a worker. What
-/// it says nothing of for all workers together is left out.
+/// A table's column: its title, a shorter one for where there is no room, and what it says of a
+/// worker. What it says nothing of for all workers together is left out.
 type Column = (&'static str, &'static str, fn(&Row) -> Option<String>);
 
 /// What a worker has to do with the outside.
@@ -98,7 +98,8 @@ const CORNER: usize = 8;
 /// The widest label of the histogram that leaves a blank before it.
 const RANGE_MAX: usize = (COLUMNS - CORNER) / 10 - 1;
 
-/// Lines besides the rows of workers: a head of two, and of each table a blank, a title and the sum.
+/// Lines besides the rows of workers: a head of two, and of each table a blank, a title and the
+/// sum.
 const LINES_AROUND: usize = 2 + 4 * 3;
 
 /// The workers that have a row in each table.
@@ -159,8 +160,8 @@ pub(super) fn lines(view: &View, workers: Workers) -> Vec<String> {
     lines
 }
 
-/// The titles of columns: those that would touch their neighbours are the shorter ones. There is a blank
-/// before the first.
+/// The titles of columns: those that would touch their neighbours are the shorter ones. There is a
+/// blank before the first.
 fn titles(columns: &[Column]) -> Vec<String> {
     let width = (COLUMNS - CORNER) / columns.len().max(1);
     let fits = |title: &str| title.len() < width;
@@ -225,8 +226,8 @@ fn brief(range: &str) -> String {
     }
 }
 
-/// An id or another value without the quotes of JSON. Control characters, which ids may have, would reach
-/// the terminal: they are escaped.
+/// An id or another value without the quotes of JSON. Control characters, which ids may have, would
+/// reach the terminal: they are escaped.
 fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),

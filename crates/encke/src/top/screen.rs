@@ -1,7 +1,7 @@
 //! The terminal of `encke top`: taken, drawn on, and given back as it was.
 //!
-//! Owns raw mode and the alternate screen. Must never leave a terminal without its cursor: it is given
-//! back on drop, on a panic and on a second signal.
+//! Owns raw mode and the alternate screen. Must never leave a terminal without its cursor: it is
+//! given back on drop, on a panic and on a second signal.
 
 use std::io::{self, Stdout, stdout};
 use std::ops::ControlFlow;
