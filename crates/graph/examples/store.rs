@@ -1,8 +1,8 @@
 //! Measures the graph on disk: `cargo run --release -p graph --example store -- DIR LIST`.
 //!
 //! `LIST` is a list of friendships, as `encke friends generate` makes it; `DIR` a directory that is
-//! not there. With `open` in place of the list, the graph that is there is opened and asked, and with
-//! `change` it is changed as well; a change ends without closing the file, as a kill would.
+//! not there. With `open` in place of the list, the graph that is there is opened and asked, and
+//! with `change` it is changed as well; a change ends without closing the file, as a kill would.
 //!
 //! Prints one `name value unit` a line.
 

@@ -133,9 +133,9 @@ impl Graph {
         Ok(Some(directory.copy(&snapshot)?))
     }
 
-    /// Opens a file that another crate keeps beside the graph; `None` if there is none, or if the graph is
-    /// in memory only. To go with a [`copy`](Self::copy) it is opened after the copy is made, so that it
-    /// lacks nothing that the copy refers to.
+    /// Opens a file that another crate keeps beside the graph; `None` if there is none, or if the
+    /// graph is in memory only. To go with a [`copy`](Self::copy) it is opened after the copy is
+    /// made, so that it lacks nothing that the copy refers to.
     ///
     /// # Errors
     ///

@@ -25,8 +25,8 @@ impl Key {
     }
 
     /// The key with a [`number`](Self::number) that was noted as the place where a walk over
-    /// subscribers or subscriptions is to go on: good as the `after` of the next slice, whether or not
-    /// the key still means an id. Must serve nothing else: by now it may mean another id.
+    /// subscribers or subscriptions is to go on: good as the `after` of the next slice, whether or
+    /// not the key still means an id. Must serve nothing else: by now it may mean another id.
     pub const fn from_cursor(number: u32) -> Self {
         Self(number)
     }

@@ -1,8 +1,8 @@
 //! Who subscribes to whom: ids, their keys, and the edges between them.
 //!
-//! Owns the name space, the adjacency in memory in both directions, and the file that keeps it. Must
-//! never touch a socket, decide anything by a clock, or hold a lock for longer than one slice takes
-//! to copy.
+//! Owns the name space, the adjacency in memory in both directions, and the file that keeps it.
+//! Must never touch a socket, decide anything by a clock, or hold a lock for longer than one slice
+//! takes to copy.
 
 #![warn(missing_docs)]
 

@@ -29,7 +29,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Adds edges of `owner`, which lie above the last: another owner's, or further ones of the same.
+    /// Adds edges of `owner`, which lie above the last: another owner's, or further ones of the
+    /// same.
     pub(crate) fn push(&mut self, owner: Key, others: &[Key]) {
         if self.owner != Some(owner) {
             self.end_list();

@@ -160,8 +160,9 @@ impl Reader<'_> {
 
     /// At most five bytes, 35 bits: what is longer is no difference of two keys.
     fn varint(&mut self) -> Result<u64, Malformed> {
-        // Away from the end without a branch for each byte: lengths of differences are too irregular
-        // for the processor to foresee, and all of a graph is read before a server serves.
+        // Away from the end without a branch for each byte: lengths of differences are too
+        // irregular for the processor to foresee, and all of a graph is read before a server
+        // serves.
         let Some(word) = self.bytes.first_chunk() else {
             return self.last_varint();
         };

@@ -143,8 +143,8 @@ impl Block {
     }
 }
 
-/// Calls `each` with the owners of a direction, ascending, and their others, ascending: with an owner
-/// again where one block ends among its others and the next begins.
+/// Calls `each` with the owners of a direction, ascending, and their others, ascending: with an
+/// owner again where one block ends among its others and the next begins.
 pub(super) fn scan(
     table: &impl ReadableTable<u64, &'static [u8]>,
     mut each: impl FnMut(Key, &[Key]),

@@ -176,8 +176,8 @@ impl Directory {
         }
         let file = OpenOptions::new().read(true).write(true).open(self.file());
         let file = file.map_err(|error| self.failed(error))?;
-        // All of it is about to be read, page by page in the order of its trees: a disk is quicker in
-        // the order of the file. Only a hint, so no matter if it is not taken.
+        // All of it is about to be read, page by page in the order of its trees: a disk is quicker
+        // in the order of the file. Only a hint, so no matter if it is not taken.
         let _ = fadvise(&file, 0, None, Advice::WillNeed);
         Ok(Arc::new(file))
     }
@@ -203,7 +203,8 @@ impl Directory {
     }
 }
 
-/// Writes a new graph to `path`, where nothing is, and returns when it will survive a loss of power.
+/// Writes a new graph to `path`, where nothing is, and returns when it will survive a loss of
+/// power.
 pub(crate) fn write(path: &Path, mut contents: impl Contents) -> Result<(), Refusal> {
     let file = OpenOptions::new()
         .read(true)

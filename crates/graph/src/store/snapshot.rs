@@ -50,8 +50,9 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Every edge as one direction has it, ascending: owner and other end, so subscriber and subject
-    /// of [`Direction::Subscriptions`], subject and subscriber of [`Direction::Subscribers`].
+    /// Every edge as one direction has it, ascending: owner and other end, so subscriber and
+    /// subject of [`Direction::Subscriptions`], subject and subscriber of
+    /// [`Direction::Subscribers`].
     ///
     /// # Errors
     ///

@@ -49,7 +49,8 @@ fn what_was_answered_is_there_after_a_restart() {
     );
     assert_eq!(edges(&graph).len(), 11);
     assert_eq!(graph.find(&id("名前")), None);
-    // The integer 1 and the text 01 are two ids; 1 and "1" are one, as a path cannot tell them apart.
+    // The integer 1 and the text 01 are two ids; 1 and "1" are one, as a path cannot tell them
+    // apart.
     let one = graph
         .find(&serde_json::from_str::<Id>("\"1\"").unwrap())
         .unwrap();

@@ -8,7 +8,8 @@ use super::{Counts, Graph, id, subscribers, subscriptions};
 use crate::id::Id;
 
 const THREADS: u64 = 4;
-/// Changes by each thread: enough for threads on two cores to meet between any two steps of a change.
+/// Changes by each thread: enough for threads on two cores to meet between any two steps of a
+/// change.
 const ROUNDS: usize = 200_000;
 
 /// Integers on one page and far apart, and texts that come and go with their edges.
@@ -94,8 +95,8 @@ fn threads_that_change_the_same_edges_leave_both_directions_agreeing() {
 
 #[test]
 fn threads_that_change_one_edge_leave_both_directions_agreeing() {
-    // Own keys, as the dictionary's locks would keep threads apart. That directions disagree between
-    // two changes is asserted where they change: the next change may heal it.
+    // Own keys, as the dictionary's locks would keep threads apart. That directions disagree
+    // between two changes is asserted where they change: the next change may heal it.
     let ids = ["1", "1000000"].map(id);
     let graph = Graph::memory();
     together(|mut seed| {

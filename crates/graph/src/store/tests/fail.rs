@@ -5,8 +5,9 @@ use super::fake::Faults;
 
 #[test]
 fn a_failed_sync_fails_its_commit_alone_and_what_comes_after_survives_a_loss_of_power() {
-    // Blocks that a sweep has rewritten are not undone with its commit, so they have to reach the disk
-    // after all. The graph has many pages of them, and the later commits are in the midst of a sweep.
+    // Blocks that a sweep has rewritten are not undone with its commit, so they have to reach the
+    // disk after all. The graph has many pages of them, and the later commits are in the midst of a
+    // sweep.
     let start = filled_file();
     for commit in (0..8).chain([24, 32, 40, 48]) {
         for offset in 1..=2 {
