@@ -11,8 +11,8 @@
 //!   each with an id and a publisher's stamp
 //! - `quit`, or the end of input
 //!
-//! `clients` are its counterpart: the barest that can be opened. `ask` and `echo` are the barest pair on
-//! both sides of a server that answers, or of a proxy.
+//! `clients` are its counterpart: the barest that can be opened. `ask` and `echo` are the barest
+//! pair on both sides of a server that answers, or of a proxy.
 
 pub mod ask;
 pub mod clients;

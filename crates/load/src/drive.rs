@@ -1,9 +1,9 @@
 //! Events published at a rate, whatever the server does: an open loop. A late send is still timed
 //! from when it was due.
 //!
-//! In the order in which an event passes through: `schedule` says when it is due, `targets` whom it is
-//! about, `payload` what it says, `request` how that is spelled, `publisher` sends it and hears the
-//! `answer`, `report` counts; `failures` says what went wrong. One thread does it all.
+//! In the order in which an event passes through: `schedule` says when it is due, `targets` whom it
+//! is about, `payload` what it says, `request` how that is spelled, `publisher` sends it and hears
+//! the `answer`, `report` counts; `failures` says what went wrong. One thread does it all.
 
 mod answer;
 mod publisher;
@@ -37,8 +37,8 @@ use request::Requests;
 use schedule::Schedule;
 use targets::Targets;
 
-/// Between two turns when events are due all the time: those of so long leave together. Adds half of
-/// it to their latency, and saves most of the system calls.
+/// Between two turns when events are due all the time: those of so long leave together. Adds half
+/// of it to their latency, and saves most of the system calls.
 const TURN_NANOS: u64 = 250_000;
 
 /// Between two looks at the progress.
@@ -50,8 +50,8 @@ const PATIENCE_NANOS: u64 = 35_000_000_000;
 /// How long answers are waited for after an interrupt.
 const FAREWELL_NANOS: u64 = 2_000_000_000;
 
-/// Events that are due and wait because the server takes them no faster. Beyond, they are made later;
-/// they are timed from when they were due all the same.
+/// Events that are due and wait because the server takes them no faster. Beyond, they are made
+/// later; they are timed from when they were due all the same.
 const WAITING_MAX: u64 = 1 << 20;
 
 /// Bytes of one read.
@@ -105,9 +105,9 @@ impl Options {
     }
 }
 
-/// Publishes until all events have their answers, the server is lost, or `interrupt` asks for the end.
-/// Tells `observe` each second how far it is. What goes wrong with events is in the report; only what
-/// keeps it from starting is a failure.
+/// Publishes until all events have their answers, the server is lost, or `interrupt` asks for the
+/// end. Tells `observe` each second how far it is. What goes wrong with events is in the report;
+/// only what keeps it from starting is a failure.
 pub fn run(
     options: &Options,
     interrupt: &Interrupt,

@@ -1,9 +1,9 @@
 //! Many streaming clients in one process: opened at a pace, kept, and counted.
 //!
 //! In the order of a client's life: `targets` says where it connects and `sources` and `plan` from
-//! where, `behaviours` how it behaves, `client_thread` is one thread of clients and `stream` one of them,
-//! `order` checks what it gets, `tally` counts it. `watch` runs a flood to its `report`, which
-//! `expect` judges; `driven` obeys another process.
+//! where, `behaviours` how it behaves, `client_thread` is one thread of clients and `stream` one of
+//! them, `order` checks what it gets, `tally` counts it. `watch` runs a flood to its `report`,
+//! which `expect` judges; `driven` obeys another process.
 
 pub mod targets;
 pub mod sources;
@@ -51,8 +51,8 @@ pub struct Options {
     pub connections: u32,
     /// The first client's number, which takes the place of `{n}`.
     pub first: u32,
-    /// Threads; each holds an equal share. Nothing means as many as fit the descriptor limit and the
-    /// machine.
+    /// Threads; each holds an equal share. Nothing means as many as fit the descriptor limit and
+    /// the machine.
     pub threads: Option<u32>,
     /// A descriptor table for each thread.
     pub private_fds: bool,

@@ -1,5 +1,5 @@
-//! Load for push servers: graphs of friends, events at a rate, a million clients, and the barest server
-//! to compare with.
+//! Load for push servers: graphs of friends, events at a rate, a million clients, and the barest
+//! server to compare with.
 //!
 //! Nothing here depends on `wire`, `server` or `reactor`: a client that shares code with the server
 //! shares its bugs.

@@ -1,5 +1,5 @@
-//! The barest clients that ask and await the answer, for measuring servers and proxies: one thread, one
-//! wait for all, a send and a receive for each question.
+//! The barest clients that ask and await the answer, for measuring servers and proxies: one thread,
+//! one wait for all, a send and a receive for each question.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

@@ -17,8 +17,8 @@ const BLOCK_BYTES: usize = 64 * 1024;
 /// The token of the listener; those of connections are their slots.
 const LISTENER: u64 = u64::MAX;
 
-/// Says everything back, on one thread, for as long as the process lives. What a client does not take at
-/// once it never gets: this is for questions that fit into a socket.
+/// Says everything back, on one thread, for as long as the process lives. What a client does not
+/// take at once it never gets: this is for questions that fit into a socket.
 ///
 /// # Errors
 ///

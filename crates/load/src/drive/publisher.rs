@@ -1,7 +1,7 @@
 //! One connection and the events that go over it, in their order.
 //!
-//! Owns the socket. All events about an id go through the same publisher, so the driver itself never
-//! changes the order of a target's events.
+//! Owns the socket. All events about an id go through the same publisher, so the driver itself
+//! never changes the order of a target's events.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

@@ -17,8 +17,8 @@ const RATE_MAX: f64 = 1e9;
 pub enum Pace {
     /// So many events a second.
     Rate(f64),
-    /// So many senders, each of which sends once in an interval. They take turns, so that this is the
-    /// rate `senders / interval`.
+    /// So many senders, each of which sends once in an interval. They take turns, so that this is
+    /// the rate `senders / interval`.
     Senders {
         /// How many.
         senders: u32,

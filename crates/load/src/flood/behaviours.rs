@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Numbers of clients that behave badly. They are the first clients, in the order of these fields; the
-/// rest behave well.
+/// Numbers of clients that behave badly. They are the first clients, in the order of these fields;
+/// the rest behave well.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientBehaviours {
     /// Read the head and then never again.
@@ -46,7 +46,8 @@ pub(super) enum Behaviour {
 }
 
 impl Behaviour {
-    /// Whether its receive buffer is as small as the kernel allows, so that the server notices soon.
+    /// Whether its receive buffer is as small as the kernel allows, so that the server notices
+    /// soon.
     pub(super) fn reads_little(self) -> bool {
         matches!(self, Self::StopsReading | Self::Slow)
     }

@@ -1,7 +1,7 @@
 //! One thread of clients: opens its share at a pace, then reads whatever comes.
 //!
-//! `opening` connects, `reading` makes something of bytes, `acting` is what badly behaved clients do,
-//! `ending` is the only place where a connection ends.
+//! `opening` connects, `reading` makes something of bytes, `acting` is what badly behaved clients
+//! do, `ending` is the only place where a connection ends.
 
 mod opening;
 mod reading;

@@ -1,5 +1,5 @@
-//! What can stop a client, as one sentence for all whom it stops: what happened, how often, and what
-//! to do.
+//! What can stop a client, as one sentence for all whom it stops: what happened, how often, and
+//! what to do.
 
 use rustix::io::Errno;
 

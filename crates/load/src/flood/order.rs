@@ -2,14 +2,14 @@
 //!
 //! Owns what is sound to say of which numbers:
 //!
-//! - A publisher's numbers (`"n"` of its stamp) are consecutive for each target, so a missing one is
-//!   a lost event, provided that the client gets the events of one target only. A number that comes
-//!   again with a later time is another run of the publisher, not a duplicate.
+//! - A publisher's numbers (`"n"` of its stamp) are consecutive for each target, so a missing one
+//!   is a lost event, provided that the client gets the events of one target only. A number that
+//!   comes again with a later time is another run of the publisher, not a duplicate.
 //! - Ids ascend within an epoch on every server that calls itself ordered. Encke numbers all its
 //!   events in one line, of which a stream shows a part, so a gap says nothing; an id below one
 //!   before it says that two events were swapped, provided that they are about one subject.
-//! - Where a server numbers the events of each stream by themselves, [`IdRule::Consecutive`] takes a
-//!   gap for a loss.
+//! - Where a server numbers the events of each stream by themselves, [`IdRule::Consecutive`] takes
+//!   a gap for a loss.
 //!
 //! What was lost before a stream's first event or after its last cannot be seen here.
 

@@ -1,4 +1,5 @@
-//! Where clients connect and what they ask: one URL with a place for the client's number, or a list.
+//! Where clients connect and what they ask: one URL with a place for the client's number, or a
+//! list.
 //!
 //! Owns the request's bytes. A list is kept as one text, shared by all threads.
 

@@ -56,8 +56,8 @@ pub struct PowerLaw {
     pub users: u64,
 }
 
-/// Where the tail of a graph is taken to begin: at four times the friends that a user makes, so that
-/// the bend of the smallest degrees is left out.
+/// Where the tail of a graph is taken to begin: at four times the friends that a user makes, so
+/// that the bend of the smallest degrees is left out.
 pub fn tail_from(degree: u32) -> u32 {
     degree.saturating_mul(4).max(TAIL_FROM_MIN)
 }

@@ -5,8 +5,8 @@
 //! evenly is to draw users by how many friends they have, without keeping weights.
 //!
 //! Each user in turn makes `degree` friends among those before him. Nobody is his own friend, since
-//! only older users are drawn, and no two are friends twice, since one drawn again is drawn anew. The
-//! first `degree` + 1 users, who have no choice, are all friends. So a graph has exactly
+//! only older users are drawn, and no two are friends twice, since one drawn again is drawn anew.
+//! The first `degree` + 1 users, who have no choice, are all friends. So a graph has exactly
 //! `users * degree - degree * (degree + 1) / 2` edges, and nobody has fewer than `degree` friends.
 
 use client::random::Random;

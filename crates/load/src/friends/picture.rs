@@ -175,8 +175,8 @@ struct Scale {
 }
 
 impl Scale {
-    /// From the 1, 2 or 5 times a power of ten that is not above `least`, to that which is not below
-    /// `most`.
+    /// From the 1, 2 or 5 times a power of ten that is not above `least`, to that which is not
+    /// below `most`.
     fn over(least: f64, most: f64, first: f64, last: f64) -> Self {
         let round = |value: f64| {
             let power = 10f64.powf(value.log10().floor());
