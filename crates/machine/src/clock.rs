@@ -1,5 +1,5 @@
-//! Time for the tools, in nanoseconds: the machine's monotonic clock, which its processes share, and
-//! the real-time clock, which a publisher on another machine shares as well.
+//! Time for the tools, in nanoseconds: the machine's monotonic clock, which its processes share,
+//! and the real-time clock, which a publisher on another machine shares as well.
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -1,8 +1,8 @@
 //! What stops a machine from holding so many connections, and what to do about it.
 //!
-//! `readings` is what the machine says, and the only part that asks it; `capacity` is arithmetic about
-//! descriptors; `descriptors`, `network` and `memory` each judge a part of the readings; `apply`
-//! changes settings and tells how to undo it. Nothing is changed anywhere else.
+//! `readings` is what the machine says, and the only part that asks it; `capacity` is arithmetic
+//! about descriptors; `descriptors`, `network` and `memory` each judge a part of the readings;
+//! `apply` changes settings and tells how to undo it. Nothing is changed anywhere else.
 
 pub mod readings;
 pub mod capacity;

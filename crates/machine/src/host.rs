@@ -1,5 +1,5 @@
-//! The machine under the tools: descriptor tables, kernel settings raised and given back, free ports,
-//! and a description for reports.
+//! The machine under the tools: descriptor tables, kernel settings raised and given back, free
+//! ports, and a description for reports.
 
 use std::fs;
 use std::io;

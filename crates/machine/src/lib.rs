@@ -1,5 +1,5 @@
-//! The machine under the tools: its clock, signals and limits, what a process uses, what stops it from
-//! holding more connections, and pictures of what was measured.
+//! The machine under the tools: its clock, signals and limits, what a process uses, what stops it
+//! from holding more connections, and pictures of what was measured.
 //!
 //! The lowest of the tools' crates. Must not depend on the server, its encoder or a client.
 

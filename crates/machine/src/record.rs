@@ -134,8 +134,8 @@ pub fn run(
         if last.is_some_and(|last| number >= last) {
             break;
         }
-        // Rows that were missed meanwhile are left out: two rows at once would show rates that never
-        // were. The last one is never left out, only late.
+        // Rows that were missed meanwhile are left out: two rows at once would show rates that
+        // never were. The last one is never left out, only late.
         let next = intervals(clock.elapsed()).max(number) + 1;
         number = last.map_or(next, |last| next.min(last));
     }

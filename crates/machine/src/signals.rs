@@ -1,7 +1,7 @@
 //! Signals that end or reload a program.
 //!
-//! Owns their meaning: the first SIGINT or SIGTERM asks the program to end, the second ends the process
-//! at once. Must never decide how a program ends.
+//! Owns their meaning: the first SIGINT or SIGTERM asks the program to end, the second ends the
+//! process at once. Must never decide how a program ends.
 
 use std::io;
 use std::thread;
@@ -28,8 +28,8 @@ pub enum Request {
 impl Signals {
     /// Catches SIGINT, SIGTERM and SIGHUP from now on, for a server.
     ///
-    /// Must come before the start of threads with descriptor tables of their own: the signal handler
-    /// writes to a descriptor, in the table of the thread that it interrupts.
+    /// Must come before the start of threads with descriptor tables of their own: the signal
+    /// handler writes to a descriptor, in the table of the thread that it interrupts.
     ///
     /// # Errors
     ///

@@ -31,8 +31,8 @@ pub struct Applied {
     pub refused: Option<Failure>,
 }
 
-/// Makes the changes of `remedies` below `root`, in order; advice is passed over. The first that the
-/// system refuses ends it; those before it stay made.
+/// Makes the changes of `remedies` below `root`, in order; advice is passed over. The first that
+/// the system refuses ends it; those before it stay made.
 pub fn apply<'a>(remedies: impl Iterator<Item = &'a Remedy>, root: &Path) -> Applied {
     let mut applied = Applied::default();
     for remedy in remedies {
@@ -85,8 +85,8 @@ fn target(remedy: &Remedy) -> Option<(String, String)> {
     }
 }
 
-/// Writes and reads back: some settings take a write and keep what they had. Others spell it in a way
-/// of their own. Returns what was.
+/// Writes and reads back: some settings take a write and keep what they had. Others spell it in a
+/// way of their own. Returns what was.
 fn write(file: &Path, value: &str) -> io::Result<String> {
     let before = read(file)?;
     fs::write(file, line(value))?;

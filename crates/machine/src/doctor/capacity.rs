@@ -13,8 +13,8 @@ pub const WORKERS_MAX: u64 = 1023;
 /// Memory of the process for an idle session: `docs/MEMORY.md`, measured at a million.
 pub const SESSION_BYTES: u64 = 45;
 
-/// Memory of the kernel for one end of an idle connection: half of 8.36 KB of slabs for both ends, of
-/// which a socket is 2,368 bytes; `docs/MEMORY.md`, measured at 400,000.
+/// Memory of the kernel for one end of an idle connection: half of 8.36 KB of slabs for both ends,
+/// of which a socket is 2,368 bytes; `docs/MEMORY.md`, measured at 400,000.
 pub const KERNEL_END_BYTES: u64 = 4_180;
 
 /// What `encke flood` takes for a client, at most.

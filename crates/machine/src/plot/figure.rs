@@ -40,7 +40,8 @@ const INK: RGBColor = RGBColor(31, 35, 40);
 const GREY: RGBColor = RGBColor(101, 109, 118);
 const GRID: RGBColor = RGBColor(225, 228, 232);
 
-/// Colours that the colour-blind can tell apart as well (Okabe and Ito, 2008), on white and on black.
+/// Colours that the colour-blind can tell apart as well (Okabe and Ito, 2008), on white and on
+/// black.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -199,7 +200,8 @@ impl<B: DrawingBackend> Drawing<'_, B> {
                 ticks.into_iter().map(label).collect()
             }
             XScale::Nines => {
-                // A share like 0.9999 is not exact, and its nines are a little more or less than four.
+                // A share like 0.9999 is not exact, and its nines are a little more or less than
+                // four.
                 let most = (self.span.1 + 1e-6).floor() as i32;
                 let label = |nines: i32| {
                     let percent = 100.0 - 100.0 / 10_f64.powi(nines);

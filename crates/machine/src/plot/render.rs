@@ -89,8 +89,8 @@ fn downsample(large: &[u8], width: usize) -> Vec<u8> {
     small
 }
 
-/// Text is measured, and in a PNG drawn, with a font that is in the program: before anything is drawn,
-/// it has to be loaded.
+/// Text is measured, and in a PNG drawn, with a font that is in the program: before anything is
+/// drawn, it has to be loaded.
 pub fn load_font() {
     static LOADED: Once = Once::new();
     LOADED.call_once(|| {

@@ -11,8 +11,8 @@ use super::row::Row;
 use crate::clock::thread_cpu_nanos;
 use crate::failure::{Context, Outcome};
 
-/// A dear reading may take this share of one processor: at a pace of 10 s each is read for every row
-/// up to 200 ms, and less often beyond. The cells of the rows between are empty.
+/// A dear reading may take this share of one processor: at a pace of 10 s each is read for every
+/// row up to 200 ms, and less often beyond. The cells of the rows between are empty.
 const SHARE_OF_PROCESSOR: u32 = 50;
 
 /// What to read.
