@@ -1,5 +1,6 @@
-//! An HTTP server with one fixed answer. It does what any HTTP server must and nothing else, so it is the
-//! floor against which others are measured. Modules in the order in which a connection meets them:
+//! An HTTP server with one fixed answer. It does what any HTTP server must and nothing else, so it
+//! is the floor against which others are measured. Modules in the order in which a connection meets
+//! them:
 
 /// Bounds, each with its reason.
 mod limits;
@@ -229,7 +230,8 @@ fn listener_options(settings: &Settings) -> ListenerOptions {
 }
 
 impl Handle {
-    /// Ends the workers. Requests that have come are answered, and no connection is accepted any more.
+    /// Ends the workers. Requests that have come are answered, and no connection is accepted any
+    /// more.
     pub fn end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
         for worker in self.shared.iter() {

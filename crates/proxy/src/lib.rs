@@ -1,7 +1,8 @@
 //! Two small servers on the reactor: a TCP proxy, and an HTTP server with one fixed answer.
 //!
-//! Knows nothing of the push server. A client's connection and its connection to a backend live on one
-//! worker, which has a poller, listeners and timers of its own. Modules in no order: neither uses the other.
+//! Knows nothing of the push server. A client's connection and its connection to a backend live on
+//! one worker, which has a poller, listeners and timers of its own. Modules in no order: neither
+//! uses the other.
 
 /// The TCP proxy.
 pub mod tcp;

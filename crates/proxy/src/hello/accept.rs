@@ -40,8 +40,8 @@ impl<L> Admission<L> {
             .accept(&mut table.driver, &*table.counters, now, id)
     }
 
-    /// Accepts a client that nothing announced, if there is likely one. A client that is left waiting is
-    /// announced again.
+    /// Accepts a client that nothing announced, if there is likely one. A client that is left
+    /// waiting is announced again.
     pub(super) fn accept_another<D: Driver<Listener = L>>(
         &mut self,
         table: &mut ConnectionTable<D>,

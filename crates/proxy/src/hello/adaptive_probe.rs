@@ -1,8 +1,8 @@
 //! A decision whether a system call that may fail is worth trying.
 //!
-//! Under little load a request comes a moment after its connection is accepted, and no other client waits:
-//! to read at once, or to accept again, fails each time. Under heavy load both succeed nearly always. So the
-//! last attempts tell how the next one will go.
+//! Under little load a request comes a moment after its connection is accepted, and no other client
+//! waits: to read at once, or to accept again, fails each time. Under heavy load both succeed
+//! nearly always. So the last attempts tell how the next one will go.
 
 /// Weight of one success against one failure: it saves more than a failure costs.
 const GAIN: u8 = 2;
@@ -10,8 +10,8 @@ const GAIN: u8 = 2;
 /// The largest score, so that a change of the load is noticed soon.
 const SCORE_MAX: u8 = 16;
 
-/// One attempt in so many is made whatever the score. Odd, so that it does not fall in step with a load that
-/// alternates.
+/// One attempt in so many is made whatever the score. Odd, so that it does not fall in step with a
+/// load that alternates.
 const PROBE_INTERVAL: u8 = 31;
 
 /// Success of the last attempts of one kind.

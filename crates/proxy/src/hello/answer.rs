@@ -1,4 +1,5 @@
-//! The answer's bytes. Rendered once for each way that the connection goes on; only the date changes.
+//! The answer's bytes. Rendered once for each way that the connection goes on; only the date
+//! changes.
 
 use std::fmt;
 

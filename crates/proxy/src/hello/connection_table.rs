@@ -1,5 +1,5 @@
-//! All connections of a worker, with what every stage needs: the driver, the counters, the timers, the clock,
-//! and the bytes kept for connections. Sends, watches and closes. Knows no stage.
+//! All connections of a worker, with what every stage needs: the driver, the counters, the timers,
+//! the clock, and the bytes kept for connections. Sends, watches and closes. Knows no stage.
 
 use std::collections::HashMap;
 use std::io;
@@ -271,8 +271,8 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Watches for room to send, unless that is watched. A connection that is not watched at all will be
-    /// [later](Self::watch).
+    /// Watches for room to send, unless that is watched. A connection that is not watched at all
+    /// will be [later](Self::watch).
     fn watch_writable(&mut self, key: SlotKey) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -303,8 +303,8 @@ impl<D: Driver> ConnectionTable<D> {
         self.timers.expire(self.clock.now, due);
     }
 
-    /// Closes a connection. One that was never watched is removed at once; another one when the turn ends,
-    /// as a signal of this batch may name it.
+    /// Closes a connection. One that was never watched is removed at once; another one when the
+    /// turn ends, as a signal of this batch may name it.
     pub(super) fn close(&mut self, key: SlotKey) {
         let Some(connection) = self.get(key) else {
             return;

@@ -1,5 +1,5 @@
-//! Stage 3: time limits. A lingering connection has a timer; silent ones are found by a scan over all slots,
-//! which takes no memory for each.
+//! Stage 3: time limits. A lingering connection has a timer; silent ones are found by a scan over
+//! all slots, which takes no memory for each.
 
 use std::time::Duration;
 

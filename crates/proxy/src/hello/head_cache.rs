@@ -1,5 +1,5 @@
-//! A cache of the last request head. Clients send the same head again and again, byte for byte, and to compare
-//! it costs a tenth of parsing it.
+//! A cache of the last request head. Clients send the same head again and again, byte for byte, and
+//! to compare it costs a tenth of parsing it.
 
 use wire::head::{self, Body, HeadError, Method, Request, Version};
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 /// Connections that may wait to be accepted. The kernel caps it at `net.core.somaxconn`.
 pub(super) const LISTEN_BACKLOG: i32 = 65_535;
 
-/// How long the kernel keeps a connection to itself whose request has not come, with `--defer-accept`. A
-/// client that is silent for so long is accepted all the same.
+/// How long the kernel keeps a connection to itself whose request has not come, with
+/// `--defer-accept`. A client that is silent for so long is accepted all the same.
 pub(super) const DEFER_ACCEPT: Duration = Duration::from_secs(10);
 
-/// Connections that may wait to be accepted whose requests came with the first packet. Further clients are
-/// made to connect in the usual way.
+/// Connections that may wait to be accepted whose requests came with the first packet. Further
+/// clients are made to connect in the usual way.
 pub(super) const FAST_OPENS_WAITING: u32 = 4096;
 
 /// Close a connection whose peer acknowledges no data for this long (`TCP_USER_TIMEOUT`).
@@ -27,8 +27,8 @@ const _: () = assert!(BLOCK_BYTES >= 2 * wire::head::HEAD_BYTES_MAX);
 /// Blocks received from one connection in one turn; the rest waits for the next.
 pub(super) const READS_PER_TURN: usize = 4;
 
-/// Bytes of answers that a connection may leave unsent before it is read from no further: such a client
-/// sends requests and does not take the answers.
+/// Bytes of answers that a connection may leave unsent before it is read from no further: such a
+/// client sends requests and does not take the answers.
 pub(super) const UNSENT_BYTES_MAX: usize = 256 * 1024;
 
 /// How long a connection whose last answer is sent may take to end its side. Closing while it still
@@ -41,7 +41,8 @@ pub(super) const LAST_ACCEPTS_MAX: usize = LISTEN_BACKLOG as usize;
 /// How often the scan for silent connections goes on, at most.
 pub(super) const IDLE_SCAN_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Scans over all slots within an idle timeout: a connection is closed this part of it late at most.
+/// Scans over all slots within an idle timeout: a connection is closed this part of it late at
+/// most.
 pub(super) const IDLE_SCANS_PER_TIMEOUT: u32 = 8;
 
 /// How often a warning of one kind is logged, at most.

@@ -1,8 +1,8 @@
 //! The worker: the only place that knows all stages, and their order.
 //!
-//! A connection that comes with its request, and goes with its answer, costs five system calls: accept,
-//! receive, send, shutdown, close; the answer and the end are one packet. Only a connection that stays, or
-//! whose request is not there yet, is watched.
+//! A connection that comes with its request, and goes with its answer, costs five system calls:
+//! accept, receive, send, shutdown, close; the answer and the end are one packet. Only a connection
+//! that stays, or whose request is not there yet, is watched.
 
 use std::io;
 use std::mem;
@@ -117,7 +117,8 @@ impl<D: Driver> Worker<D> {
         read.found
     }
 
-    /// Answers the requests that are there, closes all other connections, and accepts none any more.
+    /// Answers the requests that are there, closes all other connections, and accepts none any
+    /// more.
     fn end(&mut self) {
         self.is_ending = true;
         self.exchange.drain();
@@ -133,7 +134,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Accepts the clients that wait: closing the listener would reset them, and their requests may be there.
+    /// Accepts the clients that wait: closing the listener would reset them, and their requests may
+    /// be there.
     fn accept_waiting(&mut self) {
         let listeners = self.admission.acceptor.listeners().iter();
         let ids: Vec<u32> = listeners.map(|open| open.id).collect();

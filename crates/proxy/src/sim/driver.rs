@@ -1,5 +1,5 @@
-//! The simulated network as the worker under test sees it: the kernel's answers, and assertions that the
-//! worker asks only what makes sense.
+//! The simulated network as the worker under test sees it: the kernel's answers, and assertions
+//! that the worker asks only what makes sense.
 
 use std::cell::RefCell;
 use std::io;

@@ -1,5 +1,5 @@
-//! A network in memory: clients that connect, backends that are connected to, and the state of every socket
-//! of the worker. Sockets take a part, take nothing, break or end, as the test says.
+//! A network in memory: clients that connect, backends that are connected to, and the state of
+//! every socket of the worker. Sockets take a part, take nothing, break or end, as the test says.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -95,7 +95,8 @@ impl Peer {
         }
     }
 
-    /// The result of receiving `count` bytes. Linux returns what came before a reset, then the reset.
+    /// The result of receiving `count` bytes. Linux returns what came before a reset, then the
+    /// reset.
     pub(super) fn received(&mut self, count: usize) -> Received {
         match count {
             0 if self.broken && !mem::replace(&mut self.told, true) => {
@@ -123,8 +124,8 @@ pub(crate) fn network(backends: impl Iterator<Item = SocketAddr>) -> SharedNetwo
 }
 
 impl Peer {
-    /// The signal that the poller has for the worker, if any. Like the kernel's, it names all that holds
-    /// now, not only what has changed.
+    /// The signal that the poller has for the worker, if any. Like the kernel's, it names all that
+    /// holds now, not only what has changed.
     fn signal(&self) -> Option<Signal> {
         let token = self.token.filter(|_| !self.closed)?;
         let writable = self.writable && self.room_watched;
@@ -141,7 +142,8 @@ impl Peer {
         let taken = offered.min(self.room).min(self.bite);
         self.room -= taken;
         self.full = self.room == 0 && taken < offered;
-        // A socket that took a part has room for the rest at once: the edge comes in the next batch.
+        // A socket that took a part has room for the rest at once: the edge comes in the next
+        // batch.
         self.writable |= taken < offered && self.room > 0;
         taken
     }

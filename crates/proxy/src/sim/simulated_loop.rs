@@ -1,8 +1,8 @@
 //! An event loop in virtual time, for a driver that cannot block.
 //!
-//! A real poller returns for a signal, when the timeout has passed, and when the mailbox is rung. Neither does
-//! the worker act here for any other reason: a wake-up that is lost, or a deadline that the worker forgets,
-//! leaves it parked, and the test sees that nothing happens.
+//! A real poller returns for a signal, when the timeout has passed, and when the mailbox is rung.
+//! Neither does the worker act here for any other reason: a wake-up that is lost, or a deadline
+//! that the worker forgets, leaves it parked, and the test sees that nothing happens.
 
 use reactor::{EventLoop, Handler, Mailbox, Tick};
 
@@ -48,8 +48,8 @@ impl SimulatedLoop {
         true
     }
 
-    /// Must be called once for each turn: the worker looks into its mailbox here, which would hide that
-    /// nothing has woken it for a message that came since.
+    /// Must be called once for each turn: the worker looks into its mailbox here, which would hide
+    /// that nothing has woken it for a message that came since.
     fn park<H: Handler<Driver = SimDriver>>(&mut self, handler: &mut H) {
         let timeout = self.event_loop.prepare(handler);
         let now = handler.driver().0.borrow().now;

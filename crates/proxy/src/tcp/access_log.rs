@@ -1,8 +1,9 @@
-//! The access log: a line for each connection of a listener that asks for it, when the connection ends.
+//! The access log: a line for each connection of a listener that asks for it, when the connection
+//! ends.
 //!
-//! A worker collects the lines of a turn and sends them to a thread that writes them, so that no worker waits
-//! for a disk. When that thread falls behind or cannot write, lines are lost and counted. It goes on when it
-//! can write again.
+//! A worker collects the lines of a turn and sends them to a thread that writes them, so that no
+//! worker waits for a disk. When that thread falls behind or cannot write, lines are lost and
+//! counted. It goes on when it can write again.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -23,8 +24,8 @@ use crate::tcp::pair::{ClientInfo, Pair};
 /// The file or stream that lines are written to.
 pub type AccessOutput = Box<dyn Write + Send>;
 
-/// The access log of a proxy. The thread that writes it ends when all clones are dropped and all lines are
-/// written.
+/// The access log of a proxy. The thread that writes it ends when all clones are dropped and all
+/// lines are written.
 #[derive(Debug, Clone)]
 pub struct AccessLog(Arc<Channel>);
 
@@ -48,7 +49,8 @@ struct WriterState {
 }
 
 impl AccessLog {
-    /// Starts a thread that writes lines to `out`, and to what `open` returns when the log is reopened.
+    /// Starts a thread that writes lines to `out`, and to what `open` returns when the log is
+    /// reopened.
     ///
     /// # Errors
     ///
@@ -236,7 +238,8 @@ mod tests {
 
     use super::*;
 
-    /// A disk that takes what the script says, one entry a call, and then everything. `None` is a full disk.
+    /// A disk that takes what the script says, one entry a call, and then everything. `None` is a
+    /// full disk.
     #[derive(Clone, Default)]
     struct Disk {
         script: Arc<Mutex<Vec<Option<usize>>>>,

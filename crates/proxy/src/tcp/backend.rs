@@ -1,4 +1,5 @@
-//! Backends as all workers see them: their connections, their health, and the ejection of those that fail.
+//! Backends as all workers see them: their connections, their health, and the ejection of those
+//! that fail.
 //!
 //! Nothing here is on the path of a byte: it is written when a connection begins, fails or ends.
 
@@ -144,14 +145,16 @@ impl Backend {
 
     /// Records an attempt that succeeded.
     pub(crate) fn record_success(&self) {
-        // Usually there is nothing to reset, and a store would take the cache line from other workers.
+        // Usually there is nothing to reset, and a store would take the cache line from other
+        // workers.
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
             self.ejections.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Records an attempt that failed. Returns for how long the backend is ejected, if it is so from now on.
+    /// Records an attempt that failed. Returns for how long the backend is ejected, if it is so
+    /// from now on.
     pub(crate) fn record_failure(
         &self,
         settings: &ListenerSettings,

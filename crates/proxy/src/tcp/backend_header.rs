@@ -33,8 +33,8 @@ pub(crate) fn prepend<D: Relay>(table: &mut PairTable<D>, key: SlotKey) -> u64 {
     length
 }
 
-/// Takes the header out of the account of the client's bytes once it is sent: it is neither a request nor
-/// from the client.
+/// Takes the header out of the account of the client's bytes once it is sent: it is neither a
+/// request nor from the client.
 pub(crate) fn discount<D: Relay>(table: &mut PairTable<D>, key: SlotKey, length: u64) {
     if length > 0
         && let Some(pair) = table.get(key)

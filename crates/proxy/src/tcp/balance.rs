@@ -31,8 +31,8 @@ impl TriedBackends {
     }
 }
 
-/// Chooses a backend for a connection from `source`, and returns its index. Ejected backends are taken when
-/// there are no others, and those that a health check has taken out never.
+/// Chooses a backend for a connection from `source`, and returns its index. Ejected backends are
+/// taken when there are no others, and those that a health check has taken out never.
 pub(crate) fn choose(
     frontend: &Frontend,
     source: Option<IpAddr>,
@@ -71,8 +71,8 @@ fn choose_among(
             }
             least.1.in_turn(frontend)
         }
-        // Rendezvous hashing (Thaler and Ravishankar 1998): a backend that leaves takes only its own
-        // sources with it.
+        // Rendezvous hashing (Thaler and Ravishankar 1998): a backend that leaves takes only its
+        // own sources with it.
         Balance::Source => usable.iter().max_by_key(|&index| {
             let mut hasher = DefaultHasher::new();
             (source, frontend.backends[index].address).hash(&mut hasher);
@@ -99,8 +99,8 @@ impl IndexSet {
         })
     }
 
-    /// Takes the members in turn. Turns of a backend that is left out fall to all others alike, and not
-    /// to its neighbour.
+    /// Takes the members in turn. Turns of a backend that is left out fall to all others alike, and
+    /// not to its neighbour.
     fn in_turn(self, frontend: &Frontend) -> Option<usize> {
         let count = self.0.count_ones() as usize;
         if count == 0 {

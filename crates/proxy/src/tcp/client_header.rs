@@ -1,7 +1,7 @@
 //! Stage 2: the PROXY header that a client sends first when another proxy forwards it.
 //!
-//! Until the header is whole, its beginning is kept where bytes for the backend would be. What follows it
-//! stays there.
+//! Until the header is whole, its beginning is kept where bytes for the backend would be. What
+//! follows it stays there.
 
 use reactor::{RateLimitedWarnings, Received, Relay, SlotKey, Tick};
 
@@ -13,7 +13,8 @@ use crate::tcp::metrics::Metric;
 use crate::tcp::pair::{Pair, Pending};
 use crate::tcp::pair_table::PairTable;
 
-/// Receives what a client has sent, until its header is whole or nothing is left. Uses `block` as scratch.
+/// Receives what a client has sent, until its header is whole or nothing is left. Uses `block` as
+/// scratch.
 pub(crate) fn receive<D: Relay>(
     table: &mut PairTable<D>,
     key: SlotKey,

@@ -56,8 +56,8 @@ impl CloseReason {
     }
 }
 
-/// Removes the pairs that were closed in this turn. Returns whether there were any: their descriptors are
-/// free.
+/// Removes the pairs that were closed in this turn. Returns whether there were any: their
+/// descriptors are free.
 pub(crate) fn remove_closed<D: Relay>(
     table: &mut PairTable<D>,
     access_log: &mut AccessLogLines,

@@ -1,6 +1,7 @@
 //! Stage 3: a connection to a backend, and to another one if that fails.
 //!
-//! The client is not received from before: its bytes stay in the kernel, and no attempt loses any of them.
+//! The client is not received from before: its bytes stay in the kernel, and no attempt loses any
+//! of them.
 
 use std::io;
 use std::sync::Arc;
@@ -19,8 +20,8 @@ use crate::tcp::pair::{Phase, Side};
 use crate::tcp::pair_table::PairTable;
 use crate::tcp::socket_id::SocketId;
 
-/// Begins to connect to the backend that the listener's policy chooses. One that fails at once is followed
-/// by the next.
+/// Begins to connect to the backend that the listener's policy chooses. One that fails at once is
+/// followed by the next.
 pub(crate) fn begin<D: Relay>(
     table: &mut PairTable<D>,
     key: SlotKey,

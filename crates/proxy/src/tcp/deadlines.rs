@@ -1,7 +1,8 @@
 //! Time limits.
 //!
 //! A pair has a timer only in phases that must not last: while its header, its backend or a last
-//! acknowledgement is awaited. Idle pairs are found by a scan over all slots, which takes no memory for each.
+//! acknowledgement is awaited. Idle pairs are found by a scan over all slots, which takes no memory
+//! for each.
 
 use std::time::Duration;
 
@@ -58,8 +59,8 @@ impl IdleScan {
         (!table.is_empty()).then(|| self.0.next_in(now))
     }
 
-    /// Visits some slots, often enough for the shortest timeout of all listeners, and appends the idle
-    /// pairs there to `idle`.
+    /// Visits some slots, often enough for the shortest timeout of all listeners, and appends the
+    /// idle pairs there to `idle`.
     pub(crate) fn visit<D: Relay>(
         &mut self,
         table: &PairTable<D>,

@@ -1,4 +1,5 @@
-//! What a stage asks of the worker. No stage knows another one: the worker applies what they return.
+//! What a stage asks of the worker. No stage knows another one: the worker applies what they
+//! return.
 
 use std::io;
 
@@ -14,7 +15,8 @@ pub(crate) enum Effect {
     CountSource,
     /// Connect to a backend that was not tried yet.
     Connect,
-    /// Go on moving bytes in the next turn: the budget of this one is spent, and no signal will tell.
+    /// Go on moving bytes in the next turn: the budget of this one is spent, and no signal will
+    /// tell.
     Resume(Direction),
     /// Close the pair if nothing is left to be carried: a direction is done.
     CheckEnd,

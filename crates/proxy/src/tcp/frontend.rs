@@ -14,8 +14,8 @@ use crate::tcp::settings::ListenerSettings;
 /// All listeners of one reading of the configuration.
 pub(crate) type Frontends = Arc<[Arc<Frontend>]>;
 
-/// One listener's settings and backends, shared by all workers. A connection keeps the one it came by when
-/// a reload replaces it.
+/// One listener's settings and backends, shared by all workers. A connection keeps the one it came
+/// by when a reload replaces it.
 #[derive(Debug)]
 pub(crate) struct Frontend {
     /// The address that it listens at, never with port 0.
@@ -54,8 +54,8 @@ impl ConnectionCounts {
 }
 
 impl Frontend {
-    /// The listener of `settings` at `address`. Takes over what `before` knows of its connections and of
-    /// backends that stay.
+    /// The listener of `settings` at `address`. Takes over what `before` knows of its connections
+    /// and of backends that stay.
     pub(crate) fn new(
         address: SocketAddr,
         settings: ListenerSettings,

@@ -1,8 +1,8 @@
-//! The PROXY protocol, versions 1 and 2 (haproxy.org, proxy-protocol.txt of 2020): who the client was,
-//! told by the proxy in front.
+//! The PROXY protocol, versions 1 and 2 (haproxy.org, proxy-protocol.txt of 2020): who the client
+//! was, told by the proxy in front.
 //!
-//! Bytes in, bytes out: no socket, no clock. The verdict on a header is the same however it was split,
-//! and comes as early as the bytes allow.
+//! Bytes in, bytes out: no socket, no clock. The verdict on a header is the same however it was
+//! split, and comes as early as the bytes allow.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,7 +16,8 @@ const PREFIX: &[u8; 6] = b"PROXY ";
 /// Bytes of a line of version 1, CRLF included (section 2.1).
 const LINE_BYTES_MAX: usize = 107;
 
-/// Bytes of a header of version 2 that are taken: addresses, and ample room for certificates' names.
+/// Bytes of a header of version 2 that are taken: addresses, and ample room for certificates'
+/// names.
 pub const HEADER_BYTES_MAX: usize = 4096;
 
 /// Bytes of version 2 before its addresses.
@@ -45,7 +46,8 @@ pub enum HeaderError {
     TooLong,
 }
 
-/// Parses the header at the start of `input`, and says how long it is. `Ok(None)` asks for more bytes.
+/// Parses the header at the start of `input`, and says how long it is. `Ok(None)` asks for more
+/// bytes.
 ///
 /// # Errors
 ///

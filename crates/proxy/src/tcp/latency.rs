@@ -1,6 +1,6 @@
-//! The time between a request and its answer, for protocols in which one follows the other. Nothing is
-//! decoded: a request is what a client sends before the backend does, and its time runs from its last
-//! bytes to the first of the answer (tcprstat, Percona 2010).
+//! The time between a request and its answer, for protocols in which one follows the other. Nothing
+//! is decoded: a request is what a client sends before the backend does, and its time runs from its
+//! last bytes to the first of the answer (tcprstat, Percona 2010).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -92,7 +92,8 @@ impl LatencyRecorder {
         self.is_new = true;
     }
 
-    /// Sends the reports of a second that is over. Returns how many were lost, as the channel was full.
+    /// Sends the reports of a second that is over. Returns how many were lost, as the channel was
+    /// full.
     pub(crate) fn report(&mut self, unix_seconds: u64) -> usize {
         if !self.is_new {
             return 0;
@@ -111,7 +112,8 @@ impl LatencyRecorder {
             return 0;
         };
         self.is_new = false;
-        // Backends without an answer in this second are dropped, so that those of old configurations go.
+        // Backends without an answer in this second are dropped, so that those of old
+        // configurations go.
         let mut lost = 0;
         for (_, entry) in self.by_backend.drain() {
             let sent = reports.try_send(LatencyReport {

@@ -9,7 +9,8 @@ pub(crate) const LISTEN_BACKLOG: i32 = 65_535;
 /// waiting.
 pub(crate) const ACCEPTS_PER_TURN: usize = 64;
 
-/// Connections accepted from a listener that is about to be closed: as many as its backlog may hold.
+/// Connections accepted from a listener that is about to be closed: as many as its backlog may
+/// hold.
 pub(crate) const LAST_ACCEPTS_MAX: usize = LISTEN_BACKLOG as usize;
 
 /// Bytes received at a time, into a block that the whole worker shares. A small message fits, and
@@ -19,11 +20,12 @@ pub(crate) const BLOCK_BYTES: usize = if cfg!(test) { 64 } else { 32 * 1024 };
 /// Full blocks in a row after which a direction carries bulk and a pipe is worth its system calls.
 pub(crate) const BULK_BLOCKS: u8 = 2;
 
-/// Moves in one direction of one connection in one turn; the rest waits for the next. With pipes of a
-/// megabyte this bounds how long others wait to some milliseconds.
+/// Moves in one direction of one connection in one turn; the rest waits for the next. With pipes of
+/// a megabyte this bounds how long others wait to some milliseconds.
 pub(crate) const MOVES_PER_TURN: usize = 8;
 
-/// Empty pipes that a worker keeps for the next bulk, so that a burst costs no system calls for them.
+/// Empty pipes that a worker keeps for the next bulk, so that a burst costs no system calls for
+/// them.
 pub(crate) const IDLE_PIPES_MAX: usize = 64;
 
 /// How long a worker keeps empty pipes without using one.
@@ -32,7 +34,8 @@ pub(crate) const PIPE_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Backends of one listener: those tried for a connection are bits of a word.
 pub const BACKENDS_MAX: usize = 64;
 
-/// How long a side whose other side is gone may take nothing of what was sent to it, before it is reset.
+/// How long a side whose other side is gone may take nothing of what was sent to it, before it is
+/// reset.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
 /// How often such a side's kernel is asked whether it has everything by now.
@@ -53,8 +56,8 @@ pub(crate) const WARNING_INTERVAL: Duration = Duration::from_secs(1);
 /// Batches of lines that may wait for the access log. Further ones are lost, and counted.
 pub(crate) const ACCESS_BATCHES_WAITING: usize = 1024;
 
-/// Latency reports that may wait to be printed, at about 25 KB each. Further ones are lost, and a warning
-/// says so.
+/// Latency reports that may wait to be printed, at about 25 KB each. Further ones are lost, and a
+/// warning says so.
 pub const LATENCY_REPORTS_WAITING: usize = 1024;
 
 /// Bytes of an answer to a health check that are looked at.

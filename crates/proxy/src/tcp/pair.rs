@@ -1,7 +1,8 @@
-//! The record of a client's connection and its backend's. Lives in the pair table from accept to close.
+//! The record of a client's connection and its backend's. Lives in the pair table from accept to
+//! close.
 //!
-//! An idle pair owns no buffer and no pipe: a direction holds bytes only while its sink is full, and a pipe
-//! only while bulk flows.
+//! An idle pair owns no buffer and no pipe: a direction holds bytes only while its sink is full,
+//! and a pipe only while bulk flows.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -153,8 +154,8 @@ pub(crate) struct Pair<S, P> {
     pub(crate) client_writable_watched: bool,
 }
 
-/// Bytes that an idle pair may take: a tenth of what its sockets take in the kernel, and less than any
-/// buffer would.
+/// Bytes that an idle pair may take: a tenth of what its sockets take in the kernel, and less than
+/// any buffer would.
 const PAIR_BYTES_MAX: usize = 200;
 
 const _: () = assert!(

@@ -1,5 +1,5 @@
-//! All pairs of a worker, with what every stage needs: the driver, the counters, the timers, the clock and
-//! the list of pairs to remove. Knows no stage.
+//! All pairs of a worker, with what every stage needs: the driver, the counters, the timers, the
+//! clock and the list of pairs to remove. Knows no stage.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,8 +25,8 @@ pub(crate) struct PairTable<D: Relay> {
     pub(crate) clock: Clock,
     pairs: Slab<PairOf<D>>,
     timers: Wheel<SlotKey>,
-    /// Pairs to remove when the turn ends. Their slots stay taken until then: a later signal of the same
-    /// batch may name one, and must meet a closed pair.
+    /// Pairs to remove when the turn ends. Their slots stay taken until then: a later signal of the
+    /// same batch may name one, and must meet a closed pair.
     closed: VecDeque<(SlotKey, CloseReason)>,
 }
 
@@ -70,7 +70,8 @@ impl<D: Relay> PairTable<D> {
     ///
     /// # Errors
     ///
-    /// Those of [`reactor::Driver::watch`]. The pair is in the table all the same, for its caller to close.
+    /// Those of [`reactor::Driver::watch`]. The pair is in the table all the same, for its caller
+    /// to close.
     pub(crate) fn insert(
         &mut self,
         frontend: &Arc<Frontend>,
@@ -145,8 +146,8 @@ impl<D: Relay> PairTable<D> {
 }
 
 impl<D: Relay> Entry<'_, D> {
-    /// Reports from now on also when the client has room to send. A backend's room is watched from the
-    /// first.
+    /// Reports from now on also when the client has room to send. A backend's room is watched from
+    /// the first.
     ///
     /// # Errors
     ///

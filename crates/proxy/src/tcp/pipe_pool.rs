@@ -42,8 +42,8 @@ impl<P> PipePool<P> {
         Some(pipe)
     }
 
-    /// Takes back what a direction held. A pipe that is not empty is closed: no other direction may get
-    /// its bytes.
+    /// Takes back what a direction held. A pipe that is not empty is closed: no other direction may
+    /// get its bytes.
     pub(crate) fn give_back(
         &mut self,
         pending: Option<Box<Pending<P>>>,

@@ -184,8 +184,8 @@ impl Proxy {
         frontends.map(|frontend| frontend.address).collect()
     }
 
-    /// Takes new listeners and backends. Connections go on as they are, listeners that stay are not closed,
-    /// and what is known of backends that stay is kept.
+    /// Takes new listeners and backends. Connections go on as they are, listeners that stay are not
+    /// closed, and what is known of backends that stay is kept.
     ///
     /// # Errors
     ///

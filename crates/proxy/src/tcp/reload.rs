@@ -36,8 +36,8 @@ impl Drain {
     }
 }
 
-/// Opens the listeners of `frontends` that are not open, and gives new settings to the others, which hold
-/// for their next connections. A listener that cannot be opened is logged.
+/// Opens the listeners of `frontends` that are not open, and gives new settings to the others,
+/// which hold for their next connections. A listener that cannot be opened is logged.
 pub(crate) fn open_listeners<D: Relay>(
     acceptor: &mut Acceptor<D::Listener, Arc<Frontend>>,
     driver: &mut D,

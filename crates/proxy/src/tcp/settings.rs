@@ -23,7 +23,8 @@ pub struct Settings {
 pub struct ListenerSettings {
     /// Where clients connect; port 0 stands for any free port.
     pub listen: SocketAddr,
-    /// The backends that clients' bytes are relayed to; at least one, at most [`crate::tcp::BACKENDS_MAX`].
+    /// The backends that clients' bytes are relayed to; at least one, at most
+    /// [`crate::tcp::BACKENDS_MAX`].
     pub backends: Vec<BackendAddress>,
     /// Which backend a connection gets.
     pub balance: Balance,
@@ -39,8 +40,8 @@ pub struct ListenerSettings {
     pub keepalive: Duration,
     /// Simultaneous connections; more are refused.
     pub max_connections: Option<u32>,
-    /// Simultaneous connections from one source; more are refused. A source is an IPv4 address, or the
-    /// 64 leading bits of an IPv6 address.
+    /// Simultaneous connections from one source; more are refused. A source is an IPv4 address, or
+    /// the 64 leading bits of an IPv6 address.
     pub max_connections_per_source: Option<u32>,
     /// Whether clients begin with a PROXY header, and how long it may take.
     pub proxy_in: Option<Duration>,

@@ -1,8 +1,8 @@
 //! Stage 5: the end of a pair, in order or not.
 //!
-//! A side that broke is dead both ways. The other side first gets what was sent to it before, and is then
-//! reset, as it would have been without a proxy. What it sends itself is not even received: a side that
-//! sends without pause is stopped by its full window and costs nothing.
+//! A side that broke is dead both ways. The other side first gets what was sent to it before, and
+//! is then reset, as it would have been without a proxy. What it sends itself is not even received:
+//! a side that sends without pause is stopped by its full window and costs nothing.
 
 use reactor::{Relay, SlotKey, Tenths};
 
@@ -36,7 +36,8 @@ pub(crate) fn drop_sink<D: Relay>(
     Effect::CheckEnd
 }
 
-/// Ends a direction whose source broke, after its sink was sent everything, and drops the other one.
+/// Ends a direction whose source broke, after its sink was sent everything, and drops the other
+/// one.
 pub(crate) fn drop_source<D: Relay>(
     table: &mut PairTable<D>,
     pipes: &mut PipePool<D::Pipe>,
@@ -86,8 +87,8 @@ pub(crate) fn check_end<D: Relay>(table: &mut PairTable<D>, key: SlotKey) -> Eff
     Effect::Wait
 }
 
-/// Whether a side's kernel has everything that was sent to it: a reset before that would destroy what is on
-/// its way. Where the kernel cannot tell, it has not.
+/// Whether a side's kernel has everything that was sent to it: a reset before that would destroy
+/// what is on its way. Where the kernel cannot tell, it has not.
 fn has_acknowledged_all<D: Relay>(table: &mut PairTable<D>, key: SlotKey, side: Side) -> bool {
     let Some(entry) = table.entry(key) else {
         return false;

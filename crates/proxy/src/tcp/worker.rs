@@ -1,4 +1,5 @@
-//! The worker: the only place that knows all stages, and the order in which a pair goes through them.
+//! The worker: the only place that knows all stages, and the order in which a pair goes through
+//! them.
 //!
 //! A stage does its part on the pair table and returns an [`Effect`]; the worker applies it.
 
@@ -141,8 +142,8 @@ impl<D: Relay> Worker<D> {
         }
     }
 
-    /// Accepts every client that waits at a listener before it is closed: the others are reset, as the
-    /// kernel cannot hand a waiting connection on.
+    /// Accepts every client that waits at a listener before it is closed: the others are reset, as
+    /// the kernel cannot hand a waiting connection on.
     fn close_removed_listeners(&mut self, frontends: &[Arc<Frontend>]) {
         for id in reload::removed_listeners(&self.acceptor, frontends) {
             self.accept(id, LAST_ACCEPTS_MAX);

@@ -1,6 +1,7 @@
 //! Every reason that a worker has to wake: without it, the worker would sleep on.
 //!
-//! The simulated poller honours its timeout, so these fail if a wake-up is lost or a deadline is left out.
+//! The simulated poller honours its timeout, so these fail if a wake-up is lost or a deadline is
+//! left out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +29,8 @@ fn time_until(world: &mut World, happened: impl Fn(&World) -> bool) -> Duration 
     panic!("it does not happen");
 }
 
-/// Asserts that something happens after `time`, and at most a tenth of a second and a bucket of the timer
-/// wheel late.
+/// Asserts that something happens after `time`, and at most a tenth of a second and a bucket of the
+/// timer wheel late.
 fn assert_after(world: &mut World, time: Duration, happened: impl Fn(&World) -> bool) {
     let passed = time_until(world, happened);
     let late = passed.saturating_sub(time);
