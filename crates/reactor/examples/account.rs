@@ -1,7 +1,8 @@
-//! Measures what it costs a worker to account for a turn: `cargo run --release -p reactor --example account`.
+//! Measures what it costs a worker to account for a turn:
+//! `cargo run --release -p reactor --example account`.
 //!
-//! The clock is read in a turn all the same, so that is told apart; but for the turns whose stages are timed,
-//! whose readings are counted in. Prints one row of Markdown a metric.
+//! The clock is read in a turn all the same, so that is told apart; but for the turns whose stages
+//! are timed, whose readings are counted in. Prints one row of Markdown a metric.
 
 #![expect(clippy::disallowed_methods, reason = "measures how long it takes")]
 

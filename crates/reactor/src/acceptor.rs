@@ -1,7 +1,7 @@
 //! Listeners of a worker, and the pause of accepting while descriptors or memory have run out.
 //!
-//! A listener stays readable while connections wait there: without the pause, a worker that cannot accept
-//! them would spin.
+//! A listener stays readable while connections wait there: without the pause, a worker that cannot
+//! accept them would spin.
 
 use std::fmt::Display;
 use std::io;
@@ -35,7 +35,8 @@ pub struct Open<L, T> {
 }
 
 impl<L, T> Acceptor<L, T> {
-    /// An acceptor without listeners. `remedy` says what an operator can do when descriptors run out.
+    /// An acceptor without listeners. `remedy` says what an operator can do when descriptors run
+    /// out.
     pub const fn new(warnings: RateLimitedWarnings, remedy: &'static str) -> Self {
         Self {
             open: Vec::new(),

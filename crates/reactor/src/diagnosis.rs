@@ -1,5 +1,5 @@
-//! What the kernel knows of a TCP connection, asked through `sock_diag(7)`: nothing of it needs to be
-//! kept in a connection's record.
+//! What the kernel knows of a TCP connection, asked through `sock_diag(7)`: nothing of it needs to
+//! be kept in a connection's record.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,5 @@
-//! What a worker asks of the kernel. One implementation asks the real one ([`crate::System`]), another,
-//! in the tests, plays a network with faults in virtual time.
+//! What a worker asks of the kernel. One implementation asks the real one ([`crate::System`]),
+//! another, in the tests, plays a network with faults in virtual time.
 
 use std::io;
 use std::net::SocketAddr;
@@ -34,7 +34,8 @@ pub struct Token(u64);
 impl Token {
     /// The mailbox.
     pub const MAILBOX: Self = Self(u64::MAX);
-    /// Tags below this one are free for what a worker watches besides its listeners and its mailbox.
+    /// Tags below this one are free for what a worker watches besides its listeners and its
+    /// mailbox.
     pub const TAGS_MAX: u16 = (u64::MAX >> SlotKey::BITS) as u16 - 1;
 
     /// Names a listener.
@@ -180,8 +181,8 @@ pub trait Driver {
     /// Those of `epoll_wait`: none that a correct program meets.
     fn wait(&mut self, timeout: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()>;
 
-    /// Opens a listener that shares `address` with those of other workers. It is reported for as long
-    /// as a connection waits there.
+    /// Opens a listener that shares `address` with those of other workers. It is reported for as
+    /// long as a connection waits there.
     ///
     /// # Errors
     ///
@@ -223,8 +224,8 @@ pub trait Driver {
     /// Sends the slices in order, in one system call.
     fn send(&mut self, socket: &Self::Socket, slices: &[&[u8]]) -> Sent;
 
-    /// Sends the slices, which are the last, and ends this side if it took them all: in one packet where
-    /// they fit, which spares both ends half of the work.
+    /// Sends the slices, which are the last, and ends this side if it took them all: in one packet
+    /// where they fit, which spares both ends half of the work.
     fn send_and_shutdown(&mut self, socket: &Self::Socket, slices: &[&[u8]]) -> Sent {
         let sent = self.send(socket, slices);
         if sent == Sent::Bytes(slices.iter().map(|slice| slice.len()).sum()) {
@@ -239,6 +240,7 @@ pub trait Driver {
     /// The other end, unless it is gone.
     fn peer(&self, socket: &Self::Socket) -> Option<SocketAddr>;
 
-    /// What the kernel counted on the connection: bytes acknowledged and bytes not yet acknowledged.
+    /// What the kernel counted on the connection: bytes acknowledged and bytes not yet
+    /// acknowledged.
     fn tcp_info(&mut self, socket: &Self::Socket) -> Option<crate::TcpInfo>;
 }

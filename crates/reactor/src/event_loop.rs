@@ -1,7 +1,7 @@
 //! The turn of every worker: wait, read the clock, act on what happened, decide how long to sleep.
 //!
-//! Owns the order of these steps and the account of the time they take. What a program does in a turn is
-//! its [`Handler`].
+//! Owns the order of these steps and the account of the time they take. What a program does in a
+//! turn is its [`Handler`].
 
 use std::io;
 use std::mem;
@@ -51,8 +51,8 @@ pub trait Handler {
     /// Acts on what the poller reports of any other socket.
     fn on_signal(&mut self, signal: Signal);
 
-    /// Ends a turn: mail, deadlines and whatever else the program does once in a turn. Stages that are
-    /// to be timed are marked in `timing`.
+    /// Ends a turn: mail, deadlines and whatever else the program does once in a turn. Stages that
+    /// are to be timed are marked in `timing`.
     fn finish(&mut self, timing: &mut Timing);
 
     /// Whether the worker has ended.

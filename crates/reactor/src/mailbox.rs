@@ -9,8 +9,8 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// A worker's mailbox, shared with all who write to it.
 ///
-/// Its bound is on *weight* outstanding: what was posted and not yet released, whether it still waits
-/// here or is being worked on in slices.
+/// Its bound is on *weight* outstanding: what was posted and not yet released, whether it still
+/// waits here or is being worked on in slices.
 #[derive(Debug)]
 pub struct Mailbox<T> {
     /// `None` when the worker has ended.

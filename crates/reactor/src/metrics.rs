@@ -1,7 +1,7 @@
 //! Metrics of workers: names and meanings, a block of counters for each worker, and snapshots.
 //!
-//! Each worker writes its own block with plain stores; readers sum the blocks. Must never need a locked
-//! instruction.
+//! Each worker writes its own block with plain stores; readers sum the blocks. Must never need a
+//! locked instruction.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -64,12 +64,14 @@ pub trait MetricSet: Copy + 'static {
     fn index(self) -> usize;
 }
 
-/// Makes the enum of all that a worker of one program counts: what is listed, and what every worker's loop
-/// counts.
+/// Makes the enum of all that a worker of one program counts: what is listed, and what every
+/// worker's loop counts.
 ///
-/// What is listed is a family of metrics, each with its help: `Gauge "open" [] "Open files." { Open }`.
-/// Metrics that share a name differ in a label: `Counter "closed" ["reason"] "Closed files, by reason." {
-/// ClosedDone = "done", ClosedFailed = "failed" }`.
+/// What is listed is a family of metrics, each with its help:
+/// `Gauge "open" [] "Open files." { Open }`. Metrics that share a name differ in a label:
+/// `Counter
+/// "closed" ["reason"] "Closed files, by reason." { ClosedDone = "done", ClosedFailed = "failed"
+/// }`.
 ///
 /// Listed must be what the loop counts in families that it shares with the program: `Accepts`,
 /// `AcceptPauses`, `StageSignals` and `StageAccept`.
@@ -154,8 +156,8 @@ macro_rules! metrics {
     (@label []) => { None };
 }
 
-/// One worker's counters: one cell for each of the `N` metrics of `F`. Written by the worker, read by any
-/// thread.
+/// One worker's counters: one cell for each of the `N` metrics of `F`. Written by the worker, read
+/// by any thread.
 ///
 /// Aligned so that no two workers write to one cache line, nor to two that are fetched together.
 #[derive(Debug)]
@@ -175,7 +177,8 @@ impl<F: MetricSet, const N: usize> Default for Counters<F, N> {
     }
 }
 
-/// Where a worker counts. Only the worker itself may call these, so no locked instruction is needed.
+/// Where a worker counts. Only the worker itself may call these, so no locked instruction is
+/// needed.
 pub trait Count {
     /// What is counted.
     type Metric: MetricSet;
@@ -257,9 +260,9 @@ impl Snapshot {
         self.metrics.iter().position(is_same)
     }
 
-    /// Adds metrics of another set, with the value zero for every worker. Those that exist already stay
-    /// as they are; the others follow the metrics that precede them in their own set, and metrics of one
-    /// name stay together.
+    /// Adds metrics of another set, with the value zero for every worker. Those that exist already
+    /// stay as they are; the others follow the metrics that precede them in their own set, and
+    /// metrics of one name stay together.
     pub fn declare(&mut self, metrics: &[MetricDescription]) {
         let mut next = 0;
         for described in metrics {
@@ -275,8 +278,8 @@ impl Snapshot {
         }
     }
 
-    /// Adds what `other`, a snapshot of another set, counts to the values of one worker. Metrics that
-    /// this snapshot lacks are [declared](Self::declare).
+    /// Adds what `other`, a snapshot of another set, counts to the values of one worker. Metrics
+    /// that this snapshot lacks are [declared](Self::declare).
     pub fn add(&mut self, worker: usize, other: &Self) {
         self.declare(&other.metrics);
         for (index, described) in other.metrics.iter().enumerate() {
@@ -295,7 +298,8 @@ impl Snapshot {
     }
 }
 
-/// Formats all sums that are not zero as one line, like `connections_closed_done=3`. Times are in seconds.
+/// Formats all sums that are not zero as one line, like `connections_closed_done=3`. Times are in
+/// seconds.
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut gap = "";

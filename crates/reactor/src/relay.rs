@@ -1,4 +1,5 @@
-//! What a worker that relays bytes asks of the kernel beyond [`Driver`]: outgoing connections and pipes.
+//! What a worker that relays bytes asks of the kernel beyond [`Driver`]: outgoing connections and
+//! pipes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -48,7 +49,8 @@ pub trait Relay: Driver {
     /// This end of the connection, unless it is gone.
     fn local(&self, socket: &Self::Socket) -> Option<SocketAddr>;
 
-    /// Lets the socket's closing reset the connection, so that the peer learns that it did not end well.
+    /// Lets the socket's closing reset the connection, so that the peer learns that it did not end
+    /// well.
     fn reset_on_close(&mut self, socket: &Self::Socket);
 
     /// Makes a pipe for bulk.

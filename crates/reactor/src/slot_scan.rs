@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::driver::Tick;
 
-/// Time that a scan catches up on, in intervals. While there are no records a worker may sleep for long, and
-/// its first record is not due at once.
+/// Time that a scan catches up on, in intervals. While there are no records a worker may sleep for
+/// long, and its first record is not due at once.
 const CATCH_UP_INTERVALS: u32 = 10;
 
 /// Position of a scan. A slot is visited once in each period, without memory for any of them.

@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use parking_lot::Mutex;
 
-/// Source of connections as limits count it: an IPv4 address, also when it is mapped into IPv6, or the 64
-/// leading bits of an IPv6 address. A host usually has all addresses that share these bits and could
-/// evade a limit on one of them.
+/// Source of connections as limits count it: an IPv4 address, also when it is mapped into IPv6, or
+/// the 64 leading bits of an IPv6 address. A host usually has all addresses that share these bits
+/// and could evade a limit on one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Source(Network);
 

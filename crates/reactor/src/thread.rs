@@ -9,8 +9,8 @@ use nix::sched::{CloneFlags, unshare};
 const STACK_BYTES: usize = 256 * 1024;
 
 /// Starts a thread. With `private_fds` it first leaves the process's descriptor table for a copy of
-/// its own, so that the limit on descriptors counts for it alone. From then on what it opens it must
-/// close itself, and a socket must not be sent to it or away from it.
+/// its own, so that the limit on descriptors counts for it alone. From then on what it opens it
+/// must close itself, and a socket must not be sent to it or away from it.
 ///
 /// # Errors
 ///

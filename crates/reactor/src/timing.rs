@@ -1,8 +1,8 @@
 //! Where a worker's time goes: into waiting or into work, and into which stage of it.
 //!
 //! Must never read the clock where a turn does so anyhow: waiting and work are told apart without a
-//! reading of their own. Stages would cost one each, so only some turns are timed stage by stage, and
-//! stand for those that are not.
+//! reading of their own. Stages would cost one each, so only some turns are timed stage by stage,
+//! and stand for those that are not.
 
 use std::time::Duration;
 
@@ -38,8 +38,8 @@ impl Timing {
         self.resting = true;
     }
 
-    /// A turn begins, after a poll that returned so many events. Without a [`rest`](Self::rest) before
-    /// it, the poll was work like any other.
+    /// A turn begins, after a poll that returned so many events. Without a [`rest`](Self::rest)
+    /// before it, the poll was work like any other.
     pub fn begin(&mut self, now: Duration, events: usize, counters: &impl Count) {
         counters.polled(events);
         let rested = self.resting && now.saturating_sub(self.counted) >= REST;
@@ -85,8 +85,8 @@ impl Timing {
         self.resting = false;
     }
 
-    /// True once in [`TURNS_PER_TIMED`] times, without a rhythm that turns could fall in with (linear
-    /// congruential; its upper bits are its best).
+    /// True once in [`TURNS_PER_TIMED`] times, without a rhythm that turns could fall in with
+    /// (linear congruential; its upper bits are its best).
     const fn draw(&mut self) -> bool {
         self.state = self
             .state
@@ -163,7 +163,8 @@ mod tests {
         let mut readings = 0;
         for turn in 0..320_000 {
             timing.begin(now, 1, &stats);
-            // One turn in 64 is long: a stride of 32 would meet all of them twice as often, or none.
+            // One turn in 64 is long: a stride of 32 would meet all of them twice as often, or
+            // none.
             let long = micros(if turn % 64 == 63 { 5_000 } else { 10 });
             for (at, (stage, time)) in [
                 (Metric::StageSignals, micros(3)),

@@ -1,5 +1,5 @@
-//! Rate-limited warnings: one in an interval for each (kind, peer). The others are counted, and the next
-//! warning says how many there were, whichever worker met them.
+//! Rate-limited warnings: one in an interval for each (kind, peer). The others are counted, and the
+//! next warning says how many there were, whichever worker met them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 
 use crate::driver::Tick;
 
-/// Warnings of all workers of a program. Cheap to clone. The workers' clocks begin within moments of each
-/// other, which is exact enough.
+/// Warnings of all workers of a program. Cheap to clone. The workers' clocks begin within moments
+/// of each other, which is exact enough.
 #[derive(Debug, Clone)]
 pub struct RateLimitedWarnings {
     interval: Duration,

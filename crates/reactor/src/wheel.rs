@@ -64,7 +64,8 @@ impl<T> Wheel<T> {
         self.next = current + 1;
     }
 
-    /// Time from `now` until a bucket with something in it may be due; `None` when there is nothing.
+    /// Time from `now` until a bucket with something in it may be due; `None` when there is
+    /// nothing.
     pub fn sleep(&self, now: Tick) -> Option<Duration> {
         if self.len == 0 {
             return None;

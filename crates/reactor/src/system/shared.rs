@@ -1,8 +1,8 @@
-//! One poller for all workers, as Erlang had it until each of its schedulers got one of its own. Here only
-//! to measure what that costs: no server runs on it unless told to.
+//! One poller for all workers, as Erlang had it until each of its schedulers got one of its own.
+//! Here only to measure what that costs: no server runs on it unless told to.
 //!
-//! Sockets still belong to one worker each. Whoever has nothing to do waits in the kernel for all, unless
-//! somebody does already; what it finds for others it lays before them, and wakes them.
+//! Sockets still belong to one worker each. Whoever has nothing to do waits in the kernel for all,
+//! unless somebody does already; what it finds for others it lays before them, and wakes them.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -77,7 +77,8 @@ impl SharedPoller {
         token: Token,
         mut events: EventFlags,
     ) -> rustix::io::Result<()> {
-        // One epoll instance has nobody to exclude, and would let an exclusive watch not be modified.
+        // One epoll instance has nobody to exclude, and would let an exclusive watch not be
+        // modified.
         events.remove(EventFlags::EXCLUSIVE);
         let number = fd.as_raw_fd() as usize;
         let mut routes = self.routes.lock();
