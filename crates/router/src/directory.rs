@@ -262,11 +262,11 @@ impl Directory {
         online
     }
 
-    /// Looks up each of `keys`, in whatever order they are. For those online `found` is given the index of
-    /// the key and `sessions`, with where the key's own begin.
+    /// Looks up each of `keys`, in whatever order they are. For those online `found` is given the
+    /// index of the key and `sessions`, with where the key's own begin.
     ///
-    /// Those of one shard are looked up under one lock, one right after the other: a processor fetches
-    /// several of them at a time then, which a lock between any two of them forbids.
+    /// Those of one shard are looked up under one lock, one right after the other: a processor
+    /// fetches several of them at a time then, which a lock between any two of them forbids.
     pub(crate) fn sessions_of_each(
         &self,
         keys: &[Key],

@@ -81,8 +81,8 @@ pub struct Audience {
     pub online: u64,
 }
 
-/// Events that will take their places in line together. A publisher keeps it from one batch to the next
-/// for its memory.
+/// Events that will take their places in line together. A publisher keeps it from one batch to the
+/// next for its memory.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(crate) events: Vec<Event>,

@@ -132,8 +132,8 @@ impl<M: Mailboxes> Router<M> {
         })
     }
 
-    /// Adds an event that is to be published with others by [`Self::post`]: to those who subscribe now and
-    /// are online when it is posted. Returns how many ids it may reach at most.
+    /// Adds an event that is to be published with others by [`Self::post`]: to those who subscribe
+    /// now and are online when it is posted. Returns how many ids it may reach at most.
     pub fn add(&self, batch: &mut Batch, event: Event) -> u64 {
         self.plan(batch, event, Reach::Subscribers)
     }
@@ -182,8 +182,8 @@ impl<M: Mailboxes> Router<M> {
     }
 
     /// Sends the events of a batch on their way, together and in order: to each worker concerned
-    /// in one parcel. `each` is told whom each event is for. Returns the sequence number of the last. The
-    /// batch is empty then.
+    /// in one parcel. `each` is told whom each event is for. Returns the sequence number of the
+    /// last. The batch is empty then.
     pub fn post(&self, batch: &mut Batch, tally: &Arc<Tally>, each: impl FnMut(Audience)) -> u64 {
         let count = batch.events.len() as u64;
         batch.look_up(&self.directory);
