@@ -25,8 +25,9 @@ impl Admission {
         }
     }
 
-    /// Counts the connection in a slot, unless a limit is reached. One that is refused lingers for a
-    /// moment and is not counted: it would shut out those whom the limit of its source is to protect.
+    /// Counts the connection in a slot, unless a limit is reached. One that is refused lingers for
+    /// a moment and is not counted: it would shut out those whom the limit of its source is to
+    /// protect.
     ///
     /// # Errors
     ///

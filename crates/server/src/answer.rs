@@ -172,8 +172,8 @@ impl Responder {
         Self::write(&mut self.date, table, key, answer, &manner);
     }
 
-    /// Rejects bytes that are no request, and ends the connection: where the next request would begin
-    /// is unknown.
+    /// Rejects bytes that are no request, and ends the connection: where the next request would
+    /// begin is unknown.
     pub(crate) fn reject_head<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -195,8 +195,8 @@ impl Responder {
         self.answer_last(table, key, &answer);
     }
 
-    /// Gives an answer after which nothing can follow: the next request could not be found, or is not
-    /// wanted.
+    /// Gives an answer after which nothing can follow: the next request could not be found, or is
+    /// not wanted.
     pub(crate) fn answer_last<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,

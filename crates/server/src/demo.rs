@@ -2,8 +2,8 @@
 //!
 //! Owns the secret of this run and what the page is told of it, which is only where to ask: the
 //! control listener gives the secret to the page's origin. A proxy in front of the public listener
-//! passes on any request, with any `Host`, and may leave no trace of itself; but it does not lead to
-//! the control listener. So a request with the secret comes from a browser on this machine. Must
+//! passes on any request, with any `Host`, and may leave no trace of itself; but it does not lead
+//! to the control listener. So a request with the secret comes from a browser on this machine. Must
 //! never put the secret into an answer of the public listener.
 
 use std::borrow::Cow;
@@ -64,8 +64,8 @@ pub struct DemoPage {
 }
 
 impl DemoPage {
-    /// A page whose requests go through `relay` when they carry `secret`, for which the page asks the
-    /// control listener at `control`.
+    /// A page whose requests go through `relay` when they carry `secret`, for which the page asks
+    /// the control listener at `control`.
     pub fn new(secret: DemoSecret, control: SocketAddr, relay: Box<Relay>) -> Self {
         // Content security policies have no IPv6 addresses (CSP Level 3, section 2.3.1).
         let origin = match control {

@@ -49,8 +49,8 @@ impl Drain {
         !self.farewells_done
     }
 
-    /// Sends farewells to a turn's worth of connections. `oldest` is the number of the oldest delivery
-    /// that is not done.
+    /// Sends farewells to a turn's worth of connections. `oldest` is the number of the oldest
+    /// delivery that is not done.
     pub(crate) fn send_farewells<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -70,7 +70,8 @@ impl Drain {
                     end_stream(table, key, Some(self.retry_of(index)), CloseReason::Drain);
                 }
                 Phase::Head { partial: false } => table.end(key, CloseReason::Drain),
-                // A request that is under way is answered; its answer says that the connection ends.
+                // A request that is under way is answered; its answer says that the connection
+                // ends.
                 Phase::Head { partial: true } | Phase::Relayed => {}
                 Phase::Ending { .. } | Phase::Closed => {}
             }
@@ -89,8 +90,8 @@ impl Drain {
         self.retry.as_millis() as u64 + ((share * spread) >> 32)
     }
 
-    /// Whether the worker has nothing left to do, or no time. `is_delivering` says that deliveries are
-    /// under way.
+    /// Whether the worker has nothing left to do, or no time. `is_delivering` says that deliveries
+    /// are under way.
     pub(crate) fn is_over<D: Driver>(
         &self,
         table: &ConnectionTable<D>,

@@ -1,19 +1,21 @@
 //! Fan-out: deliveries to frames owed.
 //!
-//! What one session is owed in a turn is gathered before anything is sent, and leaves in one system call.
+//! What one session is owed in a turn is gathered before anything is sent, and leaves in one system
+//! call.
 //!
-//! Invariants of order. Together they say that every session gets the events of a subject in the order in
-//! which they were published:
+//! Invariants of order. Together they say that every session gets the events of a subject in the
+//! order in which they were published:
 //!
-//! 1. Deliveries are numbered as the mailbox holds them, which is the order of their sequence numbers.
+//! 1. Deliveries are numbered as the mailbox holds them, which is the order of their sequence
+//!    numbers.
 //! 2. Small deliveries are served in the order of their numbers.
-//! 3. A delivery about a subject of which a large delivery is under way is queued behind the large ones,
-//!    whatever its size.
+//! 3. A delivery about a subject of which a large delivery is under way is queued behind the large
+//!    ones, whatever its size.
 //! 4. A large delivery joins the sweep only when the small ones before it are done.
-//! 5. The sweep is at each recipient of a delivery once, and serves several deliveries there in the order
-//!    of their numbers.
-//! 6. What a session is owed in a turn leaves in the order in which it came to be owed, and behind its
-//!    backlog.
+//! 5. The sweep is at each recipient of a delivery once, and serves several deliveries there in the
+//!    order of their numbers.
+//! 6. What a session is owed in a turn leaves in the order in which it came to be owed, and behind
+//!    its backlog.
 
 mod sweep;
 
@@ -221,8 +223,8 @@ impl Fanout {
         }
     }
 
-    /// Serves deliveries: a turn's worth of small ones, and a slice of the large ones. What became of
-    /// them is counted in `frames`.
+    /// Serves deliveries: a turn's worth of small ones, and a slice of the large ones. What became
+    /// of them is counted in `frames`.
     pub(crate) fn deliver<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -255,8 +257,8 @@ impl Fanout {
                 self.small.pop_front();
             }
         }
-        // In a loop of their own: with nothing between them, the processor fetches several records at a
-        // time.
+        // In a loop of their own: with nothing between them, the processor fetches several records
+        // at a time.
         for (key, event) in self.aimed.drain(..) {
             owe(&mut self.owed, table, frames, key, event);
         }
@@ -281,8 +283,8 @@ impl Fanout {
     /// Sends each session what it is owed, group by group.
     fn flush<D: Driver>(&mut self, table: &mut ConnectionTable<D>, frames: &mut TurnFrames) {
         for group in self.owed.sessions.chunks(SESSIONS_PER_FLUSH) {
-            // All that a group needs is in the cache when its first system call is made: each call leaves
-            // the processor to wait for whatever is fetched after it, one line at a time.
+            // All that a group needs is in the cache when its first system call is made: each call
+            // leaves the processor to wait for whatever is fetched after it, one line at a time.
             table.clear_owed(group.iter().map(|owed| owed.key));
             self.batch.fill(group, &self.owed.links, frames);
             let mut start = 0;

@@ -111,8 +111,8 @@ impl TurnFrames {
         &self.bytes
     }
 
-    /// The bytes at `range` of an encoded frame, for backlogs that keep the frame beyond the turn and
-    /// share it.
+    /// The bytes at `range` of an encoded frame, for backlogs that keep the frame beyond the turn
+    /// and share it.
     pub(crate) fn share(
         &mut self,
         id: TurnEvent,
@@ -157,8 +157,8 @@ impl TurnFrames {
         sum
     }
 
-    /// Ends the turn: settles what has been delivered and forgets all events and frames. Returns the
-    /// weight of the parcels that are done.
+    /// Ends the turn: settles what has been delivered and forgets all events and frames. Returns
+    /// the weight of the parcels that are done.
     pub(crate) fn settle(&mut self) -> usize {
         let mut weight = 0;
         for Entry {

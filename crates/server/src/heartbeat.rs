@@ -11,8 +11,8 @@ use crate::limits::HEARTBEAT_SCAN_INTERVAL;
 use crate::stats::Metric;
 use crate::table::{ConnectionTable, Phase};
 
-/// A session younger than this part of the time between heartbeats gets none: its first may be late by
-/// a fifth.
+/// A session younger than this part of the time between heartbeats gets none: its first may be late
+/// by a fifth.
 const YOUNG: u32 = 5;
 
 /// Heartbeats of one worker.

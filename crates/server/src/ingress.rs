@@ -28,8 +28,8 @@ pub(crate) struct Ingress {
     block: Box<[u8]>,
     /// Heads that have begun to arrive, by slot.
     partial: HashMap<u32, Vec<u8>>,
-    /// Connections with more to read, or more requests to answer, than one turn allows: no edge will
-    /// announce them again. With whether their end is among it.
+    /// Connections with more to read, or more requests to answer, than one turn allows: no edge
+    /// will announce them again. With whether their end is among it.
     unread: HashMap<SlotKey, bool>,
 }
 
@@ -146,8 +146,8 @@ impl Ingress {
             return;
         };
         match connection.phase {
-            // A stream is never followed by another answer: what a client says during it is ignored.
-            // One that says a lot does not speak this protocol.
+            // A stream is never followed by another answer: what a client says during it is
+            // ignored. One that says a lot does not speak this protocol.
             Phase::Open(_) if bytes.len() == BLOCK_BYTES => table.close(key, CloseReason::Rejected),
             Phase::Open(_) | Phase::Ending { .. } | Phase::Relayed | Phase::Closed => {}
             Phase::Head { partial: false } => self.read_heads(table, key, bytes, 0, handler),

@@ -1,5 +1,6 @@
 //! Bounds that nobody needs to set, each with its reason. Those that an operator may want to change
-//! are in [`crate::Settings`]. Some are smaller in tests, so that a handful of connections reaches them.
+//! are in [`crate::Settings`]. Some are smaller in tests, so that a handful of connections reaches
+//! them.
 
 use std::time::Duration;
 
@@ -26,23 +27,23 @@ pub(crate) const SMALL_RECIPIENTS_PER_TURN: usize = if cfg!(test) { 4 } else { 1
 /// about 1 ms of sending.
 pub(crate) const LARGE_RECIPIENTS_PER_TURN: usize = if cfg!(test) { 2 } else { 128 };
 
-/// Large deliveries served at a time, so that a session owed all of them gets them in one system call
-/// without a slice growing beyond measure.
+/// Large deliveries served at a time, so that a session owed all of them gets them in one system
+/// call without a slice growing beyond measure.
 pub(crate) const SWEPT_MAX: usize = if cfg!(test) { 3 } else { 16 };
 
 /// A delivery with more recipients than this is large and waits in a line of its own.
 pub(crate) const SMALL_DELIVERY_RECIPIENTS: usize = if cfg!(test) { 2 } else { 256 };
 
-/// Payload bytes that one turn may encode, so that the buffer they are encoded into stays small. One
-/// event is always let through.
+/// Payload bytes that one turn may encode, so that the buffer they are encoded into stays small.
+/// One event is always let through.
 pub(crate) const PAYLOAD_BYTES_PER_TURN: usize = 256 << 10;
 
 /// Buffers larger than this are given back to the allocator before a worker sleeps, so that a burst
 /// leaves nothing behind in any of a hundred workers.
 pub(crate) const SCRATCH_KEPT_BYTES: usize = 4 * 1024;
 
-/// Sessions whose records and frames are made ready together, before the first of them is sent to: few
-/// enough that the kernel's work for one does not drive those of the others out of the cache.
+/// Sessions whose records and frames are made ready together, before the first of them is sent to:
+/// few enough that the kernel's work for one does not drive those of the others out of the cache.
 pub(crate) const SESSIONS_PER_FLUSH: usize = if cfg!(test) { 2 } else { 32 };
 
 /// Frames gathered into one system call.
@@ -54,12 +55,12 @@ pub(crate) const DRAIN_SLOTS_PER_TURN: u32 = 1024;
 /// Sessions one inspection reports from one worker: each costs three system calls.
 pub(crate) const INSPECTED_MAX: usize = 1024;
 
-/// Slots whose backlogs are kept together, to be looked at or moved to a larger table at once: a table of
-/// so many is a few hundred kilobytes.
+/// Slots whose backlogs are kept together, to be looked at or moved to a larger table at once: a
+/// table of so many is a few hundred kilobytes.
 pub(crate) const SLOTS_PER_SHELF: u32 = if cfg!(test) { 4 } else { 8192 };
 
-/// Backlogs looked at in a turn to find those who are owed most, and up to a shelf more: a million sessions
-/// may all have one, and to look at so many takes some hundred microseconds.
+/// Backlogs looked at in a turn to find those who are owed most, and up to a shelf more: a million
+/// sessions may all have one, and to look at so many takes some hundred microseconds.
 pub(crate) const BACKLOGS_PER_TURN: usize = if cfg!(test) { 4 } else { 8192 };
 
 /// How long a connection whose last answer is sent may take to end its side. Closing earlier could

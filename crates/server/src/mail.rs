@@ -13,8 +13,8 @@ use router::{Mailboxes, Parcel, Router, SessionRef, WorkerId};
 use crate::demo::DemoPage;
 use crate::stats::{Metric, ServerStats, WorkerStats};
 
-/// Bytes of payloads, recipients and what holds them that may wait for one worker. A publish beyond it is
-/// shed and says so in its receipt; publishers that await their receipts never get there.
+/// Bytes of payloads, recipients and what holds them that may wait for one worker. A publish beyond
+/// it is shed and says so in its receipt; publishers that await their receipts never get there.
 pub(crate) const MAILBOX_WEIGHT_MAX: usize = 64 << 20;
 
 /// What an event takes besides its payload and its recipients.
@@ -175,8 +175,8 @@ impl Handle {
         self.external_metrics.write().push(Box::new(add));
     }
 
-    /// Declares the metrics of a kind of external worker, so that they have the value zero where no such
-    /// worker runs.
+    /// Declares the metrics of a kind of external worker, so that they have the value zero where no
+    /// such worker runs.
     pub fn declare_metrics(&self, metrics: Vec<MetricDescription>) {
         let declare = move |server: &mut Snapshot| server.declare(&metrics);
         self.external_metrics.write().push(Box::new(declare));
@@ -204,8 +204,8 @@ impl Handle {
         });
     }
 
-    /// Reports on the sessions that are owed most, `limit` of them on each worker, as [`inspect`](Self::inspect)
-    /// does.
+    /// Reports on the sessions that are owed most, `limit` of them on each worker, as
+    /// [`inspect`](Self::inspect) does.
     pub fn slowest(
         &self,
         limit: usize,

@@ -7,7 +7,8 @@ use router::{Counts, Delivery, Event, Parcel};
 use crate::mail::parcel_weight;
 
 /// A parcel that the worker has taken and not settled. Shared by its deliveries, which may wait in
-/// different queues. A parcel is settled once: when its last delivery is done, or when the worker ends.
+/// different queues. A parcel is settled once: when its last delivery is done, or when the worker
+/// ends.
 #[derive(Debug)]
 pub(crate) struct ParcelInFlight {
     parcel: Parcel,
@@ -47,8 +48,8 @@ impl ParcelInFlight {
         self.parcel.first_sequence + u64::from(self.delivery(delivery).event)
     }
 
-    /// Counts what became of a delivery, or of a part of it. The last part of the last delivery settles
-    /// the parcel; its weight is returned then, and 0 before.
+    /// Counts what became of a delivery, or of a part of it. The last part of the last delivery
+    /// settles the parcel; its weight is returned then, and 0 before.
     pub(crate) fn count(&self, counts: Counts, is_last: bool) -> usize {
         let mut sum = self.counts.get();
         sum.written += counts.written;

@@ -278,8 +278,8 @@ impl Sessions {
     }
 }
 
-/// Ends the stream of a session after what it is owed and, where given, a last word that tells the client
-/// after how many milliseconds to come back.
+/// Ends the stream of a session after what it is owed and, where given, a last word that tells the
+/// client after how many milliseconds to come back.
 pub(crate) fn end_stream<D: Driver>(
     table: &mut ConnectionTable<D>,
     key: SlotKey,

@@ -14,10 +14,11 @@ pub struct Settings {
     pub external_workers: u16,
     /// Connections at a time; more are answered 503.
     pub max_connections: usize,
-    /// Connections at a time from one address; more are answered 503. Of IPv6, a /64 network counts as
-    /// one address: a host usually has all of it.
+    /// Connections at a time from one address; more are answered 503. Of IPv6, a /64 network counts
+    /// as one address: a host usually has all of it.
     pub max_connections_per_address: Option<u32>,
-    /// How long a request's head may take to arrive, and how long a connection may be idle before it.
+    /// How long a request's head may take to arrive, and how long a connection may be idle before
+    /// it.
     pub head_timeout: Duration,
     /// Time between heartbeats of an idle session; zero for none.
     pub heartbeat: Duration,

@@ -1,7 +1,7 @@
 //! The slowest readers: a walk over all backlogs, a slice in each turn.
 //!
-//! All questions asked before a walk begins share it; later ones wait for the next. So a turn has one slice,
-//! however many questions there are.
+//! All questions asked before a walk begins share it; later ones wait for the next. So a turn has
+//! one slice, however many questions there are.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -92,7 +92,8 @@ impl WorkerStats {
         self.counters.get(metric)
     }
 
-    /// Counts what became of events. Before their publishers are told: who has a receipt finds it here.
+    /// Counts what became of events. Before their publishers are told: who has a receipt finds it
+    /// here.
     pub(crate) fn delivered(&self, counts: Counts) {
         self.add(Metric::Deliveries, counts.written);
         self.add(Metric::DeliveriesQueued, counts.queued);

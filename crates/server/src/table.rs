@@ -1,9 +1,9 @@
 //! The connection table of one worker: records, sockets, backlogs, deadlines and metrics.
 //!
-//! Everything that the kernel is asked about a connection is asked here: the table receives, sends, queues
-//! what a full socket does not take, arms deadlines and closes. It knows neither requests nor ids. What a
-//! change of a connection means for other stages it keeps as [`Ended`] and [`Closed`] until the worker
-//! applies them.
+//! Everything that the kernel is asked about a connection is asked here: the table receives, sends,
+//! queues what a full socket does not take, arms deadlines and closes. It knows neither requests
+//! nor ids. What a change of a connection means for other stages it keeps as [`Ended`] and
+//! [`Closed`] until the worker applies them.
 
 /// The record of a connection.
 mod connection;
@@ -62,8 +62,8 @@ pub(crate) struct Ended {
     pub(crate) is_slow: bool,
 }
 
-/// A connection that will be gone when the turn ends. Its slot stays taken until then: a later signal
-/// of the same batch may name it, and must meet it closed.
+/// A connection that will be gone when the turn ends. Its slot stays taken until then: a later
+/// signal of the same batch may name it, and must meet it closed.
 #[derive(Debug)]
 pub(crate) struct Closed {
     pub(crate) key: SlotKey,
@@ -266,7 +266,8 @@ impl<D: Driver> ConnectionTable<D> {
         mem::take(&mut self.closed)
     }
 
-    /// Frees the slot of a connection that was closed in this turn. Returns whether it was admitted.
+    /// Frees the slot of a connection that was closed in this turn. Returns whether it was
+    /// admitted.
     pub(crate) fn remove(&mut self, closed: &Closed) -> bool {
         let &Closed { key, reason } = closed;
         self.stats.add(reason.metric(), 1);
@@ -295,7 +296,8 @@ impl<D: Driver> ConnectionTable<D> {
     }
 }
 
-/// The connection named, unless it is closed. Apart from the table, so that its other fields can be used.
+/// The connection named, unless it is closed. Apart from the table, so that its other fields can be
+/// used.
 fn live<S>(slots: &mut Slab<Connection<S>>, key: SlotKey) -> Option<&mut Connection<S>> {
     slots
         .get_mut(key)

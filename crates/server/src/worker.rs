@@ -1,7 +1,7 @@
 //! The worker: its stages, and what happens between them.
 //!
-//! Control flow is here: a stage acts on the connection table and returns what is to be done next; no
-//! stage calls another that came before it.
+//! Control flow is here: a stage acts on the connection table and returns what is to be done next;
+//! no stage calls another that came before it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -119,7 +119,8 @@ impl<D: Driver> Worker<D> {
         ingress.read(table, key, ended, &mut requests);
     }
 
-    /// Sends what waited for room, and lets the connection go on where its full socket had stopped it.
+    /// Sends what waited for room, and lets the connection go on where its full socket had stopped
+    /// it.
     fn flush(&mut self, key: SlotKey) {
         match self.table.flush(key) {
             Some(Phase::Ending { .. }) => self.table.shutdown_write(key),
@@ -132,8 +133,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Takes a new connection in. It is read before it is watched: its request has usually come with
-    /// it, and a poll is saved.
+    /// Takes a new connection in. It is read before it is watched: its request has usually come
+    /// with it, and a poll is saved.
     fn admit(&mut self, socket: D::Socket, peer: std::net::IpAddr) {
         let key = self.table.open(socket);
         match self.admission.admit(key.index, peer) {
@@ -200,7 +201,8 @@ impl<D: Driver> Worker<D> {
         slowest.answer(&reports);
     }
 
-    /// Logs sessions out that the operator has closed, a turn's worth of them, and ends their streams.
+    /// Logs sessions out that the operator has closed, a turn's worth of them, and ends their
+    /// streams.
     fn kick(&mut self) {
         let count = self.kicked.len().min(DRAIN_SLOTS_PER_TURN as usize);
         for key in self.kicked.drain(..count) {
@@ -220,7 +222,8 @@ impl<D: Driver> Worker<D> {
             return;
         }
         self.fanout.deliver(&mut self.table, &mut self.frames);
-        // A publisher that has its receipt finds in the directory and the metrics what the receipt says.
+        // A publisher that has its receipt finds in the directory and the metrics what the receipt
+        // says.
         self.log_out_ended();
         self.table.stats.delivered(self.frames.counts());
         self.mailbox.release(self.frames.settle());

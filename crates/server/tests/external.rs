@@ -1,4 +1,5 @@
-//! An external worker beside a worker of the server: its deliveries, and the metrics that it brings.
+//! An external worker beside a worker of the server: its deliveries, and the metrics that it
+//! brings.
 
 use std::sync::Arc;
 

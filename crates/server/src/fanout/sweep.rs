@@ -1,7 +1,7 @@
-//! Large deliveries: served in slices, between which small ones have their turn, by a *sweep* over the
-//! slots that works like an elevator: a delivery joins where the sweep is and leaves when the sweep has
-//! been at all its recipients. So deliveries that come while another is under way share its system calls,
-//! and each session still gets them in the order in which they came.
+//! Large deliveries: served in slices, between which small ones have their turn, by a *sweep* over
+//! the slots that works like an elevator: a delivery joins where the sweep is and leaves when the
+//! sweep has been at all its recipients. So deliveries that come while another is under way share
+//! its system calls, and each session still gets them in the order in which they came.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -77,8 +77,9 @@ impl Fanout {
         }
     }
 
-    /// The slot at which this turn's part of the sweep ends: none of its deliveries has more than its
-    /// share of recipients before it. When the sweep is through with the last slot it begins again with the first.
+    /// The slot at which this turn's part of the sweep ends: none of its deliveries has more than
+    /// its share of recipients before it. When the sweep is through with the last slot it begins
+    /// again with the first.
     pub(super) fn sweep_end(&mut self) -> u32 {
         if self
             .sweep

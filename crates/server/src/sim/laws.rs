@@ -1,5 +1,5 @@
-//! Random lives of a dozen clients, judged by a model that is too simple to be wrong: who should get
-//! what is written down at the moment of publishing.
+//! Random lives of a dozen clients, judged by a model that is too simple to be wrong: who should
+//! get what is written down at the moment of publishing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

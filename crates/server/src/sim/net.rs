@@ -1,5 +1,5 @@
-//! A network of one listener, in memory: sockets that take a part, take nothing, break or end, as the
-//! test says. Edges are reported once, like the kernel's.
+//! A network of one listener, in memory: sockets that take a part, take nothing, break or end, as
+//! the test says. Edges are reported once, like the kernel's.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -277,7 +277,8 @@ impl Driver for SimDriver {
         pipe.outbound.extend(bytes);
         pipe.room -= taken;
         pipe.full = pipe.room == 0 && taken < offered;
-        // A socket that took a part has room for the rest at once: the edge comes in the next batch.
+        // A socket that took a part has room for the rest at once: the edge comes in the next
+        // batch.
         pipe.writable |= taken < offered && pipe.room > 0;
         if taken == 0 {
             Sent::Blocked

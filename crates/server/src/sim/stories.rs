@@ -11,8 +11,8 @@ use std::time::Duration;
 use super::world::World;
 use crate::settings::Settings;
 
-/// A world without heartbeats: these would wake the worker every tenth of a second, and hide a deadline
-/// that it forgot.
+/// A world without heartbeats: these would wake the worker every tenth of a second, and hide a
+/// deadline that it forgot.
 fn world() -> World {
     World::new(quiet())
 }

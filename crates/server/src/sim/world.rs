@@ -79,8 +79,8 @@ impl World {
             .connect(request.as_bytes(), usize::MAX, usize::MAX)
     }
 
-    /// Lets the worker take a turn, if it has a reason to: work of its own, a signal, a deadline or a
-    /// rung mailbox. Whatever else changed, a sleeping worker does not learn of it.
+    /// Lets the worker take a turn, if it has a reason to: work of its own, a signal, a deadline or
+    /// a rung mailbox. Whatever else changed, a sleeping worker does not learn of it.
     pub(super) fn turn(&mut self) {
         let now = self.net.borrow().now;
         let deadline = *self.asleep.get_or_insert_with(|| {

@@ -9,8 +9,8 @@ use reactor::Tick;
 
 use crate::limits::SLOTS_PER_SHELF;
 
-/// The backlogs of a worker, by slot. Those of neighbouring slots share a shelf, so that no turn takes
-/// time in proportion to all backlogs.
+/// The backlogs of a worker, by slot. Those of neighbouring slots share a shelf, so that no turn
+/// takes time in proportion to all backlogs.
 #[derive(Debug, Default)]
 pub(crate) struct Backlogs(Vec<Shelf>);
 
@@ -23,8 +23,8 @@ pub(crate) struct Backlog {
     bytes: usize,
     /// When the socket last took something, or its reader was found to have acknowledged something.
     moved: Tick,
-    /// Bytes that the reader had acknowledged when it was last checked. `None` since the socket last took
-    /// something.
+    /// Bytes that the reader had acknowledged when it was last checked. `None` since the socket
+    /// last took something.
     acknowledged: Option<u64>,
 }
 
@@ -108,8 +108,8 @@ impl Backlog {
         self.pieces.iter().filter(|piece| piece.is_event).count()
     }
 
-    /// When the reader must be checked, if it may take nothing for `stall_timeout`: half-way, to learn
-    /// what it has acknowledged by then, and at the end.
+    /// When the reader must be checked, if it may take nothing for `stall_timeout`: half-way, to
+    /// learn what it has acknowledged by then, and at the end.
     pub(crate) fn deadline(&self, stall_timeout: Duration) -> Tick {
         self.moved.after(match self.acknowledged {
             None => stall_timeout / 2,

@@ -85,9 +85,10 @@ impl<D: Driver> ConnectionTable<D> {
         })
     }
 
-    /// Gives the reader of a full socket further time if it has read on. The kernel reports room only when
-    /// a third of the socket's buffer is free, megabytes that a slow reader needs long for: so what counts
-    /// is what it has acknowledged. Where the kernel cannot tell, it has read nothing.
+    /// Gives the reader of a full socket further time if it has read on. The kernel reports room
+    /// only when a third of the socket's buffer is free, megabytes that a slow reader needs long
+    /// for: so what counts is what it has acknowledged. Where the kernel cannot tell, it has read
+    /// nothing.
     fn renew_deadline(&mut self, key: SlotKey) -> bool {
         let (Some(connection), Some(backlog)) =
             (self.slots.get(key), self.backlogs.get_mut(key.index))

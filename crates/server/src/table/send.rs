@@ -143,8 +143,8 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Sends what waited, now that the socket has room. Returns the phase of a connection whose backlog
-    /// became empty: it may go on where the full socket had stopped it.
+    /// Sends what waited, now that the socket has room. Returns the phase of a connection whose
+    /// backlog became empty: it may go on where the full socket had stopped it.
     pub(crate) fn flush(&mut self, key: SlotKey) -> Option<Phase> {
         loop {
             let connection = live(&mut self.slots, key).filter(|connection| connection.blocked)?;

@@ -125,7 +125,8 @@ fn a_flood_of_pipelined_requests_is_answered_in_portions() {
     }
 }
 
-// What was kept for the next turn was once taken for a head without an end when more came before it.
+// What was kept for the next turn was once taken for a head without an end when more came before
+// it.
 #[test]
 fn requests_that_come_while_others_wait_for_their_turn_are_read_after_them() {
     let mut world = world();
