@@ -14,7 +14,8 @@ pub enum Subject<'a> {
 /// What was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload<'a> {
-    /// One JSON value in UTF-8. The caller has validated it; line breaks between its tokens are allowed.
+    /// One JSON value in UTF-8. The caller has validated it; line breaks between its tokens are
+    /// allowed.
     Json(&'a [u8]),
     /// Any text in UTF-8, which the caller has validated.
     Text(&'a [u8]),

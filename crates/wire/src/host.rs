@@ -7,7 +7,8 @@ use core::net::IpAddr;
 /// The kind of host that a `Host` field or an authority names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
-    /// `localhost` or a name below it, which no resolver may send elsewhere (RFC 6761, section 6.3).
+    /// `localhost` or a name below it, which no resolver may send elsewhere (RFC 6761, section
+    /// 6.3).
     Localhost,
     /// An IP address, which DNS cannot redirect.
     Address(IpAddr),

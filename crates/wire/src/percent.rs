@@ -1,7 +1,7 @@
 //! Percent-decoding of parts of a URL (RFC 3986, section 2.1).
 //!
-//! Strict: a broken escape is an error, where browsers and libraries let it pass. Must never know what
-//! the text is for.
+//! Strict: a broken escape is an error, where browsers and libraries let it pass. Must never know
+//! what the text is for.
 
 use std::borrow::Cow;
 use std::fmt;

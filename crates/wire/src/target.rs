@@ -98,8 +98,8 @@ pub fn query_value<'a>(
         .transpose()
 }
 
-/// The raw values of `name` in `query`. Names are compared decoded; names that cannot be decoded match
-/// none.
+/// The raw values of `name` in `query`. Names are compared decoded; names that cannot be decoded
+/// match none.
 fn query_values<'a>(query: Option<&'a str>, name: &str) -> impl Iterator<Item = &'a str> {
     query
         .unwrap_or_default()
