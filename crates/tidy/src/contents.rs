@@ -5,8 +5,8 @@
 use crate::Finding;
 use crate::files::TextFile;
 
-/// Returns each module that a `lib.rs` lists without a line of documentation, or with more than one; and
-/// the file itself if it is a `mod.rs`. A module `tests` needs no line.
+/// Returns each module that a `lib.rs` lists without a line of documentation, or with more than
+/// one; and the file itself if it is a `mod.rs`. A module `tests` needs no line.
 pub fn check(file: &TextFile) -> Vec<Finding> {
     if file.path.ends_with("/mod.rs") {
         return vec![Finding::new(

@@ -184,8 +184,8 @@ impl Dependency {
 /// Direct dependencies of each package, by id. Those of tests alone are left out.
 type Edges<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 
-/// Returns each dependency that the table of this module forbids, each crate that it does not know, and
-/// each of its rows that has no crate.
+/// Returns each dependency that the table of this module forbids, each crate that it does not know,
+/// and each of its rows that has no crate.
 pub fn check(metadata: &Metadata) -> Vec<Finding> {
     let packages = metadata.packages.iter();
     let names: BTreeMap<&str, &str> = packages

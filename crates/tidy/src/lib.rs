@@ -1,8 +1,8 @@
 //! Rules on the workspace itself, checked by `cargo test -p tidy`.
 //!
-//! Each module holds one rule: a function that takes text and returns a [`Finding`] for each place that
-//! breaks it. The tests in `tests/workspace.rs` apply them to this repository. No crate may depend on
-//! this one.
+//! Each module holds one rule: a function that takes text and returns a [`Finding`] for each place
+//! that breaks it. The tests in `tests/workspace.rs` apply them to this repository. No crate may
+//! depend on this one.
 
 /// What breaks a rule, and where.
 mod finding;

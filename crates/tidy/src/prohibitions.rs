@@ -1,14 +1,14 @@
 //! `clippy.toml`: prohibitions of all crates are repeated where a crate has its own.
 //!
-//! Clippy reads the nearest `clippy.toml` and merges nothing, so a file of a crate would lift what the
-//! one at the top forbids.
+//! Clippy reads the nearest `clippy.toml` and merges nothing, so a file of a crate would lift what
+//! the one at the top forbids.
 
 use toml::{Table, Value};
 
 use crate::Finding;
 
-/// Returns each setting of `root` that `own` lacks, and each prohibition in it without a reason. `own` is
-/// the `clippy.toml` of a crate.
+/// Returns each setting of `root` that `own` lacks, and each prohibition in it without a reason.
+/// `own` is the `clippy.toml` of a crate.
 ///
 /// # Errors
 ///
@@ -39,8 +39,8 @@ pub fn check(path: &str, own: &str, root: &str) -> Result<Vec<Finding>, toml::de
     Ok(findings)
 }
 
-/// Returns a finding when a crate does not take the lints of the workspace, which deny what `clippy.toml`
-/// lists.
+/// Returns a finding when a crate does not take the lints of the workspace, which deny what
+/// `clippy.toml` lists.
 ///
 /// # Errors
 ///
