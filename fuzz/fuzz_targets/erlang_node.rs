@@ -1,5 +1,6 @@
-//! Peers of an Erlang node that do anything at all: handshakes, messages, pieces, silence, ends. What the node
-//! says is of the protocol, what it holds is no more than came, and nothing of a peer that is gone stays.
+//! Peers of an Erlang node that do anything at all: handshakes, messages, pieces, silence, ends.
+//! What the node says is of the protocol, what it holds is no more than came, and nothing of a peer
+//! that is gone stays.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

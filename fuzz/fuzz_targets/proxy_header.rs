@@ -1,5 +1,5 @@
-//! Any bytes as a PROXY header, in any two pieces: no panic, one verdict, and what was understood is
-//! understood again when it is written.
+//! Any bytes as a PROXY header, in any two pieces: no panic, one verdict, and what was understood
+//! is understood again when it is written.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

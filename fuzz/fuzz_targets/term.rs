@@ -1,5 +1,5 @@
-//! Any bytes as a term: it is one or it is not, and one that is looked at, written again as its kinds are
-//! written, and read again is the same term, with the same text.
+//! Any bytes as a term: it is one or it is not, and one that is looked at, written again as its
+//! kinds are written, and read again is the same term, with the same text.
 #![no_main]
 
 use erlang::term::{Elements, Fun, Raw, Term, text, write};
@@ -8,8 +8,8 @@ use libfuzzer_sys::fuzz_target;
 /// Beyond it a text is not made: what is refused is short.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes that a term may take more when it is written again: an atom of Latin-1 grows to UTF-8, old names
-/// of processes have short numbers.
+/// Bytes that a term may take more when it is written again: an atom of Latin-1 grows to UTF-8, old
+/// names of processes have short numbers.
 const GROWTH: usize = 8;
 
 fuzz_target!(|data: &[u8]| {
