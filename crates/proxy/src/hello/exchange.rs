@@ -263,3 +263,38 @@ fn append_error(error: HeadError, unix_seconds: u64, out: &mut Vec<u8>) {
         out,
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::hello::metrics::WorkerCounters;
+    use crate::sim::{Peer, SimDriver, connected_client, network};
+
+    const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    /// Needs no worker: a table with a connection is enough.
+    #[test]
+    fn a_client_that_does_not_take_its_answers_is_received_from_no_further() {
+        let network = network([].into_iter());
+        let driver = SimDriver(Rc::clone(&network));
+        let mut table = ConnectionTable::new(driver, Arc::new(WorkerCounters::default()));
+        let (client, socket) = connected_client(&network, Peer::with(5, usize::MAX));
+        let key = table.insert(socket);
+        table.watch(key).expect("the simulated poller has room");
+        let mut exchange = Exchange::new(Answer::new(200, &[], b"hello").expect("a valid answer"));
+
+        network.borrow_mut().say(client, &GET.repeat(3));
+        assert!(exchange.read(&mut table, key, false).found);
+        network.borrow_mut().say(client, GET);
+        assert!(!exchange.read(&mut table, key, false).found);
+        assert_eq!(network.borrow().peers[client].inbound.len(), GET.len());
+        assert_eq!(network.borrow().peers[client].heard.len(), 5);
+        network.borrow_mut().make_room(client, usize::MAX);
+        assert!(table.flush(key), "requests may go on");
+        assert!(exchange.read(&mut table, key, false).found);
+        assert_eq!(table.counters.get(Metric::RequestsAnswered), 4);
+    }
+}

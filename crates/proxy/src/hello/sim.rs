@@ -196,6 +196,56 @@ fn a_socket_that_is_full_before_it_is_watched_is_watched_once() {
 }
 
 #[test]
+fn clients_that_wait_at_the_end_are_answered() {
+    let mut world = World::new();
+    // More than one turn accepts.
+    let clients: Vec<usize> = (0..200).map(|_| world.come(GET, usize::MAX)).collect();
+    world.mailbox.insert(WorkerCommand::End);
+    world.settle();
+    for client in clients {
+        assert_eq!(world.answers(client), 1);
+        assert!(world.is_closed(client));
+    }
+    assert!(world.worker.is_over());
+}
+
+#[test]
+fn answers_that_a_client_has_not_taken_outlive_the_end() {
+    let mut world = World::new();
+    let client = world.come(GET, 5);
+    world.settle();
+    world.mailbox.insert(WorkerCommand::End);
+    world.settle();
+    assert!(!world.worker.is_over());
+    world.net.borrow_mut().make_room(client, usize::MAX);
+    world.settle();
+    assert_eq!(world.answers(client), 1);
+    assert!(world.net.borrow().peers[client].heard_end);
+    world.net.borrow_mut().end(client);
+    world.settle();
+    assert!(world.worker.is_over());
+}
+
+/// Answers to more requests than may be unsent at a time: what was received beyond is kept.
+#[test]
+fn requests_that_were_kept_are_answered_when_there_is_room() {
+    let mut world = World::new();
+    let requests = 10_000;
+    let client = world.come(&GET.repeat(requests), 0);
+    world.settle();
+    assert_eq!(world.answers(client), 0);
+    while world.answers(client) < requests {
+        let before = world.answers(client);
+        world.net.borrow_mut().make_room(client, 50_000);
+        world.settle();
+        assert!(world.answers(client) > before, "it stands still");
+    }
+    world.net.borrow_mut().end(client);
+    world.settle();
+    world.end();
+}
+
+#[test]
 fn requests_beyond_the_budget_of_a_turn_need_no_signal() {
     let mut world = World::new();
     let requests = 10_000;

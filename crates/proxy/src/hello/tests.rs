@@ -21,11 +21,19 @@ fn start(body: &[u8], idle_timeout: Duration) -> Hello {
     Hello::start(settings).expect("a server")
 }
 
+/// A client that gives up on a server that does not answer.
+fn connect(hello: &Hello) -> TcpStream {
+    let client = TcpStream::connect(hello.address()).expect("a connection");
+    let patience = Some(Duration::from_secs(20));
+    client.set_read_timeout(patience).expect("a connection");
+    client
+}
+
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Sends the pieces one by one and reads until the server closes. Dates are cut out.
 fn exchange(hello: &Hello, pieces: &[&[u8]]) -> String {
-    let mut client = TcpStream::connect(hello.address()).expect("a connection");
+    let mut client = connect(hello);
     client.set_nodelay(true).expect("a connection");
     for piece in pieces {
         client.write_all(piece).expect("a connection");
@@ -106,7 +114,7 @@ fn what_hides_a_second_request_is_refused() {
 #[test]
 fn ten_thousand_pipelined_requests_are_answered_though_the_client_reads_late() {
     let hello = start(&[b'x'; 1000], IDLE);
-    let mut client = TcpStream::connect(hello.address()).expect("a connection");
+    let mut client = connect(&hello);
     let mut reader = client.try_clone().expect("a descriptor");
     let writer = std::thread::spawn(move || {
         for _ in 0..100 {
@@ -129,7 +137,7 @@ fn ten_thousand_pipelined_requests_are_answered_though_the_client_reads_late() {
 #[test]
 fn who_is_silent_is_let_go_and_who_ends_is_not_waited_for() {
     let hello = start(b"hello", Duration::from_millis(200));
-    let mut client = TcpStream::connect(hello.address()).expect("a connection");
+    let mut client = connect(&hello);
     client.write_all(GET).expect("a connection");
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).expect("the server ends it");
@@ -140,7 +148,7 @@ fn who_is_silent_is_let_go_and_who_ends_is_not_waited_for() {
 #[test]
 fn a_head_that_comes_byte_by_byte_gets_no_more_time_than_silence() {
     let hello = start(b"hello", Duration::from_millis(400));
-    let mut client = TcpStream::connect(hello.address()).expect("a connection");
+    let mut client = connect(&hello);
     let patience = Duration::from_millis(20);
     client
         .set_read_timeout(Some(patience))
@@ -164,7 +172,7 @@ fn what_is_counted_is_what_happened() {
     let handle = hello.handle();
     let (mut said, mut heard) = (0, 0);
     let mut talk = |request: &[u8]| {
-        let mut client = TcpStream::connect(hello.address()).expect("a connection");
+        let mut client = connect(&hello);
         client.write_all(request).expect("a connection");
         let mut answer = Vec::new();
         client

@@ -68,14 +68,13 @@ mod tests {
     use super::*;
     use crate::sim::{Peer, SimDriver, connected_client, network};
     use crate::tcp::metrics::WorkerCounters;
-    use crate::tcp::settings::{BackendAddress, ListenerSettings};
+    use crate::tcp::settings::ListenerSettings;
+    use crate::tcp::sim::settings;
 
     fn frontend(change: impl FnOnce(&mut ListenerSettings)) -> Arc<Frontend> {
-        let address = SocketAddr::from(([127, 0, 0, 1], 80));
-        let name = address.to_string();
-        let mut settings = ListenerSettings::new(address, vec![BackendAddress { name, address }]);
+        let mut settings = settings(1);
         change(&mut settings);
-        Arc::new(Frontend::new(address, settings, None))
+        Arc::new(Frontend::new(settings.listen, settings, None))
     }
 
     fn table() -> PairTable<SimDriver> {

@@ -242,19 +242,16 @@ impl<S> Attempt<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
     use std::rc::Rc;
 
     use super::*;
     use crate::sim::{Behaviour, SimDriver, network};
-    use crate::tcp::settings::{BackendAddress, ListenerSettings};
+    use crate::tcp::sim::settings;
 
     /// Needs neither a worker nor pairs.
     #[test]
     fn a_late_signal_of_an_earlier_check_decides_nothing() {
-        let address = SocketAddr::from(([127, 0, 0, 1], 80));
-        let name = address.to_string();
-        let mut settings = ListenerSettings::new(address, vec![BackendAddress { name, address }]);
+        let mut settings = settings(1);
         settings.check = Some(Check {
             interval: Duration::from_secs(1),
             timeout: Duration::from_millis(500),
@@ -263,9 +260,9 @@ mod tests {
             send: Vec::new(),
             expect: Vec::new(),
         });
-        let frontend = Arc::new(Frontend::new(address, settings, None));
+        let frontend = Arc::new(Frontend::new(settings.listen, settings, None));
         let network = network([].into_iter());
-        let silent = (address, Behaviour::Silent);
+        let silent = (frontend.backends[0].address, Behaviour::Silent);
         network.borrow_mut().behaviours.extend([silent]);
         let mut driver = SimDriver(Rc::clone(&network));
         let mut health = HealthChecker::default();

@@ -255,3 +255,58 @@ impl<D: Relay> TransferContext<'_, D> {
             .give_back(pending, self.now, self.counters);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::rc::Rc;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::sim::{Peer, SimDriver, connected_client, network};
+    use crate::tcp::frontend::Frontend;
+    use crate::tcp::pair::Phase;
+    use crate::tcp::pair_table::PairTable;
+    use crate::tcp::sim::settings;
+
+    /// Needs no worker: a table with a pair is enough.
+    #[test]
+    fn a_full_client_is_watched_once_and_its_backend_received_from_no_further() {
+        let network = network([].into_iter());
+        let driver = SimDriver(Rc::clone(&network));
+        let mut table = PairTable::new(driver, Arc::new(WorkerCounters::default()));
+        let (client, client_socket) = connected_client(&network, Peer::with(10, usize::MAX));
+        let (server, server_socket) = connected_client(&network, Peer::with(0, 0));
+        let settings = settings(1);
+        let frontend = Arc::new(Frontend::new(settings.listen, settings, None));
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1000));
+        let (key, watched) = table.insert(&frontend, client_socket, peer);
+        watched.expect("the simulated poller has room");
+        let pair = table.get(key).expect("just added");
+        (pair.server, pair.phase) = (Some(server_socket), Phase::Open);
+
+        let mut buffers = TransferBuffers::default();
+        let mut latency = LatencyRecorder::default();
+        let mut transfer = || {
+            let entry = table.entry(key).expect("it is open");
+            buffers.transfer(entry, key, Direction::Down, &mut latency)
+        };
+        network.borrow_mut().say(server, &[7; 1_000]);
+        for _ in 0..3 {
+            assert!(matches!(transfer(), Effect::Wait));
+        }
+        assert_eq!(network.borrow().peers[client].heard.len(), 10);
+        assert_eq!(
+            network.borrow().peers[server].inbound.len(),
+            1_000 - BLOCK_BYTES
+        );
+        network.borrow_mut().make_room(client, usize::MAX);
+        while let Effect::Resume(direction) = transfer() {
+            assert_eq!(direction, Direction::Down);
+        }
+        assert_eq!(network.borrow().peers[client].heard, [7; 1_000]);
+        // The client's socket, when it was added and when it was full.
+        assert_eq!(table.counters.get(Metric::Watches), 2);
+        assert_eq!(table.get(key).expect("it is open").bytes_down, 1_000);
+    }
+}

@@ -9,3 +9,5 @@ mod streams;
 mod stories;
 /// Every reason that a worker has to wake.
 mod wake_ups;
+
+pub(crate) use world::settings;

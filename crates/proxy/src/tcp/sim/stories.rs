@@ -1,5 +1,6 @@
 //! What a proxy promises, one sentence each.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::Handler;
@@ -461,4 +462,101 @@ fn want_of_descriptors_says_nothing_of_a_backend() {
     say(&world, Behaviour::Unreachable);
     world.pass(Duration::from_secs(5));
     assert!(!world.frontend.backends[0].is_well(), "checks went on");
+}
+
+#[test]
+fn a_source_has_as_many_connections_as_it_may_and_gets_their_places_back() {
+    let mut settings = settings(1);
+    settings.max_connections_per_source = Some(1);
+    let mut world = World::new(settings);
+    for round in 1..=3 {
+        let client = world.come_from("2001:db8::1");
+        let beyond = world.come_from("2001:db8::2");
+        let other = world.come_from("2001:db8:0:1::1");
+        world.settle();
+        assert!(world.net.borrow().peers[beyond].closed, "the same network");
+        assert_eq!(world.metric(Metric::RefusedSource), round);
+        let servers = world.connects();
+        let [.., (_, first), (_, second)] = servers[..] else {
+            panic!("two connections")
+        };
+        world.hang_up(client, first);
+        world.hang_up(other, second);
+    }
+    world.assert_empty();
+}
+
+#[test]
+fn new_settings_hold_for_the_next_connection_and_count_the_earlier_ones() {
+    let mut world = World::new(settings(1));
+    let client = world.come(b"x");
+    world.settle();
+    let (_, server) = world.connects()[0];
+    let mut limited = settings(1);
+    limited.max_connections = Some(2);
+    world.reload(limited);
+    world.settle();
+    for closed in [false, true] {
+        let client = world.come(b"x");
+        world.settle();
+        assert_eq!(world.net.borrow().peers[client].closed, closed);
+    }
+    assert_eq!(world.metric(Metric::RefusedListener), 1);
+    assert!(!world.net.borrow().peers[client].closed);
+    world.net.borrow_mut().say(server, b"goes on");
+    world.settle();
+    assert_eq!(world.heard(client), b"goes on");
+}
+
+#[test]
+fn clients_that_wait_when_their_listener_is_removed_are_served() {
+    let mut world = World::new(settings(1));
+    // More than one turn accepts.
+    let clients: Vec<usize> = (0..200).map(|_| world.come(b"x")).collect();
+    world.mailbox.insert(WorkerCommand::Reload(Arc::from([])));
+    world.settle();
+    assert!(world.net.borrow().listener.is_none());
+    assert_eq!(world.metric(Metric::Accepted), 200);
+    let servers = world.connects();
+    assert_eq!(servers.len(), clients.len());
+    for (client, (_, server)) in clients.into_iter().zip(servers) {
+        world.hang_up(client, server);
+    }
+    world.assert_empty();
+}
+
+#[test]
+fn a_second_drain_can_only_shorten_the_time() {
+    for seconds in [[5, 1], [1, 5]] {
+        let mut world = World::new(settings(1));
+        world.come(b"x");
+        world.settle();
+        for seconds in seconds {
+            let timeout = Duration::from_secs(seconds);
+            world.mailbox.insert(WorkerCommand::Drain(timeout));
+            world.settle();
+        }
+        world.pass(Duration::from_millis(900));
+        assert!(!world.worker.is_over());
+        world.pass(Duration::from_millis(200));
+        assert!(world.worker.is_over(), "{seconds:?}");
+    }
+}
+
+/// The worker closes the pair whose connection it could not make, and accepts again as soon as that has freed
+/// a descriptor.
+#[test]
+fn a_closed_pair_ends_the_pause_of_accepting_at_once() {
+    let mut world = World::new(settings(1));
+    let client = world.come(b"x");
+    world.settle();
+    let (_, server) = world.connects()[0];
+    world.net.borrow_mut().descriptors_exhausted = true;
+    let waiting = world.come(b"x");
+    world.settle();
+    assert!(world.net.borrow().accepting_paused);
+    world.net.borrow_mut().descriptors_exhausted = false;
+    world.hang_up(client, server);
+    assert_eq!(world.metric(Metric::Accepted), 2, "no time has passed");
+    assert!(!world.net.borrow().peers[waiting].closed);
 }

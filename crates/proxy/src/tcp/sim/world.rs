@@ -1,6 +1,6 @@
 //! One worker, its listener and its network.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -33,7 +33,7 @@ pub(super) fn backend(number: u8) -> SocketAddr {
 }
 
 /// Settings of a listener with so many backends.
-pub(super) fn settings(backends: u8) -> ListenerSettings {
+pub(crate) fn settings(backends: u8) -> ListenerSettings {
     let listen = SocketAddr::from(([127, 0, 0, 1], 9000));
     let named = |number| BackendAddress {
         name: format!("b{number}"),
@@ -79,6 +79,29 @@ impl World {
         let mut peer = Peer::with(usize::MAX, usize::MAX);
         peer.inbound.extend(says);
         self.net.borrow_mut().come(peer)
+    }
+
+    /// Lets a client connect from an address of its own.
+    pub(super) fn come_from(&self, ip: &str) -> usize {
+        let client = self.come(b"x");
+        let ip: IpAddr = ip.parse().expect("an address");
+        self.net.borrow_mut().peers[client].source = Some((ip, 1000).into());
+        client
+    }
+
+    /// Sends the worker new settings of its listener.
+    pub(super) fn reload(&self, settings: ListenerSettings) {
+        let before = Some(&*self.frontend);
+        let frontend = Frontend::new(settings.listen, settings, before);
+        let frontends = Arc::from([Arc::new(frontend)]);
+        self.mailbox.insert(WorkerCommand::Reload(frontends));
+    }
+
+    /// Ends both sides of a connection, and lets the worker close it.
+    pub(super) fn hang_up(&mut self, client: usize, server: usize) {
+        self.net.borrow_mut().end(client);
+        self.net.borrow_mut().end(server);
+        self.settle();
     }
 
     /// Lets the worker take a turn if it has a reason to wake. Returns whether it had.
@@ -128,6 +151,8 @@ impl World {
                 .load(std::sync::atomic::Ordering::Relaxed);
             assert_eq!(connections, 0, "connections of {}", backend.name);
         }
+        let sources = &self.frontend.counts.sources;
+        assert!(sources.is_empty(), "connections of sources");
         drop(net);
         // Time is counted when the worker wakes.
         self.mailbox.ring();
