@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::thread;
 use std::time::Duration;
 
 use reactor::MetricSet;
@@ -21,11 +22,15 @@ fn start(body: &[u8], idle_timeout: Duration) -> Hello {
     Hello::start(settings).expect("a server")
 }
 
+/// How long a test waits for a server that does nothing, however slow the machine is.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// A client that gives up on a server that does not answer.
 fn connect(hello: &Hello) -> TcpStream {
     let client = TcpStream::connect(hello.address()).expect("a connection");
-    let patience = Some(Duration::from_secs(20));
-    client.set_read_timeout(patience).expect("a connection");
+    client
+        .set_read_timeout(Some(PATIENCE))
+        .expect("a connection");
     client
 }
 
@@ -52,7 +57,11 @@ fn exchange(hello: &Hello, pieces: &[&[u8]]) -> String {
 
 fn stop(hello: Hello) {
     hello.handle().end();
-    hello.join().expect("workers end");
+    // A worker that is not woken would hang the test.
+    let (sender, ended) = mpsc::channel();
+    thread::spawn(move || sender.send(hello.join()));
+    let result = ended.recv_timeout(PATIENCE).expect("the server ends");
+    result.expect("its workers end");
 }
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -116,7 +125,7 @@ fn ten_thousand_pipelined_requests_are_answered_though_the_client_reads_late() {
     let hello = start(&[b'x'; 1000], IDLE);
     let mut client = connect(&hello);
     let mut reader = client.try_clone().expect("a descriptor");
-    let writer = std::thread::spawn(move || {
+    let writer = thread::spawn(move || {
         for _ in 0..100 {
             client.write_all(&GET.repeat(100)).expect("a connection");
         }

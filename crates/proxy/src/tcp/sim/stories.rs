@@ -560,3 +560,24 @@ fn a_closed_pair_ends_the_pause_of_accepting_at_once() {
     assert_eq!(world.metric(Metric::Accepted), 2, "no time has passed");
     assert!(!world.net.borrow().peers[waiting].closed);
 }
+
+#[test]
+fn a_client_for_whose_backend_there_is_no_descriptor_is_reset_and_accepting_pauses() {
+    let mut world = World::new(settings(2));
+    let unaffordable = Behaviour::Unaffordable;
+    let without = [0, 1].map(|number| (backend(number), unaffordable));
+    world.net.borrow_mut().behaviours.extend(without);
+    let client = world.come(b"x");
+    // The pair is closed when this turn ends, which lets the pause end with the next one.
+    assert!(world.turn());
+    assert!(is_reset(&world, client));
+    assert!(world.net.borrow().accepting_paused);
+    assert_eq!(
+        world.metric(Metric::Connects),
+        1,
+        "no other backend is tried"
+    );
+    assert_eq!(world.metric(Metric::ClosedNoBackend), 1);
+    world.settle();
+    assert!(!world.net.borrow().accepting_paused);
+}
