@@ -1,5 +1,6 @@
 //! What can be said on the command line, and the help that says so.
 
+mod manual;
 mod top;
 mod friends;
 mod store;
@@ -26,6 +27,7 @@ pub(crate) use doctor::DoctorArguments;
 pub(crate) use drive::{DriveArguments, Targets};
 pub(crate) use flood::{FloodArguments, FloodTransport};
 pub(crate) use friends::{FriendsArguments, FriendsVerb, GenerateArguments, LoadArguments};
+pub(crate) use manual::{CompletionsArguments, ManArguments};
 pub(crate) use plot::{PanelName, PlotArguments};
 pub(crate) use prove::ProveArguments;
 pub(crate) use record::RecordArguments;
@@ -110,6 +112,12 @@ pub(crate) enum Verb {
     /// Answer every request alike: the floor under any server
     #[command(after_help = hello::HELP)]
     Hello(hello::HelloArguments),
+    /// Print a script that completes commands and flags in a shell
+    #[command(after_help = manual::COMPLETIONS_HELP)]
+    Completions(CompletionsArguments),
+    /// Print a manual page, or write all of them to a directory
+    #[command(after_help = manual::MAN_HELP)]
+    Man(ManArguments),
 }
 
 const SERVE_HELP: &str = "\

@@ -19,6 +19,7 @@ mod doctor;
 mod prove;
 mod proxy;
 mod hello;
+mod manual;
 
 // What they stand on.
 mod arguments;
@@ -58,6 +59,8 @@ fn main() -> ExitCode {
         Verb::Prove(arguments) => prove::run(&arguments),
         Verb::Proxy(arguments) => proxy::run(&arguments),
         Verb::Hello(arguments) => hello::run(&arguments),
+        Verb::Completions(arguments) => manual::completions(&arguments),
+        Verb::Man(arguments) => manual::man(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

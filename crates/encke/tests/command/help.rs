@@ -21,6 +21,8 @@ const COMMANDS: &[&str] = &[
     "prove",
     "proxy",
     "hello",
+    "completions",
+    "man",
 ];
 
 #[test]
@@ -41,6 +43,37 @@ fn every_command_has_help_and_takes_no_unknown_flag() {
     }
     assert!(run(&[]).failed(2).contains("Usage: encke <COMMAND>"));
     assert!(run(&["serv"]).failed(2).contains("serve"));
+}
+
+#[test]
+fn every_command_has_a_manual_page_and_is_completed() {
+    let directory = tempfile::tempdir().unwrap();
+    run(&["man", "--output", directory.path().to_str().unwrap()]).done();
+    let script = run(&["completions", "bash"]).done();
+    assert!(script.contains("complete -F _encke"), "{script}");
+    for &command in COMMANDS {
+        let page = directory.path().join(format!("encke-{command}.1"));
+        let page = std::fs::read_to_string(page).unwrap();
+        assert!(page.contains("Example") && page.contains("SYNOPSIS"));
+        assert_eq!(run(&["man", command]).done(), page, "{command}");
+        assert!(
+            script.contains(&format!("encke__{command}"))
+                || script.contains(&format!("encke__subcmd__{command}")),
+            "{command}"
+        );
+    }
+    let page = run(&["man", "friends", "load"]).done();
+    assert!(page.contains("\\-\\-mutual"), "{page}");
+    assert!(
+        run(&["man", "nonsense"])
+            .failed(2)
+            .contains("`encke nonsense`")
+    );
+    assert!(
+        run(&["man", "--output", "/nowhere"])
+            .failed(1)
+            .contains("/nowhere")
+    );
 }
 
 #[test]
