@@ -1,4 +1,4 @@
-//! What can be said to `encke hello`.
+//! Arguments of `encke hello`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,15 +13,15 @@ use crate::config::address;
 use crate::units;
 
 pub(crate) const HELP: &str = "\
-Heads are judged as `encke serve` judges them: what two readers could read differently is refused.
-Bodies of requests are passed over. Under --private-fds the limit on open files counts for each worker.
+Request heads are checked as by `encke serve`: an ambiguous head is refused. Bodies of requests are
+skipped. With --private-fds the limit on open files holds for each worker.
 
---defer-accept spares a system call and a wake-up for each short connection; who connects and says
-nothing is not seen for ten seconds. --fastopen needs the kernel to grant it to servers
-(sysctl net.ipv4.tcp_fastopen=3) and says so if it does not.
+--defer-accept saves a system call and a wake-up for each short connection; a client that connects
+and sends nothing is not accepted for ten seconds. --fastopen needs a kernel that allows it to
+servers (sysctl net.ipv4.tcp_fastopen=3), and fails with an error otherwise.
 
-It needs no control listener and has none unless told --control. There `encke top` and Prometheus
-look, and nobody gives orders; it must be on this machine, or have a token.
+--control opens read-only admin endpoints for `encke top` and Prometheus. Their address must be on
+this machine, or they need a token.
 
 Examples:
   encke hello
@@ -31,7 +31,7 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct HelloArguments {
-    /// Where to listen; port 0 takes a free one
+    /// Address to listen at; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub(crate) listen: SocketAddr,
     /// Body of the answer [default: hello, or none where the status has none]
@@ -43,26 +43,27 @@ pub(crate) struct HelloArguments {
     /// A header field of the answer, as `Name: value`; may be repeated
     #[arg(long, value_name = "FIELD")]
     pub(crate) header: Vec<String>,
-    /// Threads that serve [default: one for each core]
+    /// Worker threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(WORKERS))]
     pub(crate) workers: Option<u16>,
-    /// Give each worker a descriptor table of its own
+    /// Give each worker a descriptor table of its own, so that the limit on open files holds for
+    /// each
     #[arg(long)]
     pub(crate) private_fds: bool,
-    /// Accept connections only when their requests have come (TCP_DEFER_ACCEPT)
+    /// Accept connections only after their requests have come (TCP_DEFER_ACCEPT)
     #[arg(long)]
     pub(crate) defer_accept: bool,
     /// Let requests come with the first packet (TCP Fast Open)
     #[arg(long)]
     pub(crate) fastopen: bool,
-    // Not ENCKE_CONTROL: that says where a server is to those who talk to it.
-    /// Where `encke top` and others may look (/v1/stats, /metrics, /healthz); port 0 takes a free
-    /// one [default: nowhere]
+    // Not ENCKE_CONTROL: there, commands find the control listener of a server.
+    /// Address of read-only admin endpoints (/v1/stats, /metrics, /healthz); port 0 takes a free
+    /// one [default: none]
     #[arg(long, value_name = "ADDRESS", env = "ENCKE_HELLO_CONTROL", value_parser = address)]
     pub(crate) control: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) token: TokenArguments,
-    /// How long a connection may be silent
+    /// Close a connection that is silent for this long
     #[arg(long, value_name = "TIME", default_value = "75s", value_parser = units::duration)]
     pub(crate) idle_timeout: Duration,
     /// File to write the address and the process id to, as JSON, when the server is ready

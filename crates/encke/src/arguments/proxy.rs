@@ -1,4 +1,4 @@
-//! What can be said to `encke proxy`, on the command line and in its file.
+//! Arguments of `encke proxy`, on the command line and in its configuration file.
 //!
 //! The options of a listener are one struct for both, so that flags and keys cannot differ.
 
@@ -20,7 +20,7 @@ use crate::config::address;
 use crate::units;
 
 pub(crate) const HELP: &str = "\
-One listener can be described by flags, any number in a file:
+Flags describe one listener, a file any number of them:
 
   workers = 2
   [[listener]]
@@ -29,11 +29,11 @@ One listener can be described by flags, any number in a file:
   balance = \"source\"
   check = true
 
-Each flag of a listener is a key there. SIGHUP reads the file again without touching a connection;
-SIGTERM ends the proxy when its connections have ended, or after --drain-timeout.
+Each flag of a listener is a key in the file. SIGHUP reads the file again; open connections are not
+affected. SIGTERM ends the proxy when its connections have ended, or after --drain-timeout.
 
-The proxy needs no control listener and has none unless told --control. There `encke top` and
-Prometheus look, and nobody gives orders; it must be on this machine, or have a token.
+--control opens read-only admin endpoints for `encke top` and Prometheus. Their address must be on
+this machine, or they need a token.
 
 Examples:
   encke proxy --listen 127.0.0.1:9000 --to 127.0.0.1:8000,127.0.0.1:8100
@@ -47,10 +47,10 @@ pub(crate) struct ProxyArguments {
     /// Configuration file, in TOML
     #[arg(long, value_name = "FILE", env = "ENCKE_PROXY_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Say whether the configuration is right, and end
+    /// Check the configuration and exit
     #[arg(long)]
     pub(crate) check_config: bool,
-    /// Let all workers wait at one poller, as Erlang's schedulers once did: only to measure what it
+    /// Let all workers wait at one poller, as Erlang's schedulers once did, to measure what that
     /// costs
     #[arg(long, hide = true, conflicts_with = "private_fds")]
     pub(crate) shared_poller: bool,
@@ -74,24 +74,25 @@ pub(crate) struct ProxyArguments {
     pub(crate) ports_file: Option<PathBuf>,
 }
 
-/// What holds for the whole process. A reload leaves it as it is.
+/// Options of the whole process. A reload does not change them.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ProcessOptions {
-    /// Threads that serve [default: one for each core]
+    /// Worker threads [default: one for each core]
     #[arg(long, value_name = "N", env = "ENCKE_WORKERS", value_parser = clap::value_parser!(u16).range(WORKERS))]
     pub(crate) workers: Option<u16>,
-    /// Give each worker a descriptor table of its own, so that the limit counts for each
+    /// Give each worker a descriptor table of its own, so that the limit on open files holds for
+    /// each
     #[arg(long, env = "ENCKE_PRIVATE_FDS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) private_fds: Option<bool>,
-    /// How long connections may go on when the proxy is to end [default: 10s]
+    /// How long connections may go on when the proxy ends [default: 10s]
     #[arg(long, value_name = "TIME", env = "ENCKE_DRAIN_TIMEOUT")]
     pub(crate) drain_timeout: Option<Time>,
-    /// File for a line about each connection when it ends; `-` is standard output
+    /// Write a line for each connection that has ended to this file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) access_log: Option<PathBuf>,
-    // Not ENCKE_CONTROL: that says where a server is to those who talk to it.
-    /// Where `encke top` and others may look (/v1/stats, /metrics, /healthz); port 0 takes a free
-    /// one [default: nowhere]
+    // Not ENCKE_CONTROL: there, commands find the control listener of a server.
+    /// Address of read-only admin endpoints (/v1/stats, /metrics, /healthz); port 0 takes a free
+    /// one [default: none]
     #[arg(long, value_name = "ADDRESS", env = "ENCKE_PROXY_CONTROL", value_parser = address)]
     pub(crate) control: Option<SocketAddr>,
     #[command(flatten)]
@@ -103,84 +104,87 @@ pub(crate) struct ProcessOptions {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[command(next_help_heading = "Listener")]
 pub(crate) struct ListenerOptions {
-    /// Where clients connect; port 0 takes a free one
+    /// Address that clients connect to; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Where their bytes go: addresses or names with a port, with commas between
+    /// Backends: addresses or names with a port, separated by commas
     #[arg(long, value_name = "BACKEND", value_delimiter = ',')]
     pub(crate) to: Vec<String>,
-    /// Which backend a connection gets [default: least]
+    /// Policy that chooses a backend for a connection [default: least]
     #[arg(long, value_enum)]
     pub(crate) balance: Option<BalanceName>,
-    /// How long one attempt to connect may take [default: 5s]
+    /// Time limit of one attempt to connect to a backend [default: 5s]
     #[arg(long, value_name = "TIME")]
     pub(crate) connect_timeout: Option<Time>,
-    /// Other backends to try when one does not take a connection [default: 2]
+    /// Other backends to try when one does not accept a connection [default: 2]
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u8>,
-    /// How long a connection may carry nothing [default: 10m]
+    /// Close a connection that carries nothing for this long [default: 10m]
     #[arg(long, value_name = "TIME")]
     pub(crate) idle_timeout: Option<Time>,
-    /// A peer that acknowledges nothing for so long is gone [default: 30s]
+    /// Close a connection whose peer acknowledges no data for this long (TCP_USER_TIMEOUT)
+    /// [default: 30s]
     #[arg(long, value_name = "TIME")]
     pub(crate) user_timeout: Option<Time>,
-    /// Silence after which a peer is probed [default: 30s]
+    /// Silence after which TCP probes a peer [default: 30s]
     #[arg(long, value_name = "TIME")]
     pub(crate) keepalive: Option<Time>,
-    /// Connections at a time; more are closed at once [default: no limit]
+    /// Simultaneous connections; more are closed at once [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_connections: Option<u32>,
-    /// Connections at a time from one address [default: no limit]
+    /// Simultaneous connections from one IPv4 address or IPv6 network of 64 bits [default: no
+    /// limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_connections_per_source: Option<u32>,
-    /// Clients begin with a PROXY header of version 1 or 2
+    /// Require a PROXY header of version 1 or 2 from clients
     #[arg(long)]
     pub(crate) proxy_in: bool,
-    /// How long that header may take [default: 3s]
+    /// Time limit for that header [default: 3s]
     #[arg(long, value_name = "TIME")]
     pub(crate) proxy_in_timeout: Option<Time>,
     /// Send backends a PROXY header
     #[arg(long, value_enum, value_name = "VERSION")]
     pub(crate) proxy_out: Option<VersionName>,
-    /// Failures in a row after which a backend is left alone for a while; 0 for never [default: 3]
+    /// Failed attempts in a row before a backend is ejected for a while; 0 for never [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) eject_after: Option<u32>,
-    /// How long the first time; each further time twice as long, up to a minute [default: 1s]
+    /// Length of the first ejection; each further one in a row is twice as long, up to a minute
+    /// [default: 1s]
     #[arg(long, value_name = "TIME")]
     pub(crate) eject_time: Option<Time>,
-    /// Connect to each backend now and then, and use none that does not answer
+    /// Check the health of each backend by connecting to it, and use only those that accept
     #[arg(long)]
     pub(crate) check: bool,
-    /// Time between two checks [default: 2s]
+    /// Time between two health checks [default: 2s]
     #[arg(long, value_name = "TIME")]
     pub(crate) check_interval: Option<Time>,
-    /// How long a check may take [default: 1s]
+    /// Time limit of a health check [default: 1s]
     #[arg(long, value_name = "TIME")]
     pub(crate) check_timeout: Option<Time>,
     /// Checks in a row that must pass before a backend is used again [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) check_rise: Option<u32>,
-    /// Checks in a row that must fail before it is used no more [default: 3]
+    /// Checks in a row that must fail before a backend is taken out [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) check_fall: Option<u32>,
-    /// What a check sends; `\r`, `\n`, `\t`, `\0`, `\\` and `\xHH` stand for bytes
+    /// What a health check sends; `\r`, `\n`, `\t`, `\0`, `\\` and `\xHH` stand for bytes
     #[arg(long, value_name = "TEXT")]
     pub(crate) check_send: Option<String>,
-    /// What its answer must contain, written likewise
+    /// What the answer to a health check must contain, with the same escapes
     #[arg(long, value_name = "TEXT")]
     pub(crate) check_expect: Option<String>,
-    /// Report each second how long requests took, by listener and backend
+    /// Report the latency of requests each second, by listener and backend
     #[arg(long)]
     pub(crate) request_latency: bool,
 }
 
-/// Which backend a connection gets.
+/// Policies that choose a backend for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum BalanceName {
-    /// The one with the fewest connections
+    /// The backend with the fewest connections
     Least,
-    /// Each in turn
+    /// Each backend in turn
     RoundRobin,
     /// By the client's address
     Source,
@@ -196,7 +200,7 @@ pub(crate) enum VersionName {
     V2,
 }
 
-/// A time as people write it: `25s`.
+/// A duration with a unit, like `25s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Time(pub(crate) Duration);
 
