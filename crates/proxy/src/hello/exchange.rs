@@ -1,4 +1,5 @@
-//! Stage 2: bytes to requests, requests to answers. All requests of one read are answered by one send.
+//! Stage 2: bytes to requests, requests to answers. All requests of one read are answered by one
+//! send.
 
 use std::mem;
 
@@ -66,8 +67,8 @@ impl Exchange {
         self.is_draining = true;
     }
 
-    /// Reads and answers. `may_have_ended` says that the peer's end may be among what is read, so that a
-    /// short read has not emptied the socket.
+    /// Reads and answers. `may_have_ended` says that the peer's end may be among what is read, so
+    /// that a short read has not emptied the socket.
     pub(super) fn read<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -149,8 +150,9 @@ impl Exchange {
         }
     }
 
-    /// Answers each whole request in `input`, of which the first `seen` bytes are known to hold none,
-    /// and keeps the rest: what has not come whole, and what must wait until answers are taken.
+    /// Answers each whole request in `input`, of which the first `seen` bytes are known to hold
+    /// none, and keeps the rest: what has not come whole, and what must wait until answers are
+    /// taken.
     fn answer_requests<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -219,8 +221,8 @@ impl Exchange {
         has_rest && is_whole && !is_blocked
     }
 
-    /// Appends the answer to a request that `rest` follows. Returns how the connection goes on, and how
-    /// many bytes of the body are still to come.
+    /// Appends the answer to a request that `rest` follows. Returns how the connection goes on, and
+    /// how many bytes of the body are still to come.
     fn append_answer(
         &self,
         request: RequestSummary,
@@ -229,8 +231,8 @@ impl Exchange {
     ) -> (AfterAnswer, u64) {
         let is_chunked = request.body == Body::Chunked;
         let keep_alive = request.keep_alive && !is_chunked && !self.is_draining;
-        // A client that is answered before it sends its body leaves the body out, and its next request
-        // would be taken for that body.
+        // A client that is answered before it sends its body leaves the body out, and its next
+        // request would be taken for that body.
         if request.expects_continue && keep_alive && request.body != Body::None {
             out.extend_from_slice(response::CONTINUE);
         }

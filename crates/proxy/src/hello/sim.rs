@@ -1,4 +1,5 @@
-//! The real worker over a simulated network, in virtual time. It wakes only when a poller would have returned.
+//! The real worker over a simulated network, in virtual time. It wakes only when a poller would
+//! have returned.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -84,7 +85,8 @@ impl World {
         assert!(turns < 100_000, "the worker turns in circles");
     }
 
-    /// Lets time pass in steps of a tenth of a second until `happened`, and returns how much it was.
+    /// Lets time pass in steps of a tenth of a second until `happened`, and returns how much it
+    /// was.
     fn time_until(&mut self, happened: impl Fn(&Self) -> bool) -> Duration {
         for tenths in 0..100 {
             if happened(self) {
@@ -174,8 +176,8 @@ fn a_worker_without_descriptors_sleeps_and_accepts_again_in_time() {
     world.end();
 }
 
-/// A client that connects with more requests than it takes answers, while the worker reads at once: the
-/// socket is full before it is watched.
+/// A client that connects with more requests than it takes answers, while the worker reads at once:
+/// the socket is full before it is watched.
 #[test]
 fn a_socket_that_is_full_before_it_is_watched_is_watched_once() {
     let mut world = World::new();
@@ -230,7 +232,8 @@ fn answers_that_a_client_has_not_taken_outlive_the_end() {
     assert!(world.worker.is_over());
 }
 
-/// The answers to one block of requests are more than may be unsent at a time: the other requests are kept.
+/// The answers to one block of requests are more than may be unsent at a time: the other requests
+/// are kept.
 #[test]
 fn requests_that_were_kept_are_answered_when_there_is_room() {
     let mut world = World::answering(&[b'x'; 1_000]);

@@ -11,8 +11,8 @@ use crate::tcp::frontend::Frontend;
 use crate::tcp::metrics::Metric;
 use crate::tcp::pair_table::PairTable;
 
-/// Adds a pair for a client that was accepted. Returns `None` if the listener has as many connections as it
-/// may: the client is closed then.
+/// Adds a pair for a client that was accepted. Returns `None` if the listener has as many
+/// connections as it may: the client is closed then.
 pub(crate) fn admit<D: Relay>(
     table: &mut PairTable<D>,
     frontend: &Arc<Frontend>,

@@ -95,7 +95,8 @@ impl<S> HealthTarget<S> {
 }
 
 impl<S> HealthChecker<S> {
-    /// Checks the backends of `frontends` from now on. Those that were checked before keep their history.
+    /// Checks the backends of `frontends` from now on. Those that were checked before keep their
+    /// history.
     pub(crate) fn follow(&mut self, frontends: &[Arc<Frontend>], now: Tick) {
         let mut before = mem::take(&mut self.targets);
         let checked = frontends

@@ -1,8 +1,8 @@
 //! Stage 4: bytes from one side to the other.
 //!
-//! What is received is sent at once, from a block that the whole worker shares. Only what a full sink leaves
-//! is kept, and then its source is received from no further: a slow side slows the other one down, and
-//! nothing grows.
+//! What is received is sent at once, from a block that the whole worker shares. Only what a full
+//! sink leaves is kept, and then its source is received from no further: a slow side slows the
+//! other one down, and nothing grows.
 
 use reactor::{Received, Relay, Sent, SlotKey, Tenths, Tick};
 

@@ -1,5 +1,5 @@
-//! The real worker between simulated clients and backends, in virtual time. What each side sent is compared
-//! with what the other one received.
+//! The real worker between simulated clients and backends, in virtual time. What each side sent is
+//! compared with what the other one received.
 
 /// One worker, its listener and its network.
 mod world;

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use reactor::{Handler, MetricSet};
 
-use super::stories::checked_each_second;
-use super::world::{World, backend, settings};
+use super::world::{World, backend, checked_each_second, settings};
 use crate::sim::Behaviour;
 use crate::tcp::metrics::Metric;
 use crate::tcp::worker::WorkerCommand;

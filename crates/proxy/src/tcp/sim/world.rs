@@ -14,7 +14,7 @@ use crate::tcp::frontend::{Frontend, Frontends};
 use crate::tcp::latency::{LatencyRecorder, LatencyReport};
 use crate::tcp::limits::WARNING_INTERVAL;
 use crate::tcp::metrics::{Metric, WorkerCounters};
-use crate::tcp::settings::{BackendAddress, ListenerSettings};
+use crate::tcp::settings::{BackendAddress, Check, ListenerSettings};
 use crate::tcp::worker::{Shared, Worker, WorkerCommand};
 
 pub(super) struct World {
@@ -40,6 +40,18 @@ pub(crate) fn settings(backends: u8) -> ListenerSettings {
         address: backend(number),
     };
     ListenerSettings::new(listen, (0..backends).map(named).collect())
+}
+
+/// A check that connects and says nothing.
+pub(super) const fn checked_each_second() -> Check {
+    Check {
+        interval: Duration::from_secs(1),
+        timeout: Duration::from_millis(500),
+        rise: 2,
+        fall: 2,
+        send: Vec::new(),
+        expect: Vec::new(),
+    }
 }
 
 impl World {
@@ -115,7 +127,8 @@ impl World {
         assert!(turns < 100_000, "the worker turns in circles");
     }
 
-    /// Lets time pass in steps of a tenth of a second. In each of them the worker may take one turn.
+    /// Lets time pass in steps of a tenth of a second. In each of them the worker may take one
+    /// turn.
     pub(super) fn pass(&mut self, time: Duration) {
         for _ in 0..time.as_millis() / 100 {
             let now = self.net.borrow().now;
@@ -131,6 +144,12 @@ impl World {
 
     pub(super) fn heard(&self, peer: usize) -> Vec<u8> {
         self.net.borrow().peers[peer].heard.clone()
+    }
+
+    /// Whether the worker has closed the connection to a peer with a reset.
+    pub(super) fn is_reset(&self, peer: usize) -> bool {
+        let net = self.net.borrow();
+        net.peers[peer].closed && net.peers[peer].reset
     }
 
     pub(super) fn metric(&self, metric: Metric) -> u64 {
