@@ -21,11 +21,30 @@ use crate::memory::Memory;
 use crate::store::{Directory, OpenError, Sidecar, Snapshot, Store};
 use crate::writer::Writer;
 
-/// Who subscribes to whom. Owned by the server for its whole life and shared by all its threads;
-/// every lock inside is held for one edge or one slice.
+/// Directed graph of subscriptions. Owned by the server for its whole life and shared by all its
+/// threads; every lock inside is held for one edge or one slice.
 ///
-/// An edge says: the subscriber receives what is published about the subject. Everyone is
-/// subscribed to itself without a stored edge: such an edge is neither listed nor counted.
+/// An edge means that its subscriber receives what is published about its subject. Every id is
+/// subscribed to itself without a stored edge; such an edge is neither listed nor counted.
+///
+/// ```
+/// use graph::{Graph, Id};
+///
+/// let graph = Graph::memory();
+/// let (alice, news) = (Id::parse("alice")?, Id::parse("news")?);
+/// assert!(graph.subscribe(&alice, &news)?, "a new edge");
+/// assert!(!graph.subscribe(&alice, &news)?, "the edge exists");
+///
+/// let (subscriber, subject) = (graph.find(&alice).unwrap(), graph.find(&news).unwrap());
+/// assert!(graph.is_subscribed(subscriber, subject));
+/// let mut subscribers = Vec::new();
+/// graph.subscribers(subject, None, 100, &mut subscribers);
+/// assert_eq!(subscribers, [subscriber]);
+///
+/// graph.remove(&alice)?;
+/// assert_eq!(graph.find(&alice), None, "nothing refers to the id any more");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Graph {
     memory: Arc<Memory>,
     changes: Changes,
@@ -33,15 +52,15 @@ pub struct Graph {
     directory: Option<Directory>,
 }
 
-/// How changes are made. Owned by the graph.
+/// Path of changes into the graph. Owned by the graph.
 enum Changes {
-    /// In memory only, one submission after another.
+    /// In memory only, one change at a time.
     Direct(Mutex<()>),
     /// On disk first.
     Durable(Writer),
 }
 
-/// What is in the graph. A moment's count, made for the caller.
+/// Numbers of ids and edges in the graph at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Ids with at least one edge, or interned and held. An integer below 2^31 that is merely held
@@ -54,7 +73,7 @@ pub struct Counts {
 }
 
 impl Graph {
-    /// An empty graph that lives in memory only.
+    /// Makes an empty graph that lives in memory only.
     pub fn memory() -> Self {
         Self {
             memory: Arc::new(Memory::new()),
@@ -63,13 +82,13 @@ impl Graph {
         }
     }
 
-    /// The durable graph of a data directory; an empty one is made if there is none. Its file is
-    /// checked and loaded; what is answered from then on is on disk.
+    /// Opens the durable graph of a data directory, or makes an empty one if there is none. The
+    /// file is checked and loaded. From then on every change is on disk before it is acknowledged.
     ///
     /// # Errors
     ///
-    /// When another process has the directory, or its graph is damaged, foreign or of a newer
-    /// format: it is left as it is.
+    /// When another process has locked the directory, when the disk fails, or when the graph's file
+    /// is damaged, foreign or of a newer format. The file is left as it is.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let directory = Directory::lock(path)?;
         let disk = directory.disk()?;
@@ -95,15 +114,17 @@ impl Graph {
         })
     }
 
-    /// Takes no more changes, makes those that wait durable, and closes the file. Reading goes on.
+    /// Stops taking changes, writes those that wait to disk, and closes the file. The graph can
+    /// still be read.
     pub fn end(&self) {
         if let Changes::Durable(writer) = &self.changes {
             writer.end();
         }
     }
 
-    /// The graph as it is on disk, to be read while changes go on, and kept no longer than needed:
-    /// the file grows meanwhile. None of a graph that is in memory only. Waits for the writer.
+    /// Takes a snapshot of the graph on disk, which can be read while changes go on. The file grows
+    /// while a snapshot exists, so keep it no longer than needed. `None` if the graph is in memory
+    /// only. Waits for the writer.
     ///
     /// # Errors
     ///
@@ -114,14 +135,14 @@ impl Graph {
         };
         let (answer, answered) = std::sync::mpsc::sync_channel(1);
         writer.snapshot(move |snapshot| {
-            // Nobody listens only if this thread has panicked.
+            // The receiver is gone only if its thread has panicked.
             let _ = answer.send(snapshot);
         });
         answered.recv().unwrap_or(Err(GraphError::Ended)).map(Some)
     }
 
-    /// A copy of the graph as it is on disk, as a file that goes away when it is closed. None of a
-    /// graph that is in memory only. Waits for the writer, which goes on while the copy is made.
+    /// Copies the graph on disk to a file that is deleted when it is closed. `None` if the graph is
+    /// in memory only. Waits for the writer, which goes on while the copy is made.
     ///
     /// # Errors
     ///
@@ -147,37 +168,41 @@ impl Graph {
         }
     }
 
-    /// The key of `id`: always for integers below 2^31, of others if they are held or have an edge.
-    /// Good to look with at once; to keep the key, [`hold`](Self::hold) the id.
+    /// Returns the key of `id`. Integers below 2^31 always have one, other ids only while they are
+    /// held or have an edge. The key is for immediate use; to keep it, [`hold`](Self::hold) the id.
     pub fn find(&self, id: &Id) -> Option<Key> {
         self.memory.find(id)
     }
 
-    /// The key of `id`, which stays its key until it is [released](Self::release) as often as held.
-    /// A session holds its ids.
+    /// Returns the key of `id`, and keeps it valid until it is [released](Self::release) as often
+    /// as it was held. A session holds its ids.
+    ///
+    /// # Errors
+    ///
+    /// [`GraphError::DictionaryFull`] when the id is new and there is no key left for it.
     pub fn hold(&self, id: &Id) -> Result<Key, GraphError> {
         self.memory.hold(id)
     }
 
-    /// As [`hold`](Self::hold), but interns nothing: `None` for an id that nothing refers to.
+    /// Holds `id` like [`hold`](Self::hold), but interns nothing: `None` for an id that nothing
+    /// refers to.
     pub fn hold_known(&self, id: &Id) -> Option<Key> {
         self.memory.hold_known(id)
     }
 
-    /// Ends one [`hold`](Self::hold) of the id behind `key`. The last one, of an id without edges,
-    /// makes the graph forget it; its key may then come to mean another id.
+    /// Undoes one [`hold`](Self::hold) of the id behind `key`. The graph forgets an id that is not
+    /// held and has no edges; its key may be given to another id.
     pub fn release(&self, key: Key) {
         self.memory.release(key);
     }
 
-    /// The id behind `key`, unless it is forgotten.
+    /// Returns the id behind `key`, unless it is forgotten.
     pub fn name(&self, key: Key) -> Option<Id> {
         self.memory.name(key)
     }
 
-    /// Makes `changes`, in their order, and calls `done` with what became of each: at once if the
-    /// graph is in memory only, else from the writer's thread when they are on disk. `done` should
-    /// only pass the answer on.
+    /// Makes `changes` in order and calls `done` with the result of each: at once if the graph is
+    /// in memory only, else on the writer's thread when they are on disk. `done` must not block.
     pub fn submit(&self, changes: Vec<Change>, done: impl FnOnce(Answer) + Send + 'static) {
         match &self.changes {
             Changes::Direct(turn) => {
@@ -192,6 +217,10 @@ impl Graph {
     }
 
     /// Makes one change and waits until it is durable.
+    ///
+    /// # Errors
+    ///
+    /// When the graph has ended, cannot take another id, or cannot write to its disk.
     pub fn change_now(&self, change: Change) -> Result<Effect, GraphError> {
         if let Changes::Direct(turn) = &self.changes {
             return self.change(turn, &change);
@@ -200,20 +229,24 @@ impl Graph {
         answer.pop().expect("an effect for each change")
     }
 
-    /// As [`submit`](Self::submit), and waits for the answer. For threads of their own.
+    /// Makes `changes` like [`submit`](Self::submit) and waits for the results. Blocks the thread.
     pub fn change_all_now(&self, changes: Vec<Change>) -> Answer {
         let count = changes.len();
         let (answer, answered) = std::sync::mpsc::sync_channel(1);
         self.submit(changes, move |effects| {
-            // Nobody listens only if this thread has panicked.
+            // The receiver is gone only if its thread has panicked.
             let _ = answer.send(effects);
         });
         let ended = |_| vec![Err(GraphError::Ended); count];
         answered.recv().unwrap_or_else(ended)
     }
 
-    /// Subscribes `subscriber` to `subject` and waits until that is durable; whether the edge is
-    /// new.
+    /// Subscribes `subscriber` to `subject` and waits until that is durable. Returns whether the
+    /// edge is new.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`change_now`](Self::change_now).
     pub fn subscribe(&self, subscriber: &Id, subject: &Id) -> Result<bool, GraphError> {
         let (subscriber, subject) = (subscriber.clone(), subject.clone());
         self.change_now(Change::Subscribe {
@@ -223,8 +256,12 @@ impl Graph {
         .map(|effect| effect.changed())
     }
 
-    /// Ends the subscription of `subscriber` to `subject` and waits until that is durable; whether
-    /// there was one.
+    /// Ends the subscription of `subscriber` to `subject` and waits until that is durable. Returns
+    /// whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`change_now`](Self::change_now).
     pub fn unsubscribe(&self, subscriber: &Id, subject: &Id) -> Result<bool, GraphError> {
         let (subscriber, subject) = (subscriber.clone(), subject.clone());
         self.change_now(Change::Unsubscribe {
@@ -234,24 +271,31 @@ impl Graph {
         .map(|effect| effect.changed())
     }
 
-    /// Removes every edge of `id`, both ways, and waits until that is durable; how many there
-    /// were. Edges that others make meanwhile may stay. Sessions that hold `id` keep it.
+    /// Removes every edge of `id` in both directions and waits until that is durable. Returns how
+    /// many there were. Edges that are added concurrently may stay. Sessions that hold `id` keep
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`change_now`](Self::change_now). Edges that were removed before the error stay
+    /// removed.
     pub fn remove(&self, id: &Id) -> Result<usize, GraphError> {
         self.change_now(Change::Remove { id: id.clone() })
             .map(|effect| effect.removed)
     }
 
-    /// Whether `subscriber` receives what is published about `subject`: by an edge, or as itself.
+    /// Returns whether `subscriber` receives what is published about `subject`: it has an edge to
+    /// it, or is the same id.
     pub fn is_subscribed(&self, subscriber: Key, subject: Key) -> bool {
         subscriber == subject || self.memory.adjacency.contains(subscriber, subject)
     }
 
-    /// Stored subscribers of `subject`, itself not counted.
+    /// Counts the stored subscribers of `subject`, without itself.
     pub fn subscriber_count(&self, subject: Key) -> usize {
         self.memory.adjacency.len(Direction::Subscribers, subject)
     }
 
-    /// Stored subscriptions of `subscriber`, itself not counted.
+    /// Counts the stored subscriptions of `subscriber`, without itself.
     pub fn subscription_count(&self, subscriber: Key) -> usize {
         self.memory
             .adjacency
@@ -283,7 +327,8 @@ impl Graph {
             .slice(Direction::Subscriptions, subscriber, after, limit, out);
     }
 
-    /// What is in the graph, about now: shards are counted one after another.
+    /// Counts ids and edges. Shards are counted one after another, so concurrent changes may be
+    /// counted in part.
     pub fn counts(&self) -> Counts {
         let (edges, own_ids) = self.memory.adjacency.counts();
         let dictionary_entries = self.memory.dictionary.entries();
@@ -294,7 +339,7 @@ impl Graph {
         }
     }
 
-    /// One change of a graph that is in memory only.
+    /// Makes one change of a graph that is in memory only.
     fn change(&self, turn: &Mutex<()>, change: &Change) -> Result<Effect, GraphError> {
         let _turn = turn.lock();
         let mut effect = Effect::default();

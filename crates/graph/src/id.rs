@@ -22,8 +22,18 @@ pub const ID_INTEGER_MAX: u64 = (1 << 53) - 1;
 /// apart. What comes from outside goes through [`Id::parse`] or [`Id::integer`], which keep that
 /// promise.
 ///
-/// Owned by whoever parsed it, usually for the length of one request; the dictionary keeps its own
-/// copy of those it interned.
+/// Owned by the caller that parsed it, usually for one request. The dictionary keeps its own copy
+/// of the ids that it interned.
+///
+/// ```
+/// use graph::{Id, IdError};
+///
+/// assert_eq!(Id::parse("42"), Ok(Id::Integer(42)));
+/// assert_eq!(Id::parse("042"), Ok(Id::Text("042".into())), "not the canonical spelling");
+/// assert_eq!(Id::parse("alice").unwrap().to_string(), "alice");
+/// assert_eq!(Id::parse(""), Err(IdError::Empty));
+/// assert_eq!(Id::integer(1 << 53), Err(IdError::IntegerTooLarge));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Id {
     /// An integer of at most [`ID_INTEGER_MAX`].
@@ -36,7 +46,11 @@ pub enum Id {
 const _: () = assert!(size_of::<Id>() == 16);
 
 impl Id {
-    /// Reads an id from its plain text, as it stands in a percent-decoded path or an edge list.
+    /// Parses an id from its plain text, as found in a percent-decoded path or an edge list.
+    ///
+    /// # Errors
+    ///
+    /// When the text is empty, longer than [`ID_BYTES_MAX`] or has a control character.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         if text.is_empty() {
             return Err(IdError::Empty);
@@ -53,7 +67,11 @@ impl Id {
         }
     }
 
-    /// An id that is already an integer.
+    /// Makes an id of an integer.
+    ///
+    /// # Errors
+    ///
+    /// [`IdError::IntegerTooLarge`] above [`ID_INTEGER_MAX`].
     pub const fn integer(integer: u64) -> Result<Self, IdError> {
         if integer > ID_INTEGER_MAX {
             return Err(IdError::IntegerTooLarge);
@@ -62,7 +80,7 @@ impl Id {
     }
 }
 
-/// The integer that `text` spells, if it spells one that is an id in the one canonical way.
+/// Returns the integer that `text` is the canonical spelling of, if it is one and may be an id.
 fn canonical_integer(text: &str) -> Option<u64> {
     let digits = text.as_bytes();
     let canonical =
@@ -98,19 +116,19 @@ impl From<u32> for Id {
     }
 }
 
-/// Why something is not an id. Returned to whoever asked; its sentence is fit for a client.
+/// Reason why something is not an id. Its `Display` is a sentence for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdError {
     /// No text at all.
     Empty,
     /// More than [`ID_BYTES_MAX`] bytes.
     TooLong {
-        /// The bytes found.
+        /// The length of the text.
         bytes: usize,
     },
     /// A control character: C0, DEL or C1.
     ControlCharacter {
-        /// Its offset in bytes.
+        /// The offset of the character, in bytes.
         at: usize,
     },
     /// A number above [`ID_INTEGER_MAX`].

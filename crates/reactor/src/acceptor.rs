@@ -11,10 +11,37 @@ use crate::driver::{Accepted, Driver, Tick, Token};
 use crate::metrics::{Count, MetricSet};
 use crate::warnings::RateLimitedWarnings;
 
-/// How long accepting pauses when descriptors have run out, unless a connection ends before.
+/// Pause in accepting when the process is out of descriptors. It ends earlier when a connection
+/// ends.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Listeners of one worker, each with what the worker keeps beside it.
+/// Listeners of one worker, each with a context that the worker keeps beside it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use reactor::{Acceptor, Driver, ListenerOptions, Mailbox, RateLimitedWarnings, System};
+///
+/// let mailbox = Mailbox::<()>::new(1)?;
+/// let mut driver = System::new(&mailbox)?;
+/// let warnings = RateLimitedWarnings::new(Duration::from_secs(60));
+/// let mut acceptor = Acceptor::new(warnings, "raise the limit with `ulimit -n`");
+/// let options = ListenerOptions {
+///     backlog: 128,
+///     user_timeout: Duration::from_secs(60),
+///     keepalive: None,
+///     defer_accept: None,
+///     fast_open: None,
+/// };
+/// let address = ([127, 0, 0, 1], 0).into();
+/// acceptor.open(&mut driver, "public", |driver, token| driver.listen(address, &options, token))?;
+///
+/// let public = acceptor.get(0).expect("listeners are numbered from 0");
+/// assert_eq!(public.context, "public");
+/// acceptor.close(&mut driver, |_| false);
+/// assert!(acceptor.listeners().is_empty());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Acceptor<L, T = ()> {
     open: Vec<Open<L, T>>,
@@ -27,16 +54,16 @@ pub struct Acceptor<L, T = ()> {
 /// An open listener.
 #[derive(Debug)]
 pub struct Open<L, T> {
-    /// The listener's number in its [`Token`]. Never used again.
+    /// The listener's number in its [`Token`]. It is not reused.
     pub id: u32,
-    /// What the worker keeps beside the listener.
+    /// Context that the worker keeps beside the listener.
     pub context: T,
     listener: L,
 }
 
 impl<L, T> Acceptor<L, T> {
-    /// An acceptor without listeners. `remedy` says what an operator can do when descriptors run
-    /// out.
+    /// Makes an acceptor without listeners. `remedy` tells operators what to do when descriptors
+    /// run out.
     pub const fn new(warnings: RateLimitedWarnings, remedy: &'static str) -> Self {
         Self {
             open: Vec::new(),
@@ -47,7 +74,7 @@ impl<L, T> Acceptor<L, T> {
         }
     }
 
-    /// Adds the listener that `listen` opens and has reported under the token it is given.
+    /// Adds the listener that `listen` opens and registers under the token that it is given.
     ///
     /// # Errors
     ///
@@ -73,22 +100,23 @@ impl<L, T> Acceptor<L, T> {
         Ok(())
     }
 
-    /// The open listeners.
+    /// Returns the open listeners.
     pub fn listeners(&self) -> &[Open<L, T>] {
         &self.open
     }
 
-    /// The open listeners, whose contexts may change.
+    /// Returns the open listeners, to change their contexts.
     pub fn listeners_mut(&mut self) -> &mut [Open<L, T>] {
         &mut self.open
     }
 
-    /// The listener with this number, if it is open.
+    /// Returns the listener with this number, if it is open.
     pub fn get(&self, id: u32) -> Option<&Open<L, T>> {
         self.open.iter().find(|open| open.id == id)
     }
 
-    /// Accepts one connection at a listener. When descriptors have run out, accepting pauses.
+    /// Accepts one connection from a listener. Pauses accepting when the process is out of
+    /// descriptors.
     pub fn accept<D: Driver<Listener = L>>(
         &mut self,
         driver: &mut D,
@@ -107,7 +135,7 @@ impl<L, T> Acceptor<L, T> {
         accepted
     }
 
-    /// Pauses accepting for want of descriptors, or of the kernel's memory for watches.
+    /// Pauses accepting, as descriptors or the kernel's memory for watches have run out.
     pub fn pause<D: Driver<Listener = L>>(
         &mut self,
         driver: &mut D,
@@ -129,7 +157,7 @@ impl<L, T> Acceptor<L, T> {
         });
     }
 
-    /// Time until the pause ends, if there is one.
+    /// Returns the time until the pause ends; `None` without a pause.
     pub fn resume_in(&self, now: Tick) -> Option<Duration> {
         self.paused_until.map(|until| until.since(now))
     }
@@ -141,7 +169,7 @@ impl<L, T> Acceptor<L, T> {
         }
     }
 
-    /// Lets the pause end with the next turn: a descriptor is free.
+    /// Ends the pause with the next turn, as a descriptor is free.
     pub const fn resume_soon(&mut self, now: Tick) {
         if self.paused_until.is_some() {
             self.paused_until = Some(now);
@@ -155,7 +183,7 @@ impl<L, T> Acceptor<L, T> {
         }
     }
 
-    /// Closes the listeners for which `keep` is false. Connections that wait there are reset.
+    /// Closes the listeners for which `keep` returns false. Connections that wait there are reset.
     pub fn close<D: Driver<Listener = L>>(
         &mut self,
         driver: &mut D,

@@ -1,17 +1,17 @@
-//! The time of a turn, read once, and time stamps small enough for records.
+//! Time of a turn, read once, and compact time stamps for records.
 
 use std::time::Duration;
 
 use crate::driver::{Driver, Tick};
 
-/// The time of a worker's current turn.
+/// Time of a worker's current turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock {
     /// Milliseconds since the worker began.
     pub now: Tick,
-    /// What `now` is rounded from.
+    /// Time since the worker began, at the resolution of the clock; `now` is rounded from it.
     pub elapsed: Duration,
-    /// Seconds since 1970. A millisecond late at most.
+    /// Seconds since 1970, at most a millisecond late.
     pub unix_seconds: u64,
 }
 
@@ -37,21 +37,21 @@ impl Clock {
     }
 }
 
-/// A time in tenths of a second since the worker began: half the size of a [`Tick`], for records.
+/// Time in tenths of a second since the worker began: half the size of a [`Tick`], for records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tenths(u32);
 
 impl Tenths {
     const MILLIS: u64 = 100;
-    /// Later than any time.
+    /// A time later than any other.
     pub const NEVER: Self = Self(u32::MAX);
 
-    /// The tenth that `tick` falls into. Wraps after thirteen years.
+    /// Rounds `tick` down to a tenth of a second. Wraps after thirteen years.
     pub const fn of(tick: Tick) -> Self {
         Self((tick.0 / Self::MILLIS) as u32)
     }
 
-    /// The beginning of the tenth.
+    /// Returns the beginning of the tenth.
     pub const fn tick(self) -> Tick {
         Tick(self.0 as u64 * Self::MILLIS)
     }

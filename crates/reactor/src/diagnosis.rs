@@ -1,5 +1,5 @@
-//! What the kernel knows of a TCP connection, asked through `sock_diag(7)`: nothing of it needs to
-//! be kept in a connection's record.
+//! Byte counts of a TCP connection, read through `sock_diag(7)`, so that a connection's record need
+//! not keep them.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -25,16 +25,16 @@ const WRITE_QUEUE_AT: usize = 60;
 /// `tcpi_bytes_acked` within `struct tcp_info` (RFC 4898, tcpEStatsAppHCThruOctetsAcked).
 const BYTES_ACKED_AT: usize = 120;
 
-/// Bytes on a connection, in the direction to the peer.
+/// Bytes sent on a connection, by whether the peer has acknowledged them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Acknowledged by the peer's kernel since the connection began.
     pub acknowledged: u64,
-    /// Taken by our kernel and not acknowledged yet.
+    /// Accepted by the local kernel and not acknowledged yet.
     pub unacknowledged: u64,
 }
 
-/// An open line to the kernel.
+/// Netlink socket for `sock_diag(7)`.
 #[derive(Debug)]
 pub struct Diagnosis(OwnedFd);
 
@@ -54,7 +54,7 @@ impl Diagnosis {
         )?))
     }
 
-    /// Asks about the connection between two addresses; `None` when the kernel has none such.
+    /// Returns the byte counts of the connection between two addresses; `None` if there is none.
     pub fn tcp(&mut self, local: SocketAddr, peer: SocketAddr) -> Option<TcpInfo> {
         send(&self.0, &request(local, peer), SendFlags::empty()).ok()?;
         let mut answer = [0; 1024];

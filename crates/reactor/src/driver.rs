@@ -1,5 +1,5 @@
-//! What a worker asks of the kernel. One implementation asks the real one ([`crate::System`]),
-//! another, in the tests, plays a network with faults in virtual time.
+//! Interface of a worker to the kernel. One implementation makes system calls ([`crate::System`]);
+//! another, in the tests, simulates a network with faults in virtual time.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,32 +10,31 @@ use rustix::io::Errno;
 use crate::listener::ListenerOptions;
 use crate::slab::SlotKey;
 
-/// Milliseconds since the worker began, by a clock that never goes back.
+/// Milliseconds since the worker began, by a monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Tick(pub u64);
 
 impl Tick {
-    /// The time `later`; parts of a millisecond are dropped.
+    /// Returns this time plus `later`, rounded down to a millisecond.
     pub const fn after(self, later: Duration) -> Self {
         Self(self.0 + later.as_millis() as u64)
     }
 
-    /// Time passed since `earlier`; zero when that is yet to come.
+    /// Returns the time since `earlier`; zero if that is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// Name of a watched socket in the signals about it: a tag of ten bits above 54 bits that the tag's
-/// owner fills, usually with a [`SlotKey`].
+/// Name of a watched socket in its signals: a tag of ten bits above 54 bits that the owner of the
+/// tag fills, usually with a [`SlotKey`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token(u64);
 
 impl Token {
     /// The mailbox.
     pub const MAILBOX: Self = Self(u64::MAX);
-    /// Tags below this one are free for what a worker watches besides its listeners and its
-    /// mailbox.
+    /// Tags below this one are free for sockets other than listeners and the mailbox.
     pub const TAGS_MAX: u16 = (u64::MAX >> SlotKey::BITS) as u16 - 1;
 
     /// Names a listener.
@@ -43,7 +42,7 @@ impl Token {
         Self((Self::TAGS_MAX as u64) << SlotKey::BITS | id as u64)
     }
 
-    /// The number of the listener, if it is one.
+    /// Returns the number of the listener, if the token names one.
     pub const fn listener_id(self) -> Option<u32> {
         match self.tag() {
             Self::TAGS_MAX => Some(self.0 as u32),
@@ -72,17 +71,17 @@ impl Token {
         self.0
     }
 
-    /// The kind of socket.
+    /// Returns the tag: the kind of socket.
     pub const fn tag(self) -> u16 {
         (self.0 >> SlotKey::BITS) as u16
     }
 
-    /// The number that stands below the tag.
+    /// Returns the number below the tag.
     pub const fn number(self) -> u64 {
         self.0 & ((1 << SlotKey::BITS) - 1)
     }
 
-    /// The record whose socket it is.
+    /// Returns the number below the tag as the name of a record.
     pub const fn key(self) -> SlotKey {
         SlotKey::from_bits(self.0)
     }
@@ -95,47 +94,47 @@ impl From<SlotKey> for Token {
     }
 }
 
-/// What the poller is to report of a connection.
+/// Conditions of a connection that the poller reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
-    /// Something to receive.
+    /// There is something to receive.
     Readable,
-    /// That, and room to send.
+    /// There is something to receive, or room to send.
     ReadableAndWritable,
 }
 
-/// What the poller reports of one socket.
+/// Report of the poller about one socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signal {
-    /// Which.
+    /// The socket's name.
     pub token: Token,
     /// There are bytes, an end of stream or an error to receive.
     pub readable: bool,
     /// There is room to send.
     pub writable: bool,
-    /// The peer has ended its side or the connection is broken: reading on will tell.
+    /// The peer has ended its side or the connection is broken. Receiving tells which.
     pub ended: bool,
 }
 
-/// An attempt to accept.
+/// Result of an attempt to accept.
 #[derive(Debug)]
 pub enum Accepted<S> {
-    /// A connection and its other end.
+    /// A connection and the address of its peer.
     Connection(S, SocketAddr),
-    /// Nobody waits.
+    /// No connection waits.
     Nobody,
-    /// The one who waited is gone already; there may be others.
+    /// The connection that waited is already closed. Others may wait.
     Gone,
     /// No descriptor or memory for another connection (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`).
     Exhausted(Errno),
 }
 
-/// An attempt to receive.
+/// Result of an attempt to receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes, at least one.
+    /// The number of bytes received, at least one.
     Bytes(usize),
-    /// Nothing now: a signal will tell.
+    /// Nothing yet. A signal will report the next bytes.
     Blocked,
     /// The peer has ended its side.
     Ended,
@@ -143,18 +142,19 @@ pub enum Received {
     Failed(Errno),
 }
 
-/// An attempt to send.
+/// Result of an attempt to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// The socket took so many bytes, perhaps not all.
+    /// The number of bytes that the socket took, perhaps not all.
     Bytes(usize),
-    /// It took none: a signal will tell when there is room.
+    /// The socket took none. A signal will report room.
     Blocked,
     /// The connection is broken.
     Failed(Errno),
 }
 
-/// The kernel as a worker sees it. Signals about connections are edges: one for each change.
+/// Interface of a worker to the kernel. Signals about connections are edge-triggered: one for each
+/// change.
 pub trait Driver {
     /// A connection's socket. Dropping it is the only way it is closed.
     type Socket;
@@ -162,27 +162,27 @@ pub trait Driver {
     /// A listening socket.
     type Listener;
 
-    /// Time since the driver began, as fine as the clock is.
+    /// Returns the time since the driver began, at the resolution of the clock.
     fn elapsed(&self) -> Duration;
 
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> Tick {
         Tick::default().after(self.elapsed())
     }
 
-    /// Seconds since 1970, for dates on the wire.
+    /// Returns the seconds since 1970, for dates on the wire.
     fn unix_seconds(&self) -> u64;
 
-    /// Waits until something happens or `timeout` has passed (`None`: for as long as it takes), and
-    /// replaces what is in `signals`. An interrupted wait is an empty batch.
+    /// Waits for signals until `timeout` has passed (`None`: no limit), and replaces the contents
+    /// of `signals`. An interrupted wait returns no signals.
     ///
     /// # Errors
     ///
-    /// Those of `epoll_wait`: none that a correct program meets.
+    /// Those of `epoll_wait` except `EINTR`. They mean a bug in the program.
     fn wait(&mut self, timeout: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()>;
 
-    /// Opens a listener that shares `address` with those of other workers. It is reported for as
-    /// long as a connection waits there.
+    /// Opens a listener that shares `address` with those of other workers. It is reported while a
+    /// connection waits there (level-triggered).
     ///
     /// # Errors
     ///
@@ -197,25 +197,25 @@ pub trait Driver {
     /// Accepts one connection from `listener`.
     fn accept(&mut self, listener: &Self::Listener) -> Accepted<Self::Socket>;
 
-    /// Stops or resumes signals of `listener`; the caller stops and resumes in turn.
+    /// Stops or resumes signals of `listener`. The caller must alternate between the two.
     fn pause_listener(&mut self, listener: &Self::Listener, token: Token, paused: bool);
 
     /// Closes `listener`.
     fn close_listener(&mut self, listener: Self::Listener);
 
-    /// Begins to report a connection.
+    /// Starts to report a connection.
     ///
     /// # Errors
     ///
     /// When the kernel has no memory or watches left (`ENOMEM`, `ENOSPC`).
     fn watch(&mut self, socket: &Self::Socket, token: Token, interest: Interest) -> io::Result<()>;
 
-    /// Reports from now on also when a watched connection has room to send again, at once if it has
-    /// it already. For a connection that was full once this stays so: one system call in all.
+    /// Starts to report also when a watched connection has room to send, at once if it has room
+    /// already. It is not undone when the socket has room, so a connection needs it once at most.
     ///
     /// # Errors
     ///
-    /// None that a correct program meets.
+    /// When the socket is not watched, which means a bug in the program.
     fn watch_writable(&mut self, socket: &Self::Socket, token: Token) -> io::Result<()>;
 
     /// Receives into `block`.
@@ -224,8 +224,8 @@ pub trait Driver {
     /// Sends the slices in order, in one system call.
     fn send(&mut self, socket: &Self::Socket, slices: &[&[u8]]) -> Sent;
 
-    /// Sends the slices, which are the last, and ends this side if it took them all: in one packet
-    /// where they fit, which spares both ends half of the work.
+    /// Sends the last slices of a connection, and ends this side if the socket took them all. Data
+    /// and end go in one packet where they fit, which halves the work at both ends.
     fn send_and_shutdown(&mut self, socket: &Self::Socket, slices: &[&[u8]]) -> Sent {
         let sent = self.send(socket, slices);
         if sent == Sent::Bytes(slices.iter().map(|slice| slice.len()).sum()) {
@@ -234,13 +234,13 @@ pub trait Driver {
         sent
     }
 
-    /// Ends this side of the connection; what was sent still arrives.
+    /// Ends this side of the connection. Bytes that were sent still arrive.
     fn shutdown_write(&mut self, socket: &Self::Socket);
 
-    /// The other end, unless it is gone.
+    /// Returns the address of the peer; `None` if the connection is closed.
     fn peer(&self, socket: &Self::Socket) -> Option<SocketAddr>;
 
-    /// What the kernel counted on the connection: bytes acknowledged and bytes not yet
-    /// acknowledged.
+    /// Returns the numbers of acknowledged and unacknowledged bytes; `None` if the kernel cannot
+    /// tell.
     fn tcp_info(&mut self, socket: &Self::Socket) -> Option<crate::TcpInfo>;
 }

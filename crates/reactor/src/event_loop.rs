@@ -1,7 +1,7 @@
-//! The turn of every worker: wait, read the clock, act on what happened, decide how long to sleep.
+//! Event loop of a worker: wait, read the clock, act on signals, decide how long to sleep.
 //!
-//! Owns the order of these steps and the account of the time they take. What a program does in a
-//! turn is its [`Handler`].
+//! Owns the order of these steps and measures the time they take. The program supplies the actions:
+//! its [`Handler`].
 
 use std::io;
 use std::mem;
@@ -12,54 +12,112 @@ use crate::driver::{Driver, Signal, Tick, Token};
 use crate::metrics::{Count, MetricSet};
 use crate::timing::Timing;
 
-/// What one program does in the turns of a worker.
+/// Actions of a program in the turns of its worker. See [`EventLoop`] for an example.
 pub trait Handler {
     /// The kernel, real or simulated.
     type Driver: Driver;
-    /// Where the worker counts.
+    /// The type of the worker's counters.
     type Counters: Count;
 
-    /// The worker's view of the kernel.
+    /// Returns the worker's driver.
     fn driver(&mut self) -> &mut Self::Driver;
 
-    /// The worker's counters.
+    /// Returns the worker's counters.
     fn counters(&self) -> &Self::Counters;
 
     /// Announces to other threads that the worker is about to sleep, so that they wake it. Returns
     /// whether its mailbox is empty. See [`Mailbox::may_sleep`](crate::Mailbox::may_sleep).
     fn may_sleep(&self) -> bool;
 
-    /// Says that the worker is awake. See [`Mailbox::wake_up`](crate::Mailbox::wake_up).
+    /// Announces that the worker is awake. See [`Mailbox::wake_up`](crate::Mailbox::wake_up).
     fn wake_up(&self);
 
-    /// Whether there is work that no signal, deadline or mail will announce.
+    /// Returns whether there is work that no signal, deadline or mail will announce.
     fn has_work(&self) -> bool;
 
-    /// Time until the next deadline; `None` without one.
+    /// Returns the time until the next deadline; `None` without one.
     fn next_deadline(&self, now: Tick) -> Option<Duration>;
 
-    /// Gives back memory before the worker sleeps.
+    /// Releases memory before the worker sleeps.
     fn before_sleep(&mut self) {}
 
-    /// Begins a turn. Work left over by earlier turns is resumed here, before the signals: what was
-    /// kept of a connection must be handled before what has arrived since.
+    /// Begins a turn. Resumes work that earlier turns left, before the signals: input that was kept
+    /// for a connection must be handled before input that has arrived since.
     fn begin(&mut self, clock: Clock);
 
-    /// Acts on connections that wait at a listener.
+    /// Accepts connections that wait at a listener.
     fn on_listener(&mut self, id: u32);
 
-    /// Acts on what the poller reports of any other socket.
+    /// Acts on a signal of any other socket.
     fn on_signal(&mut self, signal: Signal);
 
-    /// Ends a turn: mail, deadlines and whatever else the program does once in a turn. Stages that
-    /// are to be timed are marked in `timing`.
+    /// Ends a turn: handles mail, deadlines and everything else that is done once in a turn. The
+    /// end of each timed stage is marked in `timing`.
     fn finish(&mut self, timing: &mut Timing);
 
-    /// Whether the worker has ended.
+    /// Returns whether the worker has ended.
     fn is_over(&self) -> bool;
 }
 
-/// The loop of one worker. Lives as long as the worker.
+/// Event loop of one worker. Lives as long as the worker.
+///
+/// A worker that ends with its first mail:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use reactor::{
+///     Clock, Counters, EventLoop, Handler, Mailbox, MetricSet, Signal, System, Tick, Timing,
+/// };
+///
+/// reactor::metrics! {
+///     /// Metrics of this worker.
+///     enum Metric {
+///         Counter "mails" [] "Mails handled." { Mails }
+///         Counter "accepts" [] "Connections accepted." { Accepts }
+///         Counter "accept_pauses" [] "Pauses in accepting." { AcceptPauses }
+///         Time "stage_seconds" ["stage"] "Busy seconds by stage." {
+///             StageSignals = "signals", StageAccept = "accept",
+///         }
+///     }
+/// }
+///
+/// struct Worker<'a> {
+///     driver: System,
+///     counters: Counters<Metric, { Metric::ALL.len() }>,
+///     mailbox: &'a Mailbox<&'static str>,
+/// }
+///
+/// impl Handler for Worker<'_> {
+///     type Driver = System;
+///     type Counters = Counters<Metric, { Metric::ALL.len() }>;
+///
+///     fn driver(&mut self) -> &mut System { &mut self.driver }
+///     fn counters(&self) -> &Self::Counters { &self.counters }
+///     fn may_sleep(&self) -> bool { self.mailbox.may_sleep() }
+///     fn wake_up(&self) { self.mailbox.wake_up() }
+///     fn has_work(&self) -> bool { false }
+///     fn next_deadline(&self, _: Tick) -> Option<Duration> { None }
+///     fn begin(&mut self, _: Clock) {}
+///     fn on_listener(&mut self, _: u32) {}
+///     fn on_signal(&mut self, _: Signal) {}
+///     fn finish(&mut self, _: &mut Timing) {
+///         self.counters.add(Metric::Mails, self.mailbox.take().len() as u64);
+///     }
+///     fn is_over(&self) -> bool { self.counters.get(Metric::Mails) > 0 }
+/// }
+///
+/// let mailbox = Mailbox::new(1)?;
+/// let (driver, counters) = (System::new(&mailbox)?, Counters::default());
+/// let mut worker = Worker { driver, counters, mailbox: &mailbox };
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| mailbox.insert("wakes the worker"));
+///     EventLoop::new(&worker.driver).run(&mut worker)
+/// })?;
+/// assert_eq!(worker.counters.get(Metric::Mails), 1);
+/// assert!(worker.counters.get(Metric::Turns) >= 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct EventLoop {
     clock: Clock,
@@ -68,7 +126,7 @@ pub struct EventLoop {
 }
 
 impl EventLoop {
-    /// A loop that has taken no turn.
+    /// Makes a loop that has taken no turn.
     pub fn new(driver: &impl Driver) -> Self {
         Self {
             clock: Clock::new(driver),
@@ -81,7 +139,7 @@ impl EventLoop {
     ///
     /// # Errors
     ///
-    /// When the poller fails, which a correct program does not see.
+    /// When the poller fails, which means a bug in the program.
     pub fn run(&mut self, handler: &mut impl Handler) -> io::Result<()> {
         while !handler.is_over() {
             let timeout = self.prepare(handler);
@@ -91,9 +149,9 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Decides how long the next wait may last; `None` for as long as it takes.
+    /// Decides how long the next wait may last; `None` for no limit.
     ///
-    /// Public, like the other two parts of a turn, for tests whose driver cannot block.
+    /// The three parts of a turn are public for tests whose driver cannot block.
     pub fn prepare(&mut self, handler: &mut impl Handler) -> Option<Duration> {
         if handler.has_work() || !handler.may_sleep() {
             return Some(Duration::ZERO);

@@ -7,27 +7,27 @@
 mod thread;
 /// Listening sockets and the options that accepted sockets inherit.
 mod listener;
-/// What a worker asks of the kernel, so that a simulated one can answer.
+/// Interface of a worker to the kernel, real or simulated.
 mod driver;
-/// What a worker that relays bytes asks beyond that.
+/// Extension of that interface for workers that relay bytes.
 mod relay;
-/// The kernel's answers: one epoll instance and its sockets.
+/// The real kernel: one epoll instance and its sockets.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one place that reads the kernel's clocks, for all that stands on it"
+    reason = "the one place that reads the kernel's clocks, for every crate above it"
 )]
 mod system;
-/// What the kernel knows of a TCP connection.
+/// Byte counts of a TCP connection, from the kernel.
 mod diagnosis;
 /// The turn: wait, act, sleep.
 mod event_loop;
 /// The time of a turn, and time stamps for records.
 mod clock;
-/// Where a worker's time goes.
+/// Time spent by a worker, by stage.
 mod timing;
-/// What workers count.
+/// Metrics of workers.
 mod metrics;
-/// Listeners of a worker, and the pause of accepting.
+/// Listeners of a worker, and the pause in accepting.
 mod acceptor;
 /// Limits on connections from one source address.
 mod source;
@@ -37,9 +37,9 @@ mod mailbox;
 mod slab;
 /// A scan over all slots, in place of a timer each.
 mod slot_scan;
-/// Deadlines, fired late rather than early.
+/// Timer wheel: deadlines that fire late rather than early.
 mod wheel;
-/// Log lines that a storm of failures does not multiply.
+/// Rate-limited warnings.
 mod warnings;
 
 pub use acceptor::{Acceptor, Open};

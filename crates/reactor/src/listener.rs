@@ -1,5 +1,5 @@
-//! Listeners. What a listening socket is set to, the sockets it accepts inherit: an accepted
-//! connection costs no further system call.
+//! Listening sockets. Accepted sockets inherit their options, so an accepted connection costs no
+//! further system call.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,24 +19,25 @@ sockopt_impl!(
     FastOpen, SetOnly, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, u32
 );
 
-/// Options of a listener and of what it accepts.
+/// Options of a listener and of the connections that it accepts.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenerOptions {
     /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
     pub backlog: i32,
-    /// A peer that acknowledges nothing for so long is gone (`TCP_USER_TIMEOUT`, RFC 5482).
+    /// A connection whose peer acknowledges no data for this long is closed (`TCP_USER_TIMEOUT`,
+    /// RFC 5482).
     pub user_timeout: Duration,
-    /// Silence after which a peer is probed; `None` where a time-out ends silent connections, which
-    /// spares the kernel a timer for each.
+    /// Silence after which a peer is probed. `None` where a timeout ends silent connections, which
+    /// saves the kernel a timer for each.
     pub keepalive: Option<Duration>,
-    /// For how long a connection is not reported before something has come on it
-    /// (`TCP_DEFER_ACCEPT`): for protocols in which the client speaks first.
+    /// Time for which a connection without data is not reported (`TCP_DEFER_ACCEPT`), in whole
+    /// seconds. For protocols in which the client speaks first.
     pub defer_accept: Option<Duration>,
     /// Connections that may wait to be accepted whose first packet brought data (`TCP_FASTOPEN`).
     pub fast_open: Option<u32>,
 }
 
-/// A port held for the workers' listeners, which share it with `SO_REUSEPORT`.
+/// Port reserved for the workers' listeners, which share it with `SO_REUSEPORT`.
 #[derive(Debug)]
 pub struct Reservation {
     address: SocketAddr,
@@ -48,21 +49,23 @@ impl Reservation {
     ///
     /// # Errors
     ///
-    /// `AddrInUse` when any other socket listens there, even one that would share the port.
+    /// `AddrInUse` when any other socket is bound there, even one that would share the port. Those
+    /// of `socket` and `bind` otherwise.
     pub fn claim(address: SocketAddr) -> io::Result<Self> {
-        // A socket that does not share finds out whether anybody is there.
+        // A socket that does not share the port fails if any other socket has it.
         let probe = stream_socket(address)?;
         probe.bind(&address.into())?;
         drop(probe);
         Self::claim_beside(address)
     }
 
-    /// Claims an address whose port this process holds already at another: all of the machine's
-    /// beside one, or one beside all.
+    /// Claims an address whose port this process holds at another address: a wildcard address
+    /// beside a single one, or the reverse.
     ///
     /// # Errors
     ///
-    /// `AddrInUse` when a socket listens there that does not share.
+    /// `AddrInUse` when a socket is bound there that does not share the port. Those of `socket`,
+    /// `setsockopt` and `bind` otherwise.
     pub fn claim_beside(address: SocketAddr) -> io::Result<Self> {
         let socket = stream_socket(address)?;
         socket.set_reuse_port(true)?;
@@ -77,7 +80,7 @@ impl Reservation {
         })
     }
 
-    /// The address claimed, with its port.
+    /// Returns the claimed address, with its port.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -104,7 +107,7 @@ pub fn listen(address: SocketAddr, options: &ListenerOptions) -> io::Result<Owne
     Ok(socket.into())
 }
 
-/// Sets what accepted sockets shall inherit.
+/// Sets the options that accepted sockets inherit.
 fn prepare(socket: &Socket, options: &ListenerOptions) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_user_timeout(Some(options.user_timeout))?;
@@ -118,7 +121,7 @@ fn prepare(socket: &Socket, options: &ListenerOptions) -> io::Result<()> {
     socket.set_tcp_keepalive(&probes)
 }
 
-/// Makes an inherited listening socket fit for a worker. The socket may be shared with others.
+/// Prepares an inherited listening socket for a worker. Other workers may share the socket.
 ///
 /// # Errors
 ///

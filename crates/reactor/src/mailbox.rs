@@ -7,10 +7,24 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 
-/// A worker's mailbox, shared with all who write to it.
+/// Mailbox of a worker, shared with the threads that write to it.
 ///
-/// Its bound is on *weight* outstanding: what was posted and not yet released, whether it still
-/// waits here or is being worked on in slices.
+/// Its bound is on the *outstanding* weight: that of all items that were posted and not released
+/// yet, whether they still wait here or are being worked on. The unit of weight is the owner's
+/// choice, bytes for instance.
+///
+/// ```
+/// let mailbox = reactor::Mailbox::new(100)?;
+/// mailbox.post("small", 60).unwrap();
+/// assert_eq!(mailbox.post("large", 60), Err("large"), "beyond the bound");
+///
+/// // The worker takes all items, and releases their weight when it is done with them.
+/// assert!(!mailbox.may_sleep(), "an item came before the announcement");
+/// assert_eq!(mailbox.take(), ["small"]);
+/// mailbox.release(60);
+/// assert_eq!(mailbox.outstanding(), 0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Mailbox<T> {
     /// `None` when the worker has ended.
@@ -22,7 +36,7 @@ pub struct Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// An empty mailbox that holds up to `weight_max`.
+    /// Makes an empty mailbox that holds up to `weight_max`.
     ///
     /// # Errors
     ///
@@ -37,11 +51,11 @@ impl<T> Mailbox<T> {
         })
     }
 
-    /// Appends an item. The worker is not woken until somebody [rings](Self::ring).
+    /// Appends an item. It does not wake the worker; [`ring`](Self::ring) does.
     ///
     /// # Errors
     ///
-    /// Gives the item back when something is outstanding and `weight` more would pass the bound, or
+    /// Returns the item when something is outstanding and `weight` more would exceed the bound, or
     /// when the worker has ended.
     pub fn post(&self, item: T, weight: usize) -> Result<(), T> {
         let before = self.outstanding.fetch_add(weight, Ordering::Relaxed);
@@ -56,7 +70,7 @@ impl<T> Mailbox<T> {
         Ok(())
     }
 
-    /// Appends an item that weighs nothing, and wakes the worker. It is dropped when the worker has
+    /// Appends an item without weight, and wakes the worker. The item is dropped if the worker has
     /// ended.
     pub fn insert(&self, item: T) {
         if let Some(queue) = &mut *self.queue.lock() {
@@ -74,22 +88,22 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Items that the worker has not taken.
+    /// Returns the number of items that the worker has not taken.
     pub fn waiting(&self) -> usize {
         self.queue.lock().as_ref().map_or(0, Vec::len)
     }
 
-    /// Weight posted and not released yet.
+    /// Returns the weight that was posted and not released yet.
     pub fn outstanding(&self) -> usize {
         self.outstanding.load(Ordering::Relaxed)
     }
 
-    /// Gives back the weight of items that the worker is done with.
+    /// Releases the weight of items that the worker is done with.
     pub fn release(&self, weight: usize) {
         self.outstanding.fetch_sub(weight, Ordering::Relaxed);
     }
 
-    /// Takes all items, in order. The queue's memory goes with them: an idle mailbox owns none.
+    /// Takes all items, in order. The queue's memory goes with them, so an idle mailbox owns none.
     pub fn take(&self) -> Vec<T> {
         self.queue
             .lock()
@@ -98,13 +112,13 @@ impl<T> Mailbox<T> {
             .unwrap_or_default()
     }
 
-    /// Takes all items for the last time: the worker has ended.
+    /// Closes the mailbox, as the worker has ended, and takes the items that are left.
     pub fn close(&self) -> Vec<T> {
         self.queue.lock().take().unwrap_or_default()
     }
 
-    /// Announces that the worker is about to sleep. Returns whether it may: items that came before
-    /// the announcement did not ring.
+    /// Announces that the worker is about to sleep. Returns whether it may: not while items wait,
+    /// as those that came before the announcement did not wake it.
     pub fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         self.queue.lock().as_ref().is_none_or(Vec::is_empty)
@@ -115,7 +129,7 @@ impl<T> Mailbox<T> {
         self.asleep.load(Ordering::SeqCst)
     }
 
-    /// Says that the worker is awake: no other thread needs to ring.
+    /// Announces that the worker is awake, so that no other thread needs to wake it.
     pub fn wake_up(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The type of a metric's values.
+/// Type of a metric's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
     /// A count that only grows, from zero at the start.
@@ -21,60 +21,84 @@ pub enum MetricKind {
     Bucket,
 }
 
-/// A metric's name and meaning.
+/// Name and meaning of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricDescription {
     /// The family's name without the `encke_` prefix and the `_total` suffix of Prometheus.
     pub name: &'static str,
-    /// The label that tells metrics of one family apart, with its value.
+    /// The label that distinguishes metrics of one family, with its value.
     pub label: Option<(&'static str, &'static str)>,
-    /// The type of its values.
+    /// The type of the metric's values.
     pub kind: MetricKind,
     /// Help for operators. The same for all metrics of a family.
     pub help: &'static str,
 }
 
-/// The metrics of one program's workers: an enum that [`metrics!`](crate::metrics) makes.
+/// Metrics of one program's workers: an enum that [`metrics!`](crate::metrics!) makes.
 pub trait MetricSet: Copy + 'static {
-    /// All of them, in the order of their indexes; those of one name stand together.
+    /// All metrics, in the order of their indexes. Those of one family are adjacent.
     const ALL: &'static [Self];
-    /// Passes of the worker loop.
+    /// Turns of the event loop.
     const TURNS: Self;
     /// Events that polls returned.
     const SIGNALS: Self;
     /// Polls, by the bit length of the number of events that they returned.
     const POLLS: [Self; 10];
-    /// Time spent working.
+    /// Nanoseconds spent working.
     const BUSY: Self;
-    /// Time spent waiting for events.
+    /// Nanoseconds spent waiting for events.
     const WAITING: Self;
-    /// System calls that accept.
+    /// Calls of `accept`.
     const ACCEPTS: Self;
-    /// Pauses of accepting for want of descriptors.
+    /// Pauses in accepting because descriptors had run out.
     const ACCEPT_PAUSES: Self;
-    /// Time spent on signals.
+    /// Nanoseconds spent on signals.
     const STAGE_SIGNALS: Self;
-    /// Time spent on accepting.
+    /// Nanoseconds spent on accepting.
     const STAGE_ACCEPT: Self;
 
-    /// The metric's name and meaning.
+    /// Returns the metric's name and meaning.
     fn describe(self) -> MetricDescription;
 
-    /// Its place in [`ALL`](Self::ALL).
+    /// Returns the metric's index in [`ALL`](Self::ALL).
     fn index(self) -> usize;
 }
 
-/// Makes the enum of all that a worker of one program counts: what is listed, and what every
-/// worker's loop counts.
+/// Makes an enum of the metrics of a program's workers: the listed ones, followed by those of the
+/// event loop itself.
 ///
-/// What is listed is a family of metrics, each with its help:
-/// `Gauge "open" [] "Open files." { Open }`. Metrics that share a name differ in a label:
-/// `Counter
-/// "closed" ["reason"] "Closed files, by reason." { ClosedDone = "done", ClosedFailed = "failed"
-/// }`.
+/// Each entry of the list is a family of metrics with its type, name, label and help. Metrics of
+/// one family differ in the value of the label. The event loop also counts `Accepts`,
+/// `AcceptPauses`, `StageSignals` and `StageAccept`, which the program must list, as it may have
+/// others in their families.
 ///
-/// Listed must be what the loop counts in families that it shares with the program: `Accepts`,
-/// `AcceptPauses`, `StageSignals` and `StageAccept`.
+/// ```
+/// use reactor::{Counters, MetricSet, Snapshot};
+///
+/// reactor::metrics! {
+///     /// Metrics of a file server.
+///     enum Metric {
+///         Gauge "open" [] "Open files." { Open }
+///         Counter "closed" ["reason"] "Closed files, by reason." {
+///             ClosedDone = "done", ClosedFailed = "failed",
+///         }
+///         Counter "accepts" [] "Connections accepted." { Accepts }
+///         Counter "accept_pauses" [] "Pauses in accepting." { AcceptPauses }
+///         Time "stage_seconds" ["stage"] "Busy seconds by stage." {
+///             StageSignals = "signals", StageAccept = "accept",
+///         }
+///     }
+/// }
+///
+/// let workers: [Counters<Metric, { Metric::ALL.len() }>; 2] = Default::default();
+/// workers[0].add(Metric::Open, 3);
+/// workers[0].take(Metric::Open, 1);
+/// workers[1].add(Metric::ClosedDone, 1);
+///
+/// let snapshot = Snapshot::of(workers.iter());
+/// assert_eq!(snapshot.total(Metric::Open.index()), 2);
+/// assert_eq!(snapshot.to_string(), "open=2 closed_done=1");
+/// ```
 #[macro_export]
 macro_rules! metrics {
     ($(#[$meta:meta])* $visibility:vis enum $name:ident { $($own:tt)* }) => {
@@ -136,10 +160,10 @@ macro_rules! metrics {
         }
 
         impl $name {
-            /// All metrics; those of one name stand together.
+            /// All metrics. Those of one family are adjacent.
             $visibility const ALL: &[Self] = &[$($(Self::$metric),+),*];
 
-            /// The metric's name and meaning.
+            /// Returns the metric's name and meaning.
             $visibility const fn describe(self) -> $crate::MetricDescription {
                 match self {
                     $($(Self::$metric => $crate::MetricDescription {
@@ -156,10 +180,11 @@ macro_rules! metrics {
     (@label []) => { None };
 }
 
-/// One worker's counters: one cell for each of the `N` metrics of `F`. Written by the worker, read
+/// Counters of one worker: a cell for each of the `N` metrics of `F`. Written by the worker, read
 /// by any thread.
 ///
-/// Aligned so that no two workers write to one cache line, nor to two that are fetched together.
+/// Aligned so that two workers never write to the same cache line, nor to a pair that is fetched
+/// together.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Counters<F, const N: usize> {
@@ -177,21 +202,21 @@ impl<F: MetricSet, const N: usize> Default for Counters<F, N> {
     }
 }
 
-/// Where a worker counts. Only the worker itself may call these, so no locked instruction is
+/// Counters that a worker writes. Only the worker itself may write, so no locked instruction is
 /// needed.
 pub trait Count {
-    /// What is counted.
+    /// The metrics.
     type Metric: MetricSet;
 
     /// Adds to a metric.
     fn add(&self, metric: Self::Metric, count: u64);
 
-    /// Adds time to a metric.
+    /// Adds time to a metric of [`MetricKind::Time`].
     fn add_time(&self, metric: Self::Metric, time: Duration) {
         self.add(metric, time.as_nanos() as u64);
     }
 
-    /// Counts a turn whose poll returned so many events.
+    /// Counts a turn whose poll returned `events`.
     fn polled(&self, events: usize) {
         self.add(Self::Metric::TURNS, 1);
         self.add(Self::Metric::SIGNALS, events as u64);
@@ -224,16 +249,16 @@ impl<F: MetricSet, const N: usize> Counters<F, N> {
         self.add(metric, count.wrapping_neg());
     }
 
-    /// A metric's value.
+    /// Returns a metric's value.
     pub fn get(&self, metric: F) -> u64 {
         self.cells[metric.index()].load(Ordering::Relaxed)
     }
 }
 
-/// The values of all workers of a program at one time.
+/// Values of all workers' metrics at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The metrics; those of one family stand together.
+    /// The metrics. Those of one family are adjacent.
     pub metrics: Vec<MetricDescription>,
     /// The values of each worker, in the order of `metrics`.
     pub workers: Vec<Vec<u64>>,
@@ -252,7 +277,7 @@ impl Snapshot {
         }
     }
 
-    /// The place of the metric that has the name and the label of `described`.
+    /// Returns the index of the metric that has the name and the label of `described`.
     pub fn find(&self, described: &MetricDescription) -> Option<usize> {
         let is_same = |known: &MetricDescription| {
             known.name == described.name && known.label == described.label
@@ -260,9 +285,9 @@ impl Snapshot {
         self.metrics.iter().position(is_same)
     }
 
-    /// Adds metrics of another set, with the value zero for every worker. Those that exist already
-    /// stay as they are; the others follow the metrics that precede them in their own set, and
-    /// metrics of one name stay together.
+    /// Adds metrics of another set, with the value zero for every worker. Metrics that exist keep
+    /// their values; the others follow the metrics that precede them in their own set, and families
+    /// stay together.
     pub fn declare(&mut self, metrics: &[MetricDescription]) {
         let mut next = 0;
         for described in metrics {
@@ -278,8 +303,8 @@ impl Snapshot {
         }
     }
 
-    /// Adds what `other`, a snapshot of another set, counts to the values of one worker. Metrics
-    /// that this snapshot lacks are [declared](Self::declare).
+    /// Adds the values of `other`, a snapshot of another set, to those of one worker. Metrics that
+    /// this snapshot lacks are [declared](Self::declare).
     pub fn add(&mut self, worker: usize, other: &Self) {
         self.declare(&other.metrics);
         for (index, described) in other.metrics.iter().enumerate() {
@@ -292,14 +317,13 @@ impl Snapshot {
         }
     }
 
-    /// The sum over all workers of the metric at this place.
+    /// Returns the sum over all workers of the metric at this index.
     pub fn total(&self, index: usize) -> u64 {
         self.workers.iter().map(|values| values[index]).sum()
     }
 }
 
-/// Formats all sums that are not zero as one line, like `connections_closed_done=3`. Times are in
-/// seconds.
+/// Formats all nonzero sums as one line, like `connections_closed_done=3`. Times are in seconds.
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut gap = "";

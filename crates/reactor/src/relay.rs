@@ -1,5 +1,4 @@
-//! What a worker that relays bytes asks of the kernel beyond [`Driver`]: outgoing connections and
-//! pipes.
+//! Extension of [`Driver`] for workers that relay bytes: outgoing connections and pipes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,29 +8,31 @@ use rustix::io::Errno;
 
 use crate::driver::{Driver, Received, Sent, Token};
 
-/// Options of a connection that a worker makes.
+/// Options of an outgoing connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectOptions {
-    /// A peer that acknowledges nothing for so long is gone (`TCP_USER_TIMEOUT`, RFC 5482).
+    /// The connection is closed if its peer acknowledges no data for this long (`TCP_USER_TIMEOUT`,
+    /// RFC 5482).
     pub user_timeout: Duration,
     /// Silence after which the peer is probed.
     pub keepalive: Duration,
 }
 
-/// The kernel as a relaying worker sees it.
+/// Interface to the kernel of a worker that relays bytes.
 pub trait Relay: Driver {
-    /// An empty or filled pipe. Dropping it closes both ends.
+    /// A pipe. Dropping it closes both ends.
     type Pipe;
 
-    /// Microseconds since the worker began, by the clock of [`Driver::now`].
+    /// Returns the microseconds since the worker began, by the clock of [`Driver::now`].
     fn micros(&self) -> u64;
 
-    /// Begins a connection and reports its input and its room to send; the first room, or an end,
-    /// says that [`Relay::connected`] knows how it went.
+    /// Starts to connect, and to report input and room to send. The first signal of room, or of an
+    /// end, means that the attempt is over; [`Relay::connected`] returns its result.
     ///
     /// # Errors
     ///
-    /// When it failed at once: no descriptor (`EMFILE`), no port (`EADDRNOTAVAIL`), no route.
+    /// When the attempt fails at once: no descriptor (`EMFILE`), no port (`EADDRNOTAVAIL`), no
+    /// route.
     fn connect(
         &mut self,
         to: SocketAddr,
@@ -39,28 +40,27 @@ pub trait Relay: Driver {
         token: Token,
     ) -> io::Result<Self::Socket>;
 
-    /// How an attempt to connect went.
+    /// Returns the result of an attempt to connect.
     ///
     /// # Errors
     ///
-    /// Why the connection failed.
+    /// The error of `connect`, for instance `ECONNREFUSED` or `ETIMEDOUT`.
     fn connected(&mut self, socket: &Self::Socket) -> Result<(), Errno>;
 
-    /// This end of the connection, unless it is gone.
+    /// Returns the local address of the connection; `None` if it is closed.
     fn local(&self, socket: &Self::Socket) -> Option<SocketAddr>;
 
-    /// Lets the socket's closing reset the connection, so that the peer learns that it did not end
-    /// well.
+    /// Makes closing the socket reset the connection, so that the peer learns of the failure.
     fn reset_on_close(&mut self, socket: &Self::Socket);
 
-    /// Makes a pipe for bulk.
+    /// Makes a pipe for bulk transfer.
     ///
     /// # Errors
     ///
     /// When there is no descriptor or pipe memory left.
     fn pipe(&mut self) -> io::Result<Self::Pipe>;
 
-    /// Moves what `from` has received into the pipe, without a copy where the kernel can.
+    /// Moves bytes that `from` has received into the pipe, without a copy where the kernel can.
     fn fill(&mut self, pipe: &Self::Pipe, from: &Self::Socket) -> Received;
 
     /// Moves `count` bytes from the pipe to `to`.

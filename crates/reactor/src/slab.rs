@@ -1,4 +1,4 @@
-//! Records in chunks, named by slot and generation.
+//! Slab: records in chunks, named by slot and generation.
 //!
 //! A chunk is never moved, so growing costs one allocation and no copy, and at most one chunk is
 //! partly unused.
@@ -10,8 +10,8 @@ const CHUNK: usize = 512;
 
 /// Name of a record in a [`Slab`]: its slot, and how many records the slot held before it.
 ///
-/// A name that outlives its record meets an empty slot or another generation, never a stranger:
-/// the generation wraps after 2^28 records of one slot.
+/// A name that outlives its record finds an empty slot or another generation, and never another
+/// record: the generation wraps only after 2^28 records of one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotKey {
     /// The slot, below [`SlotKey::SLOTS_MAX`].
@@ -21,9 +21,9 @@ pub struct SlotKey {
 }
 
 impl SlotKey {
-    /// Bits of a packed name. The ten bits above them are free for its owner or a tag.
+    /// Bits of a packed name: 54. The ten bits above them are free for its owner or a tag.
     pub const BITS: u32 = Self::INDEX_BITS + Self::GENERATION_BITS;
-    /// Slots that a name can tell apart.
+    /// Slots that a name can tell apart: 2^26.
     pub const SLOTS_MAX: u32 = 1 << Self::INDEX_BITS;
 
     const INDEX_BITS: u32 = 26;
@@ -53,10 +53,11 @@ impl SlotKey {
     }
 }
 
-/// One place for a record.
+/// Storage of one record.
 #[derive(Debug)]
 pub struct Slot<T> {
-    /// Counts the records that the slot has held. A name with another generation is stale.
+    /// Number of records that the slot held before, modulo 2^28. A name with another generation is
+    /// stale.
     generation: u32,
     entry: Entry<T>,
 }
@@ -70,7 +71,22 @@ enum Entry<T> {
 
 const NONE: u32 = u32::MAX;
 
-/// Records of one worker.
+/// Collection of records with stable, reusable slots. Owned by one worker.
+///
+/// ```
+/// use reactor::{Slab, SlotKey};
+///
+/// let mut connections = Slab::default();
+/// let first = connections.insert("first");
+/// assert_eq!(SlotKey::from_bits(first.to_bits()), first, "eight bytes hold a name");
+/// assert_eq!(connections.remove(first), Some("first"));
+///
+/// // The slot is used again, and the old name is stale.
+/// let second = connections.insert("second");
+/// assert_eq!(second.index, first.index);
+/// assert_eq!(connections.get(first), None);
+/// assert_eq!(connections.get(second), Some(&"second"));
+/// ```
 #[derive(Debug)]
 pub struct Slab<T> {
     chunks: Vec<Box<[Slot<T>]>>,
@@ -89,17 +105,17 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Records held.
+    /// Returns the number of records.
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether no record is held.
+    /// Returns whether there are no records.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Slots that exist, vacant ones included: every slot in use is below it.
+    /// Returns the number of slots, vacant ones included. The index of every record is below it.
     pub const fn slots(&self) -> u32 {
         (self.chunks.len() * CHUNK) as u32
     }
@@ -122,7 +138,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes the record out, unless the name is stale. It is stale from now on.
+    /// Removes a record, unless the name is stale. The name is stale from now on.
     pub fn remove(&mut self, key: SlotKey) -> Option<T> {
         self.get(key)?;
         let vacant = mem::replace(&mut self.vacant, key.index);
@@ -211,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_packed_name_unpacks_whatever_stands_above_it(
+        fn a_packed_name_unpacks_whatever_the_bits_above_it_are(
             index in 0..SlotKey::SLOTS_MAX, generation in 0..=SlotKey::GENERATION_MASK, tag in 0_u64..1 << 10,
         ) {
             let key = SlotKey { index, generation };

@@ -1,26 +1,39 @@
-//! A scan over the slots of a slab, over and over, in place of a timer for each record.
+//! Repeated scan over the slots of a slab, in place of a timer for each record.
 
 use std::time::Duration;
 
 use crate::driver::Tick;
 
-/// Time that a scan catches up on, in intervals. While there are no records a worker may sleep for
-/// long, and its first record is not due at once.
+/// Most time that a scan catches up on, in intervals. A worker without records may sleep for long;
+/// the first record after that is not due at once.
 const CATCH_UP_INTERVALS: u32 = 10;
 
-/// Position of a scan. A slot is visited once in each period, without memory for any of them.
+/// Position of a repeated scan. Each slot is visited once in a period, at no memory per slot.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use reactor::{SlotScan, Tick};
+///
+/// // Every half second a part of the 100 slots is visited, and each slot once in 10 s.
+/// let mut scan = SlotScan::new(Duration::from_millis(500));
+/// let mut due = |now| scan.due(now, 100, Duration::from_secs(10)).collect::<Vec<_>>();
+/// assert_eq!(due(Tick(500)), [0, 1, 2, 3, 4]);
+/// assert_eq!(due(Tick(600)), []);
+/// assert_eq!(due(Tick(1000)), [5, 6, 7, 8, 9]);
+/// ```
 #[derive(Debug)]
 pub struct SlotScan {
     interval: Duration,
     scanned: Tick,
     /// The slot to visit next.
     next: u32,
-    /// Slots due but for a fraction: in slots times milliseconds.
+    /// Fraction of a slot carried over from the last step, in slots times milliseconds.
     remainder: u64,
 }
 
 impl SlotScan {
-    /// A scan that goes on once in `interval` at most.
+    /// Makes a scan that advances at most once in `interval`.
     pub const fn new(interval: Duration) -> Self {
         Self {
             interval,
@@ -30,12 +43,13 @@ impl SlotScan {
         }
     }
 
-    /// Time until the scan goes on.
+    /// Returns the time until the scan advances.
     pub const fn next_in(&self, now: Tick) -> Duration {
         self.interval.saturating_sub(now.since(self.scanned))
     }
 
-    /// The slots to visit now, so that each of `slots` is visited once in `period`.
+    /// Advances the scan, and returns the slots to visit now, so that each of `slots` is visited
+    /// once in `period`.
     pub fn due(
         &mut self,
         now: Tick,

@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use parking_lot::Mutex;
 
-/// Source of connections as limits count it: an IPv4 address, also when it is mapped into IPv6, or
-/// the 64 leading bits of an IPv6 address. A host usually has all addresses that share these bits
-/// and could evade a limit on one of them.
+/// Source of connections as limits count it: an IPv4 address, also if it is mapped to IPv6, or the
+/// 64 leading bits of an IPv6 address. A host usually owns all addresses with the same 64 bits, and
+/// could evade a limit on a single one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Source(Network);
 
@@ -29,12 +29,26 @@ impl From<IpAddr> for Source {
     }
 }
 
-/// Connections by source, over all workers. Empty unless sources are limited.
+/// Numbers of connections by source, over all workers. Empty unless sources are limited.
+///
+/// ```
+/// use std::net::IpAddr;
+///
+/// use reactor::{Source, SourceCounts};
+///
+/// let source = |address: &str| Source::from(address.parse::<IpAddr>().unwrap());
+/// let counts = SourceCounts::default();
+/// assert!(counts.enter(source("2001:db8::1"), 1));
+/// assert!(!counts.enter(source("2001:db8::2"), 1), "the same /64 network");
+/// counts.leave(source("2001:db8::1"));
+/// assert!(counts.is_empty());
+/// ```
 #[derive(Debug, Default)]
 pub struct SourceCounts(Mutex<HashMap<Source, u32>>);
 
 impl SourceCounts {
-    /// Counts a connection. Returns false, and counts nothing, when its source has `limit` already.
+    /// Counts a connection, unless its source has `limit` connections. Returns whether it was
+    /// counted.
     pub fn enter(&self, source: Source, limit: u32) -> bool {
         let mut counts = self.0.lock();
         let count = counts.get(&source).copied().unwrap_or(0);
@@ -45,7 +59,7 @@ impl SourceCounts {
         admitted
     }
 
-    /// Uncounts a connection that [`enter`](Self::enter) counted.
+    /// Removes a connection that [`enter`](Self::enter) counted.
     pub fn leave(&self, source: Source) {
         let mut counts = self.0.lock();
         if let Some(count) = counts.get_mut(&source) {
@@ -77,12 +91,12 @@ mod tests {
             source("2001:db8:1:2:ffff:ffff:ffff:ffff")
         );
         assert_ne!(source("2001:db8:1:2::1"), source("2001:db8:1:3::1"));
-        // Not an IPv4 address, although its low bits are those of one that is mapped.
+        // Not a mapped IPv4 address, although the low bits are the same.
         assert_ne!(source("::1"), source("0.0.0.1"));
     }
 
     #[test]
-    fn a_whole_network_has_the_places_of_one_address() {
+    fn a_network_of_64_bits_has_the_limit_of_one_address() {
         let counts = SourceCounts::default();
         let network =
             |host: u16| Source::from(format!("2001:db8::{host:x}").parse::<IpAddr>().unwrap());
@@ -95,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_is_refused_leaves_nothing_behind() {
+    fn a_refused_source_leaves_no_entry() {
         let counts = SourceCounts::default();
         assert!(!counts.enter(IpAddr::from([192, 0, 2, 1]).into(), 0));
         assert!(counts.is_empty());

@@ -1,4 +1,4 @@
-//! The real driver: one epoll instance, its listeners and its sockets.
+//! Driver of the real kernel: one epoll instance, its listeners and its sockets.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,9 +17,9 @@ use crate::diagnosis::{Diagnosis, TcpInfo};
 use crate::driver::{Accepted, Driver, Interest, Received, Sent, Signal, Token};
 use crate::listener::{self, ListenerOptions};
 
-/// Where a worker waits.
+/// Poller of a worker.
 mod poller;
-/// One poller for all workers, to measure what that costs.
+/// One poller for all workers, to measure its cost.
 mod shared;
 /// Outgoing connections and pipes.
 mod relay;
@@ -28,10 +28,10 @@ use poller::{Poller, SIGNALS_PER_WAIT};
 pub use relay::Pipe;
 pub use shared::SharedPoller;
 
-/// Slices gathered into one `sendmsg`. A caller with more sends the rest when these are gone.
+/// Slices gathered into one `sendmsg`. A caller with more sends the rest in further calls.
 const SLICES_PER_SEND: usize = 64;
 
-/// One worker's view of the kernel. Lives and dies on the worker's thread.
+/// Driver of one worker over the real kernel. Owned by the worker's thread.
 pub struct System {
     poller: Poller,
     events: Vec<Event>,
@@ -40,7 +40,7 @@ pub struct System {
 }
 
 impl System {
-    /// A driver that is woken by `mailbox`.
+    /// Makes a driver that `mailbox` wakes.
     ///
     /// # Errors
     ///
@@ -49,7 +49,8 @@ impl System {
         Self::at(Poller::own()?, mailbox)
     }
 
-    /// One like that, which waits where others wait, at a `seat` of its own.
+    /// Makes a driver that `mailbox` wakes and that shares `poller` with other workers, at a `seat`
+    /// of its own.
     ///
     /// # Errors
     ///
@@ -58,7 +59,7 @@ impl System {
         Self::at(Poller::Shared(poller, seat), mailbox)
     }
 
-    /// Takes over a listening socket that another process opened, and reports it as one of its own.
+    /// Takes over a listening socket that another process opened, and starts to report it.
     ///
     /// # Errors
     ///
@@ -85,11 +86,11 @@ impl System {
     }
 }
 
-/// Level-triggered, so that a worker may accept a few and see to its sessions; exclusive, as an
-/// inherited listener is shared by all workers.
+/// Level-triggered, so that a worker may accept a few connections and then serve its sessions;
+/// exclusive, as an inherited listener is shared by all workers.
 const LISTENER_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::EXCLUSIVE);
 
-/// Room to send is not among them: every new socket has it, and each would be reported for that.
+/// Without room to send: every new socket has it, and would be reported for it.
 const SOCKET_EVENTS: EventFlags = EventFlags::IN
     .union(EventFlags::RDHUP)
     .union(EventFlags::ET);
@@ -141,8 +142,8 @@ impl Driver for System {
     }
 
     fn close_listener(&mut self, listener: OwnedFd) {
-        // Others may hold the same open file, and epoll would go on reporting it. It is not watched
-        // while accepting pauses.
+        // Other processes may hold the same open file, and epoll would go on reporting it. It is
+        // not watched while accepting pauses.
         let _ = self.poller.delete(&listener);
     }
 
@@ -176,7 +177,7 @@ impl Driver for System {
     }
 
     fn send_and_shutdown(&mut self, socket: &OwnedFd, slices: &[&[u8]]) -> Sent {
-        // What has more behind it is not sent off before that comes: here, the end.
+        // The kernel holds these bytes back until the end is added to them.
         let sent = transmit(socket, slices, SendFlags::MORE);
         if sent == Sent::Bytes(slices.iter().map(|slice| slice.len()).sum()) {
             self.shutdown_write(socket);
@@ -237,8 +238,8 @@ fn accept(listener: &OwnedFd) -> Accepted<OwnedFd> {
         Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
             Accepted::Exhausted(errno)
         }
-        // accept(2): pending network errors of the new connection are reported here; treat them
-        // like one that went away.
+        // accept(2): pending network errors of the new connection are reported here. Such a
+        // connection counts as closed.
         Ok((_, None)) | Err(_) => Accepted::Gone,
     }
 }

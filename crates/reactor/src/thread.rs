@@ -1,20 +1,20 @@
-//! Worker threads, with a descriptor table of their own where asked.
+//! Worker threads, with a private descriptor table on request.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
 use nix::sched::{CloneFlags, unshare};
 
-/// Stack of a worker: its loop is shallow and keeps its buffers on the heap.
+/// Stack of a worker in bytes. Its loop is shallow and keeps its buffers on the heap.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// Starts a thread. With `private_fds` it first leaves the process's descriptor table for a copy of
-/// its own, so that the limit on descriptors counts for it alone. From then on what it opens it
-/// must close itself, and a socket must not be sent to it or away from it.
+/// Starts a thread. With `private_fds` it first replaces the shared descriptor table by a copy of
+/// its own, so that the limit on descriptors counts for this thread alone. From then on the thread
+/// must close the descriptors that it opens, and sockets must not be passed to it or from it.
 ///
 /// # Errors
 ///
-/// When no thread can be started. A failure to leave the table reaches `run`.
+/// When the thread cannot be started. A failure to copy the table is passed to `run`.
 pub fn spawn<T: Send + 'static>(
     name: String,
     private_fds: bool,

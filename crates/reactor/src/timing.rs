@@ -1,52 +1,53 @@
-//! Where a worker's time goes: into waiting or into work, and into which stage of it.
+//! Time spent by a worker: waiting, working, and by stage of work.
 //!
-//! Must never read the clock where a turn does so anyhow: waiting and work are told apart without a
-//! reading of their own. Stages would cost one each, so only some turns are timed stage by stage,
-//! and stand for those that are not.
+//! Must never add a reading of the clock to a turn for telling waiting from work. Stages would cost
+//! a reading each, so only a sample of the turns is timed by stage, and the others are
+//! extrapolated.
 
 use std::time::Duration;
 
 use crate::metrics::{Count, MetricSet};
 
-/// Of turns that follow each other without a rest, one in so many is timed by stage, so that its
-/// readings of the clock cost each of them a fraction of one.
+/// Turns without a rest between them for each one that is timed by stage, so that the readings of
+/// the clock cost a turn only a fraction of one.
 const TURNS_PER_TIMED: u32 = 32;
 const _: () = assert!(TURNS_PER_TIMED.is_power_of_two());
 
-/// A turn after a wait this long is timed in any case. There cannot be a thousand of them a second.
+/// Wait after which a turn is always timed. There cannot be more than a thousand such turns a
+/// second.
 const REST: Duration = Duration::from_millis(1);
 
-/// A worker's account of its time. Lives as long as the worker.
+/// Time account of a worker. Lives as long as the worker.
 #[derive(Debug, Default)]
 pub struct Timing {
-    /// All time before is counted.
+    /// Time up to which everything is counted.
     counted: Duration,
-    /// What has passed since then was waited.
+    /// Whether the worker has been waiting since then.
     resting: bool,
-    /// How many turns this one stands for; none when its stages are not timed.
+    /// Number of turns that this one stands for; zero if its stages are not timed.
     weight: u32,
-    /// When the stage under way began.
+    /// Start of the current stage.
     begun: Duration,
-    /// The generator's state.
+    /// State of the random number generator.
     state: u32,
 }
 
 impl Timing {
-    /// The worker is about to wait for as long as it takes.
+    /// Marks the start of a wait that may block.
     pub fn rest(&mut self, now: Duration, counters: &impl Count) {
         self.count(now, counters);
         self.resting = true;
     }
 
-    /// A turn begins, after a poll that returned so many events. Without a [`rest`](Self::rest)
-    /// before it, the poll was work like any other.
+    /// Marks the start of a turn, after a poll that returned `events`. Without a
+    /// [`rest`](Self::rest) before it, the poll counts as work.
     pub fn begin(&mut self, now: Duration, events: usize, counters: &impl Count) {
         counters.polled(events);
         let rested = self.resting && now.saturating_sub(self.counted) >= REST;
         self.count(now, counters);
         self.begun = now;
-        // Whether a turn is timed depends on what came before it alone, and each stands for as many
-        // as it was drawn from: so the sum over timed turns is right on average.
+        // Whether a turn is timed depends only on what came before it, and a timed turn stands for
+        // as many turns as it was drawn from, so the sum over timed turns is right on average.
         self.weight = match rested {
             true => 1,
             false if self.draw() => TURNS_PER_TIMED,
@@ -54,12 +55,12 @@ impl Timing {
         };
     }
 
-    /// Whether the stages of this turn are timed.
+    /// Returns whether the stages of this turn are timed.
     pub const fn is_timed(&self) -> bool {
         self.weight != 0
     }
 
-    /// A stage is through.
+    /// Marks the end of a stage.
     pub fn passed<C: Count>(
         &mut self,
         stage: C::Metric,
@@ -85,8 +86,8 @@ impl Timing {
         self.resting = false;
     }
 
-    /// True once in [`TURNS_PER_TIMED`] times, without a rhythm that turns could fall in with
-    /// (linear congruential; its upper bits are its best).
+    /// Returns true once in [`TURNS_PER_TIMED`] times at random, so that no rhythm of the turns
+    /// biases the sample (linear congruential; its upper bits are its best).
     const fn draw(&mut self) -> bool {
         self.state = self
             .state

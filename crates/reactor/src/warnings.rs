@@ -1,5 +1,5 @@
-//! Rate-limited warnings: one in an interval for each (kind, peer). The others are counted, and the
-//! next warning says how many there were, whichever worker met them.
+//! Rate-limited warnings: one in an interval for each (kind, peer). The others are counted over all
+//! workers, and the next warning tells their number.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 
 use crate::driver::Tick;
 
-/// Warnings of all workers of a program. Cheap to clone. The workers' clocks begin within moments
-/// of each other, which is exact enough.
+/// Rate-limited warnings of all workers of a program. Cheap to clone. The workers' clocks begin
+/// within moments of each other, which is exact enough.
 #[derive(Debug, Clone)]
 pub struct RateLimitedWarnings {
     interval: Duration,
@@ -24,7 +24,7 @@ struct Logged {
 }
 
 impl RateLimitedWarnings {
-    /// Warnings that are logged once in `interval`.
+    /// Makes warnings that are logged at most once in `interval`.
     pub fn new(interval: Duration) -> Self {
         Self {
             interval,
@@ -32,8 +32,8 @@ impl RateLimitedWarnings {
         }
     }
 
-    /// Logs a sentence about `peer`, unless one of the same kind was logged a moment ago. Peers are
-    /// backends, listeners and the like: few, and of the operator's choice.
+    /// Logs a sentence about `peer`, unless one of the same kind was logged within the interval.
+    /// Peers are backends, listeners and the like, so there are few.
     pub fn warn(
         &self,
         now: Tick,
@@ -51,7 +51,7 @@ impl RateLimitedWarnings {
         }
     }
 
-    /// How many were suppressed before this one, if it is to be logged.
+    /// Returns how many warnings were suppressed before this one; `None` if this one is suppressed.
     fn count(&self, now: Tick, kind: &'static str, peer: &str) -> Option<u64> {
         let mut logged = self.logged.lock();
         match logged.get_mut(&(kind, peer.to_owned())) {

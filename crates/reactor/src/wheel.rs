@@ -1,7 +1,7 @@
-//! Deadlines in a hashed wheel (Varghese and Lauck 1987, scheme 6): adding one costs a push.
+//! Hashed timer wheel (Varghese and Lauck 1987, scheme 6): adding a deadline costs a push.
 //!
-//! Nothing is ever cancelled. Whoever adds a deadline checks, when it fires, whether it still means
-//! anything: most name a request that has long been answered.
+//! A deadline cannot be cancelled. The caller that added it checks, when it fires, whether it still
+//! matters: most deadlines belong to requests that were answered long ago.
 
 use std::time::Duration;
 
@@ -13,7 +13,23 @@ const BUCKET_MILLIS: u64 = 64;
 /// Buckets in the wheel: one round takes 16 s, and a deadline further away waits out whole rounds.
 const BUCKETS: u64 = 256;
 
-/// Pending deadlines of one worker.
+/// Timer wheel: pending deadlines of one worker. They fire up to 64 ms late, and never early.
+///
+/// ```
+/// use reactor::{Tick, Wheel};
+///
+/// let mut wheel = Wheel::default();
+/// wheel.add(Tick(1000), "answer is late");
+/// let sleep = wheel.sleep(Tick(0)).expect("a deadline is pending");
+/// assert!(sleep.as_millis() >= 1000);
+///
+/// let mut due = Vec::new();
+/// wheel.expire(Tick(999), &mut due);
+/// assert!(due.is_empty());
+/// wheel.expire(Tick(1064), &mut due);
+/// assert_eq!(due, ["answer is late"]);
+/// assert_eq!(wheel.sleep(Tick(1064)), None);
+/// ```
 #[derive(Debug)]
 pub struct Wheel<T> {
     buckets: Box<[Vec<(Tick, T)>]>,
@@ -40,7 +56,7 @@ impl<T> Wheel<T> {
         self.len += 1;
     }
 
-    /// Moves everything due at `now` to `due`.
+    /// Removes the deadlines that have passed at `now`, and appends their items to `due`.
     pub fn expire(&mut self, now: Tick, due: &mut Vec<T>) {
         let current = now.0 / BUCKET_MILLIS;
         // After a long sleep one round visits every bucket.
@@ -55,7 +71,7 @@ impl<T> Wheel<T> {
                 if deadline <= now {
                     due.push(item);
                 } else {
-                    // A later round's.
+                    // Due in a later round.
                     self.buckets[(bucket % BUCKETS) as usize].push((deadline, item));
                     self.len += 1;
                 }
@@ -64,8 +80,7 @@ impl<T> Wheel<T> {
         self.next = current + 1;
     }
 
-    /// Time from `now` until a bucket with something in it may be due; `None` when there is
-    /// nothing.
+    /// Returns the time from `now` until a deadline may be due; `None` without deadlines.
     pub fn sleep(&self, now: Tick) -> Option<Duration> {
         if self.len == 0 {
             return None;

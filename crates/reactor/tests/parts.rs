@@ -260,7 +260,7 @@ fn the_kernel_is_reported_as_it_is() {
 }
 
 #[test]
-fn a_port_that_somebody_listens_at_is_not_shared() {
+fn a_port_in_use_is_not_shared() {
     let first = Reservation::claim("127.0.0.1:0".parse().expect("valid")).expect("a port");
     let _one = reactor::listen(first.address(), &OPTIONS).expect("a listener");
     let _two = reactor::listen(first.address(), &OPTIONS).expect("another worker's listener");

@@ -108,12 +108,38 @@ pub struct Request<'a> {
 }
 
 /// Parses the head at the start of `input`. `Ok(None)` asks for more bytes.
+///
+/// # Errors
+///
+/// A [`HeadError`] as soon as the bytes so far break a rule, also before the head is complete.
+/// Where the next request begins is unknown then, so the connection must be closed after the
+/// answer.
+///
+/// ```
+/// use wire::head::{Body, HeadError, Method, parse};
+///
+/// let input = b"GET /events/42?id=news HTTP/1.1\r\nHost: localhost\r\n\r\nnext";
+/// assert_eq!(parse(&input[..20]), Ok(None), "more bytes are needed");
+///
+/// let request = parse(input).unwrap().expect("a complete head");
+/// assert_eq!((request.method, request.path), (Method::Get, "/events/42"));
+/// assert_eq!((request.query, request.body), (Some("id=news"), Body::None));
+/// assert_eq!(&input[request.consumed..], b"next");
+///
+/// let error = parse(b"GET / HTTP/1.1\r\n\r\n").unwrap_err();
+/// assert_eq!(error, HeadError::HostMissing);
+/// assert_eq!(error.status().code(), 400);
+/// ```
 pub fn parse(input: &[u8]) -> Result<Option<Request<'_>>, HeadError> {
     parse_from(input, 0)
 }
 
-/// Parses like [`parse`], and does not look twice at the first `seen` bytes, for which an earlier
-/// call answered `Ok(None)`: a head that comes byte by byte costs linear time.
+/// Parses like [`parse`], but skips the first `seen` bytes, for which an earlier call returned
+/// `Ok(None)`. So a head that arrives byte by byte costs linear time.
+///
+/// # Errors
+///
+/// Those of [`parse`].
 pub fn parse_from(input: &[u8], seen: usize) -> Result<Option<Request<'_>>, HeadError> {
     let Some(extent) = extent::find(input, seen)? else {
         return Ok(None);

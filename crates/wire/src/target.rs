@@ -58,9 +58,21 @@ impl IdsError {
     }
 }
 
-/// The ids that a session asks for: those in `segment`, the raw rest of the path, separated by
-/// commas, and one in each `id` of the query. A comma that is part of an id is `%2C` in the
-/// segment, and itself or `%2C` in the query. Repetitions collapse.
+/// Decodes the ids of a session: those in `segment`, the raw rest of the path, separated by commas,
+/// and one in each `id` of the query. A comma that is part of an id is `%2C` in the segment, and
+/// `,` or `%2C` in the query. Each id is returned once.
+///
+/// # Errors
+///
+/// When there is no id, when there are more than [`IDS_MAX`], or when one of them is not valid.
+///
+/// ```
+/// use wire::target::{IdsError, ids};
+///
+/// assert_eq!(ids("42,alice%2Cbob", Some("id=news&id=42")).unwrap(), ["42", "alice,bob", "news"]);
+/// assert_eq!(ids("42/", None), Err(IdsError::ExtraPath));
+/// assert_eq!(ids("", None), Err(IdsError::Empty));
+/// ```
 pub fn ids<'a>(segment: &'a str, query: Option<&'a str>) -> Result<Vec<Cow<'a, str>>, IdsError> {
     let mut ids = Vec::new();
     if !segment.is_empty() {
@@ -78,7 +90,12 @@ pub fn ids<'a>(segment: &'a str, query: Option<&'a str>) -> Result<Vec<Cow<'a, s
     }
 }
 
-/// The one id that a path segment is (RFC 3986, section 3.3).
+/// Decodes a path segment that is one id (RFC 3986, section 3.3).
+///
+/// # Errors
+///
+/// When the segment has a slash, a broken escape or bytes that are not UTF-8, or the decoded id is
+/// empty, too long or has a control character.
 pub fn decode_segment(raw: &str) -> Result<Cow<'_, str>, IdsError> {
     if memchr::memchr(b'/', raw.as_bytes()).is_some() {
         return Err(IdsError::ExtraPath);
@@ -86,8 +103,12 @@ pub fn decode_segment(raw: &str) -> Result<Cow<'_, str>, IdsError> {
     checked(percent_decode(raw, Plus::Literal)?)
 }
 
-/// The first value that `name` has in `query`, decoded as a form (WHATWG URL, section 5.1). Any
-/// length and any character may come: only ids are held to the rules of ids.
+/// Decodes the first value of `name` in `query` as a form (WHATWG URL, section 5.1); `None` without
+/// one. The value may have any length and any character: the rules of ids are for ids only.
+///
+/// # Errors
+///
+/// When the value has a broken escape or bytes that are not UTF-8.
 pub fn query_value<'a>(
     query: Option<&'a str>,
     name: &str,
@@ -98,8 +119,8 @@ pub fn query_value<'a>(
         .transpose()
 }
 
-/// The raw values of `name` in `query`. Names are compared decoded; names that cannot be decoded
-/// match none.
+/// Returns the raw values of `name` in `query`. Names are compared in decoded form; a name that
+/// cannot be decoded is skipped.
 fn query_values<'a>(query: Option<&'a str>, name: &str) -> impl Iterator<Item = &'a str> {
     query
         .unwrap_or_default()

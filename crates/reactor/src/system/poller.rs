@@ -1,4 +1,4 @@
-//! The poller of a worker: its own, or a seat at one that all workers share.
+//! Poller of a worker: its own, or a seat at one that all workers share.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,15 +13,15 @@ use rustix::time::Timespec;
 use super::shared::SharedPoller;
 use crate::driver::{Signal, Token};
 
-/// Signals taken from the kernel at a time. A turn acts on all of them, so this bounds how long the
-/// mailbox and the deadlines wait.
+/// Signals taken from the kernel at a time. A turn acts on all of them, so this bounds the delay of
+/// mail and deadlines.
 pub(super) const SIGNALS_PER_WAIT: usize = 256;
 
 const ENDED: EventFlags = EventFlags::RDHUP
     .union(EventFlags::HUP)
     .union(EventFlags::ERR);
 
-/// Where a worker waits.
+/// Poller of a worker.
 #[derive(Debug)]
 pub(super) enum Poller {
     Own(OwnedFd),
@@ -59,7 +59,7 @@ impl Poller {
         Ok(epoll::delete(epoll, fd)?)
     }
 
-    /// Replaces what is in `signals`.
+    /// Waits for signals, and replaces the contents of `signals`.
     pub(super) fn wait(
         &self,
         events: &mut Vec<Event>,
@@ -81,7 +81,7 @@ impl Poller {
     }
 }
 
-/// Replaces what is in `events`. An interrupted wait is an empty batch.
+/// Waits for events, and replaces the contents of `events`. An interrupted wait returns none.
 pub(super) fn wait(
     epoll: &OwnedFd,
     events: &mut Vec<Event>,

@@ -1,4 +1,4 @@
-//! The real driver's outgoing connections and pipes.
+//! Outgoing connections and pipes of the real kernel.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,8 @@ use super::{SOCKET_EVENTS, System};
 use crate::driver::{Received, Sent, Token};
 use crate::relay::{ConnectOptions, Relay};
 
-/// Bytes a pipe may hold: what an unprivileged process may ask for (`fs.pipe-max-size`).
+/// Capacity of a pipe in bytes: the most that an unprivileged process may have
+/// (`fs.pipe-max-size`).
 const PIPE_BYTES: usize = 1 << 20;
 
 /// Both ends of a pipe.
@@ -62,13 +63,13 @@ impl Relay for System {
     }
 
     fn reset_on_close(&mut self, socket: &OwnedFd) {
-        // A connection that is gone already needs no reset.
+        // A connection that is already closed needs no reset.
         let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
     }
 
     fn pipe(&mut self) -> io::Result<Pipe> {
         let (output, input) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        // A user with many pipes gets small ones: slower, and as right.
+        // A user with many pipes gets small ones, which are slower and work as well.
         let _ = fcntl_setpipe_size(&input, PIPE_BYTES);
         Ok(Pipe { output, input })
     }

@@ -1,8 +1,8 @@
-//! One poller for all workers, as Erlang had it until each of its schedulers got one of its own.
-//! Here only to measure what that costs: no server runs on it unless told to.
+//! Poller shared by all workers, as in Erlang before each scheduler got its own. It exists to
+//! measure the cost of sharing; no server uses it by default.
 //!
-//! Sockets still belong to one worker each. Whoever has nothing to do waits in the kernel for all,
-//! unless somebody does already; what it finds for others it lays before them, and wakes them.
+//! Each socket still belongs to one worker. One idle worker waits in the kernel for all. It puts
+//! the signals of the others into their seats and wakes them.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -14,33 +14,33 @@ use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use super::poller::{signal, wait};
 use crate::driver::{Signal, Token};
 
-/// A poller and its seats, one for each worker.
+/// Shared poller and its seats, one for each worker.
 #[derive(Debug)]
 pub struct SharedPoller {
     epoll: OwnedFd,
-    /// By descriptor.
+    /// Registrations, indexed by descriptor.
     routes: Mutex<Vec<Route>>,
     table: Mutex<Table>,
     bells: Box<[Condvar]>,
 }
 
-/// Whose a descriptor is.
+/// Registration of a descriptor: its worker and its token.
 #[derive(Debug, Clone, Copy)]
 struct Route {
     seat: usize,
     token: Token,
-    /// Tells this registration from earlier ones of the same descriptor.
+    /// Distinguishes this registration from earlier ones of the same descriptor.
     serial: u32,
 }
 
 #[derive(Debug)]
 struct Table {
-    /// Somebody waits in the kernel.
+    /// Whether a worker waits in the kernel.
     polling: bool,
     seats: Vec<Seat>,
 }
 
-/// What lies before a worker.
+/// Signals for one worker, found by any worker.
 #[derive(Debug, Default)]
 struct Seat {
     signals: Vec<Signal>,
@@ -48,7 +48,7 @@ struct Seat {
 }
 
 impl SharedPoller {
-    /// A poller for so many workers.
+    /// Makes a poller for this number of workers.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl SharedPoller {
         token: Token,
         mut events: EventFlags,
     ) -> rustix::io::Result<()> {
-        // One epoll instance has nobody to exclude, and would let an exclusive watch not be
+        // With one epoll instance there is none to exclude, and an exclusive watch cannot be
         // modified.
         events.remove(EventFlags::EXCLUSIVE);
         let number = fd.as_raw_fd() as usize;
@@ -100,7 +100,7 @@ impl SharedPoller {
         epoll::modify(&self.epoll, fd, data(fd.as_raw_fd(), serial), events)
     }
 
-    /// Fills `signals` with what concerns the worker of this seat.
+    /// Waits for signals of the worker at this seat.
     pub(super) fn wait(
         &self,
         seat: usize,
@@ -115,7 +115,7 @@ impl SharedPoller {
             let mine = &mut table.seats[seat];
             if !mine.signals.is_empty() {
                 signals.append(&mut mine.signals);
-                self.call_a_successor(&table);
+                self.wake_next_poller(&table);
                 return Ok(());
             }
             if !table.polling {
@@ -125,7 +125,7 @@ impl SharedPoller {
                 table = self.table.lock();
                 table.polling = false;
                 waited?;
-                self.lay_out(events, &mut table, seat);
+                self.dispatch(events, &mut table, seat);
             } else if left != Some(Duration::ZERO) {
                 table.seats[seat].asleep = true;
                 match until {
@@ -136,26 +136,26 @@ impl SharedPoller {
             }
             let is_over = until.is_some_and(|until| until <= Instant::now());
             if is_over && table.seats[seat].signals.is_empty() {
-                self.call_a_successor(&table);
+                self.wake_next_poller(&table);
                 return Ok(());
             }
         }
     }
 
-    /// Lays events before those whom they concern.
-    fn lay_out(&self, events: &[Event], table: &mut Table, finder: usize) {
+    /// Puts events into the seats of their workers.
+    fn dispatch(&self, events: &[Event], table: &mut Table, finder: usize) {
         let routes = self.routes.lock();
         for event in events {
             let (flags, data) = (event.flags, event.data.u64());
             let (number, serial) = (data as u32, (data >> 32) as u32);
             let route = routes[number as usize];
-            // A descriptor that was closed since may be somebody else's by now.
+            // A descriptor that was closed since may belong to another worker now.
             if route.serial != serial {
                 continue;
             }
             let lying = &mut table.seats[route.seat].signals;
             let signal = signal(route.token, flags);
-            // A listener is found again until its worker has looked.
+            // A listener is reported again until its worker accepts.
             if !lying.contains(&signal) {
                 lying.push(signal);
             }
@@ -167,8 +167,8 @@ impl SharedPoller {
         }
     }
 
-    /// Lets somebody else wait in the kernel.
-    fn call_a_successor(&self, table: &Table) {
+    /// Wakes an idle worker to wait in the kernel, unless one does.
+    fn wake_next_poller(&self, table: &Table) {
         if table.polling {
             return;
         }
