@@ -168,8 +168,8 @@ fn reading(setting: &BenchConfig, extent: Parameters, report: &mut Report) -> Ou
     }
     let seen = clients.seen()?;
     report.note(format!(
-        "Every event carried an id and a stamp, and each was checked: {} by number, {} by id, of {} \
-         events; {} missing, {} again or out of order.",
+        "Every event carried an id and a stamp, and each was checked: {} by number, {} by id, of \
+         {} events; {} missing, {} again or out of order.",
         seen.numbers.checked,
         seen.ids.checked,
         seen.events,

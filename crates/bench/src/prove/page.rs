@@ -140,17 +140,18 @@ fn history(proof: &Proof, opened: &OpeningResult, page: &mut String) {
     push(
         page,
         format_args!(
-            "<tr class=\"us\"><td>Encke {}, this run</td><td class=\"n\" id=\"server-bytes\">{:.1}</td>\
+            "<tr class=\"us\"><td>Encke {}, this run</td><td class=\"n\" \
+             id=\"server-bytes\">{:.1}</td>\
              <td class=\"n\" id=\"rate\">{rate}</td></tr>\n</tbody>\n</table>\n",
             proof.version,
             opened.server_each(),
         ),
     );
     page.push_str(
-        "<p class=\"note\">The experiments of 2008 held a million users, each of whom got a message a \
-         minute. Memory is what the server&rsquo;s process grew by while users connected, divided by \
-         their number; with few users the allocator&rsquo;s steps show in it. The kernel&rsquo;s \
-         sockets come on top, for every server alike.</p>\n",
+        "<p class=\"note\">The experiments of 2008 held a million users, each of whom got a \
+         message a minute. Memory is what the server&rsquo;s process grew by while users \
+         connected, divided by their number; with few users the allocator&rsquo;s steps show in \
+         it. The kernel&rsquo;s sockets come on top, for every server alike.</p>\n",
     );
 }
 
@@ -167,8 +168,8 @@ fn latency(driven: &DriveResult, page: &mut String) -> Outcome<()> {
     push(
         page,
         format_args!(
-            "<h2>Latency</h2>\n<p class=\"note\">From the time at which an event was due, whether or \
-             not it left in time; {} deliveries.</p>\n<table>\n<thead><tr><th>So many were no \
+            "<h2>Latency</h2>\n<p class=\"note\">From the time at which an event was due, whether \
+             or not it left in time; {} deliveries.</p>\n<table>\n<thead><tr><th>So many were no \
              slower</th><th class=\"n\">Delivered, ms</th><th class=\"n\">Receipt, ms</th></tr>\
              </thead>\n<tbody>\n",
             count(latency.count)
@@ -179,7 +180,8 @@ fn latency(driven: &DriveResult, page: &mut String) -> Outcome<()> {
         push(
             page,
             format_args!(
-                "<tr><td>{share}</td><td class=\"n\">{:.3}</td><td class=\"n\">{receipt}</td></tr>\n",
+                "<tr><td>{share}</td><td class=\"n\">{:.3}</td><td \
+                 class=\"n\">{receipt}</td></tr>\n",
                 delivered / 1000.0
             ),
         );
