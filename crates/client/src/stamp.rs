@@ -228,7 +228,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn passing_over_bytes_finds_the_same(payload in "[\\\\\"tn: 0-9,x]{0,60}", at in 0usize..60) {
+        fn passing_over_bytes_finds_the_same(
+            payload in "[\\\\\"tn: 0-9,x]{0,60}",
+            at in 0usize..60,
+        ) {
             let (mut finder, mut other) = (Finder::new(), Finder::new());
             payload.bytes().for_each(|byte| finder.byte(byte));
             let (left, right) = payload.as_bytes().split_at(at.min(payload.len()));

@@ -57,8 +57,8 @@ impl ControlClient {
         let url = &self.shown;
         Failure::new(match error {
             rustls::Error::InvalidCertificate(reason) => format!(
-                "the certificate of {url} is not trusted ({reason:?}): install its authority on this \
-                 machine, or name the authority's PEM file in SSL_CERT_FILE"
+                "the certificate of {url} is not trusted ({reason:?}): install its authority on \
+                 this machine, or name the authority's PEM file in SSL_CERT_FILE"
             ),
             rustls::Error::InvalidMessage(_) => format!(
                 "what listens at {url} does not speak TLS: is it http:// instead of https://?"

@@ -32,7 +32,8 @@ fn listener(answer: &'static str) -> (String, thread::JoinHandle<String>) {
 
 const RECEIPT: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
     Content-Length: 80\r\n\r\n\
-    {\"id\":\"1-1\",\"subscribers\":3,\"online\":2,\"written\":2,\"queued\":0,\"shed\":0}          ";
+    {\"id\":\"1-1\",\"subscribers\":3,\"online\":2,\"written\":2,\"queued\":0,\
+    \"shed\":0}          ";
 
 #[test]
 fn a_publish_names_its_subject_type_and_token() {

@@ -335,7 +335,8 @@ mod tests {
         let stamp = payload();
         let text = stamp.replace('"', "\\\"");
         let stream = format!(
-            "{{}}\n{{\"id\":\"1-2\",\"subject\":7,\"data\":\"{text}\"}}\n\n{{\"id\":\"1-3\",\"data\":1}}\r\n\
+            "{{}}\n{{\"id\":\"1-2\",\"subject\":7,\"data\":\"{text}\"}}\n\n\
+             {{\"id\":\"1-3\",\"data\":1}}\r\n\
              {stamp}\n{{}}\r\n{{\"id\": 4,\"data\":{stamp}}}\n{{\"data\":{{\"id\":5}}}}\n"
         );
         at_every_split(

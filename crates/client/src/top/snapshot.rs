@@ -297,15 +297,18 @@ pub(super) mod tests {
                 "bytes_read": 50 * counted, "bytes_written": 500 * counted,
                 "turns": 4 * counted, "poll_events": 6 * counted,
                 "events_per_poll": {"0": counted, "1": counted, "2-3": 2 * counted},
-                "worker_seconds": {"busy": counted as f64 / 100.0, "waiting": counted as f64 / 10.0},
+                "worker_seconds": {
+                    "busy": counted as f64 / 100.0, "waiting": counted as f64 / 10.0
+                },
                 "stage_seconds": {"fan_out": counted as f64 / 200.0},
                 "system_calls": {"send": 7 * counted},
                 "not_shown_here": {"at": "all"}
             })
         };
         json!({
-            "program": "serve", "epoch": "e", "version": "1", "uptime_seconds": uptime_seconds, "draining": false,
-            "online": 3, "published": {"publish": counted, "batch": 0}, "publishes_pending": 1,
+            "program": "serve", "epoch": "e", "version": "1",
+            "uptime_seconds": uptime_seconds, "draining": false, "online": 3,
+            "published": {"publish": counted, "batch": 0}, "publishes_pending": 1,
             "workers": [worker(counted), worker(3 * counted)],
             "slow": [{"id": "rj", "count": 2}, {"id": 7, "count": 1}]
         })
@@ -324,7 +327,9 @@ pub(super) mod tests {
                 "connects": 3 * counted, "connects_failed": counted, "connect_retries": counted,
                 "turns": 4 * counted, "poll_events": 6 * counted,
                 "events_per_poll": {"0": counted, "1": counted, "2-3": 2 * counted},
-                "worker_seconds": {"busy": counted as f64 / 100.0, "waiting": counted as f64 / 10.0},
+                "worker_seconds": {
+                    "busy": counted as f64 / 100.0, "waiting": counted as f64 / 10.0
+                },
                 "stage_seconds": {"accept": counted as f64 / 200.0},
                 "system_calls": {"splice": 7 * counted}
             })
