@@ -74,7 +74,8 @@ impl Collector for Scrape {
         gauge(
             encoder,
             "graph_ids",
-            "Ids with a subscription or a subscriber, and ids that sessions keep in the dictionary.",
+            "Ids with a subscription or a subscriber, and ids that sessions keep in the \
+             dictionary.",
             self.graph.ids as f64,
         )?;
         gauge(

@@ -45,8 +45,8 @@ impl Backends {
             let labels = (report.listener.to_string(), &*report.backend);
             series.entry(labels).or_default().push(report);
         }
-        let help = "Whether the backend is in the state: 1 or 0. A backend that the configuration lists \
-                    more than once is counted as often.";
+        let help = "Whether the backend is in the state: 1 or 0. A backend that the configuration \
+            lists more than once is counted as often.";
         let mut states =
             encoder.encode_descriptor("backend_state", help, None, MetricType::Gauge)?;
         for ((listener, backend), reports) in &series {

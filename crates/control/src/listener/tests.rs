@@ -126,7 +126,8 @@ fn a_head_beyond_its_limit_is_refused() {
             let mut client = enter(&within(&fake));
             let fill = "x".repeat(fill);
             let head = format!(
-                "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nfill: {fill}\r\n\r\n"
+                "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+                 fill: {fill}\r\n\r\n"
             );
             client.write_all(head.as_bytes()).await.unwrap();
             let (_, answer) = until_the_end(&mut client).await;

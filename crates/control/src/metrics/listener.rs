@@ -67,17 +67,20 @@ impl ListenerCounts {
         for (name, help, count) in [
             (
                 "control_refused",
-                "Connections to the control listener that were refused because its limit was reached.",
+                "Connections to the control listener that were refused because its limit was \
+                 reached.",
                 self.refused,
             ),
             (
                 "control_timeouts",
-                "Connections to the control listener that were closed because no request arrived in time.",
+                "Connections to the control listener that were closed because no request arrived \
+                 in time.",
                 self.timeouts,
             ),
             (
                 "control_accept_pauses",
-                "Times that the control listener paused because the process ran out of file descriptors.",
+                "Times that the control listener paused because the process ran out of file \
+                 descriptors.",
                 self.pauses,
             ),
         ] {

@@ -28,7 +28,8 @@ fn each_line_has_its_receipt_or_its_error_in_order() {
         );
         let receipt = |id, online: u64| {
             json!({
-                "id": id, "subscribers": 1, "online": online, "written": online, "queued": 0, "shed": 0
+                "id": id, "subscribers": 1, "online": online, "written": online,
+                "queued": 0, "shed": 0
             })
         };
         let lines = answer.lines();
@@ -105,7 +106,8 @@ fn an_array_is_a_batch_as_well() {
         let fake = Fake::new();
         let http = fake.http();
         fake.login("1", 0, 1);
-        let body = "[{\"subject\":1,\n \"data\": {\n\"a\": \"[\\\"\" }}, {\"subject\":1} ,\n{\"subject\":1,\"data\":\"b\"}]";
+        let body = "[{\"subject\":1,\n \"data\": {\n\"a\": \"[\\\"\" }}, {\"subject\":1} ,\n\
+        {\"subject\":1,\"data\":\"b\"}]";
         for headers in [&[("content-type", "application/json")][..], &[]] {
             for length in [1, 7, 1000] {
                 let pieces = body

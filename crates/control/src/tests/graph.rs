@@ -139,7 +139,11 @@ fn a_list_replaces_all_subscriptions_or_none() {
         let lines = ("content-type", "application/x-ndjson");
         let array = ("content-type", "application/json");
         let plain = ("content-type", "text/plain");
-        let effect = |added, removed, unchanged| json!({"added": added, "removed": removed, "unchanged": unchanged});
+        let effect = |added, removed, unchanged| {
+            json!({
+                "added": added, "removed": removed, "unchanged": unchanged
+            })
+        };
         for (kind, body, expected) in [
             (array, "[7, \"8\", \"r j\"]", effect(3, 0, 0)),
             (plain, "7\nr j\n\n", effect(0, 1, 2)),
