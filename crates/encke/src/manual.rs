@@ -1,5 +1,5 @@
-//! `encke completions` and `encke man`: what shells and `man` know about the command line, made from
-//! its description.
+//! `encke completions` and `encke man`: what shells and `man` know about the command line, made
+//! from its description.
 
 use std::io::{self, Write};
 

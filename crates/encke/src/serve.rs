@@ -185,7 +185,8 @@ fn listeners(
         public_address.ip().is_loopback() && control_address.ip().is_loopback() && !has_token;
     if config.demo && !is_private {
         tracing::warn!(
-            "the page may not publish: --demo needs both listeners on loopback, and no control token"
+            "the page may not publish: --demo needs both listeners on loopback, and no control \
+             token"
         );
     }
     Ok((public, control, config.demo && is_private))

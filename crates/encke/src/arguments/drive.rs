@@ -10,8 +10,9 @@ use crate::units;
 
 pub(super) const HELP: &str = "\
 Events leave when they are due, whatever the server does; a late one is timed from when it was due.
-A payload is {\"t\":…,\"n\":…}: when it was due, in nanoseconds since the epoch, and its number among
-those for its target. Exits with 1 unless every event was accepted; ^C prints the report so far.
+A payload is {\"t\":…,\"n\":…}: when it was due, in nanoseconds since the epoch, and its number
+among those for its target. Exits with 1 unless every event was accepted; ^C prints the report so
+far.
 
 Examples:
   encke drive --rate 16666 --duration 60s --max-id 1000000

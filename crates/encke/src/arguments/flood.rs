@@ -12,16 +12,18 @@ use crate::units::duration;
 
 pub(super) const HELP: &str = "\
 Every second a line on standard error says how it goes; {active,closed,chunks} is the old triple. At
-the end, or on an interrupt, the report goes to standard output. Exit code 1 says that an expectation
-is not met, or that no client could be opened.
+the end, or on an interrupt, the report goes to standard output. Exit code 1 says that an
+expectation is not met, or that no client could be opened.
 
-A publisher's stamp is the JSON members \"t\" (when the event was due, in nanoseconds since the epoch)
-and \"n\" (counted from 1 for each target) anywhere in a payload, as `encke drive` writes them. Latency
-is measured from \"t\"; loss, duplicates and swaps are told from \"n\" and from event ids.
+A publisher's stamp is the JSON members \"t\" (when the event was due, in nanoseconds since the
+epoch) and \"n\" (counted from 1 for each target) anywhere in a payload, as `encke drive` writes
+them. Latency is measured from \"t\"; loss, duplicates and swaps are told from \"n\" and from event
+ids.
 
 Examples:
   encke flood http://127.0.0.1:8000/events/{n} --connections 10000 --duration 60s
-  encke flood http://127.0.0.1:8000/stream/{n} --transport ndjson --connections 1000000 --private-fds
+  encke flood http://127.0.0.1:8000/stream/{n} --transport ndjson --connections 1000000 \
+--private-fds
   encke flood ws://127.0.0.1:9000/ --connections 1000 --ramp 100
   encke flood http://127.0.0.1:8000/events/{n} --connections 100 --slow 10 --reset 10 --every 2s
   encke flood http://127.0.0.1:8000/events/{n} --duration 10s --expect-no-loss --expect-p99 50ms";
@@ -68,7 +70,10 @@ pub(crate) struct Pace {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) ramp: Option<f64>,
     /// How many may wait for their answer at once
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long, value_name = "N", default_value_t = 1024,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub(crate) window: u32,
 }
 
@@ -79,7 +84,10 @@ pub(crate) struct Room {
     /// Source addresses: an address, a block like 127.1.0.0/16, an interface, or a list of them
     /// [default: 127.1.0.0/16 for a server on loopback; else the kernel's choice while its ports
     /// suffice, then all addresses of the interface that leads to the server]
-    #[arg(long, value_name = "ADDRESSES", value_parser = str::parse::<Sources>, verbatim_doc_comment)]
+    #[arg(
+        long, value_name = "ADDRESSES",
+        value_parser = str::parse::<Sources>, verbatim_doc_comment
+    )]
     pub(crate) source: Option<Sources>,
     /// Threads [default: as many as the descriptor limit and the machine ask for]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -121,7 +129,10 @@ pub(crate) struct End {
 #[command(next_help_heading = "Checks")]
 pub(crate) struct Check {
     /// What event ids promise: ascending, consecutive (a gap is a loss) or opaque (nothing)
-    #[arg(long, value_name = "RULE", default_value = "ascending", value_parser = str::parse::<IdRule>)]
+    #[arg(
+        long, value_name = "RULE", default_value = "ascending",
+        value_parser = str::parse::<IdRule>
+    )]
     pub(crate) ids: IdRule,
     /// Clients get events about several subjects, whose numbers and ids say nothing of one client:
     /// check neither

@@ -25,11 +25,11 @@ Examples:
   encke friends generate --users 100000 -o friends.txt --plot friends.svg";
 
 const LOAD_HELP: &str = "\
-A line is a subscriber and a subject, set apart by blanks. Blank lines and those that begin with # are
-passed over; a subscription that is there already is no harm.
+A line is a subscriber and a subject, set apart by blanks. Blank lines and those that begin with #
+are passed over; a subscription that is there already is no harm.
 
-Without --online the server must not run. The list then takes effect as a whole or, if something goes
-wrong or the load is broken off, not at all. With --online each line takes effect as it comes.
+Without --online the server must not run. The list then takes effect as a whole or, if something
+goes wrong or the load is broken off, not at all. With --online each line takes effect as it comes.
 
 Examples:
   encke friends load friends.txt --mutual

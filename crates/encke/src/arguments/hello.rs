@@ -25,7 +25,8 @@ this machine, or they need a token.
 
 Examples:
   encke hello
-  encke hello --listen 127.0.0.1:9000 --body '{\"ok\":true}' --header 'Content-Type: application/json'
+  encke hello --listen 127.0.0.1:9000 --body '{\"ok\":true}' \
+--header 'Content-Type: application/json'
   encke hello --status 503 --header 'Retry-After: 5'
   encke hello --control 127.0.0.1:8081";
 

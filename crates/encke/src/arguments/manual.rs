@@ -24,8 +24,8 @@ pub(crate) struct CompletionsArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArguments {
-    /// The command whose page is printed, like `publish` or `friends load`; without one, the page of
-    /// encke itself
+    /// The command whose page is printed, like `publish` or `friends load`; without one, the page
+    /// of encke itself
     #[arg(value_name = "COMMAND", conflicts_with = "output")]
     pub(crate) command: Vec<String>,
     /// Write the page of every command into this directory instead

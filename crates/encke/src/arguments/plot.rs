@@ -9,7 +9,8 @@ use super::Report;
 pub(super) const HELP: &str = "\
 Draws what `encke record` wrote, several files over each other, each with the name of its file. The
 dashed lines and the scale on the right are bytes for each connection: all that is resident, and of
-the kernel what it took since the first row. They begin when a tenth of the most connections is there.
+the kernel what it took since the first row. They begin when a tenth of the most connections is
+there.
 
 Examples:
   encke plot mem.csv -o mem.svg

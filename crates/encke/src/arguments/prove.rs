@@ -11,13 +11,14 @@ use super::Report;
 use crate::units;
 
 pub(super) const HELP: &str = "\
-One command, unattended: examines the machine (as root it also sets what the kernel needs, and gives it
-back), starts a server and its users on free loopback ports, publishes events to users drawn at random,
-records all the while, and writes a page of HTML with figures and plots that needs nothing else.
+One command, unattended: examines the machine (as root it also sets what the kernel needs, and gives
+it back), starts a server and its users on free loopback ports, publishes events to users drawn at
+random, records all the while, and writes a page of HTML with figures and plots that needs nothing
+else.
 
-A million users take 9 GiB, most of it the kernel's, and some minutes. With --degree a graph of friends is
-generated and loaded, and an event goes to all friends of the one it is about: at the same rate of
-events there are so many times more deliveries.
+A million users take 9 GiB, most of it the kernel's, and some minutes. With --degree a graph of
+friends is generated and loaded, and an event goes to all friends of the one it is about: at the
+same rate of events there are so many times more deliveries.
 
 Exit codes: 0 all events arrived as promised, 1 some did not or it could not be done, 2 misused. An
 interrupt ends it early, and the page tells what was found until then.

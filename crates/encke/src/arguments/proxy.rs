@@ -78,11 +78,17 @@ pub(crate) struct ProxyArguments {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ProcessOptions {
     /// Worker threads [default: one for each core]
-    #[arg(long, value_name = "N", env = "ENCKE_WORKERS", value_parser = clap::value_parser!(u16).range(WORKERS))]
+    #[arg(
+        long, value_name = "N", env = "ENCKE_WORKERS",
+        value_parser = clap::value_parser!(u16).range(WORKERS)
+    )]
     pub(crate) workers: Option<u16>,
     /// Give each worker a descriptor table of its own, so that the limit on open files holds for
     /// each
-    #[arg(long, env = "ENCKE_PRIVATE_FDS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(
+        long, env = "ENCKE_PRIVATE_FDS", value_name = "BOOL", num_args = 0..=1,
+        require_equals = true, default_missing_value = "true"
+    )]
     pub(crate) private_fds: Option<bool>,
     /// How long connections may go on when the proxy ends [default: 10s]
     #[arg(long, value_name = "TIME", env = "ENCKE_DRAIN_TIMEOUT")]

@@ -34,8 +34,8 @@ Examples:
 
 const BACKUP_HELP: &str = "\
 The copy holds the graph after one commit. If Erlang nodes have added ids, their original terms are
-copied to a second file, whose name ends with .erlang-ids. To restore a copy, stop the server and put
-the files into its data directory as graph.redb and erlang-ids.
+copied to a second file, whose name ends with .erlang-ids. To restore a copy, stop the server and
+put the files into its data directory as graph.redb and erlang-ids.
 
 Examples:
   encke graph backup monday.redb --online

@@ -10,9 +10,9 @@ use crate::units;
 pub(super) const HELP: &str = "\
 For each worker of a running server: how busy it is and with what, polls and how many events each
 returned, system calls, connections, bytes, what waits in its mailbox and in full sockets; and the
-slowest readers. Of `encke proxy` and `encke hello`, which can be looked at when they are started with
---control, what they have of it; of a proxy each backend, of hello requests. Rates are over the time
-between two readings of /v1/stats; a program that goes away is waited for.
+slowest readers. Of `encke proxy` and `encke hello`, which can be looked at when they are started
+with --control, what they have of it; of a proxy each backend, of hello requests. Rates are over the
+time between two readings of /v1/stats; a program that goes away is waited for.
 
 On a terminal the picture is drawn anew each time: q quits, the arrows and PgUp and PgDn scroll the
 workers, Space pauses, + and - change the interval, and ? shows these keys. Elsewhere the tables

@@ -96,8 +96,8 @@ pub(crate) const KEYS: &[Key] = &[
         "demo",
         Switch,
         Is("false"),
-        "Let the page at / publish and subscribe, for a trial on this machine: only in a browser on \
-         this machine, without a token, and through no proxy",
+        "Let the page at / publish and subscribe, for a trial on this machine: only in a browser \
+         on this machine, without a token, and through no proxy",
     ),
     key(
         "cors-origin",
@@ -230,7 +230,8 @@ pub(crate) const KEYS: &[Key] = &[
         "erlang-tick-time",
         Text("TIME"),
         Is("60s"),
-        "Disconnect an Erlang node after this long without data; the same in all nodes (net_ticktime)",
+        "Disconnect an Erlang node after this long without data; the same in all nodes \
+         (net_ticktime)",
     ),
     key(
         "log-format",

@@ -239,8 +239,8 @@ impl Sense<'_> {
         let names = &self.options.to;
         if names.is_empty() || names.len() > BACKENDS_MAX {
             self.problems.push(format!(
-                "a listener has {} backends; from 1 to {BACKENDS_MAX} are possible: say where bytes \
-                 go with to (--to)",
+                "a listener has {} backends; from 1 to {BACKENDS_MAX} are possible: say where \
+                 bytes go with to (--to)",
                 names.len()
             ));
         }
@@ -415,7 +415,8 @@ mod tests {
             "workers = 3\nprivate-fds = true\n\
              [[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:2', '127.0.0.1:3']\n\
              balance = 'round-robin'\nidle-timeout = '1m'\ncheck-send = 'PING\\r\\n'\n\
-             [[listener]]\nlisten = '[::1]:1'\nto = ['[::1]:2']\nproxy-in = true\nproxy-out = 'v1'\n",
+             [[listener]]\nlisten = '[::1]:1'\nto = ['[::1]:2']\nproxy-in = true\nproxy-out = \
+             'v1'\n",
         )
         .expect("a sound file")
         .settings;

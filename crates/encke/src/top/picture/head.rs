@@ -37,7 +37,8 @@ fn head_of_push(begun: String, push: &PushView, sessions: &SessionsRow) -> Vec<S
             human_count(sessions.backlog_sessions),
         ),
         format!(
-            "events/s: {} published (requests waiting: {}), {} written, {} queued, {} shed, {} lost",
+            "events/s: {} published (requests waiting: {}), {} written, {} queued, {} shed, {} \
+             lost",
             short(publishes),
             push.publishes_pending,
             outcome("written"),
