@@ -18,7 +18,8 @@ reactor::metrics! {
             Sends = "send", Receives = "recv", Accepts = "accept", Watches = "epoll_ctl",
         }
         Counter "accept_pauses" []
-            "Times that accepting connections paused because the process ran out of file descriptors."
+            "Times that accepting connections paused because the process ran out of file \
+             descriptors."
             { AcceptPauses }
         Time "stage_seconds" ["stage"]
             "Busy seconds by stage, extrapolated from sampled turns."

@@ -16,7 +16,8 @@ proptest! {
     fn every_beginning_of_a_term_is_truncated(value in value()) {
         let bytes = value.external();
         for end in 0..bytes.len() {
-            prop_assert_eq!(Raw::external(&bytes[..end]), Err(TermError::Truncated), "the first {} bytes", end);
+            let read = Raw::external(&bytes[..end]);
+            prop_assert_eq!(read, Err(TermError::Truncated), "the first {} bytes", end);
         }
     }
 
@@ -33,7 +34,9 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_term_or_an_error_and_can_be_looked_at(mut bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+    fn any_bytes_are_a_term_or_an_error_and_can_be_looked_at(
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..64),
+    ) {
         bytes.insert(0, 131);
         if let Ok(term) = Raw::external(&bytes) {
             let _ = text::of(term, 10_000);
@@ -41,7 +44,11 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_byte_breaks_nothing(value in value(), at in any::<prop::sample::Index>(), to in any::<u8>()) {
+    fn a_changed_byte_breaks_nothing(
+        value in value(),
+        at in any::<prop::sample::Index>(),
+        to in any::<u8>(),
+    ) {
         let mut bytes = value.external();
         let at = at.index(bytes.len());
         bytes[at] = to;

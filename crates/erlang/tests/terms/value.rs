@@ -252,21 +252,26 @@ fn leaf() -> impl Strategy<Value = Value> {
         1 => big(),
         2 => float(),
         3 => name().prop_map(Value::Atom),
-        1 => (node(), 0..1_u32 << 28, any::<u32>(), 1..u32::MAX).prop_map(|(node, id, serial, creation)| Value::Pid(node, id, serial, creation)),
-        1 => (node(), any::<u64>(), 1..u32::MAX).prop_map(|(node, id, creation)| Value::Port(node, id, creation)),
-        1 => (node(), 1..u32::MAX, proptest::collection::vec(0..1_u32 << 18, 3)).prop_map(|(node, creation, words)| Value::Reference(node, creation, words)),
+        1 => (node(), 0..1_u32 << 28, any::<u32>(), 1..u32::MAX)
+            .prop_map(|(node, id, serial, creation)| Value::Pid(node, id, serial, creation)),
+        1 => (node(), any::<u64>(), 1..u32::MAX)
+            .prop_map(|(node, id, creation)| Value::Port(node, id, creation)),
+        1 => (node(), 1..u32::MAX, proptest::collection::vec(0..1_u32 << 18, 3))
+            .prop_map(|(node, creation, words)| Value::Reference(node, creation, words)),
         2 => bytes.clone().prop_map(Value::Binary),
         2 => ".{0,10}".prop_map(|text| Value::Binary(text.into_bytes())),
         1 => "[ -~\n\t]{0,10}".prop_map(|text| Value::Binary(text.into_bytes())),
-        1 => (proptest::collection::vec(any::<u8>(), 1..8), 1_u8..8).prop_map(|(mut bytes, in_last)| {
-            *bytes.last_mut().unwrap() &= 0xff << (8 - in_last);
-            Value::Bits(bytes, in_last)
-        }),
+        1 => (proptest::collection::vec(any::<u8>(), 1..8), 1_u8..8)
+            .prop_map(|(mut bytes, in_last)| {
+                *bytes.last_mut().unwrap() &= 0xff << (8 - in_last);
+                Value::Bits(bytes, in_last)
+            }),
         2 => ".{0,10}".prop_map(|text| list_of(text.chars().map(u32::from))),
         1 => bytes.prop_map(|bytes| list_of(bytes.into_iter().map(u32::from))),
         1 => Just(Value::Nil),
         // OTP 25 prints bytes of UTF-8 here as if they were characters.
-        1 => ("[a-z][a-z@]{0,4}|if|and", "[a-zA-Z_@ ]{1,5}|end", any::<u8>()).prop_map(|(module, function, arity)| Value::Export(module, function, arity)),
+        1 => ("[a-z][a-z@]{0,4}|if|and", "[a-zA-Z_@ ]{1,5}|end", any::<u8>())
+            .prop_map(|(module, function, arity)| Value::Export(module, function, arity)),
     ]
 }
 

@@ -6,7 +6,9 @@ use crate::sim::script::run_script;
 
 proptest! {
     #[test]
-    fn whatever_peers_do_the_node_keeps_its_laws(data in proptest::collection::vec(any::<u8>(), 0..600)) {
+    fn whatever_peers_do_the_node_keeps_its_laws(
+        data in proptest::collection::vec(any::<u8>(), 0..600),
+    ) {
         run_script(&data);
     }
 }
