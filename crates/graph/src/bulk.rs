@@ -101,8 +101,8 @@ impl fmt::Display for LoadError {
             }
             Self::Line { number, why } => write!(
                 f,
-                "line {number}: {why}; nothing is loaded; put it right, or leave bad lines out with \
-                 --skip-bad"
+                "line {number}: {why}; nothing is loaded; put it right, or leave bad lines out \
+                 with --skip-bad"
             ),
             Self::Dictionary(error) => write!(f, "nothing is loaded: {error}"),
             Self::Directory(error) => error.fmt(f),

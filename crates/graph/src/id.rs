@@ -153,7 +153,8 @@ impl fmt::Display for IdError {
             ),
             Self::IntegerTooLarge => write!(
                 f,
-                "the id is an integer above {ID_INTEGER_MAX}; an id needs a smaller one, or a string"
+                "the id is an integer above {ID_INTEGER_MAX}; an id needs a smaller one, or a \
+                 string"
             ),
         }
     }

@@ -44,7 +44,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_ascend(bytes in prop::collection::vec(any::<u8>(), 0..40), key in key()) {
+    fn any_bytes_are_refused_or_ascend(
+        bytes in prop::collection::vec(any::<u8>(), 0..40),
+        key in key(),
+    ) {
         let key = pair(key, 0);
         if let Ok(pairs) = unpacked(key, &bytes) {
             prop_assert!(pairs[0] >= key);
