@@ -60,7 +60,8 @@ impl TargetDistribution {
         match self {
             Self::Zipf { exponent, .. } if !(0.0..=100.0).contains(exponent) => {
                 Err(Failure::new(format!(
-                    "{exponent} is no exponent to draw with: give one from 0 to 100; 1 is Zipf's own"
+                    "{exponent} is no exponent to draw with: give one from 0 to 100; 1 is Zipf's \
+                     own"
                 )))
             }
             _ => Ok(()),
@@ -177,7 +178,8 @@ fn degrees(path: &Path, max_id: u32) -> Outcome<Vec<f64>> {
     }
     if degrees.is_empty() {
         return Err(Failure::new(format!(
-            "{shown} has no edge between ids up to {max_id}: give another graph or a larger --max-id"
+            "{shown} has no edge between ids up to {max_id}: give another graph or a larger \
+             --max-id"
         )));
     }
     Ok(degrees)

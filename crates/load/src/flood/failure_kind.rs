@@ -73,7 +73,8 @@ impl FailureKind {
         match self {
             Self::NoPort => (
                 "found no free source address and port",
-                "give more addresses with --source, or wait a minute for the ports of an earlier run",
+                "give more addresses with --source, or wait a minute for the ports of an earlier \
+                 run",
             ),
             Self::NoDescriptor => (
                 "found no free descriptor",

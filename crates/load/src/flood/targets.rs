@@ -169,8 +169,8 @@ fn as_http(url: &str) -> Outcome<String> {
     match url.split_once("://") {
         Some(("ws", rest)) => Ok(format!("http://{rest}")),
         Some(("https" | "wss", _)) => Err(Failure::new(format!(
-            "`{url}` asks for TLS, which clients here do not speak: give the http:// address of the \
-             server behind the TLS proxy, or put a TLS client such as stunnel between"
+            "`{url}` asks for TLS, which clients here do not speak: give the http:// address of \
+             the server behind the TLS proxy, or put a TLS client such as stunnel between"
         ))),
         _ => Ok(url.to_owned()),
     }
