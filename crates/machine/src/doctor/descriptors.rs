@@ -53,7 +53,8 @@ fn table(readings: &Readings, wanted: &Workload) -> Finding {
     }
     finding.remedy(|| {
         Remedy::advice(format!(
-            "ulimit -Hn {needed} as root before the server starts, or LimitNOFILE={needed} in its unit"
+            "ulimit -Hn {needed} as root before the server starts, or LimitNOFILE={needed} in its \
+             unit"
         ))
     })
 }

@@ -76,8 +76,8 @@ fn idle(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let needed = Prediction::of(wanted);
     let finding = Finding::new(
         "memory",
-        "predicted for idle connections; what waits in queues comes on top, and beyond it the kernel \
-         ends processes",
+        "predicted for idle connections; what waits in queues comes on top, and beyond it the \
+         kernel ends processes",
     )
     .found(match readings.memory_total {
         Some(total) => format!("{} available of {}", size(available), size(total)),
@@ -156,8 +156,8 @@ fn send_buffers(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     Some(
         Finding::new(
             "socket buffers",
-            "a client that does not read pins its whole send buffer in the kernel before the server \
-             sees that its socket is full",
+            "a client that does not read pins its whole send buffer in the kernel before the \
+             server sees that its socket is full",
         )
         .found(format!("sent: {} each at most{received}", size(most)))
         .needed(format!(
@@ -168,7 +168,10 @@ fn send_buffers(readings: &Readings, wanted: &Workload) -> Option<Finding> {
         ))
         .when(pinned > left && most > SEND_BUFFER_ENOUGH, Severity::Advice)
         .remedy(|| {
-            let three = format!("{least} {} {SEND_BUFFER_ENOUGH}", first.min(SEND_BUFFER_ENOUGH));
+            let three = format!(
+                "{least} {} {SEND_BUFFER_ENOUGH}",
+                first.min(SEND_BUFFER_ENOUGH)
+            );
             Remedy::setting("net.ipv4.tcp_wmem", three)
         }),
     )
@@ -198,8 +201,8 @@ fn overcommit(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let left = readings.commit_left.unwrap_or(u64::MAX);
     let finding = Finding::new(
         "overcommit",
-        "where it is strict, the stacks of threads count in full and a thread or an allocation may be \
-         refused while memory is free",
+        "where it is strict, the stacks of threads count in full and a thread or an allocation may \
+         be refused while memory is free",
     )
     .needed("not strict, or enough left to promise");
     Some(if mode == STRICT {

@@ -67,8 +67,8 @@ fn accept_queue(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     Some(
         Finding::new(
             "accept queue",
-            "when clients come back all at once, handshakes beyond this are dropped and tried again \
-             a second later",
+            "when clients come back all at once, handshakes beyond this are dropped and tried \
+             again a second later",
         )
         .found(format!("{} wait at most", count(queue)))
         .needed(count(needed))
@@ -156,12 +156,16 @@ fn listener_ports(readings: &Readings) -> Option<Finding> {
     Some(
         Finding::new(
             "listener ports",
-            "an outgoing connection may take port 8000 or 8001 while the server is away, which then \
-             cannot listen",
+            "an outgoing connection may take port 8000 or 8001 while the server is away, which \
+             then cannot listen",
         )
         .found(format!(
             "outgoing connections take {first} to {last}, reserved are {}",
-            if readings.ports_reserved.is_empty() { "none" } else { &readings.ports_reserved }
+            if readings.ports_reserved.is_empty() {
+                "none"
+            } else {
+                &readings.ports_reserved
+            }
         ))
         .needed("8000 and 8001 outside that range, or reserved")
         .when(LISTENERS.iter().any(at_risk), Severity::Advice)
