@@ -8,7 +8,8 @@ reactor::metrics! {
         Gauge "connections" [] "Open connections." { Connections }
         Counter "connections_accepted" [] "Connections accepted." { Accepted }
         Counter "accept_pauses" []
-            "Times that accepting connections paused because the process ran out of file descriptors."
+            "Times that accepting connections paused because the process ran out of file \
+             descriptors."
             { AcceptPauses }
         Counter "requests_answered" []
             "Requests answered with the configured response." { RequestsAnswered }

@@ -146,7 +146,8 @@ impl<O: FnMut() -> io::Result<AccessOutput>> Writer<O> {
         match (self.open)() {
             Ok(out) => (self.out, self.torn) = (Some(out), false),
             Err(error) => tracing::error!(
-                "the access log cannot be opened again, and goes on in the file that is open: {error}"
+                "the access log cannot be opened again, and goes on in the file that is open: \
+                 {error}"
             ),
         }
     }

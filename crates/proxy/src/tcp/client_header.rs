@@ -73,8 +73,8 @@ fn warn(warnings: &RateLimitedWarnings, now: Tick, frontend: &Frontend, error: H
     let listener = frontend.address;
     warnings.warn(now, "header", &listener.to_string(), || {
         format!(
-            "a client of {listener} did not begin with a PROXY header: {error}; configure the proxy in \
-             front of this one to send a header, or leave --proxy-in out"
+            "a client of {listener} did not begin with a PROXY header: {error}; configure the \
+             proxy in front of this one to send a header, or leave --proxy-in out"
         )
     });
 }

@@ -40,8 +40,8 @@ pub(crate) fn begin<D: Relay>(
             let listener = pair.frontend.address;
             warnings.warn(now, "no backend", &listener.to_string(), || {
                 format!(
-                    "no backend took a connection that came to {listener}, and the client was reset; \
-                     check that a backend runs and is reachable"
+                    "no backend took a connection that came to {listener}, and the client was \
+                     reset; check that a backend runs and is reachable"
                 )
             });
             return Effect::Close(CloseReason::NoBackend);
@@ -174,8 +174,8 @@ fn explain(
             "backend {name} refused a connection: no program listens at its address; start it"
         ),
         Some(Errno::TIMEDOUT) => format!(
-            "backend {name} did not answer within {connect_timeout:?}; check that it is up and that no \
-             firewall drops packets, or raise --connect-timeout"
+            "backend {name} did not answer within {connect_timeout:?}; check that it is up and \
+             that no firewall drops packets, or raise --connect-timeout"
         ),
         Some(Errno::ADDRNOTAVAIL) => format!(
             "no port is left for another connection to backend {name}; widen \

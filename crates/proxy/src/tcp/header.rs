@@ -264,7 +264,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(header in header(), rest in prop::collection::vec(any::<u8>(), 0..50)) {
+        fn what_is_written_is_read(
+            header in header(),
+            rest in prop::collection::vec(any::<u8>(), 0..50),
+        ) {
             for write in [write_v1, write_v2] {
                 let mut bytes = Vec::new();
                 write(&header, &mut bytes);
@@ -276,7 +279,10 @@ mod tests {
         }
 
         #[test]
-        fn addresses_of_two_families_are_told_as_one(source in address(), destination in address()) {
+        fn addresses_of_two_families_are_told_as_one(
+            source in address(),
+            destination in address(),
+        ) {
             let header = Header { addresses: Some((source, destination)) };
             for write in [write_v1, write_v2] {
                 let mut bytes = Vec::new();
@@ -291,8 +297,12 @@ mod tests {
         fn the_verdict_is_the_same_at_every_split(
             start in prop_oneof![Just(&b""[..]), Just(&b"PROXY "[..]), Just(&b"PROXY TCP4 "[..]),
                 Just(&b"\r\n\r\n\0\r\nQUIT\n"[..]), Just(&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0"[..])],
-            rest in prop::collection::vec(prop_oneof![any::<u8>(), Just(b' '), Just(b'1'), Just(b'.'),
-                Just(b'\r'), Just(b'\n')], 0..150),
+            rest in prop::collection::vec(
+                prop_oneof![
+                    any::<u8>(), Just(b' '), Just(b'1'), Just(b'.'), Just(b'\r'), Just(b'\n')
+                ],
+                0..150,
+            ),
         ) {
             let mut bytes = start.to_vec();
             bytes.extend_from_slice(&rest);

@@ -13,10 +13,12 @@ reactor::metrics! {
             RefusedListener = "listener", RefusedSource = "source",
         }
         Counter "accept_pauses" []
-            "Times that accepting connections paused because the process ran out of file descriptors."
+            "Times that accepting connections paused because the process ran out of file \
+             descriptors."
             { AcceptPauses }
         Counter "connections_closed" ["reason"]
-            "Accepted connections that were closed, by reason. Refused connections are not included."
+            "Accepted connections that were closed, by reason. Refused connections are not \
+             included."
         {
             ClosedDone = "done", ClosedReset = "reset", ClosedTimeout = "timeout",
             ClosedNoBackend = "no_backend", ClosedHeader = "header", ClosedDrain = "drain",
@@ -26,8 +28,8 @@ reactor::metrics! {
         Counter "connects_failed" []
             "Connection attempts to backends that failed." { ConnectsFailed }
         Counter "connect_retries" []
-            "Connection attempts to backends that were made because an earlier attempt for the same \
-             client failed."
+            "Connection attempts to backends that were made because an earlier attempt for the \
+             same client failed."
             { Retries }
         Counter "bytes_read" [] "Bytes received from clients and backends." { BytesRead }
         Counter "relayed_bytes" ["direction"]

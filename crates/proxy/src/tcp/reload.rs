@@ -51,8 +51,8 @@ pub(crate) fn open_listeners<D: Relay>(
         } else if let Err(error) = frontend.listen(acceptor, driver) {
             let address = frontend.address;
             tracing::error!(
-                "worker {worker} cannot listen at {address}: {error}; the kernel gives its share of the \
-                 connections to the other workers"
+                "worker {worker} cannot listen at {address}: {error}; the kernel gives its share \
+                 of the connections to the other workers"
             );
         }
     }

@@ -48,7 +48,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_token_names_what_it_was_made_of(slot in 0..SlotKey::SLOTS_MAX, generation in 0_u32..1 << 28, id: u32, index: u16) {
+        fn a_token_names_what_it_was_made_of(
+            slot in 0..SlotKey::SLOTS_MAX,
+            generation in 0_u32..1 << 28,
+            id: u32,
+            index: u16,
+        ) {
             let key = SlotKey { index: slot, generation };
             for socket in [
                 SocketId::Pair(key, Side::Client),

@@ -35,8 +35,8 @@ use crate::tcp::socket_id::SocketId;
 use crate::tcp::teardown;
 
 /// What an operator can do when a worker has no descriptor left.
-const DESCRIPTORS_REMEDY: &str = "each connection takes two descriptors: raise the limit on open files \
-     (ulimit -n, LimitNOFILE=) or use --workers N --private-fds";
+const DESCRIPTORS_REMEDY: &str = "each connection takes two descriptors: raise the limit on open \
+    files (ulimit -n, LimitNOFILE=) or use --workers N --private-fds";
 
 /// A command from another thread.
 #[derive(Debug)]
