@@ -15,7 +15,8 @@ reactor::metrics! {
     /// What a worker counts here: as many stages as a server's, and two system calls.
     enum Metric {
         Time "stage_seconds" ["stage"] "Busy time." {
-            StageUnread = "unread", StageSignals = "signals", StageAccept = "accept", StageMail = "mail",
+            StageUnread = "unread", StageSignals = "signals",
+            StageAccept = "accept", StageMail = "mail",
             StageDeadlines = "deadlines", StageClosing = "closing",
         }
         Counter "system_calls" ["call"] "System calls." {

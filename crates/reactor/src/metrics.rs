@@ -104,7 +104,9 @@ macro_rules! metrics {
     ($(#[$meta:meta])* $visibility:vis enum $name:ident { $($own:tt)* }) => {
         $crate::metrics! { @make $(#[$meta])* $visibility enum $name {
             $($own)*
-            Counter "turns" [] "Passes of the worker loop. Each pass makes one epoll_wait call." { Turns }
+            Counter "turns" [] "Passes of the worker loop. Each pass makes one epoll_wait call." {
+                Turns
+            }
             Counter "poll_events" [] "Events returned by epoll_wait." { Signals }
             Bucket "events_per_poll" ["events"] "Events returned by each epoll_wait call." {
                 Polls0 = "0", Polls1 = "1", Polls2 = "2-3", Polls4 = "4-7", Polls8 = "8-15",
@@ -112,7 +114,8 @@ macro_rules! metrics {
                 Polls256 = "256",
             }
             Time "worker_seconds" ["state"]
-                "Seconds that each worker was busy or waiting. Waiting time is added when the wait ends."
+                "Seconds that each worker was busy or waiting. Waiting time is added when the wait \
+                 ends."
                 { Busy = "busy", Waiting = "waiting" }
         } }
 

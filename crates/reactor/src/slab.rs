@@ -228,7 +228,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_packed_name_unpacks_whatever_the_bits_above_it_are(
-            index in 0..SlotKey::SLOTS_MAX, generation in 0..=SlotKey::GENERATION_MASK, tag in 0_u64..1 << 10,
+            index in 0..SlotKey::SLOTS_MAX, generation in 0..=SlotKey::GENERATION_MASK,
+            tag in 0_u64..1 << 10,
         ) {
             let key = SlotKey { index, generation };
             prop_assert_eq!(key.to_bits() >> SlotKey::BITS, 0);

@@ -108,7 +108,8 @@ mod tests {
             Counter "accepts" [] "Accepts." { Accepts }
             Counter "accept_pauses" [] "Pauses." { AcceptPauses }
             Time "stage_seconds" ["stage"] "Busy time." {
-                StageAccept = "accept", StageSignals = "signals", StageFanOut = "fan_out", StageMail = "mail",
+                StageAccept = "accept", StageSignals = "signals",
+                StageFanOut = "fan_out", StageMail = "mail",
             }
         }
     }
