@@ -27,7 +27,8 @@ reactor::metrics! {
             RefusedServer = "server", RefusedAddress = "address",
         }
         Counter "accept_pauses" []
-            "Times that accepting connections paused because the process ran out of file descriptors."
+            "Times that accepting connections paused because the process ran out of file \
+             descriptors."
             { AcceptPauses }
         Counter "logins" [] "Sessions opened." { Logins }
         Counter "requests_answered" []
@@ -39,9 +40,9 @@ reactor::metrics! {
             ClosedKicked = "kicked", ClosedDrain = "drain",
         }
         Counter "deliveries" ["outcome"]
-            "Events at single sessions, by outcome. Written: the socket took it. Queued: it waits behind a \
-             full socket. Shed: the session was slow or closed, or its worker overloaded. Lost: it was \
-             queued when the session closed."
+            "Events at single sessions, by outcome. Written: the socket took it. Queued: it waits \
+             behind a full socket. Shed: the session was slow or closed, or its worker overloaded. \
+             Lost: it was queued when the session closed."
         {
             Deliveries = "written", DeliveriesQueued = "queued", DeliveriesShed = "shed",
             DeliveriesLost = "lost",

@@ -12,12 +12,15 @@ use server::{ExternalWorker, Listener, Metric, Server, ServerStats, Settings, Wo
 reactor::metrics! {
     /// What the external worker of these tests counts.
     enum OwnMetric {
-        Gauge "sessions" ["transport"] "Open sessions, by transport." { Sessions = "carrier_pigeon" }
+        Gauge "sessions" ["transport"] "Open sessions, by transport." {
+            Sessions = "carrier_pigeon"
+        }
         Counter "system_calls" ["call"]
             "System calls on the data path, by call. Calls of epoll_wait are counted as turns."
             { Accepts = "accept" }
         Counter "accept_pauses" []
-            "Times that accepting connections paused because the process ran out of file descriptors."
+            "Times that accepting connections paused because the process ran out of file \
+             descriptors."
             { AcceptPauses }
         Time "stage_seconds" ["stage"] "Busy seconds by stage, extrapolated from sampled turns." {
             StageSignals = "signals", StageAccept = "accept",
