@@ -20,7 +20,8 @@ async fn serve(address: SocketAddr) -> std::io::Result<()> {
     loop {
         let (client, _) = listener.accept().await?;
         client.set_nodelay(true)?;
-        let connection = http1::Builder::new().serve_connection(TokioIo::new(client), service_fn(hello));
+        let (client, hello) = (TokioIo::new(client), service_fn(hello));
+        let connection = http1::Builder::new().serve_connection(client, hello);
         // A client that breaks off is no failure of the server.
         tokio::spawn(async move { drop(connection.await) });
     }
