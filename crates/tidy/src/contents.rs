@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn each_module_has_one_line() {
-        let good = "/// A.\nmod a;\n\n/// B.\n#[expect(\n    a,\n)]\npub mod b;\n#[cfg(test)]\nmod tests;\n";
+        let good = "/// A.\nmod a;\n\n/// B.\n#[expect(\n    a,\n)]\n\
+                    pub mod b;\n#[cfg(test)]\nmod tests;\n";
         assert_eq!(found(good), [""; 0]);
         assert_eq!(
             found("mod a;\n"),

@@ -16,6 +16,8 @@ pub mod uses;
 pub mod prohibitions;
 /// `lib.rs` as a table of contents: one line of documentation for each module.
 pub mod contents;
+/// Width of lines.
+pub mod columns;
 /// Length of files.
 pub mod length;
 /// Comments that name a line number.

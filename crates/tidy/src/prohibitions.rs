@@ -75,7 +75,8 @@ mod tests {
             found("disallowed-methods = []"),
             [
                 "own: must repeat `allow-unwrap-in-tests` of the one at the top",
-                "own: must repeat `{ path = \"std::process::exit\", reason = \"skips destructors\" }` \
+                "own: must repeat `{ path = \"std::process::exit\", \
+                 reason = \"skips destructors\" }` \
                  in `disallowed-methods` of the one at the top"
             ]
         );

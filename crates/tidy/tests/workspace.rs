@@ -7,7 +7,7 @@ use std::{env, fs};
 
 use tidy::dependencies::Metadata;
 use tidy::files::{self, TextFile};
-use tidy::{Finding, contents, dependencies, length, line_numbers, prohibitions, uses};
+use tidy::{Finding, columns, contents, dependencies, length, line_numbers, prohibitions, uses};
 
 #[track_caller]
 fn assert_none(findings: impl IntoIterator<Item = Finding>) {
@@ -68,6 +68,11 @@ fn every_crate_keeps_the_prohibitions_of_all() {
 #[test]
 fn tables_of_contents_follow_one_convention() {
     assert_none(sources().iter().flat_map(contents::check));
+}
+
+#[test]
+fn no_line_is_wider_than_100_columns() {
+    assert_none(sources().iter().flat_map(columns::check));
 }
 
 #[test]
