@@ -22,7 +22,7 @@ use crate::backend::Backend;
 use crate::demo::Demo;
 use crate::limits::{STOP_WAIT, THREADS};
 use crate::listener::{Entry, Listener};
-use crate::{demo, relay, routes};
+use crate::{demo, page_requests, routes};
 
 /// Where the control API listens.
 #[derive(Debug)]
@@ -107,8 +107,8 @@ pub(crate) fn begin<B: Backend>(
     let api = Arc::new(Api::new(backend, token, config.event_bytes_max));
     let mut within = routes::router(api.clone());
     if let Some(demo) = config.demo {
-        let relay = relay::relay(runtime.handle().clone(), Arc::downgrade(&api));
-        open_demo(DemoPage::new(demo.secret.clone(), socket.address, relay));
+        let handler = page_requests::handler(runtime.handle().clone(), Arc::downgrade(&api));
+        open_demo(DemoPage::new(demo.secret.clone(), socket.address, handler));
         within = within.merge(demo::routes(demo));
     }
     let entrance = Entry {

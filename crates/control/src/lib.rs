@@ -61,7 +61,7 @@ mod metrics;
 /// Health, readiness and the OpenAPI description.
 mod health;
 /// Requests of the demo page, which come through the public listener.
-mod relay;
+mod page_requests;
 /// The secret of the demo page.
 mod demo;
 /// Read-only admin endpoints of `proxy` and `hello`.

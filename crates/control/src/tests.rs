@@ -9,7 +9,7 @@ mod graph;
 mod observe;
 mod openapi;
 mod publish;
-mod relay;
+mod page_requests;
 #[expect(
     clippy::disallowed_types,
     clippy::disallowed_methods,

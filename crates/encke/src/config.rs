@@ -181,7 +181,7 @@ impl Reader<'_> {
             drain_timeout: self.get("drain-timeout", time),
             drain_spread: self.get("drain-spread", time),
             cors_origins: self.origins(),
-            relay: false,
+            demo: false,
         }
     }
 

@@ -55,7 +55,7 @@ fn serve(config: Config) -> Result<(), Failure> {
     let epoch = epoch::of_this_run();
     let secret = demo.then(demo_secret).transpose()?;
     let settings = server::Settings {
-        relay: demo,
+        demo,
         ..config.settings.clone()
     };
     let graph = Arc::new(open_graph(config.data.as_deref())?);

@@ -50,7 +50,7 @@ pub use event_loop::{EventLoop, Handler};
 pub use listener::{ListenerOptions, Reservation, listen};
 pub use mailbox::Mailbox;
 pub use metrics::{Count, Counters, MetricDescription, MetricKind, MetricSet, Snapshot};
-pub use relay::{ConnectOptions, Relay};
+pub use relay::{ConnectOptions, RelayDriver};
 pub use slab::{Slab, Slot, SlotKey};
 pub use slot_scan::SlotScan;
 pub use source::{Source, SourceCounts};

@@ -19,7 +19,7 @@ pub struct ConnectOptions {
 }
 
 /// Interface to the kernel of a worker that relays bytes.
-pub trait Relay: Driver {
+pub trait RelayDriver: Driver {
     /// A pipe. Dropping it closes both ends.
     type Pipe;
 
@@ -27,7 +27,7 @@ pub trait Relay: Driver {
     fn micros(&self) -> u64;
 
     /// Starts to connect, and to report input and room to send. The first signal of room, or of an
-    /// end, means that the attempt is over; [`Relay::connected`] returns its result.
+    /// end, means that the attempt is over; [`RelayDriver::connected`] returns its result.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use wire::host::Host;
 use wire::status::Status;
 
 use crate::answer::{Answer, Fields, HTML, PAGE, PAGE_POLICY};
-use crate::mail::Relay;
+use crate::mail::PageHandler;
 
 /// Where the page looks for the address of the control listener; empty when it may not publish.
 const PLACEHOLDER: &str = r#"<meta name="control" content="">"#;
@@ -58,15 +58,15 @@ impl fmt::Debug for DemoSecret {
 /// A page that may publish, and the control API that answers its requests. Made once for a server.
 pub struct DemoPage {
     pub(crate) secret: DemoSecret,
-    pub(crate) relay: Box<Relay>,
+    pub(crate) handler: Box<PageHandler>,
     body: Box<[u8]>,
     policy: Arc<str>,
 }
 
 impl DemoPage {
-    /// A page whose requests go through `relay` when they carry `secret`, for which the page asks
+    /// A page whose requests go through `handler` when they carry `secret`, for which the page asks
     /// the control listener at `control`.
-    pub fn new(secret: DemoSecret, control: SocketAddr, relay: Box<Relay>) -> Self {
+    pub fn new(secret: DemoSecret, control: SocketAddr, handler: Box<PageHandler>) -> Self {
         // Content security policies have no IPv6 addresses (CSP Level 3, section 2.3.1).
         let origin = match control {
             SocketAddr::V4(control) => format!("http://{control}"),
@@ -76,7 +76,7 @@ impl DemoPage {
         let connect = format!("connect-src 'self' {origin}");
         Self {
             secret,
-            relay,
+            handler,
             body: PAGE.replace(PLACEHOLDER, &filled).into_bytes().into(),
             policy: PAGE_POLICY.replace("connect-src 'self'", &connect).into(),
         }

@@ -72,7 +72,7 @@ impl Drain {
                 Phase::Head { partial: false } => table.end(key, CloseReason::Drain),
                 // A request that is under way is answered; its answer says that the connection
                 // ends.
-                Phase::Head { partial: true } | Phase::Relayed => {}
+                Phase::Head { partial: true } | Phase::AwaitingControl => {}
                 Phase::Ending { .. } | Phase::Closed => {}
             }
         }

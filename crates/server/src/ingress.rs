@@ -120,7 +120,7 @@ impl Ingress {
             Phase::Head { .. } if connection.blocked => return false,
             // Its requests so far have used up the turn.
             Phase::Head { .. } if self.unread.contains_key(&key) => return false,
-            Phase::Relayed | Phase::Closed => return false,
+            Phase::AwaitingControl | Phase::Closed => return false,
             _ => {}
         }
         match table.receive(key, block) {
@@ -149,7 +149,7 @@ impl Ingress {
             // A stream is never followed by another answer: what a client says during it is
             // ignored. One that says a lot does not speak this protocol.
             Phase::Open(_) if bytes.len() == BLOCK_BYTES => table.close(key, CloseReason::Rejected),
-            Phase::Open(_) | Phase::Ending { .. } | Phase::Relayed | Phase::Closed => {}
+            Phase::Open(_) | Phase::Ending { .. } | Phase::AwaitingControl | Phase::Closed => {}
             Phase::Head { partial: false } => self.read_heads(table, key, bytes, 0, handler),
             Phase::Head { partial: true } => {
                 let mut head = self.partial.remove(&key.index).unwrap_or_default();

@@ -54,7 +54,7 @@ pub use wire::target::IDS_MAX;
 
 pub use demo::{DemoPage, DemoSecret};
 pub use external::{ExternalWorker, WorkerCommand};
-pub use mail::{Handle, Post, Relay, RelayRequest, RelayResponse, SessionReport};
+pub use mail::{Handle, PageHandler, PageRequest, PageResponse, Post, SessionReport};
 pub use server::{Listener, Server, StartError};
 pub use settings::Settings;
 pub use stats::{Metric, ServerStats, WorkerStats};

@@ -68,7 +68,7 @@ pub(crate) const BACKLOGS_PER_TURN: usize = if cfg!(test) { 4 } else { 8192 };
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
 /// How long the control API may take to answer a relayed request.
-pub(crate) const RELAY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const PAGE_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often a server may warn that it cannot accept.
 pub(crate) const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);

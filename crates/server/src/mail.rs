@@ -38,7 +38,7 @@ pub(crate) enum Mail {
     /// The whole response to a relayed request.
     Answer {
         key: SlotKey,
-        response: RelayResponse,
+        response: PageResponse,
     },
     /// Stop accepting, tell the streams to come back, flush, and end.
     Drain,
@@ -67,18 +67,18 @@ pub struct SessionReport {
     pub bytes_unacknowledged: Option<u64>,
 }
 
-/// A request that a browser page made of the public listener and the control API is to answer.
+/// Request of the demo page, made of the public listener, that the control API answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RelayRequest {
+pub struct PageRequest {
     /// `POST`, `PUT`, `DELETE` or `GET`.
     pub method: &'static str,
     /// Path and query after `/relay`, still percent-encoded.
     pub path_and_query: String,
 }
 
-/// What the control API says to a relayed request. The body is JSON.
+/// The control API's response to a request of the demo page. The body is JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RelayResponse {
+pub struct PageResponse {
     /// HTTP status code.
     pub status: u16,
     /// The media type of the body.
@@ -87,9 +87,9 @@ pub struct RelayResponse {
     pub body: Vec<u8>,
 }
 
-/// Answers relayed requests. Called on a worker: it must hand the work to another thread and return
+/// Handler of the demo page's requests. Called on a worker: it must hand the work to another thread and return
 /// at once, and call `answer` later from there.
-pub type Relay = dyn Fn(RelayRequest, Box<dyn FnOnce(RelayResponse) + Send>) + Send + Sync;
+pub type PageHandler = dyn Fn(PageRequest, Box<dyn FnOnce(PageResponse) + Send>) + Send + Sync;
 
 /// The workers' mailboxes, as the router sees them.
 pub struct Post(pub(crate) Box<[Arc<Mailbox<Mail>>]>);

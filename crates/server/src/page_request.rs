@@ -12,7 +12,7 @@ use wire::status::Status;
 
 use crate::answer::{Answer, Fields, Responder};
 use crate::demo::{DemoPage, is_direct};
-use crate::mail::{Mail, RelayRequest, RelayResponse};
+use crate::mail::{Mail, PageRequest, PageResponse};
 use crate::table::{ConnectionTable, Phase};
 
 /// Passes a request of the page on to the control API, whose response comes by `mailbox`.
@@ -32,14 +32,14 @@ pub(crate) fn relay<D: Driver>(
                 Some(query) => format!("{path}?{query}"),
                 None => path.to_owned(),
             };
-            let request = RelayRequest {
+            let request = PageRequest {
                 method,
                 path_and_query,
             };
-            table.enter(key, Phase::Relayed);
+            table.enter(key, Phase::AwaitingControl);
             let mailbox = Arc::clone(mailbox);
             let answer = move |response| mailbox.insert(Mail::Answer { key, response });
-            (demo.relay)(request, Box::new(answer));
+            (demo.handler)(request, Box::new(answer));
         }
     }
 }
@@ -82,9 +82,9 @@ pub(crate) fn respond<D: Driver>(
     table: &mut ConnectionTable<D>,
     responder: &mut Responder,
     key: SlotKey,
-    response: RelayResponse,
+    response: PageResponse,
 ) {
-    let waits = |phase| phase == Phase::Relayed;
+    let waits = |phase| phase == Phase::AwaitingControl;
     if !table
         .get(key)
         .is_some_and(|connection| waits(connection.phase))

@@ -34,7 +34,7 @@ pub(crate) struct Sessions {
 enum Route<'a> {
     Page,
     Stream(Transport, &'a str),
-    Relay,
+    PageRequest,
     Server,
     Unknown,
 }
@@ -59,7 +59,7 @@ impl<'a> Route<'a> {
             }
         }
         match path.strip_prefix("/relay") {
-            Some(rest) if rest.starts_with('/') => Self::Relay,
+            Some(rest) if rest.starts_with('/') => Self::PageRequest,
             _ => Self::Unknown,
         }
     }
@@ -79,7 +79,7 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
         } = self;
         let shared = &sessions.shared;
         let route = Route::of(request.path);
-        if let (Route::Relay, true) = (&route, shared.settings.relay) {
+        if let (Route::PageRequest, true) = (&route, shared.settings.demo) {
             let demo = shared.demo.get();
             return page_request::relay(table, responder, &sessions.mailbox, demo, key, request);
         }
@@ -88,7 +88,7 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
                 Status::NOT_IMPLEMENTED,
                 "this method is not known here; use GET",
             ),
-            (Route::Unknown | Route::Relay, _) => Answer::error(
+            (Route::Unknown | Route::PageRequest, _) => Answer::error(
                 Status::NOT_FOUND,
                 "nothing is here; streams are at /events/{id}, /stream/{id} and /test/{id}",
             ),

@@ -37,7 +37,7 @@ pub struct Settings {
     /// Origins that may read streams from a browser; `*` for all.
     pub cors_origins: Vec<String>,
     /// Whether requests of the demo page go on to the control API.
-    pub relay: bool,
+    pub demo: bool,
 }
 
 impl Default for Settings {
@@ -57,7 +57,7 @@ impl Default for Settings {
             drain_timeout: Duration::from_secs(10),
             drain_spread: Duration::from_secs(60),
             cors_origins: Vec::new(),
-            relay: false,
+            demo: false,
         }
     }
 }

@@ -129,7 +129,7 @@ impl<D: Driver> Worker<D> {
                 let (ingress, table, mut requests) = self.request_path();
                 ingress.resume(table, key, true, &mut requests);
             }
-            Some(Phase::Relayed | Phase::Open(_) | Phase::Closed) | None => {}
+            Some(Phase::AwaitingControl | Phase::Open(_) | Phase::Closed) | None => {}
         }
     }
 

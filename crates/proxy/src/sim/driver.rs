@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use reactor::{
-    Accepted, ConnectOptions, Driver, Interest, ListenerOptions, Received, Relay, Sent, Signal,
-    TcpInfo, Tick, Token,
+    Accepted, ConnectOptions, Driver, Interest, ListenerOptions, Received, RelayDriver, Sent,
+    Signal, TcpInfo, Tick, Token,
 };
 use rustix::io::Errno;
 
@@ -140,7 +140,7 @@ impl Driver for SimDriver {
     }
 }
 
-impl Relay for SimDriver {
+impl RelayDriver for SimDriver {
     type Pipe = Pipe;
 
     fn micros(&self) -> u64 {

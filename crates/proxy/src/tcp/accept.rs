@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use reactor::{Relay, SlotKey, Source};
+use reactor::{RelayDriver, SlotKey, Source};
 
 use crate::tcp::close::CloseReason;
 use crate::tcp::effect::Effect;
@@ -13,7 +13,7 @@ use crate::tcp::pair_table::PairTable;
 
 /// Adds a pair for a client that was accepted. Returns `None` if the listener has as many
 /// connections as it may: the client is closed then.
-pub(crate) fn admit<D: Relay>(
+pub(crate) fn admit<D: RelayDriver>(
     table: &mut PairTable<D>,
     frontend: &Arc<Frontend>,
     client: D::Socket,
@@ -41,7 +41,7 @@ pub(crate) fn admit<D: Relay>(
 }
 
 /// Counts a pair against the limit of its source, if there is one, and lets it connect.
-pub(crate) fn count_source<D: Relay>(table: &mut PairTable<D>, key: SlotKey) -> Effect {
+pub(crate) fn count_source<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey) -> Effect {
     let Some(entry) = table.entry(key) else {
         return Effect::Wait;
     };

@@ -1,6 +1,6 @@
 //! The PROXY header that a backend is sent before the client's bytes.
 
-use reactor::{Relay, SlotKey};
+use reactor::{RelayDriver, SlotKey};
 
 use crate::tcp::header::{self, Header};
 use crate::tcp::pair::Pending;
@@ -8,7 +8,7 @@ use crate::tcp::pair_table::PairTable;
 use crate::tcp::settings::HeaderVersion;
 
 /// Puts the header, if the listener asks for one, before the client's bytes. Returns its length.
-pub(crate) fn prepend<D: Relay>(table: &mut PairTable<D>, key: SlotKey) -> u64 {
+pub(crate) fn prepend<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey) -> u64 {
     let Some(entry) = table.entry(key) else {
         return 0;
     };
@@ -35,7 +35,7 @@ pub(crate) fn prepend<D: Relay>(table: &mut PairTable<D>, key: SlotKey) -> u64 {
 
 /// Takes the header out of the account of the client's bytes once it is sent: it is neither a
 /// request nor from the client.
-pub(crate) fn discount<D: Relay>(table: &mut PairTable<D>, key: SlotKey, length: u64) {
+pub(crate) fn discount<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey, length: u64) {
     if length > 0
         && let Some(pair) = table.get(key)
     {

@@ -3,7 +3,7 @@
 //! Until the header is whole, its beginning is kept where bytes for the backend would be. What
 //! follows it stays there.
 
-use reactor::{RateLimitedWarnings, Received, Relay, SlotKey, Tick};
+use reactor::{RateLimitedWarnings, Received, RelayDriver, SlotKey, Tick};
 
 use crate::tcp::close::CloseReason;
 use crate::tcp::effect::Effect;
@@ -15,7 +15,7 @@ use crate::tcp::pair_table::PairTable;
 
 /// Receives what a client has sent, until its header is whole or nothing is left. Uses `block` as
 /// scratch.
-pub(crate) fn receive<D: Relay>(
+pub(crate) fn receive<D: RelayDriver>(
     table: &mut PairTable<D>,
     key: SlotKey,
     block: &mut [u8],

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use reactor::{Relay, Source};
+use reactor::{RelayDriver, Source};
 
 use crate::tcp::access_log::AccessLogLines;
 use crate::tcp::metrics::Metric;
@@ -58,7 +58,7 @@ impl CloseReason {
 
 /// Removes the pairs that were closed in this turn. Returns whether there were any: their
 /// descriptors are free.
-pub(crate) fn remove_closed<D: Relay>(
+pub(crate) fn remove_closed<D: RelayDriver>(
     table: &mut PairTable<D>,
     access_log: &mut AccessLogLines,
 ) -> bool {
@@ -70,7 +70,7 @@ pub(crate) fn remove_closed<D: Relay>(
     removed
 }
 
-fn remove<D: Relay>(
+fn remove<D: RelayDriver>(
     table: &mut PairTable<D>,
     access_log: &mut AccessLogLines,
     pair: &PairOf<D>,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use reactor::{RateLimitedWarnings, Relay, SlotKey, Tenths};
+use reactor::{RateLimitedWarnings, RelayDriver, SlotKey, Tenths};
 use rustix::io::Errno;
 
 use crate::tcp::backend::Backend;
@@ -22,7 +22,7 @@ use crate::tcp::socket_id::SocketId;
 
 /// Begins to connect to the backend that the listener's policy chooses. One that fails at once is
 /// followed by the next.
-pub(crate) fn begin<D: Relay>(
+pub(crate) fn begin<D: RelayDriver>(
     table: &mut PairTable<D>,
     key: SlotKey,
     warnings: &RateLimitedWarnings,
@@ -63,7 +63,7 @@ pub(crate) fn begin<D: Relay>(
 /// # Errors
 ///
 /// Why there is no connection. The attempt has [failed](fail).
-pub(crate) fn complete<D: Relay>(table: &mut PairTable<D>, key: SlotKey) -> io::Result<()> {
+pub(crate) fn complete<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey) -> io::Result<()> {
     let Some(entry) = table.entry(key) else {
         return Ok(());
     };
@@ -80,7 +80,7 @@ pub(crate) fn complete<D: Relay>(table: &mut PairTable<D>, key: SlotKey) -> io::
 }
 
 /// Ends an attempt that failed or took too long, so that another one may begin.
-pub(crate) fn fail<D: Relay>(
+pub(crate) fn fail<D: RelayDriver>(
     table: &mut PairTable<D>,
     key: SlotKey,
     error: &io::Error,
@@ -100,7 +100,7 @@ pub(crate) fn fail<D: Relay>(
     Effect::Connect
 }
 
-fn attempt<D: Relay>(
+fn attempt<D: RelayDriver>(
     table: &mut PairTable<D>,
     key: SlotKey,
     backend: &Arc<Backend>,
@@ -126,7 +126,7 @@ fn attempt<D: Relay>(
     Ok(())
 }
 
-fn record_failure<D: Relay>(
+fn record_failure<D: RelayDriver>(
     table: &mut PairTable<D>,
     key: SlotKey,
     backend: &Backend,

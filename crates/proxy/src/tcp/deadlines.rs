@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use reactor::{Relay, SlotKey, SlotScan, Tick};
+use reactor::{RelayDriver, SlotKey, SlotScan, Tick};
 
 use crate::tcp::close::CloseReason;
 use crate::tcp::limits::{IDLE_SCAN_INTERVAL, IDLE_SCANS_PER_TIMEOUT, LINGER};
@@ -55,13 +55,17 @@ impl Default for IdleScan {
 
 impl IdleScan {
     /// Time until the scan goes on, if there are pairs.
-    pub(crate) fn next_in<D: Relay>(&self, table: &PairTable<D>, now: Tick) -> Option<Duration> {
+    pub(crate) fn next_in<D: RelayDriver>(
+        &self,
+        table: &PairTable<D>,
+        now: Tick,
+    ) -> Option<Duration> {
         (!table.is_empty()).then(|| self.0.next_in(now))
     }
 
     /// Visits some slots, often enough for the shortest timeout of all listeners, and appends the
     /// idle pairs there to `idle`.
-    pub(crate) fn visit<D: Relay>(
+    pub(crate) fn visit<D: RelayDriver>(
         &mut self,
         table: &PairTable<D>,
         shortest_timeout: Duration,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use reactor::{Acceptor, ConnectOptions, ListenerOptions, Relay, SourceCounts};
+use reactor::{Acceptor, ConnectOptions, ListenerOptions, RelayDriver, SourceCounts};
 
 use crate::tcp::backend::Backend;
 use crate::tcp::limits::LISTEN_BACKLOG;
@@ -86,7 +86,7 @@ impl Frontend {
     /// # Errors
     ///
     /// Those of [`reactor::Driver::listen`].
-    pub(crate) fn listen<D: Relay>(
+    pub(crate) fn listen<D: RelayDriver>(
         self: &Arc<Self>,
         acceptor: &mut Acceptor<D::Listener, Arc<Self>>,
         driver: &mut D,

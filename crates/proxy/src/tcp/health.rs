@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Received, Relay, Sent, Tick};
+use reactor::{Received, RelayDriver, Sent, Tick};
 
 use crate::tcp::backend::Backend;
 use crate::tcp::connect::is_local;
@@ -132,7 +132,7 @@ impl<S> HealthChecker<S> {
     }
 
     /// Begins the checks that are due, and ends those that take too long.
-    pub(crate) fn run_due<D: Relay<Socket = S>>(&mut self, driver: &mut D, now: Tick) {
+    pub(crate) fn run_due<D: RelayDriver<Socket = S>>(&mut self, driver: &mut D, now: Tick) {
         for index in 0..self.targets.len() {
             let target = &mut self.targets[index];
             if target.due > now {
@@ -146,7 +146,7 @@ impl<S> HealthChecker<S> {
         }
     }
 
-    fn begin<D: Relay<Socket = S>>(&mut self, driver: &mut D, now: Tick, index: usize) {
+    fn begin<D: RelayDriver<Socket = S>>(&mut self, driver: &mut D, now: Tick, index: usize) {
         self.attempts = self.attempts.wrapping_add(1);
         let number = self.attempts;
         let target = &mut self.targets[index];
@@ -172,7 +172,7 @@ impl<S> HealthChecker<S> {
     }
 
     /// Acts on a signal about the socket of a check.
-    pub(crate) fn on_signal<D: Relay<Socket = S>>(
+    pub(crate) fn on_signal<D: RelayDriver<Socket = S>>(
         &mut self,
         driver: &mut D,
         now: Tick,
@@ -198,7 +198,7 @@ impl<S> HealthChecker<S> {
 
 impl<S> Attempt<S> {
     /// Goes on with a check. Returns its verdict, or `None` while it is open.
-    fn advance<D: Relay<Socket = S>>(
+    fn advance<D: RelayDriver<Socket = S>>(
         &mut self,
         driver: &mut D,
         check: &Check,

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Clock, Driver, Interest, Relay, Slab, SlotKey, Tick, Wheel};
+use reactor::{Clock, Driver, Interest, RelayDriver, Slab, SlotKey, Tick, Wheel};
 
 use crate::tcp::close::CloseReason;
 use crate::tcp::frontend::Frontend;
@@ -16,10 +16,10 @@ use crate::tcp::pair::{Pair, Phase, Side};
 use crate::tcp::socket_id::SocketId;
 
 /// A pair of sockets of a driver.
-pub(crate) type PairOf<D> = Pair<<D as Driver>::Socket, <D as Relay>::Pipe>;
+pub(crate) type PairOf<D> = Pair<<D as Driver>::Socket, <D as RelayDriver>::Pipe>;
 
 /// All pairs of a worker. Lives as long as the worker.
-pub(crate) struct PairTable<D: Relay> {
+pub(crate) struct PairTable<D: RelayDriver> {
     pub(crate) driver: D,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) clock: Clock,
@@ -31,14 +31,14 @@ pub(crate) struct PairTable<D: Relay> {
 }
 
 /// A pair, and what it takes to act on its sockets.
-pub(crate) struct Entry<'a, D: Relay> {
+pub(crate) struct Entry<'a, D: RelayDriver> {
     pub(crate) pair: &'a mut PairOf<D>,
     pub(crate) driver: &'a mut D,
     pub(crate) counters: &'a WorkerCounters,
     pub(crate) now: Tick,
 }
 
-impl<D: Relay> PairTable<D> {
+impl<D: RelayDriver> PairTable<D> {
     /// A table without pairs.
     pub(crate) fn new(driver: D, counters: Arc<WorkerCounters>) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl<D: Relay> PairTable<D> {
     }
 }
 
-impl<D: Relay> Entry<'_, D> {
+impl<D: RelayDriver> Entry<'_, D> {
     /// Reports from now on also when the client has room to send. A backend's room is watched from
     /// the first.
     ///

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use reactor::{Relay, Tick};
+use reactor::{RelayDriver, Tick};
 
 use crate::tcp::limits::{IDLE_PIPES_MAX, PIPE_IDLE_TIMEOUT};
 use crate::tcp::metrics::{Metric, WorkerCounters};
@@ -29,7 +29,7 @@ impl<P> Default for PipePool<P> {
 
 impl<P> PipePool<P> {
     /// Lends a pipe; `None` when the kernel has none.
-    pub(crate) fn lend<D: Relay<Pipe = P>>(
+    pub(crate) fn lend<D: RelayDriver<Pipe = P>>(
         &mut self,
         driver: &mut D,
         counters: &WorkerCounters,

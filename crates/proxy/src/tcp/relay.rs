@@ -4,7 +4,7 @@
 //! sink leaves is kept, and then its source is received from no further: a slow side slows the
 //! other one down, and nothing grows.
 
-use reactor::{Received, Relay, Sent, SlotKey, Tenths, Tick};
+use reactor::{Received, RelayDriver, Sent, SlotKey, Tenths, Tick};
 
 use crate::tcp::close::CloseReason;
 use crate::tcp::effect::Effect;
@@ -52,7 +52,7 @@ impl<P> Default for TransferBuffers<P> {
 
 impl<P> TransferBuffers<P> {
     /// Moves what can be moved in one direction, as far as the budget of one turn allows.
-    pub(crate) fn transfer<D: Relay<Pipe = P>>(
+    pub(crate) fn transfer<D: RelayDriver<Pipe = P>>(
         &mut self,
         mut entry: Entry<'_, D>,
         key: SlotKey,
@@ -91,7 +91,7 @@ impl<P> TransferBuffers<P> {
 }
 
 /// Records that the sink of a direction took bytes.
-fn account<D: Relay>(
+fn account<D: RelayDriver>(
     entry: &mut Entry<'_, D>,
     direction: Direction,
     count: usize,
@@ -111,14 +111,14 @@ fn account<D: Relay>(
 }
 
 /// What one move works with.
-struct TransferContext<'a, D: Relay> {
+struct TransferContext<'a, D: RelayDriver> {
     driver: &'a mut D,
     counters: &'a WorkerCounters,
     buffers: &'a mut TransferBuffers<D::Pipe>,
     now: Tick,
 }
 
-impl<D: Relay> TransferContext<'_, D> {
+impl<D: RelayDriver> TransferContext<'_, D> {
     fn move_once(&mut self, pair: &mut PairOf<D>, direction: Direction) -> Moved {
         let Some((source, sink, flow)) = pair.ends(direction) else {
             return Moved::Nothing;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{Acceptor, Relay, Tick};
+use reactor::{Acceptor, RelayDriver, Tick};
 
 use crate::tcp::frontend::{Frontend, Frontends};
 
@@ -38,7 +38,7 @@ impl Drain {
 
 /// Opens the listeners of `frontends` that are not open, and gives new settings to the others,
 /// which hold for their next connections. A listener that cannot be opened is logged.
-pub(crate) fn open_listeners<D: Relay>(
+pub(crate) fn open_listeners<D: RelayDriver>(
     acceptor: &mut Acceptor<D::Listener, Arc<Frontend>>,
     driver: &mut D,
     frontends: &Frontends,

@@ -4,7 +4,7 @@
 //! is then reset, as it would have been without a proxy. What it sends itself is not even received:
 //! a side that sends without pause is stopped by its full window and costs nothing.
 
-use reactor::{Relay, SlotKey, Tenths};
+use reactor::{RelayDriver, SlotKey, Tenths};
 
 use crate::tcp::close::CloseReason;
 use crate::tcp::effect::Effect;
@@ -14,7 +14,11 @@ use crate::tcp::pair_table::PairTable;
 use crate::tcp::pipe_pool::PipePool;
 
 /// Looks whether a side that had ended well is broken by now, which receiving would not tell.
-pub(crate) fn check_reset<D: Relay>(table: &mut PairTable<D>, key: SlotKey, side: Side) -> Effect {
+pub(crate) fn check_reset<D: RelayDriver>(
+    table: &mut PairTable<D>,
+    key: SlotKey,
+    side: Side,
+) -> Effect {
     let broke = table.entry(key).is_some_and(|entry| {
         let socket = entry.pair.socket(side);
         socket.is_some_and(|socket| entry.driver.connected(socket).is_err())
@@ -26,7 +30,7 @@ pub(crate) fn check_reset<D: Relay>(table: &mut PairTable<D>, key: SlotKey, side
 }
 
 /// Drops a direction whose sink broke. What the sink sent before still goes the other way.
-pub(crate) fn drop_sink<D: Relay>(
+pub(crate) fn drop_sink<D: RelayDriver>(
     table: &mut PairTable<D>,
     pipes: &mut PipePool<D::Pipe>,
     key: SlotKey,
@@ -38,7 +42,7 @@ pub(crate) fn drop_sink<D: Relay>(
 
 /// Ends a direction whose source broke, after its sink was sent everything, and drops the other
 /// one.
-pub(crate) fn drop_source<D: Relay>(
+pub(crate) fn drop_source<D: RelayDriver>(
     table: &mut PairTable<D>,
     pipes: &mut PipePool<D::Pipe>,
     key: SlotKey,
@@ -51,7 +55,7 @@ pub(crate) fn drop_source<D: Relay>(
     Effect::CheckEnd
 }
 
-fn break_flow<D: Relay>(
+fn break_flow<D: RelayDriver>(
     table: &mut PairTable<D>,
     pipes: &mut PipePool<D::Pipe>,
     key: SlotKey,
@@ -66,7 +70,7 @@ fn break_flow<D: Relay>(
 }
 
 /// Closes a pair if nothing is left to be carried.
-pub(crate) fn check_end<D: Relay>(table: &mut PairTable<D>, key: SlotKey) -> Effect {
+pub(crate) fn check_end<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey) -> Effect {
     use FlowState::{Broken, Done};
     let Some(pair) = table.get(key) else {
         return Effect::Wait;
@@ -89,7 +93,11 @@ pub(crate) fn check_end<D: Relay>(table: &mut PairTable<D>, key: SlotKey) -> Eff
 
 /// Whether a side's kernel has everything that was sent to it: a reset before that would destroy
 /// what is on its way. Where the kernel cannot tell, it has not.
-fn has_acknowledged_all<D: Relay>(table: &mut PairTable<D>, key: SlotKey, side: Side) -> bool {
+fn has_acknowledged_all<D: RelayDriver>(
+    table: &mut PairTable<D>,
+    key: SlotKey,
+    side: Side,
+) -> bool {
     let Some(entry) = table.entry(key) else {
         return false;
     };

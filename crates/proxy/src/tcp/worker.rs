@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{
-    Accepted, Acceptor, Clock, EventLoop, Handler, Mailbox, RateLimitedWarnings, Relay, Signal,
-    SlotKey, Tick, Timing,
+    Accepted, Acceptor, Clock, EventLoop, Handler, Mailbox, RateLimitedWarnings, RelayDriver,
+    Signal, SlotKey, Tick, Timing,
 };
 use rustix::io::Errno;
 
@@ -57,7 +57,7 @@ pub(crate) struct Shared {
 }
 
 /// One thread's share of the proxy. Owns its pairs from accept to close.
-pub(crate) struct Worker<D: Relay> {
+pub(crate) struct Worker<D: RelayDriver> {
     number: u16,
     mailbox: Arc<Mailbox<WorkerCommand>>,
     pub(crate) table: PairTable<D>,
@@ -75,7 +75,7 @@ pub(crate) struct Worker<D: Relay> {
     drain: Drain,
 }
 
-impl<D: Relay> Worker<D> {
+impl<D: RelayDriver> Worker<D> {
     /// A worker that listens nowhere yet.
     pub(crate) fn new(number: u16, shared: Shared, driver: D) -> Self {
         let Shared {
@@ -341,7 +341,7 @@ impl<D: Relay> Worker<D> {
     }
 }
 
-impl<D: Relay> Handler for Worker<D> {
+impl<D: RelayDriver> Handler for Worker<D> {
     type Driver = D;
     type Counters = WorkerCounters;
 

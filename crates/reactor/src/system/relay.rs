@@ -12,7 +12,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 
 use super::{SOCKET_EVENTS, System};
 use crate::driver::{Received, Sent, Token};
-use crate::relay::{ConnectOptions, Relay};
+use crate::relay::{ConnectOptions, RelayDriver};
 
 /// Capacity of a pipe in bytes: the most that an unprivileged process may have
 /// (`fs.pipe-max-size`).
@@ -25,7 +25,7 @@ pub struct Pipe {
     input: OwnedFd,
 }
 
-impl Relay for System {
+impl RelayDriver for System {
     type Pipe = Pipe;
 
     fn micros(&self) -> u64 {

@@ -40,7 +40,7 @@ pub(crate) enum Phase {
     /// Between requests, or within a head whose first bytes the ingress stage keeps.
     Head { partial: bool },
     /// Its request is with the control API; input waits.
-    Relayed,
+    AwaitingControl,
     /// Logged in and streaming. Owns no buffer while its socket takes what it is given.
     Open(Session),
     /// The last bytes are on their way and input is ignored, until the peer ends its side too.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reactor::{Driver, SlotKey, Tenths, Tick};
 
 use super::{CloseReason, ConnectionTable, Phase};
-use crate::limits::{LINGER, RELAY_TIMEOUT};
+use crate::limits::{LINGER, PAGE_REQUEST_TIMEOUT};
 
 /// What is to be done about a connection whose phase has lasted too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl<D: Driver> ConnectionTable<D> {
         let stalled = stalled.map(|backlog| backlog.deadline(self.limits.stall_timeout));
         match connection.phase {
             Phase::Head { .. } => stalled.or(Some(since.after(self.limits.head_timeout))),
-            Phase::Relayed => Some(since.after(RELAY_TIMEOUT)),
+            Phase::AwaitingControl => Some(since.after(PAGE_REQUEST_TIMEOUT)),
             Phase::Open(_) => stalled,
             Phase::Ending { .. } => stalled.or(Some(since.after(LINGER))),
             Phase::Closed => None,
@@ -72,7 +72,7 @@ impl<D: Driver> ConnectionTable<D> {
         connection.due = Tenths::NEVER;
         let (phase, blocked) = (connection.phase, connection.blocked);
         let deadline = self.deadline(key)?;
-        let stalls = blocked && phase != Phase::Relayed;
+        let stalls = blocked && phase != Phase::AwaitingControl;
         if deadline > now || (stalls && self.renew_deadline(key)) {
             self.arm(key);
             return None;

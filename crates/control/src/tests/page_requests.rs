@@ -2,17 +2,17 @@ use std::sync::Arc;
 
 use router::Payload;
 use serde_json::{Value, json};
-use server::{RelayRequest, RelayResponse};
+use server::{PageRequest, PageResponse};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::fake::{Fake, run};
 use crate::limits::RELAYED_MAX;
-use crate::relay::relay;
+use crate::page_requests::handler;
 
-async fn ask(relay: &server::Relay, method: &'static str, path: &str) -> RelayResponse {
+async fn ask(relay: &server::PageHandler, method: &'static str, path: &str) -> PageResponse {
     let (answer, answered) = oneshot::channel();
-    let request = RelayRequest {
+    let request = PageRequest {
         method,
         path_and_query: path.to_owned(),
     };
@@ -29,7 +29,7 @@ fn a_page_may_publish_and_subscribe_and_nothing_else() {
         let fake = Fake::new();
         fake.login("1", 0, 1);
         let api = Arc::new(fake.api());
-        let relay = relay(Handle::current(), Arc::downgrade(&api));
+        let relay = handler(Handle::current(), Arc::downgrade(&api));
         for (method, path, status, expected) in [
             (
                 "PUT",
@@ -94,7 +94,7 @@ fn a_page_may_publish_and_subscribe_and_nothing_else() {
 fn a_relay_is_bounded_and_ends_with_its_api() {
     run(async {
         let api = Arc::new(Fake::new().api());
-        let relay = relay(Handle::current(), Arc::downgrade(&api));
+        let relay = handler(Handle::current(), Arc::downgrade(&api));
         let all = api
             .relayed
             .clone()

@@ -11,7 +11,7 @@ use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
-use server::{Relay, RelayRequest, RelayResponse};
+use server::{PageHandler, PageRequest, PageResponse};
 use tokio::runtime::Handle;
 use tower::ServiceExt;
 
@@ -22,7 +22,7 @@ use crate::routes::{method_not_allowed, not_found};
 use crate::{body, publish, subscriptions};
 
 /// Relayed requests, run on the threads behind `threads` for as long as `api` lives.
-pub(crate) fn relay<B: Backend>(threads: Handle, api: Weak<Api<B>>) -> Box<Relay> {
+pub(crate) fn handler<B: Backend>(threads: Handle, api: Weak<Api<B>>) -> Box<PageHandler> {
     Box::new(move |request, answer| {
         let Some(api) = api.upgrade() else {
             let gone = Problem::unavailable("the control API has ended; reload the page");
@@ -55,7 +55,7 @@ fn router<B: Backend>(api: Shared<B>) -> Router {
         .with_state(api)
 }
 
-async fn run<B: Backend>(api: Shared<B>, relayed: RelayRequest) -> RelayResponse {
+async fn run<B: Backend>(api: Shared<B>, relayed: PageRequest) -> PageResponse {
     let request = Request::builder()
         .method(relayed.method)
         .uri(&relayed.path_and_query)
@@ -70,7 +70,7 @@ async fn run<B: Backend>(api: Shared<B>, relayed: RelayRequest) -> RelayResponse
     whole(response).await
 }
 
-async fn whole(response: Response) -> RelayResponse {
+async fn whole(response: Response) -> PageResponse {
     let (head, mut body) = response.into_parts();
     let mut bytes = Vec::new();
     while let Some(Ok(piece)) = body::chunk(&mut body).await {
@@ -80,7 +80,7 @@ async fn whole(response: Response) -> RelayResponse {
         .headers
         .get(CONTENT_TYPE)
         .is_some_and(|kind| kind == PROBLEM_JSON);
-    RelayResponse {
+    PageResponse {
         status: head.status.as_u16(),
         content_type: if problem {
             PROBLEM_JSON
@@ -92,8 +92,8 @@ async fn whole(response: Response) -> RelayResponse {
 }
 
 /// An answer that needs no thread.
-fn immediate(problem: Problem) -> RelayResponse {
-    RelayResponse {
+fn immediate(problem: Problem) -> PageResponse {
+    PageResponse {
         status: problem.status().as_u16(),
         content_type: PROBLEM_JSON,
         body: problem.to_json(),
