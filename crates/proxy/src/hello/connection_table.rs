@@ -161,6 +161,10 @@ impl<D: Driver> ConnectionTable<D> {
 
     /// Takes the bytes that were kept.
     pub(super) fn take_kept(&mut self, key: SlotKey) -> Option<Vec<u8>> {
+        // Usually nothing is kept, and an empty map need not hash.
+        if self.partial.is_empty() {
+            return None;
+        }
         self.partial.remove(&key.index)
     }
 
@@ -329,8 +333,11 @@ impl<D: Driver> ConnectionTable<D> {
     }
 
     fn remove(&mut self, key: SlotKey) {
-        self.partial.remove(&key.index);
-        self.unsent.remove(&key.index);
+        for bytes in [&mut self.partial, &mut self.unsent] {
+            if !bytes.is_empty() {
+                bytes.remove(&key.index);
+            }
+        }
         self.connections.remove(key);
         self.counters.take(Metric::Connections, 1);
         self.counters.add(Metric::Closes, 1);

@@ -1,8 +1,8 @@
-//! The PROXY protocol, versions 1 and 2 (haproxy.org, proxy-protocol.txt of 2020): who the client
-//! was, told by the proxy in front.
+//! The PROXY protocol, versions 1 and 2 (haproxy.org, proxy-protocol.txt of 2020): a header in which
+//! one proxy tells the next the address of the client.
 //!
-//! Bytes in, bytes out: no socket, no clock. The verdict on a header is the same however it was
-//! split, and comes as early as the bytes allow.
+//! Bytes in, bytes out: no socket, no clock. A header is accepted or refused as early as its bytes
+//! allow, and alike at every split.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,25 +16,25 @@ const PREFIX: &[u8; 6] = b"PROXY ";
 /// Bytes of a line of version 1, CRLF included (section 2.1).
 const LINE_BYTES_MAX: usize = 107;
 
-/// Bytes of a header of version 2 that are taken: addresses, and ample room for certificates'
-/// names.
+/// The longest header of version 2 that is accepted: addresses, and room for the names of
+/// certificates.
 pub const HEADER_BYTES_MAX: usize = 4096;
 
 /// Bytes of version 2 before its addresses.
 const FIXED_BYTES: usize = 16;
 
-/// What a header says.
+/// A header's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// The client's address and the one it connected to; `None` when the proxy in front speaks for
-    /// itself or does not know.
+    /// The client's address and the address it connected to; `None` when the other proxy connects on
+    /// its own behalf, or does not know them.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
 }
 
-/// Why bytes are no header.
+/// Why bytes are not a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderError {
-    /// They begin like neither version.
+    /// They begin with neither version's signature.
     Signature,
     /// A line that is not of version 1, or too long.
     Line,
@@ -46,8 +46,8 @@ pub enum HeaderError {
     TooLong,
 }
 
-/// Parses the header at the start of `input`, and says how long it is. `Ok(None)` asks for more
-/// bytes.
+/// Parses the header at the start of `input`, and returns it with its length; `Ok(None)` if it has
+/// not come whole.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ fn parse_line(input: &[u8]) -> Result<Option<(Header, usize)>, HeaderError> {
     let mut words = line.split(' ').skip(1);
     let family = words.next();
     if family == Some("UNKNOWN") {
-        // Whatever follows must be ignored (section 2.1).
+        // The rest of the line must be ignored (section 2.1).
         let addresses = None;
         return Ok(Some((Header { addresses }, end + 1)));
     }
@@ -113,7 +113,7 @@ fn parse_port(text: &str) -> Result<u16, HeaderError> {
 }
 
 fn parse_binary(input: &[u8]) -> Result<Option<(Header, usize)>, HeaderError> {
-    // Each byte is judged when it is there, so that the verdict does not depend on the others.
+    // Each byte is checked as soon as it is there, so that the result does not depend on the split.
     let local = match input.get(12) {
         None => return Ok(None),
         Some(0x20) => true,
@@ -318,8 +318,8 @@ mod tests {
         let addresses = Some((source, destination));
         assert_eq!(parse(line), Ok(Some((Header { addresses }, 47))));
         let unknown = b"PROXY UNKNOWN ffff::1 ffff::2 65535 65535\r\n";
-        let nobody = Header { addresses: None };
-        assert_eq!(parse(unknown), Ok(Some((nobody, unknown.len()))));
+        let unknown_client = Header { addresses: None };
+        assert_eq!(parse(unknown), Ok(Some((unknown_client, unknown.len()))));
         // Two TLVs behind the addresses.
         let mut binary = SIGNATURE.to_vec();
         binary.extend_from_slice(&[0x21, 0x11, 0, 19, 192, 168, 0, 1, 192, 168, 0, 11]);
@@ -329,7 +329,7 @@ mod tests {
         let mut unix = SIGNATURE.to_vec();
         unix.extend_from_slice(&[0x21, 0x31, 0, 216]);
         unix.extend_from_slice(&[0; 216]);
-        assert_eq!(parse(&unix), Ok(Some((nobody, 232))));
+        assert_eq!(parse(&unix), Ok(Some((unknown_client, 232))));
     }
 
     #[test]
