@@ -34,6 +34,7 @@ setup:
 check:
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --profile $(CARGO_PROFILE) -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items --profile $(CARGO_PROFILE)
 
 unit:
 	$(cargo_test) $(with_limit)

@@ -33,6 +33,10 @@ pub struct Parameters {
 }
 
 /// Measures.
+///
+/// # Errors
+///
+/// When the server cannot be started, or a request fails.
 pub fn run(setting: &BenchConfig, extent: &Parameters) -> Outcome<Report> {
     let mut setting = setting.clone();
     let data = extent.data.display().to_string();

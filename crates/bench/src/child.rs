@@ -44,6 +44,10 @@ fn undo() -> std::sync::MutexGuard<'static, Undo> {
 }
 
 /// On an interrupt: ends the children, gives settings back, exits with 130.
+///
+/// # Errors
+///
+/// When the signal handler cannot be set up.
 pub fn clean_up_on_interrupt() -> Outcome<()> {
     let signals = Signals::catch_interrupts().context("watching for interrupts")?;
     signals
@@ -122,6 +126,10 @@ pub struct Helper {
 
 impl Helper {
     /// Starts this very program with `arguments`.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot be started.
     pub fn start(arguments: &[String]) -> Outcome<Self> {
         let program = std::env::current_exe().context("finding this program")?;
         let mut command = Command::new(program);
@@ -145,6 +153,10 @@ impl Helper {
     }
 
     /// Asks without waiting for the answer.
+    ///
+    /// # Errors
+    ///
+    /// When the helper has ended.
     pub fn tell(&mut self, line: &str) -> Outcome<()> {
         let input = self
             .input
@@ -156,6 +168,10 @@ impl Helper {
     }
 
     /// Waits for the answer to what was told.
+    ///
+    /// # Errors
+    ///
+    /// When the helper has ended, or its answer is not JSON.
     pub fn answer(&mut self) -> Outcome<Value> {
         let mut line = String::new();
         let read = self
@@ -171,6 +187,10 @@ impl Helper {
     }
 
     /// Asks and waits.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`tell`](Self::tell) and [`answer`](Self::answer).
     pub fn ask(&mut self, line: &str) -> Outcome<Value> {
         self.tell(line)?;
         self.answer()
@@ -196,6 +216,11 @@ pub struct Server {
 
 impl Server {
     /// Starts `program serve` with `arguments` on free loopback ports and waits until it is well.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot be started, or does not become healthy in time: the sentence has its
+    /// log.
     pub fn start(program: &Path, arguments: &[String]) -> Outcome<Self> {
         let public = host::free_loopback_address()?;
         let mut control = public;
@@ -283,6 +308,10 @@ impl Server {
     }
 
     /// A client of its control listener.
+    ///
+    /// # Errors
+    ///
+    /// When the address of the control listener is invalid.
     pub fn control(&self) -> Outcome<ControlClient> {
         ControlClient::new(&self.control_url, None)
     }

@@ -40,6 +40,10 @@ pub struct BenchConfig {
 
 impl BenchConfig {
     /// Starts the server.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Server::start`].
     pub fn start_server(&self) -> Outcome<Server> {
         let mut arguments = vec!["--workers".to_owned(), self.workers.to_string()];
         arguments.extend(self.private_fds.then(|| "--private-fds".to_owned()));
@@ -59,6 +63,10 @@ pub fn counters(stats: &Value, pointers: &[String]) -> Option<f64> {
 }
 
 /// Publishes a batch of `body` and makes sure that each of its lines was taken.
+///
+/// # Errors
+///
+/// When the request fails, or the server refuses a line of the batch.
 pub fn publish_whole(control: &mut ControlClient, body: &mut dyn Read) -> Outcome<()> {
     let summary = control.publish_batch(body)?;
     if counter(&summary, "/failed").unwrap_or(0.0) > 0.0 {

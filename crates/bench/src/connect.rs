@@ -29,6 +29,10 @@ struct Ramp {
 }
 
 /// Measures `pairs` of ramps.
+///
+/// # Errors
+///
+/// When a process of the benchmark cannot be started or fails.
 pub fn run(setting: &BenchConfig, pairs: u32) -> Outcome<Report> {
     let _lent = child::raise_settings(setting.connections.into());
     ramp_bare(setting)?;

@@ -34,6 +34,10 @@ pub struct Parameters {
 }
 
 /// Measures.
+///
+/// # Errors
+///
+/// When a process of the benchmark cannot be started or fails, or a request fails.
 pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
     let _lent = child::raise_settings(setting.connections.into());
     let count = setting.connections;

@@ -100,6 +100,10 @@ struct Bench<'a> {
 }
 
 /// Measures.
+///
+/// # Errors
+///
+/// When a process of the benchmark cannot be started or fails, or a client misses an event.
 pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
     let _lent = child::raise_settings(u64::from(setting.connections) * 2);
     let mut bench = Bench::start(setting, extent)?;

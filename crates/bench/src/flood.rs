@@ -38,6 +38,10 @@ pub struct Parameters {
 }
 
 /// Measures.
+///
+/// # Errors
+///
+/// When a process of the benchmark cannot be started or fails.
 pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
     let _lent = child::raise_settings(u64::from(setting.connections));
     let mut report = Report::new(format!("Flood, {} clients", setting.connections));

@@ -22,6 +22,10 @@ const TRAFFIC_ROUNDS: u32 = 2;
 
 /// Measures. Of the bare server only what a session costs: the rates at which two servers open a
 /// million each, one after the other, do not compare; [`crate::connect`] does that.
+///
+/// # Errors
+///
+/// When a process of the benchmark cannot be started or fails.
 pub fn run(setting: &BenchConfig) -> Outcome<Report> {
     let _lent = child::raise_settings(setting.connections.into());
     let mut report = Report::new(format!("Memory, {} sessions", setting.connections));

@@ -76,6 +76,10 @@ pub struct Clients {
 
 impl Clients {
     /// Starts to open `connections` clients named `first` and up at `server`.
+    ///
+    /// # Errors
+    ///
+    /// When the process of the clients cannot be started.
     pub fn start(
         setting: &BenchConfig,
         side: Side,
@@ -113,6 +117,10 @@ impl Clients {
     }
 
     /// Waits until all are open; a client that is not is a failure that says why.
+    ///
+    /// # Errors
+    ///
+    /// When a client has not opened its stream in time or was closed, or the helper has ended.
     pub fn opened(&mut self) -> Outcome<Seen> {
         let seen = self.ask(&format!("await open {OPEN_SECONDS}"))?;
         if seen.heads == u64::from(self.connections) && seen.closed == 0 {
@@ -132,6 +140,10 @@ impl Clients {
     }
 
     /// Waits until `events` have come in all.
+    ///
+    /// # Errors
+    ///
+    /// When fewer than `events` have been read after `seconds`, or the helper has ended.
     pub fn events(&mut self, events: u64, seconds: u64) -> Outcome<Seen> {
         let seen = self.ask(&format!("await events {events} {seconds}"))?;
         if seen.reached {
@@ -144,11 +156,19 @@ impl Clients {
     }
 
     /// What they have seen up to now.
+    ///
+    /// # Errors
+    ///
+    /// When the helper has ended.
     pub fn seen(&mut self) -> Outcome<Seen> {
         self.ask("stats")
     }
 
     /// Forgets latencies.
+    ///
+    /// # Errors
+    ///
+    /// When the helper has ended.
     pub fn forget(&mut self) -> Outcome<Seen> {
         self.ask("forget")
     }
@@ -179,6 +199,10 @@ pub struct Bare {
 
 impl Bare {
     /// Starts it on a free address.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot be started, or does not listen.
     pub fn start(setting: &BenchConfig) -> Outcome<Self> {
         let address = machine::host::free_loopback_address()?;
         let arguments = ["bare-hold", "--listen", &address.to_string(), "--workers"];
@@ -196,6 +220,10 @@ impl Bare {
     }
 
     /// Runs its send loop; how many sends the kernel took.
+    ///
+    /// # Errors
+    ///
+    /// When a socket was full, which would spoil the measurement, or the helper has ended.
     pub fn send(&mut self, order: &str, rounds: u32, size: u32, rate: u32) -> Outcome<u64> {
         let answer = self
             .helper

@@ -70,6 +70,10 @@ pub enum Progress {
 }
 
 /// Runs the experiment. When `interrupt` asks for the end, what was found so far is the result.
+///
+/// # Errors
+///
+/// When the machine cannot be prepared, or the server or the clients cannot be started or fail.
 pub fn run(
     options: &Options,
     interrupt: &Interrupt,

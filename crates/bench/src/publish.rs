@@ -31,6 +31,10 @@ pub struct Parameters {
 }
 
 /// Measures.
+///
+/// # Errors
+///
+/// When the server cannot be started, or a request fails.
 pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
     let server = setting.start_server()?;
     let mut report = Report::new("Publish, nobody online");

@@ -104,6 +104,11 @@ impl ControlClient {
     }
 
     /// Publishes `payload` about `subject`.
+    ///
+    /// # Errors
+    ///
+    /// When the connection fails, the server is silent for longer than the read timeout, or it
+    /// answers with an error: the sentence contains what the server said.
     pub fn publish(
         &mut self,
         subject: &str,
@@ -118,6 +123,10 @@ impl ControlClient {
     }
 
     /// Publishes `payload` about `subject` without waiting for the workers' turns.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
     pub fn publish_early(&mut self, subject: &str, payload: &[u8]) -> Outcome<()> {
         let path = format!("/v1/publish/{}?receipt=early", encode_segment(subject));
         self.call("POST", &path, Some(TEXT), RequestBody::Bytes(payload))
@@ -125,6 +134,10 @@ impl ControlClient {
     }
 
     /// Sends `payload` to the sessions of `id` alone.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
     pub fn send(
         &mut self,
         id: &str,
@@ -136,12 +149,20 @@ impl ControlClient {
     }
 
     /// Subscribes `subscriber` to `subject`; whether it was not subscribed before.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
     pub fn subscribe(&mut self, subscriber: &str, subject: &str) -> Outcome<bool> {
         let answer = self.call("PUT", &edge(subscriber, subject), None, RequestBody::None)?;
         changed(&answer, "added")
     }
 
     /// Ends a subscription; whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
     pub fn unsubscribe(&mut self, subscriber: &str, subject: &str) -> Outcome<bool> {
         let answer = self.call(
             "DELETE",
@@ -153,24 +174,40 @@ impl ControlClient {
     }
 
     /// The sessions of `id`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
     pub fn sessions(&mut self, id: &str) -> Outcome<Value> {
         let path = format!("/v1/sessions/{}", encode_segment(id));
         self.call("GET", &path, None, RequestBody::None)
     }
 
     /// Logs out the sessions of `id` and closes them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
     pub fn close_sessions(&mut self, id: &str) -> Outcome<Value> {
         let path = format!("/v1/sessions/{}", encode_segment(id));
         self.call("DELETE", &path, None, RequestBody::None)
     }
 
     /// The sessions that are owed most, `limit` of them at most.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
     pub fn slowest(&mut self, limit: usize) -> Outcome<Value> {
         let path = format!("/v1/slowest?limit={limit}");
         self.call("GET", &path, None, RequestBody::None)
     }
 
     /// The server's statistics.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
     pub fn stats(&mut self) -> Outcome<Value> {
         self.call("GET", "/v1/stats", None, RequestBody::None)
     }
@@ -182,27 +219,47 @@ impl ControlClient {
     }
 
     /// Adds many edges: lines of `subscriber subject`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish), and when `edges` cannot be read.
     pub fn subscribe_many(&mut self, edges: &mut dyn Read) -> Outcome<Value> {
         self.stream("/v1/subscriptions", "text/plain", edges)
     }
 
     /// Removes many edges.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish), and when `edges` cannot be read.
     pub fn unsubscribe_many(&mut self, edges: &mut dyn Read) -> Outcome<Value> {
         self.stream("/v1/subscriptions/remove", "text/plain", edges)
     }
 
     /// Copies the server's graph to `out`, as the file of a data directory.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish), and when `out` cannot be written.
     pub fn backup(&mut self, out: &mut dyn Write) -> Outcome<()> {
         self.download("/v1/graph/backup", out)
     }
 
     /// Copies to `out` the original terms of ids that Erlang nodes have added, as the file of a
     /// data directory. Writes nothing if there are none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish), and when `out` cannot be written.
     pub fn backup_erlang_ids(&mut self, out: &mut dyn Write) -> Outcome<()> {
         self.download("/v1/graph/backup/erlang-ids", out)
     }
 
     /// Publishes a ready NDJSON batch and returns its one summary.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish), and when `batch` cannot be read.
     pub fn publish_batch(&mut self, batch: &mut dyn Read) -> Outcome<Value> {
         self.stream(
             "/v1/publish?receipts=summary",

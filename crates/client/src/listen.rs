@@ -48,6 +48,11 @@ pub enum Notification {
 }
 
 /// Follows the stream until `stop` is set, `tell` breaks, or the server refuses for good.
+///
+/// # Errors
+///
+/// When the URL is invalid, or the server refuses in a way that a retry cannot change. A stream
+/// that breaks is a [`Notification::Lost`], and no error.
 pub fn listen(
     options: &Options,
     stop: &AtomicBool,

@@ -6,7 +6,13 @@ use std::str::FromStr;
 /// Longest name in bytes, as in every Erlang system.
 const NAME_BYTES_MAX: usize = 255;
 
-/// The name of a node: a name on its host, `@`, and the host.
+/// Name of an Erlang node: a name on its host, `@`, and the host.
+///
+/// ```
+/// let name: erlang::NodeName = "encke@127.0.0.1".parse().unwrap();
+/// assert_eq!((name.alive(), name.host()), ("encke", "127.0.0.1"));
+/// assert!("encke".parse::<erlang::NodeName>().is_err(), "without a host");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeName {
     whole: Box<str>,

@@ -87,6 +87,10 @@ pub struct Spent {
 }
 
 /// Holds connections and obeys `input` until it ends.
+///
+/// # Errors
+///
+/// When a worker cannot be set up, `input` cannot be read, or `output` cannot be written.
 pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Outcome<()> {
     let workers = start(options)?;
     let mut answer = |text: String| {

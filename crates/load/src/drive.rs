@@ -88,6 +88,10 @@ pub struct Options {
 
 impl Options {
     /// Says what is wrong with them, without a look at files or the network.
+    ///
+    /// # Errors
+    ///
+    /// When an option is out of its range, or no event would be published.
     pub fn check(&self) -> Outcome<()> {
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
             return Err(Failure::new(format!(
@@ -108,6 +112,11 @@ impl Options {
 /// Publishes until all events have their answers, the server is lost, or `interrupt` asks for the
 /// end. Tells `observe` each second how far it is. What goes wrong with events is in the report;
 /// only what keeps it from starting is a failure.
+///
+/// # Errors
+///
+/// When the options are invalid, the host has no address, or the graph file cannot be read. Failures
+/// of events are in the report.
 pub fn run(
     options: &Options,
     interrupt: &Interrupt,

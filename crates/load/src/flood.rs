@@ -164,6 +164,11 @@ struct Running {
 impl Flood {
     /// Starts opening clients. Returns at once; [`Flood::totals`] tells how far they are. An error
     /// says why the flood cannot be as it is wanted, and what would do.
+    ///
+    /// # Errors
+    ///
+    /// When there are too few source ports or descriptors for all clients, or a thread cannot be
+    /// set up.
     pub fn start(options: &Options) -> Outcome<Self> {
         let threads = options.threads()?;
         let server = options.targets.server();

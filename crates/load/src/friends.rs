@@ -67,6 +67,11 @@ pub enum End {
 /// Writes the friendships of a generated graph to `out`, a line `a b` for each, ids from 1, `a` the
 /// newer user. Tells `observe` now and then how many users have made their friends; its answer says
 /// whether to go on.
+///
+/// # Errors
+///
+/// When the options are invalid, there is not enough memory for the edges, or `out` cannot be
+/// written. A reader that closes the pipe is [`End::Unread`], and no error.
 pub fn write(
     options: Options,
     out: &mut impl Write,
@@ -100,6 +105,10 @@ pub fn write(
 
 impl Options {
     /// Says what is wrong with them.
+    ///
+    /// # Errors
+    ///
+    /// When the degree is zero, or there are not enough users for it.
     pub fn check(&self) -> Outcome<()> {
         let Self { users, degree, .. } = *self;
         if degree == 0 {

@@ -37,12 +37,20 @@ pub struct Readiness {
 
 impl Poller {
     /// An empty poller.
+    ///
+    /// # Errors
+    ///
+    /// When there is no descriptor left.
     pub fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self { epoll })
     }
 
     /// Watches `source` under `token`, level-triggered unless `interest` says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// When `source` is watched already, or the kernel has no memory or watches left.
     pub fn add(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         Ok(epoll::add(
             &self.epoll,
@@ -53,6 +61,10 @@ impl Poller {
     }
 
     /// Watches `source` for something else.
+    ///
+    /// # Errors
+    ///
+    /// When `source` is not watched.
     pub fn modify(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(
             &self.epoll,
@@ -63,11 +75,19 @@ impl Poller {
     }
 
     /// Stops watching `source` without closing it.
+    ///
+    /// # Errors
+    ///
+    /// When `source` is not watched.
     pub fn remove(&self, source: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, source)?)
     }
 
     /// Waits for events. An interrupted wait is an empty batch: the caller's turn goes on.
+    ///
+    /// # Errors
+    ///
+    /// Those of `epoll_wait` except `EINTR`. They mean a bug in the program.
     pub fn wait(&self, batch: &mut EventBatch, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: timeout.as_secs().cast_signed(),
@@ -121,6 +141,10 @@ pub struct Waker {
 
 impl Waker {
     /// A waker that has not been called.
+    ///
+    /// # Errors
+    ///
+    /// When there is no descriptor left.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             event: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,

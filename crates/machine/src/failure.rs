@@ -34,6 +34,10 @@ impl From<Failure> for io::Error {
 /// Says what was being done when the system refused.
 pub trait Context<T> {
     /// Turns an error into the sentence `what: error`.
+    ///
+    /// # Errors
+    ///
+    /// The sentence `what: error`, if `self` is an error.
     fn context(self, what: impl fmt::Display) -> Outcome<T>;
 }
 

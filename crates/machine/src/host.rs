@@ -18,6 +18,10 @@ pub const RESERVED_DESCRIPTORS: u64 = 512;
 
 /// Gives the calling thread a descriptor table of its own. What it opens afterwards counts against
 /// a limit of its own, and must be closed on this thread.
+///
+/// # Errors
+///
+/// When the kernel refuses `unshare(CLONE_FILES)`.
 pub fn unshare_descriptor_table() -> Outcome<()> {
     unshare(CloneFlags::CLONE_FILES).map_err(|errno| {
         Failure::new(format!(
@@ -132,6 +136,10 @@ fn at_least(found: &str, needed: &str) -> bool {
 
 /// A loopback address nobody listens on: below 1024 where this process may, so that no client's
 /// port can be in its way.
+///
+/// # Errors
+///
+/// When no port can be bound.
 pub fn free_loopback_address() -> Outcome<SocketAddr> {
     let first = 600 + u16::try_from(std::process::id() % 400).unwrap_or(0);
     let low = (first..1000).chain(600..first);

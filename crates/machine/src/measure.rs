@@ -25,6 +25,10 @@ pub struct Memory {
 
 impl Memory {
     /// Reads the memory of process `pid`. Walks its page tables: a few milliseconds a gigabyte.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such process, or its files in `/proc` cannot be read.
     pub fn of(pid: u32) -> Outcome<Self> {
         let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
             .context(format_args!("reading the memory of process {pid}"))?;
@@ -59,6 +63,10 @@ pub struct CpuTime {
 
 impl CpuTime {
     /// Reads the processor time of process `pid`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such process, or its files in `/proc` cannot be read.
     pub fn of(pid: u32) -> Outcome<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
             .context(format_args!("reading the processor time of process {pid}"))?;

@@ -2,7 +2,7 @@
 //!
 //! All connections of a worker are read into one block. Only the beginning of a head that has not
 //! arrived whole is kept for its connection. What a request leads to is decided by the
-//! [`RequestHandler`] that the worker passes in.
+//! [`RequestHandler`](crate::ingress::RequestHandler) that the worker passes in.
 
 use std::collections::HashMap;
 use std::mem;

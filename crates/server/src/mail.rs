@@ -226,7 +226,7 @@ impl Handle {
         self.by_worker(sessions, Mail::Close);
     }
 
-    /// Lets the page publish, if [`Settings::relay`](crate::Settings::relay) is set. Only the first
+    /// Lets the page publish, if [`Settings::demo`](crate::Settings::demo) is set. Only the first
     /// call counts.
     pub fn open_demo(&self, page: DemoPage) {
         let _ = self.demo.set(page);

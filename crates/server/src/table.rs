@@ -2,8 +2,8 @@
 //!
 //! Everything that the kernel is asked about a connection is asked here: the table receives, sends,
 //! queues what a full socket does not take, arms deadlines and closes. It knows neither requests
-//! nor ids. What a change of a connection means for other stages it keeps as [`Ended`] and
-//! [`Closed`] until the worker applies them.
+//! nor ids. What a change of a connection means for other stages it keeps as `Ended` and `Closed`
+//! until the worker applies them.
 
 /// The record of a connection.
 mod connection;

@@ -139,6 +139,11 @@ fn whole_seconds(patience: Duration) -> u64 {
 }
 
 /// The users themselves, in their process: they obey standard input until it ends.
+///
+/// # Errors
+///
+/// When the flood cannot be started, standard input cannot be read, or standard output cannot be
+/// written.
 pub fn obey(url: &str, connections: u32, mixed: bool) -> Outcome<()> {
     let check = if mixed {
         // A user of a graph gets the events of many subjects, each with numbers of its own.

@@ -15,6 +15,10 @@ use machine::plot::{Axis, Figure, Line, Panel, Unit, XScale, panels, render};
 const STYLE: &str = include_str!("page.css");
 
 /// The page.
+///
+/// # Errors
+///
+/// When a figure cannot be drawn.
 pub fn html(proof: &Proof) -> Outcome<String> {
     let users = count(proof.connections.into());
     let mut page = format!(

@@ -14,6 +14,11 @@ use machine::failure::{Context, Failure, Outcome};
 impl ControlClient {
     /// Publishes each line of `input` about `subject`, in one streamed request. Receipts are read
     /// while lines are written, and each passes to `tell`; the return value counts them.
+    ///
+    /// # Errors
+    ///
+    /// When the connection fails, `input` cannot be read, or the server refuses the request. A line
+    /// that the server refuses is a receipt, and no error.
     pub fn publish_lines(
         &mut self,
         subject: &str,

@@ -95,6 +95,10 @@ impl Framing {
 
     /// The next part of the body in `input`, which is cut to what follows; nothing when more input
     /// is needed. A complete body answers [`Piece::End`] again and again.
+    ///
+    /// # Errors
+    ///
+    /// When the size of a chunk, or the line end after one, is malformed.
     #[inline]
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Piece<'a>>, Malformed> {
         loop {

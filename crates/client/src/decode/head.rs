@@ -19,6 +19,10 @@ pub struct Head<'a> {
 impl<'a> Head<'a> {
     /// Reads the head at the start of `input` and how many bytes it took; nothing while it is
     /// incomplete.
+    ///
+    /// # Errors
+    ///
+    /// When the head is longer than [`HEAD_MAX`], or a line of it is malformed.
     pub fn parse(input: &'a [u8]) -> Result<Option<(Self, usize)>, Malformed> {
         let Some(end) = find(input, b"\r\n\r\n") else {
             return if input.len() > HEAD_MAX {
@@ -58,6 +62,10 @@ impl<'a> Head<'a> {
     }
 
     /// How the body that follows is delimited.
+    ///
+    /// # Errors
+    ///
+    /// When a `Content-Length` is not a number.
     pub fn framing(&self) -> Result<Framing, Malformed> {
         if matches!(self.status, 100..=199 | 204 | 304) {
             return Ok(Framing::length(0));

@@ -108,6 +108,10 @@ impl Reader {
     }
 
     /// The next piece of `input`, which is cut to what follows; nothing when more input is needed.
+    ///
+    /// # Errors
+    ///
+    /// When a frame breaks RFC 6455, for instance because it is masked.
     #[inline]
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Piece<'a>>, Malformed> {
         loop {
@@ -244,6 +248,10 @@ pub fn accept(key: &str) -> String {
 }
 
 /// Makes sure that `head`, whose status is 101, opens a WebSocket for `key`.
+///
+/// # Errors
+///
+/// When `Upgrade`, `Connection` or `Sec-WebSocket-Accept` has another value.
 pub fn check(head: &Head<'_>, key: &str) -> Result<(), Malformed> {
     let names = |field: &str, wanted: &str| {
         let value = head.get(field).unwrap_or("");

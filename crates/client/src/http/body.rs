@@ -34,6 +34,10 @@ impl<'a> Body<'a> {
     }
 
     /// Appends the next part to `out`, waiting for it.
+    ///
+    /// # Errors
+    ///
+    /// When the connection breaks, or ends before the body does, or when a chunk is malformed.
     pub fn next(&mut self, out: &mut Vec<u8>) -> io::Result<Part> {
         loop {
             if self.ended {

@@ -22,6 +22,10 @@ impl ChunkWriter {
     }
 
     /// Writes the last chunk and the end.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is broken.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.stream.write_all(b"0\r\n\r\n")

@@ -50,6 +50,10 @@ pub enum RequestBody<'a> {
 
 impl Connection {
     /// Connects to the host of `url`.
+    ///
+    /// # Errors
+    ///
+    /// When the host has no address, or the connection is refused or takes too long.
     pub fn open(url: &Url) -> io::Result<Self> {
         let address = url.resolve()?;
         let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
@@ -62,6 +66,10 @@ impl Connection {
     }
 
     /// Limits how long a read may wait.
+    ///
+    /// # Errors
+    ///
+    /// When `timeout` is zero.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.stream.get_ref().set_read_timeout(timeout)
     }
@@ -82,11 +90,19 @@ impl Connection {
     }
 
     /// A second handle for writing a chunked body while the answer is read here.
+    ///
+    /// # Errors
+    ///
+    /// When there is no descriptor left.
     pub fn chunks(&self) -> io::Result<ChunkWriter> {
         Ok(ChunkWriter::new(self.stream.get_ref().try_clone()?))
     }
 
     /// Writes a request's head, and its body unless that is chunked.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is broken.
     pub fn write(
         &mut self,
         method: &str,
@@ -114,6 +130,10 @@ impl Connection {
     }
 
     /// Reads the head of the answer; interim ones are passed over.
+    ///
+    /// # Errors
+    ///
+    /// When the connection ends or breaks, a read takes too long, or the head is malformed.
     pub fn read_head(&mut self) -> io::Result<Response> {
         loop {
             let mut head = Vec::new();
@@ -147,6 +167,10 @@ impl Connection {
     }
 
     /// A whole exchange.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`write`](Self::write), [`read_head`](Self::read_head) and [`Body::next`].
     pub fn exchange(
         &mut self,
         method: &str,

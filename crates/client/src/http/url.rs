@@ -6,7 +6,16 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use machine::failure::{Failure, Outcome};
 
-/// An `http://` address.
+/// Address of a server and a path: an `http://` URL.
+///
+/// ```
+/// use client::http::Url;
+///
+/// let url = Url::parse("http://127.0.0.1:8000/events/42?id=news").unwrap();
+/// assert_eq!((url.authority(), url.path()), ("127.0.0.1:8000", "/events/42?id=news"));
+/// assert_eq!(Url::parse("localhost").unwrap().path(), "/");
+/// assert!(Url::parse("https://localhost").is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
     authority: String,
@@ -17,6 +26,10 @@ pub struct Url {
 
 impl Url {
     /// Reads `http://host[:port][/path]`; a bare `host:port` is taken as one.
+    ///
+    /// # Errors
+    ///
+    /// When the scheme is not `http`, the host is empty, or the port is not a number below 65,536.
     pub fn parse(text: &str) -> Outcome<Self> {
         if let Some(scheme) = text.split_once("://").map(|(scheme, _)| scheme)
             && scheme != "http"
@@ -70,6 +83,10 @@ impl Url {
     }
 
     /// The first address of the host.
+    ///
+    /// # Errors
+    ///
+    /// When the host has no address.
     pub fn resolve(&self) -> Outcome<SocketAddr> {
         (self.host.as_str(), self.port)
             .to_socket_addrs()

@@ -1,8 +1,8 @@
 //! The line that nearly all batches are made of, read without a general parser: an object of
 //! `subject`, `data` and perhaps `type`, without escapes but in JSON data.
 //!
-//! Must never take a line that [`super::line`] would refuse, nor read it as another event; whatever
-//! is out of the ordinary is left to it.
+//! Must never take a line that [`batch::line`](crate::batch::line) would refuse, nor read it as
+//! another event; whatever is out of the ordinary is left to it.
 
 use std::str::from_utf8;
 

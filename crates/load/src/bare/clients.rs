@@ -54,6 +54,10 @@ pub struct Options {
 
 /// Opens all clients, writes a line of JSON with how long it took, and holds them until `input`
 /// ends.
+///
+/// # Errors
+///
+/// When a thread cannot be set up, a client cannot connect, or `output` cannot be written.
 pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Outcome<()> {
     let begun = Instant::now();
     let (opened, all) = channel();

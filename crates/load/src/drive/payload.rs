@@ -59,6 +59,10 @@ impl Payload {
     }
 
     /// A stamp with a pad that makes it exactly `size` bytes long.
+    ///
+    /// # Errors
+    ///
+    /// When `size` is too small for the stamp, or too large.
     pub fn sized(size: usize) -> Outcome<Self> {
         if !(SIZE_MIN..=SIZE_MAX).contains(&size) {
             return Err(Failure::new(format!(

@@ -46,6 +46,10 @@ pub(super) struct Targets {
 
 impl TargetDistribution {
     /// Says what is wrong with it.
+    ///
+    /// # Errors
+    ///
+    /// When the number of users or a parameter is out of its range.
     pub fn check(&self) -> Outcome<()> {
         let max_id = match self {
             Self::Uniform { max_id } | Self::Zipf { max_id, .. } | Self::Degree { max_id, .. } => {

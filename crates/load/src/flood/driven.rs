@@ -37,6 +37,10 @@ struct Answer {
 }
 
 /// Opens the flood and obeys `input` until it ends.
+///
+/// # Errors
+///
+/// Those of [`Flood::start`], and when `input` cannot be read or `output` cannot be written.
 pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Outcome<()> {
     let begun = Instant::now();
     let mut flood = Flood::start(options)?;

@@ -52,6 +52,11 @@ struct Bound {
 impl Plan {
     /// Plans `connections` clients of `server` on `threads` threads, from `wanted` sources or such
     /// as fit. An error says what would be enough.
+    ///
+    /// # Errors
+    ///
+    /// When the sources do not fit the server's address family, or have too few ports for all
+    /// connections.
     pub fn new(
         wanted: Option<&Sources>,
         server: SocketAddr,

@@ -39,12 +39,20 @@ struct Entry {
 
 impl Targets {
     /// One URL for all; `{n}` in its path becomes the client's number.
+    ///
+    /// # Errors
+    ///
+    /// When the URL is invalid, or its host has no address.
     pub fn one(url: &str) -> Outcome<Self> {
         Self::list([url])
     }
 
     /// A URL for each client, from the start again when there are fewer. Those that cannot be used
     /// are counted in one error, with the first.
+    ///
+    /// # Errors
+    ///
+    /// When there is no URL, or any of them is invalid or has a host without an address.
     pub fn list<'a>(urls: impl IntoIterator<Item = &'a str>) -> Outcome<Self> {
         let mut targets = Self {
             servers: Vec::new(),

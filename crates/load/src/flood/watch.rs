@@ -39,6 +39,10 @@ pub struct Progress {
 
 /// Opens the flood, keeps it until it is over or somebody interrupts, and reports. `tell` is
 /// called at the start, once a second, and when all clients are open.
+///
+/// # Errors
+///
+/// Those of [`Flood::start`].
 pub fn run(
     options: &Options,
     until: &StopCondition,

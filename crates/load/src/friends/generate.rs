@@ -32,6 +32,10 @@ pub struct Generator {
 
 impl Generator {
     /// Of `options` that were checked. Fails when there is no memory for the edges.
+    ///
+    /// # Errors
+    ///
+    /// When there is not enough memory for the edges.
     pub fn new(options: Options) -> Outcome<Self> {
         let edges = edges(options);
         let mut older = Vec::new();

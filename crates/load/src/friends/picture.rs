@@ -38,6 +38,10 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
 /// Draws the degrees of a graph.
+///
+/// # Errors
+///
+/// When the drawing library fails.
 pub fn svg(report: &Report) -> Outcome<String> {
     render::load_font();
     let mut text = String::new();

@@ -57,6 +57,11 @@ pub fn apply<'a>(remedies: impl Iterator<Item = &'a Remedy>, root: &Path) -> App
 }
 
 /// Gives back what was before, the last change first. Says which could not be.
+///
+/// # Errors
+///
+/// When at least one file could not be written: the sentence has the commands that remain to be
+/// run.
 pub fn revert(changes: &[Change]) -> Outcome<()> {
     let failed: Vec<String> = changes
         .iter()

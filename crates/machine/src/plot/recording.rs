@@ -18,6 +18,10 @@ pub struct Recording {
 
 impl Recording {
     /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, and those of [`parse`](Self::parse).
     pub fn read(path: &Path) -> Outcome<Self> {
         let shown = path.display();
         let bytes = fs::read(path).context(format_args!("{shown} cannot be read"))?;
@@ -27,6 +31,10 @@ impl Recording {
     }
 
     /// Reads the text of a file called `name`.
+    ///
+    /// # Errors
+    ///
+    /// When the text is empty or is not a recording.
     pub fn parse(label: &str, name: &str, text: &str) -> Outcome<Self> {
         let mut lines = text.lines().enumerate();
         let titles: Vec<&str> = match lines.next() {

@@ -25,6 +25,10 @@ const PNG_SCALE: u32 = 2;
 const SUPERSAMPLING: u32 = 2;
 
 /// Writes the figure to a file; its ending says how.
+///
+/// # Errors
+///
+/// When the ending is neither `svg` nor `png`, drawing fails, or the file cannot be written.
 pub fn write(figure: &Figure, path: &Path) -> Outcome<()> {
     let shown = path.display();
     let ending = path.extension().and_then(|ending| ending.to_str());
@@ -41,6 +45,10 @@ pub fn write(figure: &Figure, path: &Path) -> Outcome<()> {
 }
 
 /// The figure as an SVG document.
+///
+/// # Errors
+///
+/// When the drawing library fails.
 pub fn svg(figure: &Figure) -> Outcome<String> {
     load_font();
     let mut text = String::new();
@@ -51,6 +59,10 @@ pub fn svg(figure: &Figure) -> Outcome<String> {
 }
 
 /// The figure as a PNG file.
+///
+/// # Errors
+///
+/// When the drawing library or the encoder fails.
 pub fn png(figure: &Figure) -> Outcome<Vec<u8>> {
     load_font();
     let (width, height) = (WIDTH * PNG_SCALE, height(figure) * PNG_SCALE);

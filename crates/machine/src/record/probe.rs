@@ -38,6 +38,11 @@ pub struct Probe {
 
 impl Probe {
     /// Opens what is needed. Time counts from now on.
+    ///
+    /// # Errors
+    ///
+    /// When the process is selected by its number and does not exist, or the kernel has no
+    /// `sock_diag`.
     pub fn start(options: Options) -> Outcome<Self> {
         Ok(Self {
             watch: options.whom.map(Watch::start).transpose()?,

@@ -86,6 +86,10 @@ struct Stat {
 
 impl Watch {
     /// Watches whom it may; a process that is named by its number has to be there.
+    ///
+    /// # Errors
+    ///
+    /// When the process is selected by its number and does not exist.
     pub fn start(whom: ProcessSelector) -> Outcome<Self> {
         if let ProcessSelector::Pid(pid) = whom
             && stat_of(pid).is_none()

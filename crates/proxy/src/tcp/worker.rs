@@ -1,7 +1,8 @@
 //! The worker: the only place that knows all stages, and the order in which a pair goes through
 //! them.
 //!
-//! A stage does its part on the pair table and returns an [`Effect`]; the worker applies it.
+//! A stage does its part on the pair table and returns an [`Effect`](crate::tcp::effect::Effect);
+//! the worker applies it.
 
 use std::io;
 use std::mem;
