@@ -115,8 +115,8 @@ impl Options {
 ///
 /// # Errors
 ///
-/// When the options are invalid, the host has no address, or the graph file cannot be read. Failures
-/// of events are in the report.
+/// When the options are invalid, the host has no address, or the graph file cannot be read.
+/// Failures of events are in the report.
 pub fn run(
     options: &Options,
     interrupt: &Interrupt,
