@@ -1,5 +1,5 @@
-//! The PROXY protocol, versions 1 and 2 (haproxy.org, proxy-protocol.txt of 2020): a header in which
-//! one proxy tells the next the address of the client.
+//! The PROXY protocol, versions 1 and 2 (haproxy.org, proxy-protocol.txt of 2020): a header in
+//! which one proxy tells the next the address of the client.
 //!
 //! Bytes in, bytes out: no socket, no clock. A header is accepted or refused as early as its bytes
 //! allow, and alike at every split.
@@ -26,8 +26,8 @@ const FIXED_BYTES: usize = 16;
 /// A header's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// The client's address and the address it connected to; `None` when the other proxy connects on
-    /// its own behalf, or does not know them.
+    /// The client's address and the address it connected to; `None` when the other proxy connects
+    /// on its own behalf, or does not know them.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
 }
 
