@@ -87,8 +87,8 @@ pub struct PageResponse {
     pub body: Vec<u8>,
 }
 
-/// Handler of the demo page's requests. Called on a worker: it must hand the work to another thread and return
-/// at once, and call `answer` later from there.
+/// Handler of the demo page's requests. Called on a worker: it must hand the work to another thread
+/// and return at once, and call `answer` later from there.
 pub type PageHandler = dyn Fn(PageRequest, Box<dyn FnOnce(PageResponse) + Send>) + Send + Sync;
 
 /// The workers' mailboxes, as the router sees them.
