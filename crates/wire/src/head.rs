@@ -2,7 +2,8 @@
 //!
 //! Owns the limits of a head and every rule that keeps two readers of one connection from
 //! disagreeing about where a request ends. Must never touch a body or answer a request: a refusal
-//! is a [`HeadError`](crate::head::HeadError), whose status and reason the caller sends before it closes.
+//! is a [`HeadError`](crate::head::HeadError), whose status and reason the caller sends before it
+//! closes.
 //!
 //! A head is judged from left to right: bytes, then the request line, then (once it is complete)
 //! its fields. So the verdict is the same however the bytes were split, and comes as early as the
