@@ -1,9 +1,9 @@
-//! Which sessions are logged in under which key: the one structure of the publish path that all
-//! workers write to, at login and logout, and all publishers read.
+//! Directory: the sessions that are logged in under each key. The only structure of the publish
+//! path that all workers write (at login and logout) and all publishers read.
 //!
 //! Keys are grouped by 64 into *blocks*: a bitmap of the keys that are online and, in the order of
-//! its bits, a session for each. Dense keys cost about nine bytes each that way, and an ascending
-//! list of subscribers is matched against a block at a time, so that those offline cost a bit test.
+//! its bits, a session for each. So dense keys cost about nine bytes each. An ascending list of
+//! subscribers is matched one block at a time, so a subscriber who is offline costs a bit test.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,14 +16,15 @@ use reactor::SlotKey;
 
 use crate::session::{SessionRef, WORKERS_MAX, WorkerId};
 
-/// Locks the directory is spread over: enough that 64 workers logging in at once seldom meet.
+/// Number of locks that the directory is spread over, enough for 64 workers that log in at once to
+/// collide seldom.
 const SHARDS: usize = 256;
 const _: () = assert!(SHARDS.is_power_of_two());
 
-/// Slots a block's session list grows by, so that a full block wastes little.
+/// Slots by which a block's session list grows, so that a full block wastes little.
 const BLOCK_STEP: usize = 8;
 
-/// The directory. Owned by the router, for the life of the server.
+/// Directory of sessions by key. Owned by the router, for the life of the server.
 pub(crate) struct Directory {
     shards: Box<[RwLock<Shard>]>,
     hasher: DefaultHashBuilder,
@@ -33,34 +34,34 @@ pub(crate) struct Directory {
 #[derive(Default)]
 struct Shard {
     blocks: HashTable<Block>,
-    /// Ids with more than one session; a block's place names an entry of this.
+    /// Session sets of the ids with more than one session, indexed by the places of blocks.
     session_sets: Vec<HashSet<SessionRef>>,
     vacant: Vec<u32>,
 }
 
-/// Working memory for looking up many keys: those of one shard form a chain.
+/// Working memory for looking up many keys. The keys of one shard form a chain.
 #[derive(Debug, Default)]
 pub(crate) struct Lookups(Vec<Lookup>);
 
 #[derive(Debug)]
 struct Lookup {
     hash: u64,
-    /// The next of the chain, or [`NONE`].
+    /// The next lookup of the chain, or [`NONE`].
     next: u32,
 }
 
 const NONE: u32 = u32::MAX;
 
-/// 64 neighbouring keys of which at least one is online.
+/// Block of 64 neighbouring keys, of which at least one is online.
 struct Block {
     number: u32,
     online: u64,
-    /// One for each bit of `online`, in the order of the bits.
+    /// A place for each bit of `online`, in the order of the bits.
     places: Vec<Place>,
 }
 
-/// Where a key's sessions are: a session, or, under the worker number that no worker has, the
-/// index of a session set.
+/// Place of a key's sessions: the only session, or the index of a session set, marked by a worker
+/// number that no worker has.
 #[derive(Clone, Copy)]
 struct Place(SessionRef);
 
@@ -93,7 +94,7 @@ impl Block {
         1 << (key.number() & 63)
     }
 
-    /// The index in `places` of the key whose bit this is.
+    /// Returns the index in `places` of the key with this bit.
     const fn rank(&self, bit: u64) -> usize {
         (self.online & (bit - 1)).count_ones() as usize
     }
@@ -160,7 +161,7 @@ impl Shard {
         false
     }
 
-    /// Whether the key went offline with this session.
+    /// Removes a session, and returns whether the key went offline.
     fn remove(&mut self, hash: u64, key: Key, session: SessionRef) -> bool {
         let number = Block::number_of(key);
         let Ok(mut entry) = self.blocks.find_entry(hash, |block| block.number == number) else {
@@ -218,7 +219,7 @@ impl Directory {
         }
     }
 
-    /// Adds a session under a key. Adding it twice is the same as once.
+    /// Adds a session under a key. Adding it again does nothing.
     pub(crate) fn add(&self, key: Key, session: SessionRef) {
         let (hash, shard) = self.place(Block::number_of(key));
         if shard.write().add(hash, key, session, &self.hasher) {
@@ -226,7 +227,7 @@ impl Directory {
         }
     }
 
-    /// Removes a session under a key. Removing what is not there does nothing.
+    /// Removes a session from a key. Does nothing if it is not there.
     pub(crate) fn remove(&self, key: Key, session: SessionRef) {
         let (hash, shard) = self.place(Block::number_of(key));
         if shard.write().remove(hash, key, session) {
@@ -234,7 +235,7 @@ impl Directory {
         }
     }
 
-    /// Keys that have a session.
+    /// Returns the number of keys that have a session.
     pub(crate) fn online(&self) -> usize {
         self.online.load(Ordering::Relaxed)
     }
@@ -262,8 +263,9 @@ impl Directory {
         online
     }
 
-    /// Looks up each of `keys`, in whatever order they are. For those online `found` is given the
-    /// index of the key and `sessions`, with where the key's own begin.
+    /// Looks up `keys`, which may be in any order. For each key that is online, appends its
+    /// sessions to `sessions`, and calls `found` with the index of the key and of its first
+    /// session.
     ///
     /// Those of one shard are looked up under one lock, one right after the other: a processor
     /// fetches several of them at a time then, which a lock between any two of them forbids.

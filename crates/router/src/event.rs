@@ -1,4 +1,4 @@
-//! What was published. An event is built once by its publisher and shared by all workers.
+//! Events. An event is built once by its publisher and shared by all workers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use graph::Id;
 /// The longest event type, in bytes: it is repeated in every frame.
 pub const EVENT_TYPE_BYTES_MAX: usize = 128;
 
-/// An event as its publisher gave it. Shared by the workers until the last has written it.
+/// Event as it was published. Shared by the workers until the last has written it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What the event is about.
+    /// The id that the event is about.
     pub subject: Id,
     /// The event's type: `event:` in Server-Sent Events.
     pub event_type: Option<EventType>,
@@ -20,12 +20,12 @@ pub struct Event {
     pub payload: Payload,
 }
 
-/// Bytes of an event besides its content. Every publish allocates one.
+/// Bytes of an event without its content. Every publish allocates one.
 const EVENT_BYTES_MAX: usize = 104;
 
 const _: () = assert!(size_of::<Event>() <= EVENT_BYTES_MAX);
 
-/// An event's content, in the encoding for clients and possibly in a second one.
+/// Content of an event, in the encoding for clients and possibly in a second one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
     content_type: ContentType,
@@ -33,7 +33,7 @@ pub struct Payload {
     native: Option<Bytes>,
 }
 
-/// The kind of content that a payload has.
+/// Kind of content of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentType {
     /// One valid JSON value without a line break.
@@ -68,36 +68,36 @@ impl Payload {
         }
     }
 
-    /// Adds a second encoding of the same content, which only the crate that made it understands.
-    /// It is for sessions of that crate; all other sessions receive [`bytes`](Self::bytes).
+    /// Adds a second encoding of the same content, which is opaque to all crates but the one that
+    /// made it. Sessions of that crate receive it; all others receive [`bytes`](Self::bytes).
     #[must_use]
     pub fn with_native(mut self, native: Bytes) -> Self {
         self.native = Some(native);
         self
     }
 
-    /// The kind of content.
+    /// Returns the kind of content.
     pub const fn content_type(&self) -> ContentType {
         self.content_type
     }
 
-    /// The content in the encoding for clients.
+    /// Returns the content in the encoding for clients.
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The second encoding of the content, if the publisher gave one.
+    /// Returns the second encoding of the content, if there is one.
     pub const fn native(&self) -> Option<&Bytes> {
         self.native.as_ref()
     }
 }
 
-/// An event's type: 1 to [`EVENT_TYPE_BYTES_MAX`] bytes without control characters, as a line break
-/// in it would end its field on the wire.
+/// Type of an event: 1 to [`EVENT_TYPE_BYTES_MAX`] bytes without control characters, as a line
+/// break would end the field on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventType(Box<str>);
 
-/// Why a text is not an event type.
+/// Reason why a text is not an event type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventTypeError {
     /// It has no bytes.
@@ -109,7 +109,7 @@ pub enum EventTypeError {
 }
 
 impl EventType {
-    /// The type's text.
+    /// Returns the type as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -145,13 +145,13 @@ impl fmt::Display for EventTypeError {
 
 impl std::error::Error for EventTypeError {}
 
-/// Where an event stands in the server's line of events: the run of the server and the place in it.
-/// Events of one subject carry ascending sequence numbers in the order in which all receive them.
+/// Id of an event: the run of the server, and the event's sequence number in it. Events of one
+/// subject have ascending numbers in the order in which all sessions receive them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventId<'a> {
-    /// Names the run of the server that numbered the event.
+    /// Name of the run of the server that numbered the event.
     pub epoch: &'a str,
-    /// Ascending within the epoch, from 1.
+    /// Sequence number within the epoch, ascending from 1.
     pub sequence: u64,
 }
 

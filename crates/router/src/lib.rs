@@ -1,4 +1,4 @@
-//! Who is online, where, and what a publish becomes for each worker.
+//! Directory of sessions, and routing of events to the workers that own them.
 //!
 //! Does no I/O and reads no clock: deliveries leave through [`Mailboxes`], which the server
 //! implements. Modules in the order in which an event meets them:

@@ -1,4 +1,5 @@
-//! Events' recipients, split by worker: one parcel, one mailbox entry, for each worker concerned.
+//! Delivery plans: recipients of events, split into one parcel (one mailbox entry) for each worker
+//! that has any.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,18 +12,18 @@ use crate::event::Event;
 use crate::session::{SessionRef, WorkerId};
 use crate::tally::Tally;
 
-/// The sessions of one worker that are owed an event. One recipient, the usual case, costs no
+/// Sessions of one worker that an event is for. A single recipient, the usual case, costs no
 /// allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recipients {
     /// A single session.
     One([SlotKey; 1]),
-    /// Several, in ascending order of slot and each once.
+    /// Several sessions, in ascending order of slot and without repetition.
     Many(Box<[SlotKey]>),
 }
 
 impl Recipients {
-    /// The recipients in order.
+    /// Returns the recipients in order.
     pub fn as_slice(&self) -> &[SlotKey] {
         match self {
             Self::One(one) => one,
@@ -30,7 +31,7 @@ impl Recipients {
         }
     }
 
-    /// The recipients of one worker: `sessions` ascend, as their order is that of the slots.
+    /// Makes the recipients of one worker from `sessions`, which are in ascending order.
     pub(crate) fn of(sessions: &[SessionRef]) -> Self {
         match *sessions {
             [one] => Self::One([one.key()]),
@@ -39,31 +40,30 @@ impl Recipients {
     }
 }
 
-/// An event on its way to one worker.
+/// Event for the sessions of one worker.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Which of the parcel's events.
+    /// The index of the event among those of the parcel.
     pub event: u32,
-    /// The sessions that are owed it.
+    /// The sessions that the event is for.
     pub recipients: Recipients,
 }
 
-/// Events on their way to one worker: one mailbox entry, and one answer when the worker is through
-/// with all of them. What the events share is shared once, not once for each.
+/// Batch of deliveries to one worker: one mailbox entry, settled once when all of them are done.
 #[derive(Debug)]
 pub struct Parcel {
     /// Event `n` of the parcel has the sequence number `first_sequence + n`.
     pub first_sequence: u64,
-    /// The events, those for other workers included.
+    /// The events of the batch, including those for other workers.
     pub events: Arc<[Event]>,
-    /// What the worker has to do, in the order of the events.
+    /// The deliveries of this worker, in the order of the events.
     pub deliveries: Vec<Delivery>,
-    /// Where the worker counts what became of it, and settles once.
+    /// Tally in which the worker counts the results.
     pub tally: Arc<Tally>,
 }
 
 impl Parcel {
-    /// Recipients of all deliveries.
+    /// Returns the number of recipients of all deliveries.
     pub fn recipients(&self) -> usize {
         self.deliveries
             .iter()
@@ -72,30 +72,30 @@ impl Parcel {
     }
 }
 
-/// Whom an event is for.
+/// Numbers of ids that an event is for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Audience {
-    /// The subject's subscribers and the subject itself.
+    /// Ids: the subject's subscribers, and the subject itself.
     pub subscribers: u64,
-    /// Those of them with a session.
+    /// Those of the ids that have a session.
     pub online: u64,
 }
 
-/// Events that will take their places in line together. A publisher keeps it from one batch to the
-/// next for its memory.
+/// Events that will be numbered and posted together. A publisher reuses it to save allocations.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(crate) events: Vec<Event>,
-    /// Whom each event is for.
+    /// The audience of each event.
     pub(crate) audiences: Vec<Audience>,
-    /// Where each event's sessions are, in order of worker and slot.
+    /// The range of each event's sessions, which are in order of worker and slot.
     plans: Vec<Range<usize>>,
     pub(crate) sessions: Vec<SessionRef>,
-    /// Events for nobody but their subjects, which are looked up together when the batch is posted.
+    /// Events that are for their subjects alone, which are looked up together when the batch is
+    /// posted.
     pub(crate) alone: Vec<u32>,
     /// The keys of those subjects.
     pub(crate) alone_keys: Vec<Key>,
-    /// Keys held until the events are on their way.
+    /// Keys held until the events are posted.
     pub(crate) held: Vec<Key>,
     /// Working memory: subscribers of one subject.
     pub(crate) keys: Vec<Key>,
@@ -107,12 +107,12 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Events added and not posted.
+    /// Returns the number of events that were added and not posted.
     pub const fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// Whether there is nothing to post.
+    /// Returns whether there is nothing to post.
     pub const fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
@@ -175,7 +175,7 @@ impl Batch {
 }
 
 impl Audience {
-    /// Of an event that nobody but its subject gets.
+    /// Makes the audience of an event that is for its subject alone.
     pub(crate) const fn of_one(online: bool) -> Self {
         Self {
             subscribers: 1,
@@ -184,8 +184,8 @@ impl Audience {
     }
 }
 
-/// Orders the sessions from `start` by worker and slot, each once: one that is two of the
-/// subscribers is owed the event once.
+/// Sorts the sessions from `start` by worker and slot, and removes repetitions: a session that is
+/// logged in as two subscribers gets the event once.
 fn order_from(start: usize, sessions: &mut Vec<SessionRef>) {
     let tail = &mut sessions[start..];
     tail.sort_unstable();

@@ -1,4 +1,4 @@
-//! Login, logout, publish, send: the router's verbs.
+//! Router: login, logout, publish, send.
 
 use std::cell::RefCell;
 use std::mem;
@@ -13,39 +13,81 @@ use crate::plan::{Audience, Batch, Parcel};
 use crate::session::{Mailboxes, SessionRef};
 use crate::tally::{Counts, Tally};
 
-/// Subscribers read from the graph at a time: the graph's lock is never held for longer than it
-/// takes to copy these. Small under test, so that a handful of subscribers needs several slices.
+/// Number of subscribers read from the graph at a time, which bounds how long the graph's lock is
+/// held. Small in tests, so that a handful of subscribers needs several slices.
 const SLICE: usize = if cfg!(test) { 3 } else { 4096 };
 
-/// Router of one server: keeps who is online and turns a publish into deliveries. Shared by all
-/// threads.
+/// Router of one server: knows which ids are online, and turns a publish into deliveries. Shared by
+/// all threads.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+///
+/// use graph::{Graph, Id};
+/// use reactor::SlotKey;
+/// use router::{Counts, Event, Mailboxes, Parcel, Payload, Router, SessionRef, Tally, WorkerId};
+///
+/// /// Mailbox of a single worker.
+/// #[derive(Default)]
+/// struct Mailbox(Mutex<Vec<Parcel>>);
+///
+/// impl Mailboxes for Mailbox {
+///     fn post(&self, _: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
+///         self.0.lock().unwrap().push(parcel);
+///         Ok(())
+///     }
+///
+///     fn ring(&self, _: WorkerId) {}
+/// }
+///
+/// let graph = Arc::new(Graph::memory());
+/// let (alice, news) = (Id::parse("alice")?, Id::parse("news")?);
+/// graph.subscribe(&alice, &news)?;
+/// let router = Router::new("epoch", graph, Mailbox::default());
+/// let slot = SlotKey { index: 3, generation: 0 };
+/// router.login(&alice, SessionRef::new(WorkerId(0), slot))?;
+///
+/// let payload = Payload::text("hello".into());
+/// let event = Event { subject: news, event_type: None, payload };
+/// let tally = Tally::new();
+/// let accepted = router.publish(event, &tally);
+/// assert_eq!((accepted.audience.subscribers, accepted.audience.online), (2, 1));
+///
+/// // The worker delivers the event, counts the results and settles the parcel.
+/// let parcel = router.mailboxes().0.lock().unwrap().remove(0);
+/// assert_eq!(parcel.deliveries[0].recipients.as_slice(), [slot]);
+/// parcel.tally.add(Counts { written: 1, ..Counts::default() });
+/// parcel.tally.settle();
+/// assert_eq!((tally.pending(), tally.counts().written), (0, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Router<M> {
     epoch: Box<str>,
     graph: Arc<Graph>,
     directory: Directory,
     mailboxes: M,
-    /// The last sequence number given. Events get their numbers and their places in the mailboxes
-    /// under this lock, so that all workers have them in one order. It is held for the posting
-    /// alone: plans are made before, and workers are woken after.
+    /// The last sequence number. Events are numbered and put into the mailboxes under this lock, so
+    /// that all workers have them in the same order. It is held only for that: plans are made
+    /// before, and workers are woken after.
     sequencer: Mutex<u64>,
 }
 
-/// What is known of an event when it has its sequence number.
+/// Result of publishing an event, before it is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted {
     /// The event's sequence number.
     pub sequence: u64,
-    /// How many ids it is for.
+    /// The numbers of ids that the event is for.
     pub audience: Audience,
 }
 
 thread_local! {
-    /// For events that come alone.
+    /// Batch for events that are published one at a time.
     static ALONE: RefCell<Batch> = RefCell::default();
 }
 
 impl<M: Mailboxes> Router<M> {
-    /// A router with nobody online. `epoch` names this run of the server in event ids.
+    /// Makes a router without sessions. `epoch` names this run of the server in event ids.
     pub fn new(epoch: impl Into<Box<str>>, graph: Arc<Graph>, mailboxes: M) -> Self {
         Self {
             epoch: epoch.into(),
@@ -56,12 +98,12 @@ impl<M: Mailboxes> Router<M> {
         }
     }
 
-    /// The name of this run of the server.
+    /// Returns the name of this run of the server.
     pub fn epoch(&self) -> &str {
         &self.epoch
     }
 
-    /// The public id of the event with this sequence number.
+    /// Returns the id of the event with this sequence number.
     pub fn event_id(&self, sequence: u64) -> EventId<'_> {
         EventId {
             epoch: &self.epoch,
@@ -69,40 +111,40 @@ impl<M: Mailboxes> Router<M> {
         }
     }
 
-    /// Who subscribes to whom.
+    /// Returns the graph of subscriptions.
     pub const fn graph(&self) -> &Arc<Graph> {
         &self.graph
     }
 
-    /// The way to the workers.
+    /// Returns the workers' mailboxes.
     pub const fn mailboxes(&self) -> &M {
         &self.mailboxes
     }
 
-    /// Ids that have a session.
+    /// Returns the number of ids that have a session.
     pub fn online(&self) -> usize {
         self.directory.online()
     }
 
-    /// Adds a session to an id: from now on it is owed the id's events. The key is what
-    /// [`Self::logout`] wants.
+    /// Adds a session to an id, which receives the id's events from now on. Returns the key to pass
+    /// to [`Self::logout`].
     ///
     /// # Errors
     ///
-    /// When the id is new and the graph cannot take another.
+    /// [`GraphError::DictionaryFull`] when the id is new and the graph has no key left for it.
     pub fn login(&self, id: &Id, session: SessionRef) -> Result<Key, GraphError> {
         let key = self.graph.hold(id)?;
         self.directory.add(key, session);
         Ok(key)
     }
 
-    /// Takes a session from an id, once for each [`Self::login`].
+    /// Removes a session from an id, once for each [`Self::login`].
     pub fn logout(&self, key: Key, session: SessionRef) {
         self.directory.remove(key, session);
         self.graph.release(key);
     }
 
-    /// The sessions of an id.
+    /// Returns the sessions of an id.
     pub fn sessions(&self, id: &Id) -> Vec<SessionRef> {
         let mut sessions = Vec::new();
         if let Some(key) = self.graph.find(id) {
@@ -111,7 +153,7 @@ impl<M: Mailboxes> Router<M> {
         sessions
     }
 
-    /// Sends an event to every session of every subscriber of its subject, and of the subject.
+    /// Publishes an event to all sessions of its subject and of the subject's subscribers.
     pub fn publish(&self, event: Event, tally: &Arc<Tally>) -> Accepted {
         self.deliver(event, Reach::Subscribers, tally)
     }
@@ -126,20 +168,20 @@ impl<M: Mailboxes> Router<M> {
             let mut audience = Audience::default();
             self.plan(batch, event, reach);
             let sequence = self.post(batch, tally, |its| audience = its);
-            // An event to a million leaves nothing behind.
+            // The memory of an event to a million sessions is not kept.
             batch.sessions.shrink_to(SLICE);
             Accepted { sequence, audience }
         })
     }
 
-    /// Adds an event that is to be published with others by [`Self::post`]: to those who subscribe
-    /// now and are online when it is posted. Returns how many ids it may reach at most.
+    /// Adds an event to a batch that [`Self::post`] publishes, for the ids that subscribe now and
+    /// are online when the batch is posted. Returns an upper bound of the number of those ids.
     pub fn add(&self, batch: &mut Batch, event: Event) -> u64 {
         self.plan(batch, event, Reach::Subscribers)
     }
 
     fn plan(&self, batch: &mut Batch, event: Event, reach: Reach) -> u64 {
-        // Held, lest another id take the key over before the event is on its way.
+        // Held, so that the key is not given to another id before the event is posted.
         let Some(subject) = self.graph.hold_known(&event.subject) else {
             batch.add(event, Audience::of_one(false), batch.sessions.len());
             return 0;
@@ -164,10 +206,11 @@ impl<M: Mailboxes> Router<M> {
         online
     }
 
-    /// Appends the sessions of a subject's subscribers; how many of these are online.
+    /// Appends the sessions of a subject's subscribers, and returns how many of the subscribers are
+    /// online.
     fn plan_subscribers(&self, subject: Key, batch: &mut Batch) -> u64 {
         let (mut online, mut after) = (0, None);
-        // With nobody online the subscribers need not be looked at.
+        // If no id is online, the subscribers need not be read.
         while self.directory.online() != 0 {
             batch.keys.clear();
             self.graph
@@ -181,9 +224,9 @@ impl<M: Mailboxes> Router<M> {
         online
     }
 
-    /// Sends the events of a batch on their way, together and in order: to each worker concerned
-    /// in one parcel. `each` is told whom each event is for. Returns the sequence number of the
-    /// last. The batch is empty then.
+    /// Publishes the events of a batch in order, as one parcel for each worker that has recipients,
+    /// and empties the batch. Calls `each` with the audience of each event. Returns the sequence
+    /// number of the last event.
     pub fn post(&self, batch: &mut Batch, tally: &Arc<Tally>, each: impl FnMut(Audience)) -> u64 {
         let count = batch.events.len() as u64;
         batch.look_up(&self.directory);

@@ -1,4 +1,4 @@
-//! Names of workers and sessions, and the way out to the workers.
+//! Names of workers and sessions, and the interface to the workers' mailboxes.
 
 use std::fmt;
 
@@ -6,38 +6,39 @@ use reactor::SlotKey;
 
 use crate::plan::Parcel;
 
-/// Workers one router can address. The directory packs a worker into ten bits and keeps the last
-/// value for itself.
+/// Most workers that one router can address: 1023. The directory packs a worker into ten bits and
+/// keeps the last value for itself.
 pub const WORKERS_MAX: u16 = (1 << WORKER_BITS) - 1;
 
 const WORKER_BITS: u32 = u64::BITS - SlotKey::BITS;
 
-/// A worker: an index below [`WORKERS_MAX`].
+/// Index of a worker, below [`WORKERS_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(pub u16);
 
-/// Name of a session for as long as it lives, in eight bytes: its worker, and its slot there.
+/// Name of a session, unique while the session lives, in eight bytes: its worker, and its slot
+/// there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionRef(u64);
 
 impl SessionRef {
-    /// Packs a worker and a slot of its slab.
+    /// Names the session that a worker keeps under `key` in its slab.
     pub const fn new(worker: WorkerId, key: SlotKey) -> Self {
         debug_assert!(worker.0 <= WORKERS_MAX);
         Self((worker.0 as u64) << SlotKey::BITS | key.to_bits())
     }
 
-    /// The worker that owns the session.
+    /// Returns the worker that owns the session.
     pub const fn worker(self) -> WorkerId {
         WorkerId((self.0 >> SlotKey::BITS) as u16)
     }
 
-    /// The session's slot in its worker's slab.
+    /// Returns the session's name in its worker's slab.
     pub const fn key(self) -> SlotKey {
         SlotKey::from_bits(self.0)
     }
 
-    /// The packed form.
+    /// Returns the packed form.
     pub const fn to_bits(self) -> u64 {
         self.0
     }
@@ -50,15 +51,15 @@ impl fmt::Debug for SessionRef {
     }
 }
 
-/// The way from the router to the workers' mailboxes.
+/// Interface of the router to the workers' mailboxes.
 pub trait Mailboxes: Send + Sync {
-    /// Puts `parcel` at the end of a worker's mailbox.
+    /// Appends `parcel` to a worker's mailbox.
     ///
     /// # Errors
     ///
-    /// Gives the parcel back when the mailbox is full: its recipients are counted as shed.
+    /// Returns the parcel when the mailbox is full or closed. Its recipients are counted as shed.
     fn post(&self, worker: WorkerId, parcel: Parcel) -> Result<(), Parcel>;
 
-    /// Wakes a worker that sleeps, for what was posted to it.
+    /// Wakes a worker if it sleeps, after something was posted to it.
     fn ring(&self, worker: WorkerId);
 }

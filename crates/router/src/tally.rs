@@ -1,4 +1,4 @@
-//! What became of an event, counted by the workers and awaited by the publisher.
+//! Tally: results of an event's delivery, counted by the workers and awaited by the publisher.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,49 +7,51 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-/// Counts of sessions by what became of an event for them.
+/// Numbers of sessions by the result of delivering an event to them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Sessions whose socket took the whole frame.
     pub written: u64,
-    /// Sessions in whose backlog the frame waits.
+    /// Sessions whose backlog the frame was added to.
     pub queued: u64,
-    /// Sessions that lost it: closed before their turn, cut as slow, or beyond a full mailbox.
+    /// Sessions that do not get the event: closed before it was sent, closed as slow, or on a
+    /// worker with a full mailbox.
     pub shed: u64,
 }
 
 impl Counts {
-    /// Whether nothing was counted.
+    /// Returns whether nothing was counted.
     pub const fn is_empty(&self) -> bool {
         self.written == 0 && self.queued == 0 && self.shed == 0
     }
 }
 
-/// Shared by a publisher and the workers that owe it an answer; one tally may sum many events.
+/// Counter of delivery results, shared by a publisher and the workers. One tally may sum many
+/// events.
 ///
-/// It is done when every delivery posted under it has had its worker's turn.
+/// It is done when every parcel that was posted with it is settled.
 #[derive(Debug, Default)]
 pub struct Tally {
     written: AtomicU64,
     queued: AtomicU64,
     shed: AtomicU64,
-    /// Deliveries that have not had their turn.
+    /// Parcels that are not settled.
     pending: AtomicU64,
     waker: Mutex<Option<Waker>>,
 }
 
 impl Tally {
-    /// A tally without events: it is done at once.
+    /// Makes a tally without parcels, which is done at once.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Announces a delivery that will be settled later.
+    /// Announces a parcel that will be settled later.
     pub(crate) fn expect(&self) {
         self.pending.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts what became of one delivery, or of a part of it.
+    /// Adds the results of a delivery, or of a part of it.
     pub fn add(&self, counts: Counts) {
         for (total, count) in [
             (&self.written, counts.written),
@@ -62,9 +64,9 @@ impl Tally {
         }
     }
 
-    /// A worker is through with one delivery; the last one wakes the publisher.
+    /// Settles one parcel. The last one wakes the publisher.
     pub fn settle(&self) {
-        // Release publishes this worker's counts to whoever sees the zero.
+        // `Release` makes this worker's counts visible to the thread that reads zero.
         if self.pending.fetch_sub(1, Ordering::AcqRel) == 1
             && let Some(waker) = self.waker.lock().take()
         {
@@ -72,7 +74,7 @@ impl Tally {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the results so far.
     pub fn counts(&self) -> Counts {
         Counts {
             written: self.written.load(Ordering::Relaxed),
@@ -81,18 +83,18 @@ impl Tally {
         }
     }
 
-    /// Deliveries that have not had their turn.
+    /// Returns the number of parcels that are not settled.
     pub fn pending(&self) -> u64 {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// Resolves to the final counts when nothing is pending. One waiter at a time.
+    /// Waits until nothing is pending, and returns the final counts. One waiter at a time.
     pub fn done(self: &Arc<Self>) -> Done {
         Done(Arc::clone(self))
     }
 }
 
-/// The future of a tally's final counts.
+/// Future of a tally's final counts.
 #[derive(Debug)]
 pub struct Done(Arc<Tally>);
 

@@ -64,6 +64,24 @@ impl StaticFrame {
 }
 
 /// Appends `event` as a frame of `transport`.
+///
+/// ```
+/// use wire::event::{Event, Payload, Subject};
+/// use wire::frame;
+/// use wire::transport::{Framing, Transport};
+///
+/// let event = Event {
+///     epoch: "e",
+///     sequence: 7,
+///     subject: Subject::Integer(42),
+///     kind: None,
+///     payload: Payload::Text(b"hello"),
+/// };
+/// let mut out = Vec::new();
+/// let frame = frame::encode(Transport::Sse, &event, &mut out);
+/// assert_eq!(&out[frame.range(Framing::Close)], b"id: e-7\ndata: hello\n\n");
+/// assert_eq!(&out[frame.range(Framing::Chunked)], b"15\r\nid: e-7\ndata: hello\n\n\r\n");
+/// ```
 pub fn encode(transport: Transport, event: &Event<'_>, out: &mut Vec<u8>) -> Frame {
     // One growth for nearly every event: line prefixes and escapes are the exception.
     out.reserve(event.payload.as_bytes().len() + EVENT_OVERHEAD);
