@@ -91,7 +91,7 @@ def test_publishes_and_shows_the_receipt_in_words(page, server, name):
     page.fill("#data", "from the page\nin two lines & more + % ü")
     page.click("#publish-form button")
     page.wait_text("#receipt", "Subscribers: 2, of whom 1 online. Written to 1 session,")
-    assert "queued for 0, shed for 0" in page.text("#receipt")
+    assert "queued for 0, not delivered to 0" in page.text("#receipt")
     until(lambda: data(page) == ["from the page\nin two lines & more + % ü"], "arrived")
 
 

@@ -131,13 +131,13 @@ impl FromStr for EventType {
 impl fmt::Display for EventTypeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("the event type is empty; leave it out or name one"),
+            Self::Empty => f.write_str("the event type is empty; set one, or leave it out"),
             Self::TooLong => write!(
                 f,
                 "the event type is longer than {EVENT_TYPE_BYTES_MAX} bytes"
             ),
             Self::ControlCharacter => f.write_str(
-                "the event type has a control character (a line break?); it must be one line",
+                "the event type contains a control character, for example a line break; remove it",
             ),
         }
     }

@@ -97,7 +97,7 @@ impl Answer {
             fields: Fields::Allow(allow),
             ..Self::error(
                 Status::METHOD_NOT_ALLOWED,
-                "streams are read with GET; publishing is done on the control listener",
+                "use GET to read a stream; use the control listener to publish",
             )
         }
     }

@@ -60,18 +60,19 @@ fn admit<'a>(
     };
     let is_own_page = is_direct(request) && is_same_origin(request);
     let (true, Some(given)) = (is_own_page, request.relay) else {
-        let reason = "only the page of this server, opened on this machine, may ask for this";
+        let reason =
+            "only the page of this server, opened on the same machine, may send this request";
         return Err(Answer::error(Status::FORBIDDEN, reason));
     };
     if request.body != Body::None && request.body != Body::Sized(0) {
-        let reason = "no request may have a body here; the payload goes into ?data=";
+        let reason = "the request must not have a body; put the payload into ?data=";
         return Err(Answer::error(Status::CONTENT_TOO_LARGE, reason));
     }
     let Some(demo) = demo else {
-        return Err(Answer::busy("the control API is not up yet"));
+        return Err(Answer::busy("the control API has not started yet"));
     };
     if !demo.secret.matches(given) {
-        let reason = "the request does not carry the secret of this run; reload the page";
+        let reason = "the request does not contain the secret of this run; reload the page";
         return Err(Answer::error(Status::FORBIDDEN, reason));
     }
     Ok((demo, method))

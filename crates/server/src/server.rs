@@ -302,18 +302,18 @@ impl fmt::Display for StartError {
             Self::Workers(count) => {
                 write!(
                     f,
-                    "{count} workers were asked for; from 1 to {WORKERS_MAX} are possible"
+                    "the number of workers is {count}; it must be from 1 to {WORKERS_MAX}"
                 )
             }
             Self::AddressInUse(address) => write!(
                 f,
-                "{address} is in use: another program, or another Encke, listens there; end it \
+                "{address} is in use: another program, or another Encke, listens on it; stop it, \
                  or choose another address with --listen"
             ),
-            Self::Bind(address, error) => write!(f, "cannot listen at {address}: {error}"),
+            Self::Bind(address, error) => write!(f, "cannot listen on {address}: {error}"),
             Self::Worker(number, error) => write!(
                 f,
-                "worker {number} could not be set up: {error}; each worker needs four descriptors \
+                "worker {number} could not be started: {error}; each worker needs four descriptors \
                  and a thread"
             ),
         }

@@ -84,13 +84,10 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
             return page_request::relay(table, responder, &sessions.mailbox, demo, key, request);
         }
         let answer = match (route, request.method) {
-            (_, Method::Other) => Answer::error(
-                Status::NOT_IMPLEMENTED,
-                "this method is not known here; use GET",
-            ),
+            (_, Method::Other) => Answer::error(Status::NOT_IMPLEMENTED, "unknown method; use GET"),
             (Route::Unknown | Route::PageRequest, _) => Answer::error(
                 Status::NOT_FOUND,
-                "nothing is here; streams are at /events/{id}, /stream/{id} and /test/{id}",
+                "unknown path; streams are at /events/{id}, /stream/{id} and /test/{id}",
             ),
             (_, Method::Options) => Answer::preflight(),
             (_, Method::Post | Method::Put | Method::Delete) | (Route::Server, _) => {
@@ -98,7 +95,8 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
             }
             _ if request.body != Body::None && request.body != Body::Sized(0) => Answer::error(
                 Status::CONTENT_TOO_LARGE,
-                "no request may have a body here; publish on the control listener",
+                "requests to this listener must not have a body; use the control listener to \
+                 publish",
             ),
             (Route::Page, _) => match shared.demo.get() {
                 Some(demo) if is_direct(request) => demo.answer(),
@@ -180,7 +178,7 @@ impl Sessions {
         ids: &[Id],
     ) {
         if self.shared.is_draining() {
-            let answer = Answer::busy("this server is ending; come back in a moment");
+            let answer = Answer::busy("the server is shutting down; try again in a moment");
             return responder.answer(table, key, request, &answer);
         }
         let keys = match self.log_in(key, ids) {
@@ -224,10 +222,8 @@ impl Sessions {
                     for id in keys {
                         self.shared.router.logout(id, name);
                     }
-                    tracing::error!(%error, "a session could not log in");
-                    return Err(Answer::busy(
-                        "this server knows too many ids; try again later",
-                    ));
+                    tracing::error!(%error, "a session could not be opened");
+                    return Err(Answer::busy("the server has too many ids; try again later"));
                 }
             }
         }

@@ -29,7 +29,7 @@ impl fmt::Display for PercentError {
             Self::Broken { at } => write!(
                 f,
                 "the percent sign at byte {at} is not followed by two hexadecimal digits; write a \
-                 percent sign itself as %25"
+                 percent sign as %25"
             ),
             Self::NotUtf8 { at } => write!(
                 f,

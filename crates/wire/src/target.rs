@@ -44,16 +44,16 @@ impl IdsError {
     /// One sentence: what was wrong and what is needed.
     pub const fn reason(self) -> &'static str {
         match self {
-            Self::Empty => "An id is empty: give an id of 1 to 128 bytes.",
+            Self::Empty => "An id is empty: an id must have 1 to 128 bytes.",
             Self::TooLong => "An id is too long: at most 128 bytes.",
             Self::BadPercent => {
                 "A percent sign is not followed by two hexadecimal \
-                 digits: write %25 for the sign itself."
+                 digits: write a percent sign as %25."
             }
             Self::NotUtf8 => "An id is not UTF-8: percent-encode its UTF-8 bytes.",
             Self::Control => "An id has a control character: remove it.",
-            Self::TooMany => "There are too many ids: at most 128 a session.",
-            Self::ExtraPath => "There is nothing at this path: write a slash within an id as %2F.",
+            Self::TooMany => "There are too many ids: a session has at most 128.",
+            Self::ExtraPath => "There is nothing at this path: write a slash in an id as %2F.",
         }
     }
 }

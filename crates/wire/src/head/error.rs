@@ -80,7 +80,7 @@ impl HeadError {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Tls => {
-                "This looks like TLS, and this port speaks plain HTTP: use http://, not https://."
+                "This looks like TLS, but this port expects plain HTTP: use http://, not https://."
             }
             Self::RequestLine => {
                 "The request line is malformed: it must be a method, a \
@@ -91,38 +91,38 @@ impl HeadError {
                  spaces, control characters and # must be percent-encoded."
             }
             Self::TargetTooLong => "The request target is too long: at most 4096 bytes.",
-            Self::Http2 => "This port does not speak HTTP/2: use HTTP/1.1.",
-            Self::Version => "This version of HTTP is not spoken here: use HTTP/1.1 or HTTP/1.0.",
-            Self::BareLineFeed => "A line of the head ends in LF alone: it must end in CR LF.",
+            Self::Http2 => "This port does not support HTTP/2: use HTTP/1.1.",
+            Self::Version => "This version of HTTP is not supported: use HTTP/1.1 or HTTP/1.0.",
+            Self::BareLineFeed => "A line of the head ends with LF only: it must end with CR LF.",
             Self::BareCarriageReturn => {
-                "The head has a CR without LF: each line must end in CR LF."
+                "The head has a CR without LF: each line must end with CR LF."
             }
             Self::Nul => "The head has a NUL byte: remove it.",
             Self::TooLong => "The head is too long: at most 8192 bytes.",
             Self::TooManyFields => "The head has too many fields: at most 64.",
             Self::FieldName => {
-                "A header field is malformed: it must be a name made \
-                 of letters, digits and hyphens, then a colon."
+                "A header field is malformed: it must begin with a name \
+                 of letters, digits and hyphens, followed by a colon."
             }
             Self::SpaceBeforeColon => "A header field has white space before its colon: remove it.",
-            Self::Folded => "A header field is folded over two lines: write it on one.",
+            Self::Folded => "A header field is folded over two lines: write it on one line.",
             Self::FieldValue => {
                 "A header field's value is malformed: it must be UTF-8 without control characters."
             }
-            Self::HostMissing => "HTTP/1.1 needs a Host field, and there is none.",
-            Self::HostRepeated => "There is more than one Host field: send one.",
+            Self::HostMissing => "The Host field is missing: HTTP/1.1 requires one.",
+            Self::HostRepeated => "There is more than one Host field: send only one.",
             Self::HostInvalid => {
                 "The Host field is malformed: it must be a host \
-                 name or address, and perhaps a port."
+                 name or address, with an optional port."
             }
             Self::OtherHost => {
-                "The request target names another host than the Host field: they must be equal."
+                "The request target and the Host field name different hosts: they must be equal."
             }
-            Self::OriginRepeated => "There is more than one Origin field: send one.",
+            Self::OriginRepeated => "There is more than one Origin field: send only one.",
             Self::TwoLengths => {
-                "There are both Content-Length and Transfer-Encoding: send one of them."
+                "The request has both Content-Length and Transfer-Encoding: send only one of them."
             }
-            Self::ContentLengthRepeated => "There is more than one Content-Length: send one.",
+            Self::ContentLengthRepeated => "There is more than one Content-Length: send only one.",
             Self::ContentLengthInvalid => {
                 "The Content-Length is malformed: it must be a decimal number."
             }
@@ -130,10 +130,10 @@ impl HeadError {
                 "The Transfer-Encoding is malformed: it must be chunked."
             }
             Self::TransferEncodingUnknown => {
-                "This Transfer-Encoding is not implemented: use chunked alone."
+                "This Transfer-Encoding is not supported: use only chunked."
             }
             Self::TransferEncodingOnHttp10 => {
-                "HTTP/1.0 has no Transfer-Encoding: send a Content-Length, or use HTTP/1.1."
+                "HTTP/1.0 does not allow Transfer-Encoding: send Content-Length, or use HTTP/1.1."
             }
         }
     }
