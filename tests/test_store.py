@@ -43,7 +43,7 @@ def test_a_file_that_is_not_ours_is_refused_and_left(tmp_path):
     file.write_bytes(b"something else entirely")
     said = encke("serve", *FREE, "--data", tmp_path)
     assert said.returncode == 1 and str(file) in said.stderr
-    assert "not a graph of Encke" in said.stderr
+    assert "not an Encke graph" in said.stderr
     assert file.read_bytes() == b"something else entirely"
 
 

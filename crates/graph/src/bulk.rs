@@ -96,15 +96,15 @@ impl fmt::Display for LoadError {
             Self::Input(error) => {
                 write!(
                     f,
-                    "the edge list cannot be read: {error}; nothing is loaded"
+                    "the edge list cannot be read: {error}; nothing was loaded"
                 )
             }
             Self::Line { number, why } => write!(
                 f,
-                "line {number}: {why}; nothing is loaded; put it right, or leave bad lines out \
-                 with --skip-bad"
+                "line {number}: {why}; nothing was loaded; correct the line, or skip invalid \
+                 lines with --skip-bad"
             ),
-            Self::Dictionary(error) => write!(f, "nothing is loaded: {error}"),
+            Self::Dictionary(error) => write!(f, "nothing was loaded: {error}"),
             Self::Directory(error) => error.fmt(f),
         }
     }

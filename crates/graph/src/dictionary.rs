@@ -104,7 +104,7 @@ impl Dictionary {
         let (hash, home) = self.hash(id);
         let (shard, place) = place_of(key);
         if shard != home {
-            return Err("has a key of another shard");
+            return Err("has a key that belongs to another shard");
         }
         let mut shard = self.shards[shard].write();
         if shard.find(hash, id).is_some() {
@@ -114,7 +114,7 @@ impl Dictionary {
         if shard.restore(place, hash, id, references, hasher) {
             Ok(())
         } else {
-            Err("has the key of another")
+            Err("has the key of another name")
         }
     }
 

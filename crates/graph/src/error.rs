@@ -40,25 +40,26 @@ impl fmt::Display for GraphError {
         match self {
             Self::DictionaryFull { entries } => write!(
                 f,
-                "the dictionary shard of this id is full with {entries} ids that are text or \
-                 integers of 2^31 and more; remove ids that are not needed, or use integers below \
-                 2^31, which need no dictionary"
+                "the dictionary shard of this id is full: it has {entries} ids that are text or \
+                 integers of 2^31 and more; remove unused ids, or use integers below 2^31, which \
+                 need no dictionary"
             ),
             Self::Busy { waiting } => write!(
                 f,
-                "{waiting} changes wait for the disk already; send them more slowly, or in bulk"
+                "{waiting} changes are already waiting for the disk; send changes more slowly, or \
+                 in bulk"
             ),
             Self::DiskFull { cause } => write!(
                 f,
-                "the change is not made, as the disk of the data directory has no room ({cause}); \
-                 make room, and changes are taken again"
+                "the change was refused, because the disk of the data directory is full ({cause}); \
+                 changes are accepted again when there is free space"
             ),
             Self::Disk { cause } => write!(
                 f,
-                "the change is not made, as the disk of the data directory failed ({cause}); look \
-                 at the system's log; the next change tries again"
+                "the change was refused, because the disk of the data directory failed ({cause}); \
+                 see the log of the system; the next change tries the disk again"
             ),
-            Self::Ended => f.write_str("the server is ending and takes no more changes"),
+            Self::Ended => f.write_str("the server is shutting down and accepts no more changes"),
         }
     }
 }

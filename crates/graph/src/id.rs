@@ -139,22 +139,23 @@ impl fmt::Display for IdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => {
-                write!(f, "the id is empty; an id needs 1 to {ID_BYTES_MAX} bytes")
+                write!(
+                    f,
+                    "the id is empty; an id must have 1 to {ID_BYTES_MAX} bytes"
+                )
             }
             Self::TooLong { bytes } => {
                 write!(
                     f,
-                    "the id has {bytes} bytes; an id needs 1 to {ID_BYTES_MAX} bytes"
+                    "the id has {bytes} bytes; an id must have 1 to {ID_BYTES_MAX} bytes"
                 )
             }
-            Self::ControlCharacter { at } => write!(
-                f,
-                "the id has a control character at byte {at}; an id needs printable text"
-            ),
+            Self::ControlCharacter { at } => {
+                write!(f, "the id has a control character at byte {at}; remove it")
+            }
             Self::IntegerTooLarge => write!(
                 f,
-                "the id is an integer above {ID_INTEGER_MAX}; an id needs a smaller one, or a \
-                 string"
+                "the id is an integer above {ID_INTEGER_MAX}; use a smaller one, or a string"
             ),
         }
     }

@@ -197,7 +197,7 @@ pub fn parse_edge(line: &[u8]) -> Result<Option<(Id, Id)>, String> {
     let (Some(subscriber), Some(subject), None) = (words.next(), words.next(), words.next()) else {
         let count = text.split_ascii_whitespace().count();
         return Err(format!(
-            "the line has {count} words; it needs two, the subscriber and the subject"
+            "the line has {count} words; it must have two, the subscriber and the subject"
         ));
     };
     let subscriber = Id::parse(subscriber).map_err(|error| format!("subscriber: {error}"))?;
@@ -207,6 +207,6 @@ pub fn parse_edge(line: &[u8]) -> Result<Option<(Id, Id)>, String> {
 
 fn too_long() -> Line {
     Line::Bad(format!(
-        "the line has more than {LINE_BYTES_MAX} bytes; two ids have at most {ID_BYTES_MAX} each"
+        "the line has more than {LINE_BYTES_MAX} bytes; an id has at most {ID_BYTES_MAX}"
     ))
 }

@@ -76,11 +76,11 @@ fn control_characters_are_refused_where_they_stand() {
 fn errors_say_what_was_found_and_what_is_needed() {
     assert_eq!(
         IdError::TooLong { bytes: 129 }.to_string(),
-        "the id has 129 bytes; an id needs 1 to 128 bytes"
+        "the id has 129 bytes; an id must have 1 to 128 bytes"
     );
     assert_eq!(
         IdError::ControlCharacter { at: 3 }.to_string(),
-        "the id has a control character at byte 3; an id needs printable text"
+        "the id has a control character at byte 3; remove it"
     );
     assert!(IdError::Empty.to_string().contains("empty"));
     assert!(

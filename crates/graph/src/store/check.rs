@@ -153,10 +153,10 @@ impl Named {
         self.nameless.sort_unstable();
         self.nameless.dedup();
         for number in self.nameless {
-            check.fault(|| format!("key {number} has edges and no name"));
+            check.fault(|| format!("key {number} has edges but no name"));
         }
         for ((_, id), _) in names.iter().zip(&self.keys).filter(|(_, key)| !key.1) {
-            check.fault(|| format!("{:?} has a name and no edge", id.to_string()));
+            check.fault(|| format!("{:?} has a name but no edge", id.to_string()));
         }
     }
 }

@@ -68,7 +68,7 @@ impl fmt::Display for OpenError {
             Self::Directory { path, error } => write!(
                 f,
                 "the data directory {} cannot be used: {error}; make it writable, choose another \
-                 with --data, or keep nothing with --memory",
+                 with --data, or use --memory to store nothing",
                 path.display()
             ),
             Self::InUse { path, process } => {
@@ -76,8 +76,8 @@ impl fmt::Display for OpenError {
                 let by = process.as_deref().unwrap_or("unknown");
                 write!(
                     f,
-                    "the data directory {path} is in use by another process (process id {by}); end \
-                     it, or choose another directory with --data"
+                    "the data directory {path} is in use by another process (process id {by}); \
+                     stop it, or choose another directory with --data"
                 )
             }
             Self::Missing { file } => write!(
@@ -87,26 +87,26 @@ impl fmt::Display for OpenError {
             ),
             Self::Foreign { file } => write!(
                 f,
-                "{} is not a graph of Encke and is left as it is; move it away, or choose another \
+                "{} is not an Encke graph and was not changed; move it away, or choose another \
                  directory with --data",
                 file.display()
             ),
             Self::Newer { file, format } => write!(
                 f,
-                "{} has format {format} and this program knows format {} only; it is left as it \
-                 is; use the program that wrote it, or a newer one",
+                "{} has format {format}, but this program supports only format {}; the file was \
+                 not changed; use the program that wrote it, or a newer one",
                 file.display(),
                 super::tables::FORMAT
             ),
             Self::Torn { file, why } => write!(
                 f,
-                "{} is damaged ({why}) and is left as it is; put a backup in its place, or move it \
-                 away to begin with an empty graph",
+                "{} is damaged ({why}) and was not changed; replace it with a backup, or move it \
+                 away to start with an empty graph",
                 file.display()
             ),
             Self::Disk { file, why } => write!(
                 f,
-                "{} cannot be read or written: {why}; look at the system's log",
+                "{} cannot be read or written: {why}; see the log of the system",
                 file.display()
             ),
         }
@@ -139,7 +139,7 @@ impl Refusal {
             Self::Torn(why) => OpenError::Torn { file, why },
             Self::Failed(redb::Error::Corrupted(why)) => OpenError::Torn { file, why },
             Self::Failed(redb::Error::Io(error)) if is_short(&error) => {
-                let why = "it is shorter than it was".to_owned();
+                let why = "a part of it is missing".to_owned();
                 OpenError::Torn { file, why }
             }
             Self::Failed(error) => {
@@ -160,7 +160,7 @@ fn is_short(error: &io::Error) -> bool {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign => f.write_str("the file is not a graph of Encke"),
+            Self::Foreign => f.write_str("the file is not an Encke graph"),
             Self::Newer { format } => write!(f, "the file has format {format}"),
             Self::Torn(why) => f.write_str(why),
             Self::Failed(error) => error.fmt(f),

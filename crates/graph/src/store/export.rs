@@ -43,8 +43,8 @@ impl fmt::Display for ExportError {
             Self::Write(error) => write!(f, "the edge list cannot be written: {error}"),
             Self::NotAWord(id) => write!(
                 f,
-                "the id {:?} has a blank or begins like a comment, so a list of two words a line \
-                 cannot hold it; export as JSON",
+                "the id {:?} contains a space or begins with #, so it cannot be written as a word \
+                 of a list; export as JSON",
                 id.to_string()
             ),
         }

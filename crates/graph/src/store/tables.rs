@@ -162,7 +162,7 @@ pub(super) fn read_names(
             Ok(id) if Key::own(&id).is_none() && !key.is_own() => each(key, id)?,
             _ => {
                 return Err(Refusal::Torn(format!(
-                    "the name {text:?} does not fit its key"
+                    "the name {text:?} does not match its key"
                 )));
             }
         }

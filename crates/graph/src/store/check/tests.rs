@@ -74,14 +74,14 @@ fn an_edge_in_one_direction_is_found() {
 #[test]
 fn names_that_do_not_fit_are_found() {
     let found = check(&[], &[(1, FIRST)], &[(FIRST, 1)]);
-    assert_eq!(found.told, ["key 2147483648 has edges and no name"]);
+    assert_eq!(found.told, ["key 2147483648 has edges but no name"]);
     let found = check(&[(FIRST, "ana"), (FIRST + 1, "ana")], &[], &[]);
     assert_eq!(
         found.told,
         [
             "two keys have the name \"ana\"",
-            "\"ana\" has a name and no edge",
-            "\"ana\" has a name and no edge"
+            "\"ana\" has a name but no edge",
+            "\"ana\" has a name but no edge"
         ]
     );
 }

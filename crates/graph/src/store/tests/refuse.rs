@@ -77,7 +77,7 @@ fn a_newer_format_is_refused() {
     assert!(
         error
             .to_string()
-            .contains("format 2 and this program knows format 1")
+            .contains("format 2, but this program supports only format 1")
     );
 }
 
