@@ -186,8 +186,8 @@ async fn readyz(State(admin): State<Shared>) -> Result<Response, Problem> {
 /// Answers connections beyond the limit.
 async fn over_limit() -> Problem {
     Problem::unavailable(format!(
-        "the control listener has {CONNECTIONS_MAX} connections, as many as it takes; close some \
-         that are not needed"
+        "the control listener has {CONNECTIONS_MAX} connections, which is its limit; close unused \
+         ones"
     ))
 }
 
@@ -198,7 +198,7 @@ async fn not_found(request: Request) -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
         format!(
-            "there is nothing at {path:?}; there is {}",
+            "there is nothing at {path:?}; the paths are {}",
             there.join(", ")
         ),
     )

@@ -43,7 +43,7 @@ pub(crate) async fn authorize(
 fn check_token(headers: &HeaderMap, token: &str) -> Result<(), Problem> {
     let Some(given) = headers.get(AUTHORIZATION) else {
         return Err(Problem::unauthorized(
-            "this server needs a token; send it as Authorization: Bearer <token>",
+            "this server requires a token; send it as Authorization: Bearer <token>",
             "Bearer realm=\"encke\"",
         ));
     };
@@ -56,7 +56,7 @@ fn check_token(headers: &HeaderMap, token: &str) -> Result<(), Problem> {
     match right {
         true => Ok(()),
         false => Err(Problem::unauthorized(
-            "the Authorization header does not carry this server's token; send it as \
+            "the Authorization header does not contain this server's token; send it as \
              Authorization: Bearer <token>",
             "Bearer realm=\"encke\", error=\"invalid_token\"",
         )),
@@ -73,8 +73,8 @@ fn check_not_from_page(headers: &HeaderMap) -> Result<(), Problem> {
     if foreign {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
-            "this request comes from a web page; without a token the control API answers programs \
-             only; start the server with --control-token and send the token",
+            "the request comes from a web page; without a token the control API answers only \
+             programs; start the server with --control-token, and send the token",
         ));
     }
     match headers
@@ -85,7 +85,7 @@ fn check_not_from_page(headers: &HeaderMap) -> Result<(), Problem> {
         Some(false) => Err(Problem::new(
             StatusCode::FORBIDDEN,
             "the Host header is neither an IP address nor localhost; without a token the control \
-             API needs one of those; start the server with --control-token and send the token",
+             API requires one of these; start the server with --control-token, and send the token",
         )),
     }
 }

@@ -34,8 +34,12 @@ pub(crate) async fn backup<B: Backend>(
     Query::parse(request.uri(), &[])?;
     // There is one thread for what blocks, so copies are made one after another.
     let copy = spawn_blocking(move || api.router().graph().copy()).await;
-    let failed =
-        |why: String| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no copy: {why}"));
+    let failed = |why: String| {
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("the graph could not be copied: {why}"),
+        )
+    };
     let file = copy
         .map_err(|error| failed(error.to_string()))?
         .map_err(|error| failed(error.to_string()))?
@@ -43,7 +47,7 @@ pub(crate) async fn backup<B: Backend>(
             Problem::new(
                 StatusCode::CONFLICT,
                 "this server keeps its graph in memory only (--memory), so there is no file to \
-                 copy; the subscriptions can be listed",
+                 copy",
             )
         })?;
     stream(file, "graph.redb").map_err(|error| failed(error.to_string()))
@@ -59,7 +63,7 @@ pub(crate) async fn erlang_ids<B: Backend>(
 ) -> Result<Response, Problem> {
     Query::parse(request.uri(), &[])?;
     let failed = |error: std::io::Error| {
-        let why = format!("no copy of the terms that Erlang nodes use as ids: {error}");
+        let why = format!("the original terms of ids could not be copied: {error}");
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why)
     };
     match api

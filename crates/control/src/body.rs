@@ -93,12 +93,12 @@ fn too_large(about: &str, length: usize, bytes_max: usize) -> Problem {
 /// The sentence for an event that is too large.
 pub(crate) fn event_too_large(about: &str, length: usize, bytes_max: usize) -> String {
     format!(
-        "the event has {about}{length} bytes; it may have {bytes_max}; publish a smaller one, or a \
-         reference to it"
+        "the event has {about}{length} bytes, more than the limit of {bytes_max}; publish a \
+         smaller event, or a link to the data"
     )
 }
 
 /// The sentence for a body that does not arrive whole.
 pub(crate) fn broken(error: &axum::Error) -> String {
-    format!("it broke off: {error}")
+    format!("the transfer was interrupted: {error}")
 }

@@ -171,7 +171,7 @@ impl Socket {
         let (stop, stopped) = oneshot::channel();
         let listener = Listener::new(listener, entrance, head_timeout);
         let serving = runtime.spawn(listener.serve(stopped));
-        tracing::debug!(%address, "control API listens");
+        tracing::debug!(%address, "the control API is listening");
         Ok(Control {
             address,
             running: Some(Running {
@@ -214,7 +214,7 @@ impl Control {
         let _ = stop.send(());
         let ended = runtime.block_on(async { timeout(STOP_WAIT, serving).await });
         if ended.is_err() {
-            tracing::warn!("control requests took longer than {STOP_WAIT:?} and were cut off");
+            tracing::warn!("control requests that took longer than {STOP_WAIT:?} were aborted");
         }
         runtime.shutdown_background();
     }
@@ -262,33 +262,33 @@ impl fmt::Display for StartError {
             Self::Bind { address, error } => write!(
                 f,
                 "the control listener cannot bind {address}: {error}; choose another address, or \
-                 end what listens there"
+                 stop the program that listens on it"
             ),
             Self::Listener(error) => write!(
                 f,
-                "the control listener cannot be used: {error}; it has to be a bound, listening TCP \
+                "the control listener cannot be used: {error}; it must be a bound, listening TCP \
                  socket"
             ),
             Self::Threads(error) => write!(
                 f,
-                "the threads of the control API cannot be made: {error}; raise the limits of \
-                 processes and descriptors"
+                "the threads of the control API cannot be started: {error}; raise the limits on \
+                 processes and open files"
             ),
             Self::TokenMissing { address } => write!(
                 f,
                 "the control listener on {address} can be reached from other machines and has no \
-                 token; give one with --control-token, or listen on 127.0.0.1"
+                 token; set one with --control-token, or listen on 127.0.0.1"
             ),
             Self::TokenEmpty => f.write_str(
-                "the control token is empty; give one of at least one character, or none at all",
+                "the control token is empty; set one of at least one character, or none at all",
             ),
             Self::TokenNotPlain => f.write_str(
-                "the control token has a blank, a control character or a character beyond ASCII; \
+                "the control token contains a space, a control character or a non-ASCII character; \
                  use letters, digits and punctuation",
             ),
             Self::DemoNotPrivate => f.write_str(
-                "the page may publish only when the control listener is on loopback and has no \
-                 token; leave out --demo, or listen on 127.0.0.1 without a token",
+                "the page can publish only if the control listener is on loopback and has no \
+                 token; remove --demo, or listen on 127.0.0.1 without a token",
             ),
         }
     }

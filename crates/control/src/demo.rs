@@ -46,7 +46,7 @@ async fn secret(State(demo): State<Arc<Demo>>, headers: HeaderMap) -> Result<Res
     let Some(origin) = origin.filter(|_| is_direct && is_local) else {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
-            "only the page of this server, opened on this machine, may ask for the secret",
+            "only the page of this server, opened on the same machine, may request the secret",
         ));
     };
     let headers = [

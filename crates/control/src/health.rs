@@ -30,7 +30,7 @@ pub(crate) fn ready(draining: bool) -> Result<Response, Problem> {
     match draining {
         false => Ok((JSON, r#"{"status":"ready"}"#).into_response()),
         true => Err(Problem::unavailable(
-            "the server is draining; connect to another",
+            "the server is draining; use another server",
         )),
     }
 }

@@ -54,15 +54,17 @@ impl std::fmt::Display for Fault {
             Self::TooLong { bytes_max } => {
                 write!(
                     f,
-                    "it is longer than {bytes_max} bytes, more than an event needs"
+                    "it is longer than {bytes_max} bytes, the limit for an event"
                 )
             }
             Self::NotAnArray => f.write_str(
                 "the body does not begin with `[`; send a JSON array, or lines as \
                  application/x-ndjson",
             ),
-            Self::Unclosed => f.write_str("the body ends before the array does; close it with `]`"),
-            Self::AfterArray => f.write_str("something follows the array; end the body with `]`"),
+            Self::Unclosed => f.write_str("the body ends within the array; end the array with `]`"),
+            Self::AfterArray => {
+                f.write_str("the body continues after the array; it must end with `]`")
+            }
         }
     }
 }

@@ -171,7 +171,7 @@ impl Listener {
             self.warned = Some(now);
             tracing::warn!(
                 %error,
-                "the control listener cannot take another connection and pauses; raise the limit \
+                "the control listener cannot accept another connection and pauses; raise the limit \
                  on open files (ulimit -n, LimitNOFILE=) or use --private-fds"
             );
         }

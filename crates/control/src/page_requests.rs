@@ -25,11 +25,12 @@ use crate::{body, publish, subscriptions};
 pub(crate) fn handler<B: Backend>(threads: Handle, api: Weak<Api<B>>) -> Box<PageHandler> {
     Box::new(move |request, answer| {
         let Some(api) = api.upgrade() else {
-            let gone = Problem::unavailable("the control API has ended; reload the page");
+            let gone = Problem::unavailable("the control API has stopped; reload the page");
             return answer(immediate(gone));
         };
         let Ok(permit) = api.relayed.clone().try_acquire_owned() else {
-            let busy = Problem::unavailable("too many pages ask at once; try again in a second");
+            let busy =
+                Problem::unavailable("too many pages sent requests at once; try again in a second");
             return answer(immediate(busy));
         };
         threads.spawn(async move {

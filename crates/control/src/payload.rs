@@ -39,7 +39,7 @@ pub(crate) fn of_body(headers: &HeaderMap, body: Bytes) -> Result<Payload, Probl
         other => Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             format!(
-                "the Content-Type is {other:?}; an event is application/json, text/plain or \
+                "the Content-Type is {other:?}; for an event, use application/json, text/plain or \
                  application/octet-stream"
             ),
         )),
@@ -62,7 +62,7 @@ fn of_text(headers: &HeaderMap, body: Bytes) -> Result<Payload, Problem> {
     {
         return Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            format!("the charset is {charset:?}; text needs to be UTF-8"),
+            format!("the charset is {charset:?}; text must be UTF-8"),
         ));
     }
     match from_utf8(&body) {
@@ -70,7 +70,7 @@ fn of_text(headers: &HeaderMap, body: Bytes) -> Result<Payload, Problem> {
         Err(error) => Err(Problem::bad(
             "body",
             format!(
-                "it is not UTF-8 at byte {}; text needs to be, and other bytes are sent as \
+                "it is not UTF-8 at byte {}; text must be UTF-8; send other bytes as \
                  application/octet-stream",
                 error.valid_up_to()
             ),

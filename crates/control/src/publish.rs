@@ -78,7 +78,7 @@ pub(crate) async fn relayed<B: Backend>(
     let Some(data) = query.get("data") else {
         return Err(Problem::bad(
             "query",
-            "there is no \"data\"; it is the text to publish",
+            "the parameter \"data\" is missing; it contains the text to publish",
         ));
     };
     if data.len() > api.event_bytes_max {

@@ -36,18 +36,18 @@ impl<'a> Query<'a> {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let Some(&name) = known.iter().find(|known| **known == name) else {
                 let takes = match known {
-                    [] => "takes none".into(),
-                    _ => format!("takes {}", known.join(", ")),
+                    [] => "the path has no parameters".into(),
+                    _ => format!("its parameters are {}", known.join(", ")),
                 };
                 return Err(Problem::bad(
                     "query",
-                    format!("{name:?} is not a parameter of this path; it {takes}"),
+                    format!("{name:?} is not a parameter of this path; {takes}"),
                 ));
             };
             if found.iter().any(|(other, _)| *other == name) {
                 return Err(Problem::bad(
                     "query",
-                    format!("{name:?} is given twice; give it once"),
+                    format!("{name:?} occurs twice; send it once"),
                 ));
             }
             let what = || format!("query parameter {name:?}");
@@ -79,7 +79,7 @@ impl<'a> Query<'a> {
                 let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
                 Err(Problem::bad(
                     &format!("query parameter {name:?}"),
-                    format!("found {value:?}; it is {}", words.join(" or ")),
+                    format!("found {value:?}; expected {}", words.join(" or ")),
                 ))
             }
         }
@@ -94,7 +94,7 @@ impl<'a> Query<'a> {
             Ok(count) if (1..=max).contains(&count) => Ok(count),
             _ => Err(Problem::bad(
                 &format!("query parameter {name:?}"),
-                format!("found {text:?}; it is a number from 1 to {max}"),
+                format!("found {text:?}; expected a number from 1 to {max}"),
             )),
         }
     }

@@ -77,8 +77,8 @@ pub(crate) async fn settled(tally: &Arc<Tally>) -> Option<Counts> {
 /// The sentence for a receipt that does not come.
 pub(crate) fn unsettled(tally: &Tally) -> String {
     format!(
-        "it was accepted, but after {} s {} workers have not had their turn at it, so its receipt \
-         is not known; look at /v1/stats for a worker whose turns stand still",
+        "it was accepted, but after {} s {} workers have not handled it yet, so there is no \
+         receipt; in /v1/stats, look for a worker whose turns do not increase",
         RECEIPT_WAIT.as_secs(),
         tally.pending()
     )

@@ -99,8 +99,8 @@ async fn ids(request: Request) -> Result<Vec<Id>, Problem> {
                 return Err(Problem::new(
                     StatusCode::PAYLOAD_TOO_LARGE,
                     format!(
-                        "the list has more than {REPLACED_MAX} ids, and nothing is changed; POST \
-                         /v1/subscriptions takes any number"
+                        "the list has more than {REPLACED_MAX} ids, so nothing was changed; POST \
+                         /v1/subscriptions accepts any number"
                     ),
                 ));
             }
@@ -109,7 +109,7 @@ async fn ids(request: Request) -> Result<Vec<Id>, Problem> {
             return Ok(ids);
         }
         let more = stream.more().await;
-        more.map_err(|error| Problem::bad("body", format!("{error}; nothing is changed")))?;
+        more.map_err(|error| Problem::bad("body", format!("{error}; nothing was changed")))?;
     }
 }
 

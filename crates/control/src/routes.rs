@@ -120,8 +120,8 @@ pub(crate) fn over_limit<B: Backend>(api: Shared<B>) -> Router {
 
 async fn over_limit_problem() -> Problem {
     Problem::unavailable(format!(
-        "the control listener has {CONNECTIONS_MAX} connections, as many as it takes; close some \
-         that are not needed, or send many events on one with POST /v1/publish"
+        "the control listener has {CONNECTIONS_MAX} connections, which is its limit; close unused \
+         ones, or send many events in one request with POST /v1/publish"
     ))
 }
 
@@ -132,12 +132,12 @@ pub(crate) async fn not_found(request: Request) -> Problem {
     if path.starts_with("/v1/") && path[1..].split('/').any(str::is_empty) {
         return Problem::bad(
             &format!("path {path:?}"),
-            "one of its segments is empty; an id needs at least one byte",
+            "a segment is empty; an id must have at least one byte",
         );
     }
     Problem::new(
         StatusCode::NOT_FOUND,
-        format!("there is nothing at {path:?}; /openapi.json lists what there is"),
+        format!("there is nothing at {path:?}; /openapi.json lists all paths"),
     )
 }
 
@@ -146,6 +146,6 @@ pub(crate) async fn method_not_allowed(request: Request) -> Problem {
     let (method, path) = (request.method(), request.uri().path());
     Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
-        format!("{path:?} does not take {method}; the Allow header lists what it takes"),
+        format!("{path:?} does not accept {method}; the Allow header lists its methods"),
     )
 }

@@ -74,7 +74,7 @@ pub(crate) async fn inspect<B: Backend>(
     let gathered = gather(|report| api.backend.inspect(&asked, report)).await;
     let mut sessions = gathered.map_err(|sessions| {
         late(format_args!(
-            "{} of {} sessions are reported",
+            "the workers have reported {} of {} sessions",
             sessions.len(),
             asked.len()
         ))
@@ -103,8 +103,7 @@ pub(crate) async fn slowest<B: Backend>(
     let query = Query::parse(request.uri(), &["limit"])?;
     let limit = query.count("limit", SLOWEST_DEFAULT, SLOWEST_MAX)?;
     let gathered = gather(|report| api.backend.slowest(limit, report)).await;
-    let mut sessions =
-        gathered.map_err(|_| late(format_args!("the workers have not reported all")))?;
+    let mut sessions = gathered.map_err(|_| late(format_args!("not all workers have reported")))?;
     sessions.sort_by_key(|session| Reverse(session.backlog_bytes));
     sessions.truncate(limit);
     Ok(Json(Slowest { sessions }).into_response())
@@ -138,7 +137,7 @@ fn late(found: fmt::Arguments<'_>) -> Problem {
     Problem::new(
         StatusCode::GATEWAY_TIMEOUT,
         format!(
-            "{found} after {} s; a worker is stuck or overloaded, see /v1/stats",
+            "{found} after {} s; a worker is blocked or overloaded, see /v1/stats",
             INSPECT_WAIT.as_secs()
         ),
     )

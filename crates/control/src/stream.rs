@@ -95,8 +95,8 @@ pub(crate) fn announced(headers: &HeaderMap) -> Result<Option<Shape>, Problem> {
         other => Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             format!(
-                "the Content-Type is {other:?}; lines are application/x-ndjson, an array is \
-                 application/json"
+                "the Content-Type is {other:?}; use application/x-ndjson for lines, or \
+                 application/json for an array"
             ),
         )),
     }
@@ -158,7 +158,7 @@ pub(crate) fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, String
             format!("`{}`", byte.escape_ascii())
         });
         return Err(format!(
-            "the line begins with {first}; it needs to be a JSON object"
+            "the line begins with {first}; it must be a JSON object"
         ));
     }
     serde_json::from_slice(text).map_err(|error| sentence(&error))

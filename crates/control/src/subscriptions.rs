@@ -178,8 +178,8 @@ fn after(epoch: &str, cursor: &str) -> Result<Key, Problem> {
         Problem::bad(
             "query parameter \"after\"",
             format!(
-                "found {cursor:?}; it is the \"next\" of a page that this run of the server gave; \
-                 begin again without it"
+                "found {cursor:?}; expected \"next\" of a page from this run of the server; start \
+                 again without \"after\""
             ),
         )
     })

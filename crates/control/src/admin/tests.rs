@@ -171,7 +171,7 @@ fn nothing_can_be_changed() {
         let http = http(Fake::default(), None);
         let publish = ask(&http, "POST", "/v1/publish/rj", &[], "x").await;
         assert_eq!(publish.status, 404);
-        assert!(publish.text.contains("there is /v1/stats, /metrics"));
+        assert!(publish.text.contains("the paths are /v1/stats, /metrics"));
         assert_eq!(ask(&http, "POST", "/v1/stats", &[], "x").await.status, 405);
         let misspelt = ask(&http, "GET", "/v1/stats?x=1", &[], "").await;
         assert_eq!(misspelt.status, 400);

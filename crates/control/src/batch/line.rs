@@ -120,6 +120,6 @@ fn string(item: &Item<'_>, data: &str) -> Result<Option<Bytes>, String> {
     }
     match serde_json::from_str::<String>(data) {
         Ok(text) => Ok(Some(text.into())),
-        Err(error) => Err(format!("the data is no text: {}", sentence(&error))),
+        Err(error) => Err(format!("the data is not valid text: {}", sentence(&error))),
     }
 }

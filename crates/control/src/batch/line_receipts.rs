@@ -106,7 +106,7 @@ impl<B: Backend> Batch<'_, B> {
                 Step::Left => return Err(Unread),
                 Step::Read(Ok(())) | Step::Settled => {}
                 Step::Read(Err(error)) => {
-                    let error = format!("the body ended here: {error}");
+                    let error = format!("no more lines are read: {error}");
                     self.fail(self.stream.items.number() + 1, error);
                 }
                 Step::Late => self.give_up(),

@@ -151,7 +151,7 @@ impl HttpBody for Answer {
 
 impl std::fmt::Display for CutOff {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the batch was cut off before its last receipt")
+        f.write_str("the batch was aborted before its last receipt")
     }
 }
 

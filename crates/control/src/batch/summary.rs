@@ -128,7 +128,8 @@ impl<B: Backend> Batch<'_, B> {
     fn late(&self, tally: &Tally) -> Problem {
         let (line, events) = (self.stream.items.number(), self.sums.events);
         let detail = format!(
-            "the batch stopped after line {line} with {events} events accepted: of the last, {}",
+            "the batch stopped after line {line}, with {events} events accepted; the last event: \
+             {}",
             unsettled(tally)
         );
         Problem::new(StatusCode::GATEWAY_TIMEOUT, detail)

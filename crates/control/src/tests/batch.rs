@@ -71,13 +71,13 @@ fn a_line_that_is_no_event_says_why() {
         ("{\"subject\":1,\"data\":1,\"encoding\":\"base64\"}", "data is not a string"),
         ("{\"subject\":1,\"data\":\"*\",\"encoding\":\"base64\"}", "not base64"),
         ("{\"subject\":1,\"data\":\"*\",\"encoding\":\"hex\"}", "unknown variant `hex`"),
-        ("{\"subject\":1,\"data\":\"\\ud800\"}", "the data is no text"),
+        ("{\"subject\":1,\"data\":\"\\ud800\"}", "the data is not valid text"),
         ("{\"subject\":1,\"data\":\"a\tb\"}", "control character"),
         ("{\"subject\":1,\"data\":tru}", "expected ident"),
         ("{\"subject\":1,\"data\":1}}", "trailing characters"),
         ("[1,2]", "begins with `[`"),
         ("x", "begins with `x`"),
-        (&large, "has 101 bytes; it may have 100"),
+        (&large, "has 101 bytes, more than the limit of 100"),
         (&longer, "longer than 4696 bytes"),
     ];
     run(async {

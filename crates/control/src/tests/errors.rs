@@ -24,10 +24,10 @@ fn every_error_is_a_problem_with_its_own_status_and_a_sentence() {
     #[rustfmt::skip]
     let table: &[Bad<'_>] = &[
         ("GET", "/nowhere", &[], "", 404, "nothing at \\\"/nowhere\\\""),
-        ("POST", "/v1/publish/", &[], "", 400, "segments is empty"),
+        ("POST", "/v1/publish/", &[], "", 400, "a segment is empty"),
         ("PUT", "/v1/subscriptions//b", &[], "", 400, "the id is empty"),
-        ("PUT", "/v1/subscriptions/a/", &[], "", 400, "segments is empty"),
-        ("GET", "/v1/publish/x", &[], "", 405, "does not take GET"),
+        ("PUT", "/v1/subscriptions/a/", &[], "", 400, "a segment is empty"),
+        ("GET", "/v1/publish/x", &[], "", 405, "does not accept GET"),
         ("POST", &long, &[], "", 400, "129 bytes"),
         ("POST", "/v1/publish/a%zz", &[], "", 400, "percent sign at byte 1"),
         ("POST", "/v1/publish/%ff", &[], "", 400, "not UTF-8 at byte 0"),
@@ -38,9 +38,9 @@ fn every_error_is_a_problem_with_its_own_status_and_a_sentence() {
         ("POST", "/v1/publish/x?type=", &[], "", 400, "event type is empty"),
         ("POST", "/v1/publish/x?type=a%0a", &[], "", 400, "control character"),
         ("POST", "/v1/publish/x?type=%f", &[], "", 400, "percent sign"),
-        ("POST", "/v1/publish/x?type=a&type=b", &[], "", 400, "given twice"),
-        ("POST", "/v1/publish/x?receipt=never", &[], "", 400, "it is full or early"),
-        ("POST", "/v1/publish?receipts=none", &[], "", 400, "it is each or summary"),
+        ("POST", "/v1/publish/x?type=a&type=b", &[], "", 400, "occurs twice"),
+        ("POST", "/v1/publish/x?receipt=never", &[], "", 400, "expected full or early"),
+        ("POST", "/v1/publish?receipts=none", &[], "", 400, "expected each or summary"),
         ("POST", "/v1/publish/x", &[("content-type", "image/png")], "", 415, "image/png"),
         ("POST", "/v1/publish", &[("content-type", "image/png")], "", 415, "image/png"),
         ("POST", "/v1/publish", &[json], "{}", 400, "does not begin with `[`"),
@@ -49,8 +49,8 @@ fn every_error_is_a_problem_with_its_own_status_and_a_sentence() {
         ("POST", "/v1/publish/x", &[json], "{", 400, "not one JSON value"),
         ("GET", "/v1/subscribers/x?limit=0", &[], "", 400, "from 1 to 10000"),
         ("GET", "/v1/subscribers/x?limit=10001", &[], "", 400, "from 1 to 10000"),
-        ("GET", "/v1/subscribers/x?after=gone", &[], "", 400, "begin again"),
-        ("GET", "/v1/stats?x", &[], "", 400, "it takes none"),
+        ("GET", "/v1/subscribers/x?after=gone", &[], "", 400, "start again"),
+        ("GET", "/v1/stats?x", &[], "", 400, "the path has no parameters"),
     ];
     run(async {
         let http = Fake::new().http();
@@ -108,7 +108,9 @@ fn an_event_of_the_limit_passes_and_a_larger_one_is_told_both_sizes() {
         let answer = publish("x".repeat(101).into(), &[]).await;
         assert_eq!(answer.status, 413);
         assert!(
-            answer.text.contains("has 101 bytes; it may have 100"),
+            answer
+                .text
+                .contains("has 101 bytes, more than the limit of 100"),
             "{}",
             answer.text
         );
@@ -117,7 +119,9 @@ fn an_event_of_the_limit_passes_and_a_larger_one_is_told_both_sizes() {
         assert_eq!(publish(pieces(4), &[]).await.status, 200);
         let answer = publish(pieces(5), &[]).await;
         assert!(
-            answer.text.contains("has 125 bytes; it may have 100"),
+            answer
+                .text
+                .contains("has 125 bytes, more than the limit of 100"),
             "{}",
             answer.text
         );

@@ -93,7 +93,7 @@ fn a_cursor_of_another_run_is_refused() {
             let path = format!("/v1/subscribers/s?after={cursor}");
             let answer = ask(&http, "GET", &path, &[], "").await;
             assert_eq!(answer.status, 400, "{cursor}");
-            assert!(answer.text.contains("begin again"), "{}", answer.text);
+            assert!(answer.text.contains("start again"), "{}", answer.text);
         }
     });
 }
@@ -174,7 +174,7 @@ fn a_list_replaces_all_subscriptions_or_none() {
                 plain,
                 &*"x\n".repeat(16_385),
                 413,
-                "16384 ids, and nothing is changed",
+                "16384 ids, so nothing was changed",
             ),
         ] {
             let answer = ask(&http, "PUT", path, &[kind], body.to_owned()).await;

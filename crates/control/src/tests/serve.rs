@@ -187,7 +187,7 @@ fn a_refusal_can_be_read_although_the_event_was_being_sent() {
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
         assert!(
-            answer.contains(&format!("{size} bytes; it may have 65536")),
+            answer.contains(&format!("{size} bytes, more than the limit of 65536")),
             "{answer}"
         );
     }
