@@ -18,7 +18,7 @@ def data(tmp_path):
     list_file.write_text(LIST)
     said = encke("friends", "load", list_file, "--data", tmp_path / "data")
     assert said.returncode == 0, said.stderr
-    assert said.stdout.startswith("5 subscriptions are new")
+    assert said.stdout.startswith("subscriptions: 5 new")
     return tmp_path / "data"
 
 
@@ -51,7 +51,7 @@ def test_a_bad_line_loads_nothing_unless_it_is_skipped(data):
     assert export(data) == SORTED
     said = encke("friends", "load", "-", "--data", data, "--skip-bad", input=bad)
     assert said.returncode == 0 and "line 2" in said.stderr
-    assert "2 subscriptions are new" in said.stdout
+    assert "subscriptions: 2 new" in said.stdout
     assert "3 rj\n5 rj\n" in export(data)
 
 
@@ -75,7 +75,7 @@ def test_statistics_and_check_say_what_is_there(data):
     assert stats["file_bytes"] == os.path.getsize(data / "graph.redb")
     check = json.loads(encke("graph", "check", "--data", data, "--json").stdout)
     assert check["sound"] and check["edges"] == 5
-    assert "5 edges are the same" in encke("graph", "check", "--data", data).stdout
+    assert "5 edges are equal" in encke("graph", "check", "--data", data).stdout
 
 
 def test_a_damaged_file_is_refused_and_left(data):
@@ -110,10 +110,10 @@ def test_a_server_is_copied_and_loaded_while_it_runs(start, tmp_path):
     at = ("--online", "--control", server.control_url)
     said = encke("friends", "load", "-", *at, input=LIST)
     assert said.returncode == 0, said.stderr
-    assert said.stdout.startswith("5 subscriptions are new, 0 were there")
+    assert said.stdout.startswith("subscriptions: 5 new, 0 unchanged")
     said = encke("friends", "load", "-", "--mutual", *at, input="1 rj\n7 x y\n8 rj\n")
     assert said.returncode == 1
-    assert "line 2" in said.stderr and "1 subscriptions are new, 1 were there" in said.stderr
+    assert "line 2" in said.stderr and "subscriptions: 1 new, 1 unchanged" in said.stderr
     for refused in (
         encke("friends", "load", "-", "--data", data, input=LIST),
         encke("graph", "backup", tmp_path / "x", "--data", data),

@@ -432,7 +432,7 @@ def test_the_file_says_where_to_look_and_the_process_is_told_better(start, echo,
     bearer = {"Authorization": "Bearer better"}
     assert program.ask("/metrics", headers=bearer).status_code == 200
     program.signal(signal.SIGHUP)
-    until(lambda: "read again" in program.log, "a reload")
+    until(lambda: "was reloaded" in program.log, "a reload")
     assert program.ask("/v1/stats", headers=bearer).status_code == 200
 
 

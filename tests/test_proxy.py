@@ -433,9 +433,9 @@ def test_a_reload_under_load_loses_nothing(proxy, backend, tmp_path):
         thread.start()
     for number in range(30):
         write("127.0.0.1:0", *([first], [second], [second, third], [third])[number % 4])
-        seen = program.log.count("read again")
+        seen = program.log.count("was reloaded")
         program.signal(signal.SIGHUP)
-        until(lambda: program.log.count("read again") > seen, "the configuration is read")
+        until(lambda: program.log.count("was reloaded") > seen, "the configuration is read")
     stop.set()
     for thread in threads:
         thread.join()
@@ -445,7 +445,7 @@ def test_a_reload_under_load_loses_nothing(proxy, backend, tmp_path):
 
     config.write_text("[[listener]]\nlisten = 7\n")
     program.signal(signal.SIGHUP)
-    until(lambda: "all stays as it was" in program.log, "the mistake is said")
+    until(lambda: "the reload failed and changed nothing" in program.log, "the mistake is said")
     with connect(program) as client:
         client.sendall(b"x")
         assert client.recv(1) == b"x"
@@ -511,9 +511,9 @@ def test_a_listener_moves_to_all_addresses_and_back(proxy, backend, port, tmp_pa
     assert answers("127.0.0.1") and not answers("127.0.0.2")
     for hosts in [("0.0.0.0",), ("127.0.0.1",), ("0.0.0.0", "127.0.0.1"), ("127.0.0.2",)]:
         write(*hosts)
-        seen = program.log.count("read again")
+        seen = program.log.count("was reloaded")
         program.signal(signal.SIGHUP)
-        until(lambda: program.log.count("read again") > seen, "the configuration is read")
+        until(lambda: program.log.count("was reloaded") > seen, "the configuration is read")
         for host in ("127.0.0.1", "127.0.0.2"):
             wanted = host in hosts or "0.0.0.0" in hosts
             until(lambda: answers(host) == wanted, f"{hosts} at {host}")
@@ -525,7 +525,7 @@ def test_an_ending_proxy_lets_connections_finish(proxy, backend, port):
         client.sendall(b"x")
         assert client.recv(1) == b"x"
         program.signal()
-        until(lambda: "ending" in program.log, "the signal is seen")
+        until(lambda: "shutting down" in program.log, "the signal is seen")
 
         def refuses():
             try:
@@ -612,7 +612,7 @@ def test_nobody_who_reads_the_access_log_keeps_the_proxy_from_its_work_and_end(
                 assert client.recv(1) == b"x"
         program.terminate()
         assert program.wait(timeout=PATIENCE) == 0
-        assert "nobody reads them" in program.stderr.read()
+        assert "no program reads them" in program.stderr.read()
     finally:
         program.kill()
         program.communicate()

@@ -163,7 +163,7 @@ def test_demo_is_refused_where_others_could_use_it(start, flags):
     token = flags[1] if len(flags) > 1 else None
     server = start("--demo", *flags, public=public, token=token)
     server.public = ("127.0.0.1", server.public[1])
-    assert "the page may not publish" in server.log
+    assert "the page cannot publish" in server.log
     headers = {"Host": host(server), RELAY: "1"}
     assert ask(server.public, "POST", "/relay/v1/publish/a?data=x", headers)[0] == 404
 

@@ -39,8 +39,8 @@ pub(crate) use top::TopArguments;
 /// Worker threads that a command may be given.
 const WORKERS: RangeInclusive<i64> = 1..=router::WORKERS_MAX as i64;
 
-/// A push server: publish an event about a subject, and everyone who subscribes to it and is
-/// connected gets it at once.
+/// A push server: publish an event about a subject, and every connected subscriber receives it at
+/// once.
 #[derive(Debug, Parser)]
 #[command(
     name = "encke",
@@ -49,7 +49,7 @@ const WORKERS: RangeInclusive<i64> = 1..=router::WORKERS_MAX as i64;
         encke serve\n  \
         encke listen rj\n  \
         encke publish rj \"hello\"\n\n\
-        Exit codes: 0 done, 1 failed, 2 misused."
+        Exit codes: 0 success, 1 failure, 2 wrong usage or configuration."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -61,55 +61,55 @@ pub(crate) enum Verb {
     /// Run the server
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),
-    /// Publish an event to everyone who subscribes to a subject
+    /// Publish an event about a subject to all its subscribers
     #[command(after_help = PUBLISH_HELP)]
     Publish(PublishArguments),
-    /// Send an event to the sessions of one id alone
+    /// Send an event to the sessions of one id only
     #[command(after_help = SEND_HELP)]
     Send(SendArguments),
-    /// Print events as they come
+    /// Print events as they arrive
     #[command(after_help = LISTEN_HELP)]
     Listen(ListenArguments),
     /// Subscribe an id to subjects
     #[command(after_help = SUBSCRIBE_HELP)]
     Subscribe(SubscribeArguments),
-    /// End subscriptions
+    /// Remove subscriptions
     #[command(after_help = "Example:\n  encke unsubscribe alice rj")]
     Unsubscribe(SubscribeArguments),
-    /// Show the sessions of an id, or close them
+    /// List the sessions of an id, or close them
     #[command(after_help = SESSIONS_HELP)]
     Sessions(SessionsArguments),
-    /// Show what a running server is at, again and again
+    /// Show a live view of a running server
     #[command(after_help = top::HELP)]
     Top(TopArguments),
-    /// Make graphs of friends, and load them
+    /// Generate a graph of friends, or load one
     #[command(after_help = friends::HELP)]
     Friends(FriendsArguments),
-    /// Look at the graph of a data directory, write it out, copy it
+    /// Check, count, export, compact or back up the graph of a data directory
     #[command(after_help = store::HELP)]
     Graph(StoreArguments),
-    /// Open many streaming clients, keep them, and check what they get
+    /// Open many streaming clients and check what they receive
     #[command(after_help = flood::HELP)]
     Flood(Box<FloodArguments>),
-    /// Publish events at a rate, and say what became of them
+    /// Publish events at a given rate and report the results
     #[command(after_help = drive::HELP)]
     Drive(Box<DriveArguments>),
-    /// Log what a process and its machine use
+    /// Record what a process and its machine use
     #[command(after_help = record::HELP)]
     Record(RecordArguments),
-    /// Draw what was logged
+    /// Plot a recording
     #[command(after_help = plot::HELP)]
     Plot(PlotArguments),
-    /// Say what stops so many connections on this machine, and what to do
+    /// Find what keeps this machine from holding many connections
     #[command(after_help = doctor::HELP)]
     Doctor(DoctorArguments),
     /// Run the whole experiment, a server and its users, and write a report
     #[command(after_help = prove::HELP)]
     Prove(ProveArguments),
-    /// Pass TCP connections on to backends
+    /// Relay TCP connections to backends
     #[command(after_help = proxy::HELP)]
     Proxy(Box<proxy::ProxyArguments>),
-    /// Answer every request alike: the floor under any server
+    /// Answer every HTTP request with the same response
     #[command(after_help = hello::HELP)]
     Hello(hello::HelloArguments),
     /// Print a script that completes commands and flags in a shell
@@ -121,11 +121,12 @@ pub(crate) enum Verb {
 }
 
 const SERVE_HELP: &str = "\
-Every setting can also stand in the file, under the same name, and in the environment, as
-ENCKE_LISTEN, ENCKE_CONTROL_TOKEN and so on. Flags beat the environment, which beats the file.
-Times are written 500ms, 25s, 1m; sizes 65536, 64KiB, 1MiB.
+Every setting can be a flag, an environment variable (ENCKE_LISTEN, ENCKE_CONTROL_TOKEN and so on)
+or a key of the same name in the configuration file. Flags override variables, and variables
+override the file. Times are written as 500ms, 25s or 1m; sizes as 65536, 64KiB or 1MiB.
 
-SIGTERM and SIGINT end it gently: streams are told when to come back. A second one ends it at once.
+On SIGTERM or SIGINT the server tells its clients when to reconnect, and then ends. A second signal
+ends it at once.
 
 Examples:
   encke serve
@@ -141,11 +142,11 @@ Examples:
 
 const SEND_HELP: &str = "\
 Example:
-  encke send alice \"your order has left\"";
+  encke send alice \"your order was shipped\"";
 
 const LISTEN_HELP: &str = "\
-Payloads go to standard output, or with --json whole events, one a line. What happens to the
-connection goes to standard error.
+Prints payloads to standard output, one in each line, or whole events as JSON with --json. Messages
+about the connection go to standard error.
 
 Examples:
   encke listen rj
@@ -153,7 +154,7 @@ Examples:
   encke listen rj --count 1";
 
 const SUBSCRIBE_HELP: &str = "\
-The subscriber receives what is published about the subjects from the next event on.
+The subscriber receives events about the subjects from the next one on.
 
 Example:
   encke subscribe alice rj news";
@@ -166,7 +167,7 @@ Examples:
 /// Where the control listener is.
 #[derive(Debug, Args)]
 pub(crate) struct ControlArguments {
-    /// The control listener, at http://HOST:PORT or https://HOST:PORT
+    /// URL of the control listener, http://HOST:PORT or https://HOST:PORT
     #[arg(
         long,
         value_name = "URL",
@@ -184,7 +185,7 @@ pub(crate) struct TokenArguments {
     /// Token of the control listener [env: ENCKE_CONTROL_TOKEN]
     #[arg(long, value_name = "TOKEN", conflicts_with = "control_token_file")]
     control_token: Option<String>,
-    /// File that holds the token [env: ENCKE_CONTROL_TOKEN_FILE]
+    /// File with the token of the control listener [env: ENCKE_CONTROL_TOKEN_FILE]
     #[arg(long, visible_alias = "token-file", value_name = "FILE")]
     control_token_file: Option<PathBuf>,
 }
@@ -192,7 +193,7 @@ pub(crate) struct TokenArguments {
 /// How a command reports.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Report {
-    /// Report as JSON, one object a line
+    /// Print JSON, one object in each line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -200,13 +201,13 @@ pub(crate) struct Report {
 /// What an event is.
 #[derive(Debug, Args)]
 pub(crate) struct EventArguments {
-    /// The payload; `-`, or nothing where standard input is not a terminal, publishes each line of
-    /// standard input as an event
+    /// The payload. `-` publishes each line of standard input as an event, and so does no payload
+    /// if standard input is not a terminal
     pub(crate) payload: Option<String>,
-    /// The event's type, which subscribers see
+    /// Type of the event, which subscribers receive with it
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) kind: Option<String>,
-    /// The payload is JSON, and subscribers get it as JSON
+    /// Publish the payload as JSON
     #[arg(long)]
     pub(crate) json_data: bool,
     #[command(flatten)]
@@ -217,7 +218,7 @@ pub(crate) struct EventArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct PublishArguments {
-    /// Whom or what the event is about
+    /// Id of the subject
     pub(crate) subject: String,
     #[command(flatten)]
     pub(crate) event: EventArguments,
@@ -225,7 +226,7 @@ pub(crate) struct PublishArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct SendArguments {
-    /// Who receives it
+    /// Id that receives the event
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) event: EventArguments,
@@ -233,16 +234,16 @@ pub(crate) struct SendArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListenArguments {
-    /// Ids to log in as
+    /// Ids to listen as
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// The public listener
+    /// URL of the public listener
     #[arg(long, env = "ENCKE_URL", default_value = "http://127.0.0.1:8000")]
     pub(crate) url: String,
-    /// How the events come
+    /// Format of the stream
     #[arg(long, value_enum, default_value_t = Transport::Sse)]
     pub(crate) transport: Transport,
-    /// Stop after so many events
+    /// Stop after this many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     #[command(flatten)]
@@ -254,17 +255,17 @@ pub(crate) struct ListenArguments {
 pub(crate) enum Transport {
     /// Server-Sent Events
     Sse,
-    /// JSON, one event a line
+    /// JSON, one event in each line
     Ndjson,
-    /// The wire of 2008: a chunk is a payload
+    /// The format of 2008: each chunk is a payload
     Test,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SubscribeArguments {
-    /// Who receives
+    /// Id that receives the events
     pub(crate) subscriber: String,
-    /// About whom or what
+    /// Ids that the events are about
     #[arg(required = true, value_name = "SUBJECT")]
     pub(crate) subjects: Vec<String>,
     #[command(flatten)]
@@ -275,9 +276,9 @@ pub(crate) struct SubscribeArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionsArguments {
-    /// Whose sessions
+    /// Id whose sessions to list
     pub(crate) id: String,
-    /// Log them out and close them
+    /// Close the sessions
     #[arg(long)]
     pub(crate) close: bool,
     #[command(flatten)]
@@ -300,10 +301,10 @@ pub(crate) struct OwnServeArguments {
     /// Configuration file, in TOML
     #[arg(long, value_name = "FILE", env = "ENCKE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Say whether the configuration is right, and end
+    /// Check the configuration and exit
     #[arg(long)]
     pub(crate) check_config: bool,
-    /// Print the effective configuration and where each value comes from, and end
+    /// Print the effective configuration with the source of each value, and exit
     #[arg(long)]
     pub(crate) print_config: bool,
 }
@@ -355,7 +356,7 @@ impl TokenArguments {
     /// A sentence, when there is one that cannot be used.
     pub(crate) fn secret(&self) -> Result<Option<Secret>, String> {
         self.find()
-            .map_err(|needed| format!("the control token is not usable: {needed}"))
+            .map_err(|needed| format!("the control token is not valid: {needed}"))
     }
 
     fn find(&self) -> Result<Option<Secret>, String> {

@@ -101,9 +101,8 @@ pub(crate) fn check_public(address: SocketAddr, allow_anonymous: bool) -> Result
         return Ok(());
     }
     Err(format!(
-        "clients on other machines could reach {address} and log in as anybody, as no \
-         authentication is configured; listen on 127.0.0.1, or pass --allow-anonymous if that is \
-         what you want"
+        "clients on other machines could connect to {address} and read every id, because there is \
+         no authentication; listen on 127.0.0.1, or set --allow-anonymous if this is what you want"
     ))
 }
 
@@ -113,8 +112,8 @@ pub(crate) fn check_control(address: SocketAddr, has_token: bool) -> Result<(), 
         return Ok(());
     }
     Err(format!(
-        "programs on other machines could reach the control listener at {address} and use it; set \
-         a token with --control-token-file, or listen on 127.0.0.1"
+        "programs on other machines could use the control listener at {address}; set a token with \
+         --control-token-file, or listen on 127.0.0.1"
     ))
 }
 
@@ -132,8 +131,8 @@ impl Reader<'_> {
         let token = self.token();
         if control.port() != 0 && listen == control {
             self.problems.push(format!(
-                "clients and control both would listen at {listen}; give one of them another port \
-                 with --listen or --control"
+                "the public and the control listener both would listen at {listen}; change one of \
+                 the ports with --listen or --control"
             ));
         }
         let checks = [
@@ -205,7 +204,7 @@ impl Reader<'_> {
             Err(needed) => {
                 let name = source.name_of(key);
                 let shown = if key.secret {
-                    "not usable"
+                    "not valid"
                 } else {
                     &format!("`{text}`")
                 };
@@ -235,7 +234,7 @@ impl Reader<'_> {
         match (self.layers.get(plain), self.layers.get(file)) {
             (Some((source, _)), Some((of_file, _))) if source == of_file => {
                 self.problems.push(format!(
-                    "{} and {} are both given; one of them is enough",
+                    "{} and {} are both set; one of them is enough",
                     source.name_of(plain),
                     of_file.name_of(file)
                 ));

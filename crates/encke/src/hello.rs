@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
     if let Some(control) = control {
         control.stop();
     }
-    ended.map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
+    ended.map_err(|error| Failure::failed(format_args!("a worker failed: {error}")))
 }
 
 /// Where one may look, if anywhere.
@@ -102,8 +102,8 @@ fn check_fast_open() -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::failed(format_args!(
-        "net.ipv4.tcp_fastopen is {found}, which does not grant fast open to servers; set it with \
-         `sysctl -w net.ipv4.tcp_fastopen={}`, or leave --fastopen out",
+        "net.ipv4.tcp_fastopen is {found}, which does not allow fast open for servers; run \
+         `sysctl -w net.ipv4.tcp_fastopen={}`, or remove --fastopen",
         found | FAST_OPEN_BIT
     )))
 }

@@ -36,7 +36,7 @@ fn written(result: io::Result<()>) -> Result<Reading, Failure> {
         Ok(()) => Ok(ControlFlow::Continue(())),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
         Err(error) => Err(Failure::failed(format_args!(
-            "standard output cannot be written to: {error}"
+            "cannot write to standard output: {error}"
         ))),
     }
 }

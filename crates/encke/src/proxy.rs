@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
         admin,
     } = config::read(arguments).map_err(Failure::Misused)?;
     if arguments.check_config {
-        return output::line("the configuration is right").map(drop);
+        return output::line("the configuration is valid").map(drop);
     }
     logs::start(LogFormat::Text, arguments.log_level);
     room::raise_descriptor_limit();
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
         control.stop();
     }
     tracing::info!("ended; {}", proxy.snapshot());
-    ended.map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
+    ended.map_err(|error| Failure::failed(format_args!("a worker failed: {error}")))
 }
 
 fn handle_signals(
@@ -79,8 +79,8 @@ fn handle_signals(
     signals::handle(caught, move |request| match request {
         Request::End(_) => {
             tracing::info!(
-                "ending: connections may go on for {drain_timeout:?}; a second signal ends them at \
-                 once"
+                "shutting down: connections may go on for {drain_timeout:?}; a second signal \
+                 closes them at once"
             );
             proxy.end(drain_timeout);
         }
@@ -101,7 +101,7 @@ fn reload(proxy: &Proxy, reader: &config::Reader) {
             match proxy.reload(listeners) {
                 Ok(()) => {
                     let count = listeners.len();
-                    tracing::info!("the configuration is read again: {count} listeners");
+                    tracing::info!("the configuration was reloaded: {count} listeners");
                     return;
                 }
                 Err(error) => vec![error.to_string()],
@@ -110,7 +110,7 @@ fn reload(proxy: &Proxy, reader: &config::Reader) {
         Err(problems) => problems,
     };
     for problem in problems {
-        tracing::error!("all stays as it was: {problem}");
+        tracing::error!("the reload failed and changed nothing: {problem}");
     }
 }
 
@@ -135,7 +135,7 @@ fn outputs(
         let started = AccessLog::start(out, move || open_log(&path));
         let (log, writer) = started.map_err(|error| {
             Failure::failed(format_args!(
-                "the access log's thread cannot be made: {error}"
+                "the thread of the access log cannot be started: {error}"
             ))
         })?;
         outputs.access = Some(log);
@@ -157,7 +157,7 @@ fn open_log(path: &Path) -> io::Result<AccessOutput> {
         .custom_flags(flags)
         .open(path);
     let file = opened.map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::NXIO) => io::Error::other("nobody reads the FIFO; start its reader first"),
+        Some(Errno::NXIO) => io::Error::other("no program reads the FIFO; start its reader first"),
         _ => error,
     })?;
     // Whoever reads slowly is waited for.
@@ -179,7 +179,8 @@ fn await_writers(writers: Vec<JoinHandle<()>>) {
     });
     if written.recv_timeout(LAST_LINES) == Err(RecvTimeoutError::Timeout) {
         tracing::warn!(
-            "the last lines of the access log or of latencies are lost: nobody reads them"
+            "the last lines of the access log or of the latency report are lost: no program reads \
+             them"
         );
     }
 }

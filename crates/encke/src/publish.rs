@@ -48,7 +48,7 @@ fn payload(event: &EventArguments) -> Result<Option<&str>, Failure> {
         Some("-") => Ok(None),
         Some(payload) => Ok(Some(payload)),
         None if io::stdin().is_terminal() => Err(Failure::misused(
-            "there is no payload; give one, or - to publish each line that you type",
+            "there is no payload; add one, or `-` to publish each line that you type",
         )),
         None => Ok(None),
     }
@@ -219,7 +219,7 @@ fn fate(written: u64, queued: u64, shed: u64) -> String {
         text.push_str(&format!(", queued for {queued}"));
     }
     if shed > 0 {
-        text.push_str(&format!(", lost by {shed}"));
+        text.push_str(&format!(", not delivered to {shed}"));
     }
     text
 }
@@ -241,7 +241,7 @@ mod tests {
             receipt(r#"{"id":"a-2","subscribers":1,"online":1,"written":0,"queued":0,"shed":1}"#);
         assert_eq!(
             sentence(&lost),
-            "a-2: 1 subscriber, 1 online; written to 0 sessions, lost by 1"
+            "a-2: 1 subscriber, 1 online; written to 0 sessions, not delivered to 1"
         );
     }
 }

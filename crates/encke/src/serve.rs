@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         return output::line(text.trim_end()).map(drop);
     }
     if own.check_config {
-        return output::line("the configuration is right").map(drop);
+        return output::line("the configuration is valid").map(drop);
     }
     logs::start(config.log_format, config.log_level);
     serve(config)
@@ -120,7 +120,7 @@ fn serve(config: Config) -> Result<(), Failure> {
     announce::ended();
     ended
         .and(node_ended)
-        .map_err(|error| Failure::failed(format_args!("a worker ended before its time: {error}")))
+        .map_err(|error| Failure::failed(format_args!("a worker failed: {error}")))
 }
 
 fn handle_signals(
@@ -130,13 +130,13 @@ fn handle_signals(
 ) -> Result<(), Failure> {
     signals::handle(caught, move |request| match request {
         Request::Reload(name) => {
-            tracing::info!("{name} is ignored: settings are read at start");
+            tracing::info!("{name} is ignored: settings are read only at start");
         }
-        Request::Exit(name) => tracing::warn!("{name} again: ending at once"),
+        Request::Exit(name) => tracing::warn!("second {name}: ending at once"),
         Request::End(name) => {
             tracing::info!(
-                "{name}: streams are told to come back, and the server ends within \
-                 {drain_timeout:?}; once more ends it at once"
+                "{name}: shutting down within {drain_timeout:?}; clients are told to reconnect; a \
+                 second signal ends the server at once"
             );
             tell_manager(&[NotifyState::Stopping]);
             server.drain();
@@ -154,7 +154,7 @@ fn open_graph(data: Option<&Path>) -> Result<Graph, Failure> {
     let graph::Counts { ids, edges, .. } = graph.counts();
     let path = path.display();
     let took = start.elapsed();
-    tracing::info!("{ids} ids and {edges} subscriptions are loaded from {path} in {took:.0?}");
+    tracing::info!("loaded {ids} ids and {edges} subscriptions from {path} in {took:.0?}");
     Ok(graph)
 }
 
@@ -185,8 +185,7 @@ fn listeners(
         public_address.ip().is_loopback() && control_address.ip().is_loopback() && !has_token;
     if config.demo && !is_private {
         tracing::warn!(
-            "the page may not publish: --demo needs both listeners on loopback, and no control \
-             token"
+            "the page cannot publish: --demo needs both listeners on loopback and no control token"
         );
     }
     Ok((public, control, config.demo && is_private))
@@ -198,7 +197,7 @@ fn demo_secret() -> Result<DemoSecret, Failure> {
     let filled = getrandom(&mut random, GetRandomFlags::empty());
     if filled != Ok(random.len()) {
         return Err(Failure::failed(
-            "the system gives no random bits for the secret of the demo page; leave out --demo",
+            "the system provides no random bits for the secret of --demo; remove --demo",
         ));
     }
     Ok(DemoSecret::new(u128::from_ne_bytes(random)))
@@ -207,6 +206,6 @@ fn demo_secret() -> Result<DemoSecret, Failure> {
 /// Tells systemd, if it is there.
 fn tell_manager(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!("the service manager could not be told {states:?}: {error}");
+        tracing::warn!("the service manager could not be notified of {states:?}: {error}");
     }
 }

@@ -54,7 +54,7 @@ fn shortfall(answer: &Value) -> Option<String> {
     let (total, shown) = (answer["total"].as_u64()?, answer["shown"].as_u64()?);
     (shown < total).then(|| {
         format!(
-            "{} of {} sessions are shown: a worker reports a bounded number at a time",
+            "{} of {} sessions are shown: each worker reports only a limited number",
             human_count(shown),
             human_count(total)
         )

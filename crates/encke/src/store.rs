@@ -40,7 +40,7 @@ fn check(arguments: &ReadArguments) -> Result<(), Failure> {
         }))?;
     } else if check.is_sound() {
         let _ = output::line(format_args!(
-            "{} edges are the same in both directions, and {} names fit them",
+            "{} edges are equal in both directions, and {} names match them",
             human_count(check.edges),
             human_count(check.names)
         ))?;
@@ -62,8 +62,8 @@ fn faults(check: &Check, file: &Path) -> String {
         text.push_str(&format!("and {} more\n", human_count(more)));
     }
     text.push_str(&format!(
-        "{} does not agree with itself in {} places: go back to a backup, or export what is there \
-         and load it into a new directory",
+        "{} is inconsistent in {} places: restore a backup, or export the graph and load it into a \
+         new directory",
         file.display(),
         human_count(check.faults)
     ));
@@ -148,7 +148,7 @@ fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     match written {
         Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(ExportError::NotAWord(id)) => Err(Failure::failed(format_args!(
-            "{}; pass --json",
+            "{}; use --json",
             ExportError::NotAWord(id)
         ))),
         other => other.map_err(Failure::failed),
@@ -180,7 +180,7 @@ fn compact(arguments: &ReadArguments) -> Result<(), Failure> {
         return output::json(&json!({ "bytes_before": before, "bytes_after": after })).map(drop);
     }
     output::line(format_args!(
-        "{} took {} and takes {}",
+        "{} had {} and now has {}",
         file.display(),
         human_size(before),
         human_size(after)

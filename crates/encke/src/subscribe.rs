@@ -28,8 +28,8 @@ impl fmt::Display for Edge<'_> {
         } = self;
         match (self.subscribed, self.changed) {
             (true, true) => write!(f, "{subscriber} is subscribed to {subject}"),
-            (true, false) => write!(f, "{subscriber} is subscribed to {subject} already"),
-            (false, true) => write!(f, "{subscriber} is not subscribed to {subject} any more"),
+            (true, false) => write!(f, "{subscriber} was already subscribed to {subject}"),
+            (false, true) => write!(f, "{subscriber} is no longer subscribed to {subject}"),
             (false, false) => write!(f, "{subscriber} was not subscribed to {subject}"),
         }
     }

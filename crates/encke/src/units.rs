@@ -9,7 +9,7 @@ pub(crate) use machine::humanize::{count as human_count, size as human_size};
 
 /// Reads `25s`, `500ms`, `1m`, `1.5h` or `0`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "a duration is a number and a unit, like 500ms, 25s, 1m or 1h".to_owned();
+    let wrong = || "a duration needs a number and a unit, like 500ms, 25s, 1m or 1h".to_owned();
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -22,12 +22,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "d" => number * 86_400.0,
         _ => return Err(wrong()),
     };
-    Duration::try_from_secs_f64(seconds).map_err(|_| "that is too long".to_owned())
+    Duration::try_from_secs_f64(seconds).map_err(|_| "this is too long".to_owned())
 }
 
 /// Reads `65536`, `64KiB`, `64KB`, `1MiB` or `1GiB`.
 pub(crate) fn size(text: &str) -> Result<usize, String> {
-    let wrong = || "a size is a number and a unit, like 65536, 64KiB or 1MiB".to_owned();
+    let wrong = || {
+        "expected a number of bytes, or a number and a unit, like 65536, 64KiB or 1MiB".to_owned()
+    };
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let factor: u64 = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -41,11 +43,11 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
     };
     let bytes = number * factor as f64;
     if bytes.fract() != 0.0 {
-        return Err("that is not a whole number of bytes".to_owned());
+        return Err("this is not a whole number of bytes".to_owned());
     }
     // Beyond 2^53 a float no longer counts bytes, and no machine has that many.
     if bytes > (1_u64 << 53) as f64 {
-        return Err("that is more than any machine has".to_owned());
+        return Err("this is more than any machine has".to_owned());
     }
     Ok(bytes as usize)
 }

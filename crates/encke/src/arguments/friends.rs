@@ -13,11 +13,13 @@ Examples:
   encke friends load friends.txt --mutual";
 
 const GENERATE_HELP: &str = "\
-Each new user makes --degree friends among those before, more likely those who have many (Barabasi
-and Albert). Friendship is mutual: a million users of degree 15 are 15 million lines, and 30 on
-average. Nobody is his own friend or a friend twice.
+Each new user becomes a friend of --degree earlier users, and is more likely to choose users with
+many friends (Barabasi and Albert). Friendship is mutual: a million users of degree 15 are
+15 million lines, and each user has 30 friends on average. No user is its own friend, and no
+friendship is repeated.
 
-The report goes to standard error; as JSON to standard output, unless the list goes there.
+The report goes to standard error. With --json it goes to standard output, unless the list goes
+there.
 
 Examples:
   encke friends generate --users 1000000 --degree 15 --seed 1 -o friends.txt
@@ -25,11 +27,11 @@ Examples:
   encke friends generate --users 100000 -o friends.txt --plot friends.svg";
 
 const LOAD_HELP: &str = "\
-A line is a subscriber and a subject, set apart by blanks. Blank lines and those that begin with #
-are passed over; a subscription that is there already is no harm.
+Each line has a subscriber and a subject, separated by spaces or tabs. Blank lines and lines that
+begin with # are skipped. A subscription that exists already is left unchanged.
 
-Without --online the server must not run. The list then takes effect as a whole or, if something
-goes wrong or the load is broken off, not at all. With --online each line takes effect as it comes.
+Without --online the server must not be running. Then either the whole list is loaded or, after an
+error or an interrupt, none of it. With --online each line takes effect as it arrives.
 
 Examples:
   encke friends load friends.txt --mutual
@@ -43,7 +45,7 @@ pub(crate) struct FriendsArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FriendsVerb {
-    /// Generate a graph of friends: an edge list, `a b` a line
+    /// Generate a graph of friends, as an edge list with lines `a b`
     #[command(after_help = GENERATE_HELP)]
     Generate(GenerateArguments),
     /// Load an edge list into a data directory, or into a running server
@@ -53,19 +55,19 @@ pub(crate) enum FriendsVerb {
 
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArguments {
-    /// How many users; their ids count from 1
+    /// Number of users; their ids are 1, 2, 3 and so on
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub(crate) users: u32,
-    /// Friends that each new user makes; all have twice as many on average
+    /// Friends that each new user chooses; on average a user has twice as many
     #[arg(long, value_name = "D", default_value_t = 15)]
     pub(crate) degree: u32,
-    /// Another seed is another graph; the same one is the same graph on every machine
+    /// Seed of the graph; the same seed gives the same graph on every machine
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Where the list goes; `-` is standard output
+    /// File for the list; `-` is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub(crate) output: PathBuf,
-    /// Draw how many friends users have, on logarithmic scales, as an SVG
+    /// Plot the number of friends of users, on logarithmic scales, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
     #[command(flatten)]
@@ -74,13 +76,13 @@ pub(crate) struct GenerateArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct LoadArguments {
-    /// The list; `-` is standard input
+    /// File with the list; `-` is standard input
     #[arg(value_name = "FILE")]
     pub(crate) list: PathBuf,
-    /// Each line is a friendship: both subscribe to each other
+    /// Treat each line as a friendship: both users subscribe to each other
     #[arg(long)]
     pub(crate) mutual: bool,
-    /// Leave bad lines out and say which, instead of ending at the first
+    /// Skip invalid lines and list them, instead of stopping at the first
     #[arg(long)]
     pub(crate) skip_bad: bool,
     #[command(flatten)]

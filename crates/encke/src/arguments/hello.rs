@@ -13,11 +13,11 @@ use crate::config::address;
 use crate::units;
 
 pub(crate) const HELP: &str = "\
-Request heads are checked as by `encke serve`: an ambiguous head is refused. Bodies of requests are
+Request heads are checked as by `encke serve`: an ambiguous head is refused. Request bodies are
 skipped. With --private-fds the limit on open files holds for each worker.
 
 --defer-accept saves a system call and a wake-up for each short connection; a client that connects
-and sends nothing is not accepted for ten seconds. --fastopen needs a kernel that allows it to
+and sends nothing is not accepted for ten seconds. --fastopen needs a kernel that allows it for
 servers (sysctl net.ipv4.tcp_fastopen=3), and fails with an error otherwise.
 
 --control opens read-only admin endpoints for `encke top` and Prometheus. Their address must be on
@@ -35,13 +35,13 @@ pub(crate) struct HelloArguments {
     /// Address to listen at; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub(crate) listen: SocketAddr,
-    /// Body of the answer [default: hello, or none where the status has none]
+    /// Body of the answer [default: hello, or none if the status allows no body]
     #[arg(long, value_name = "TEXT")]
     pub(crate) body: Option<String>,
     /// Status of the answer
     #[arg(long, value_name = "CODE", default_value_t = 200)]
     pub(crate) status: u16,
-    /// A header field of the answer, as `Name: value`; may be repeated
+    /// Header field of the answer, as `Name: value`; may be repeated
     #[arg(long, value_name = "FIELD")]
     pub(crate) header: Vec<String>,
     /// Worker threads [default: one for each core]
@@ -54,7 +54,7 @@ pub(crate) struct HelloArguments {
     /// Accept connections only after their requests have come (TCP_DEFER_ACCEPT)
     #[arg(long)]
     pub(crate) defer_accept: bool,
-    /// Let requests come with the first packet (TCP Fast Open)
+    /// Accept requests in the first packet of a connection (TCP Fast Open)
     #[arg(long)]
     pub(crate) fastopen: bool,
     // Not ENCKE_CONTROL: there, commands find the control listener of a server.

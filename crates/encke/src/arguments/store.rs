@@ -9,8 +9,8 @@ use super::{ControlArguments, Report};
 use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
-The graph is who subscribes to whom. A server that runs has its data directory for itself: stop it
-first, but for `encke graph backup --online`.
+The graph is the set of all subscriptions. Only one process can use a data directory: stop the
+server first, or use `encke graph backup --online`.
 
 Examples:
   encke graph stats
@@ -19,14 +19,14 @@ Examples:
   encke graph backup monday.redb --online";
 
 const CHECK_HELP: &str = "\
-Exit code 0 when all agrees, 1 when it does not.
+The exit code is 0 if the graph is consistent, and 1 if it is not.
 
 Example:
   encke graph check --data encke-data";
 
 const EXPORT_HELP: &str = "\
-Integers come first and ascend, then text by its bytes, so that lists of the same graph are the same
-list. `encke friends load` and POST /v1/subscriptions read them.
+The lines are sorted: integers first, in ascending order, then text by its bytes. So two exports of
+the same graph are equal. `encke friends load` and POST /v1/subscriptions read these lists.
 
 Examples:
   encke graph export -o edges.txt
@@ -49,16 +49,16 @@ pub(crate) struct StoreArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreVerb {
-    /// Hold both directions of all edges against each other, and names against edges
+    /// Compare the two stored directions of all edges, and the names with the edges
     #[command(after_help = CHECK_HELP)]
     Check(ReadArguments),
-    /// Count what is in the graph
+    /// Count edges, ids and blocks
     #[command(after_help = "Example:\n  encke graph stats --json")]
     Stats(ReadArguments),
-    /// Write all edges, sorted, `subscriber subject` a line
+    /// Write all edges, sorted, as lines `subscriber subject`
     #[command(after_help = EXPORT_HELP)]
     Export(ExportArguments),
-    /// Write the file anew, without the room that changes have left behind
+    /// Rewrite the file without the space that changes have left unused
     #[command(after_help = "Example:\n  encke graph compact --data encke-data")]
     Compact(ReadArguments),
     /// Copy the graph to a file, from a running server with --online
@@ -84,7 +84,7 @@ pub(crate) struct DataArguments {
 pub(crate) struct PlaceArguments {
     #[command(flatten)]
     pub(crate) data: DataArguments,
-    /// Go through the server that runs, over its control listener
+    /// Use the running server, over its control listener
     #[arg(long)]
     pub(crate) online: bool,
     #[command(flatten)]
@@ -103,17 +103,17 @@ pub(crate) struct ReadArguments {
 pub(crate) struct ExportArguments {
     #[command(flatten)]
     pub(crate) data: DataArguments,
-    /// Where the list goes; `-` is standard output
+    /// File for the list; `-` is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub(crate) output: PathBuf,
-    /// Write `{"subscriber":…,"subject":…}` a line, which holds ids with blanks too
+    /// Write lines `{"subscriber":…,"subject":…}`, which allow ids with spaces
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArguments {
-    /// The copy; nothing may be there yet
+    /// File for the copy; it must not exist yet
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) place: PlaceArguments,
@@ -133,7 +133,7 @@ impl DataArguments {
             return Ok(());
         }
         Err(Failure::failed(format_args!(
-            "there is no data directory {}; give the one of `encke serve` with --data",
+            "there is no data directory {}; set --data to the directory that `encke serve` uses",
             self.data.display()
         )))
     }
@@ -144,7 +144,7 @@ impl PlaceArguments {
     pub(crate) fn directory(&self) -> Result<Directory, Failure> {
         Directory::lock(&self.data.data).map_err(|error| match error {
             OpenError::InUse { .. } => Failure::failed(format_args!(
-                "{error}; or go through the server that runs, with --online"
+                "{error}; or use --online, which goes through the running server"
             )),
             _ => Failure::failed(error),
         })

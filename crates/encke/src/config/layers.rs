@@ -96,7 +96,7 @@ impl Layer {
                 let known = names.iter().map(String::as_str).chain(OTHER_VARIABLES);
                 let hint = hint(nearest(&name, known), "see `encke serve --help`");
                 problems.push(format!(
-                    "the environment variable {name} is not known; {hint}"
+                    "the environment variable {name} is unknown; {hint}"
                 ));
                 continue;
             };
@@ -126,7 +126,7 @@ impl Layer {
             Ok(table) => table,
             Err(error) => {
                 problems.push(format!(
-                    "{shown} is not TOML: {}",
+                    "{shown} is not valid TOML: {}",
                     error.to_string().trim_end()
                 ));
                 return layer;
@@ -143,7 +143,7 @@ impl Layer {
                 Ok(texts) => {
                     layer.0.insert(key.name, texts);
                 }
-                Err(needed) => problems.push(format!("`{name}` in {shown} has to be {needed}")),
+                Err(needed) => problems.push(format!("`{name}` in {shown} must be {needed}")),
             }
         }
         layer

@@ -12,11 +12,11 @@ impl Secret {
     /// Takes a token as it is.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
-            return Err("it is empty; a token has at least one character".to_owned());
+            return Err("it is empty; a token needs at least one character".to_owned());
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(
-                "a token has letters, digits and punctuation of ASCII only, and no blanks"
+                "a token may contain only ASCII letters, digits and punctuation, and no spaces"
                     .to_owned(),
             );
         }

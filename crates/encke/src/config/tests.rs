@@ -161,7 +161,7 @@ fn an_unknown_name_is_an_error_that_names_it() {
         ..Given::default()
     }
     .problem();
-    assert!(problem.contains("ENCKE_WORKRS is not known; did you mean ENCKE_WORKERS?"));
+    assert!(problem.contains("ENCKE_WORKRS is unknown; did you mean ENCKE_WORKERS?"));
     assert!(file("[server]\nworkers = 1").problem().contains("`server`"));
 }
 
@@ -204,7 +204,7 @@ fn every_problem_is_reported_at_once_and_says_where_it_is() {
     assert!(
         file("workers = ")
             .problem()
-            .starts_with("encke.toml is not TOML")
+            .starts_with("encke.toml is not valid TOML")
     );
 }
 

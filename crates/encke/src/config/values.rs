@@ -46,8 +46,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
         return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     }
     bare.parse().map_err(|_| {
-        "an address to listen at is an IP address and a port, like 127.0.0.1:8000 or [::1]:8000"
-            .to_owned()
+        "an address needs an IP address and a port, like 127.0.0.1:8000 or [::1]:8000".to_owned()
     })
 }
 
@@ -55,13 +54,13 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
     match text {
         "true" | "1" | "yes" | "on" => Ok(true),
         "false" | "0" | "no" | "off" => Ok(false),
-        _ => Err("say true or false".to_owned()),
+        _ => Err("expected true or false".to_owned()),
     }
 }
 
 pub(super) fn directory(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() {
-        return Err("name a directory, or say memory for none".to_owned());
+        return Err("expected a directory; use `memory` to store nothing".to_owned());
     }
     Ok(PathBuf::from(text))
 }
@@ -71,52 +70,52 @@ pub(super) fn workers(text: &str) -> Result<u16, String> {
         .parse()
         .ok()
         .filter(|&count| (1..=WORKERS_MAX).contains(&count));
-    count.ok_or_else(|| format!("from 1 to {WORKERS_MAX} workers are possible"))
+    count.ok_or_else(|| format!("expected a number from 1 to {WORKERS_MAX}"))
 }
 
 pub(super) fn count<T: FromStr + From<u8> + PartialOrd>(text: &str) -> Result<T, String> {
     let count = text.parse().ok().filter(|count| *count >= T::from(1));
-    count.ok_or_else(|| "a whole number of at least 1 is needed".to_owned())
+    count.ok_or_else(|| "expected a whole number of at least 1".to_owned())
 }
 
 pub(super) fn event_bytes(text: &str) -> Result<usize, String> {
     let (least, most) = EVENT_BYTES;
     within(units::size(text)?, least, most)
-        .ok_or_else(|| "an event may be allowed from 64 bytes to 64 MiB".to_owned())
+        .ok_or_else(|| "expected a size from 64 bytes to 64 MiB".to_owned())
 }
 
 pub(super) fn time(text: &str) -> Result<Duration, String> {
     within(units::duration(text)?, Duration::ZERO, TIME_MAX)
-        .ok_or_else(|| "at most a day is possible".to_owned())
+        .ok_or_else(|| "expected at most a day".to_owned())
 }
 
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     within(units::duration(text)?, TIMEOUT_MIN, TIME_MAX)
-        .ok_or_else(|| "from 100ms to a day are possible".to_owned())
+        .ok_or_else(|| "expected a time from 100ms to a day".to_owned())
 }
 
 pub(super) fn heartbeat(text: &str) -> Result<Duration, String> {
     match time(text)? {
         time if time.is_zero() || time >= TIMEOUT_MIN => Ok(time),
-        _ => Err("at least 100ms are needed, or 0 for no heartbeats".to_owned()),
+        _ => Err("expected at least 100ms, or 0 for no heartbeats".to_owned()),
     }
 }
 
 /// The times between signs of life of Erlang nodes are whole seconds, four to this one.
 pub(super) fn tick_time(text: &str) -> Result<Duration, String> {
     within(units::duration(text)?, Duration::from_secs(1), TIME_MAX)
-        .ok_or_else(|| "from 1s to a day are possible".to_owned())
+        .ok_or_else(|| "expected a time from 1s to a day".to_owned())
 }
 
 pub(super) fn port(text: &str) -> Result<u16, String> {
     let port = text.parse().ok().filter(|&port| port != 0);
-    port.ok_or_else(|| "a port is a number from 1 to 65535".to_owned())
+    port.ok_or_else(|| "expected a number from 1 to 65535".to_owned())
 }
 
 pub(super) fn user_timeout(text: &str) -> Result<Duration, String> {
     let (least, most) = USER_TIMEOUT;
     within(units::duration(text)?, least, most)
-        .ok_or_else(|| "from 1s to 9h are possible".to_owned())
+        .ok_or_else(|| "expected a time from 1s to 9h".to_owned())
 }
 
 fn within<T: PartialOrd>(value: T, least: T, most: T) -> Option<T> {
@@ -127,7 +126,7 @@ pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
     match text {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
-        _ => Err("say text or json".to_owned()),
+        _ => Err("expected text or json".to_owned()),
     }
 }
 
@@ -137,7 +136,7 @@ pub(super) fn log_level(text: &str) -> Result<LevelFilter, String> {
         .parse()
         .ok()
         .filter(|_| text.bytes().all(|byte| byte.is_ascii_alphabetic()));
-    level.ok_or_else(|| "say off, error, warn, info, debug or trace".to_owned())
+    level.ok_or_else(|| "expected off, error, warn, info, debug or trace".to_owned())
 }
 
 /// An origin as browsers send it (RFC 6454, section 6.2): compared as text, so its form matters.
@@ -157,8 +156,8 @@ pub(super) fn origin(text: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(
-        "an origin is a scheme and a host without a slash behind it, like https://example.org, or \
-         * for all"
+        "an origin is a scheme and a host without a slash at the end, like https://example.org; \
+         `*` means all"
             .to_owned(),
     )
 }

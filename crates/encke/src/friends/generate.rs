@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
     }
     if report.made < options.users {
         return Err(Failure::failed(format_args!(
-            "interrupted after {} of {} users: the list is not whole",
+            "interrupted after {} of {} users: the list is incomplete",
             human_count(report.made.into()),
             human_count(options.users.into())
         )));
@@ -109,7 +109,7 @@ fn text(report: &Report) -> String {
         Some(law) => writeln!(
             text,
             "power law: exponent {:.3} +- {:.3}, fitted to the {} users with {} friends or more; \
-             theory says 3",
+             theory predicts 3",
             law.exponent,
             law.error,
             human_count(law.users),
@@ -117,7 +117,7 @@ fn text(report: &Report) -> String {
         ),
         None => writeln!(
             text,
-            "power law: not fitted, since too few users have many friends"
+            "power law: not fitted, because too few users have many friends"
         ),
     }
     .expect("a string takes any text");
@@ -149,6 +149,6 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("\n              4-7 "), "{text}");
-        assert!(text.contains("theory says 3\n"), "{text}");
+        assert!(text.contains("theory predicts 3\n"), "{text}");
     }
 }

@@ -40,22 +40,22 @@ pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
     };
     report.seconds = start.elapsed().as_secs_f64();
     for (line, why) in &bad {
-        eprintln!("line {line} is skipped: {why}");
+        eprintln!("skipped line {line}: {why}");
     }
     let told = bad.len() as u64;
     if report.skipped > told {
         let more = human_count(report.skipped - told);
-        eprintln!("and {more} more lines are skipped");
+        eprintln!("skipped {more} more lines");
     }
     if arguments.report.json {
         return output::json(&report).map(drop);
     }
     let there = match report.unchanged {
-        Some(unchanged) => format!(", {} were there", human_count(unchanged)),
+        Some(unchanged) => format!(", {} unchanged", human_count(unchanged)),
         None => String::new(),
     };
     output::line(format_args!(
-        "{} subscriptions are new{there}, in {:.1} s",
+        "subscriptions: {} new{there}, in {:.1} s",
         human_count(report.added),
         report.seconds
     ))
@@ -134,8 +134,8 @@ fn online(
     };
     if let Some((line, why)) = edges.stopped() {
         return Err(Failure::failed(format_args!(
-            "line {line}: {why}; the lines before it are loaded: {} subscriptions are new, {} were \
-             there; put the line right and load again, or leave bad lines out with --skip-bad",
+            "line {line}: {why}; the lines before it were loaded (subscriptions: {} new, {} \
+             unchanged); correct the line and load again, or skip invalid lines with --skip-bad",
             human_count(report.added),
             human_count(count("unchanged"))
         )));

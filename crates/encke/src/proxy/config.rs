@@ -85,13 +85,16 @@ impl Reader {
         let mut problems = Vec::new();
         if self.path.is_some() && self.listener != ListenerOptions::default() {
             problems.push(
-                "a listener is described by flags, and --config (ENCKE_PROXY_CONFIG) describes \
-                 listeners as well; move the flags into the file, or leave the file out"
+                "both flags and --config (ENCKE_PROXY_CONFIG) describe listeners; move the flags \
+                 into the file, or do not use a file"
                     .to_owned(),
             );
         }
         if file.listener.is_empty() {
-            problems.push("there is no listener; add a [[listener]] with listen and to".to_owned());
+            problems.push(
+                "there is no listener; add a [[listener]] with the keys `listen` and `to`"
+                    .to_owned(),
+            );
         }
         let process = &self.process;
         let access_log = process.access_log.as_ref().or(file.access_log.as_ref());
@@ -101,7 +104,7 @@ impl Reader {
         let workers = process.workers.or(file.workers).unwrap_or(cores as u16);
         if !(1..=WORKERS_MAX).contains(&workers) {
             problems.push(format!(
-                "workers is {workers}: from 1 to {WORKERS_MAX} are possible"
+                "workers is {workers}: expected a number from 1 to {WORKERS_MAX}"
             ));
         }
         let mut listeners = Vec::new();
@@ -122,8 +125,8 @@ impl Reader {
         let private_fds = process.private_fds.or(file.private_fds).unwrap_or(false);
         if self.shared_poller && private_fds {
             problems.push(
-                "workers with private descriptor tables cannot share a poller; leave \
-                 --shared-poller or private-fds out"
+                "workers with private descriptor tables cannot share a poller; remove \
+                 --shared-poller or private-fds"
                     .to_owned(),
             );
         }
@@ -171,7 +174,7 @@ impl File {
         let token = match (&self.control_token, &self.control_token_file) {
             (Some(_), Some(_)) => {
                 return Err(
-                    "control-token and control-token-file are both given; one of them is enough"
+                    "control-token and control-token-file are both set; one of them is enough"
                         .to_owned(),
                 );
             }
@@ -179,7 +182,7 @@ impl File {
             (None, Some(path)) => Secret::read(path).map(Some),
             (None, None) => Ok(None),
         };
-        token.map_err(|needed| format!("the control token is not usable: {needed}"))
+        token.map_err(|needed| format!("the control token is not valid: {needed}"))
     }
 }
 
@@ -194,10 +197,8 @@ impl Sense<'_> {
         let options = self.options;
         let backends = self.backends();
         let Some(listen) = options.listen else {
-            self.problems.push(
-                "a listener has no address; say where clients connect with listen (--listen)"
-                    .to_owned(),
-            );
+            self.problems
+                .push("a listener has no address; set it with `listen` (--listen)".to_owned());
             return None;
         };
         let default = ListenerSettings::new(listen, backends);
@@ -239,8 +240,8 @@ impl Sense<'_> {
         let names = &self.options.to;
         if names.is_empty() || names.len() > BACKENDS_MAX {
             self.problems.push(format!(
-                "a listener has {} backends; from 1 to {BACKENDS_MAX} are possible: say where \
-                 bytes go with to (--to)",
+                "a listener has {} backends; set from 1 to {BACKENDS_MAX} backends with `to` \
+                 (--to)",
                 names.len()
             ));
         }
@@ -261,7 +262,7 @@ impl Sense<'_> {
         let options = self.options;
         if options.proxy_in_timeout.is_some() && !options.proxy_in {
             self.problems.push(
-                "proxy-in-timeout is set and proxy-in is not; set both or neither".to_owned(),
+                "proxy-in-timeout is set, but proxy-in is not; set both or neither".to_owned(),
             );
         }
         let default = Duration::from_secs(3);
@@ -293,7 +294,7 @@ impl Sense<'_> {
     fn limit(&mut self, name: &str, limit: Option<u32>) -> Option<u32> {
         if limit == Some(0) {
             self.problems.push(format!(
-                "{name} is 0: at least 1 is needed; leave it out for the default"
+                "{name} is 0: expected at least 1; remove it to use the default"
             ));
         }
         limit
@@ -317,7 +318,7 @@ impl Sense<'_> {
         let time = time.map_or(default, |time| time.0);
         if time < least || time > most {
             self.problems.push(format!(
-                "{name} is {time:?}: from {least:?} to {most:?} are possible"
+                "{name} is {time:?}: expected a time from {least:?} to {most:?}"
             ));
         }
         time
@@ -327,7 +328,8 @@ impl Sense<'_> {
         let text = text.unwrap_or_default();
         unescape(text).unwrap_or_else(|| {
             self.problems.push(format!(
-                "{name} is `{text}`: after a backslash r, n, t, 0, a backslash or xHH is needed"
+                "{name} is `{text}`: after a backslash, expected r, n, t, 0, xHH or another \
+                 backslash"
             ));
             Vec::new()
         })
@@ -352,8 +354,8 @@ fn resolve(name: &str) -> Result<SocketAddr, String> {
     }
     let unresolved = |why: String| {
         format!(
-            "backend `{name}` cannot be resolved: {why}; write an address, or a name that \
-             `getent hosts {host}` knows"
+            "backend `{name}` cannot be resolved: {why}; use an address, or a name that \
+             `getent hosts {host}` can resolve"
         )
     };
     let mut addresses = name
@@ -483,7 +485,7 @@ mod tests {
             ("control = '127.0.0.1:0'\ncontrol-token = ''", "it is empty"),
             (
                 "control = '127.0.0.1:0'\ncontrol-token = 'a'\ncontrol-token-file = 'b'",
-                "both given",
+                "both set",
             ),
         ] {
             let problems = from_file(text).expect_err(text).join("; ");

@@ -29,7 +29,7 @@ pub(super) fn start(
     };
     thread.spawn(run).map_err(|error| {
         Failure::failed(format_args!(
-            "the thread that reports latency cannot be made: {error}"
+            "the thread that prints latency cannot be started: {error}"
         ))
     })
 }

@@ -25,8 +25,8 @@ impl Inherited {
         for (index, role) in roles(&names, sockets.len())?.into_iter().enumerate() {
             let listener = sockets.take_tcp_listener(index).map_err(|error| {
                 Failure::misused(format_args!(
-                    "socket {index} from the service manager is not usable: {error}; a TCP \
-                     listener is needed, like ListenStream=127.0.0.1:8000"
+                    "socket {index} from the service manager cannot be used: {error}; it must be a \
+                     TCP listener, like ListenStream=127.0.0.1:8000"
                 ))
             })?;
             match role {
@@ -53,7 +53,7 @@ fn roles(names: &str, count: usize) -> Result<Vec<Role>, Failure> {
             "public" => Ok(Role::Public),
             "control" => Ok(Role::Control),
             other => Err(Failure::misused(format_args!(
-                "a socket from the service manager is called `{other}`; set FileDescriptorName= \
+                "a socket from the service manager has the name `{other}`; set FileDescriptorName= \
                  to public or control"
             ))),
         };
@@ -67,8 +67,8 @@ fn roles(names: &str, count: usize) -> Result<Vec<Role>, Failure> {
     let twice = |role| roles.iter().filter(|&&other| other == role).count() > 1;
     if count > 2 || twice(Role::Public) || twice(Role::Control) {
         return Err(Failure::misused(format_args!(
-            "{count} sockets came from the service manager; at most one public and one control \
-             listener can be served"
+            "the service manager passed {count} sockets; at most one public and one control \
+             listener are possible"
         )));
     }
     Ok(roles)

@@ -37,7 +37,9 @@ pub(crate) fn raise_descriptor_limit() {
         && soft < hard
         && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
     {
-        tracing::warn!("the limit on descriptors stays at {soft}, not {hard}: {error}");
+        tracing::warn!(
+            "the limit on open files could not be raised from {soft} to {hard}: {error}"
+        );
     }
 }
 
@@ -75,10 +77,10 @@ impl Room {
         limits.extend(others.into_iter().flatten());
         if settings.max_connections != usize::MAX {
             limits.push(Limit {
-                name: "your own limit",
+                name: "your limit",
                 connections: settings.max_connections as u64,
-                found: "as configured".to_owned(),
-                remedy: "--max-connections".to_owned(),
+                found: "set with --max-connections".to_owned(),
+                remedy: "set it higher".to_owned(),
             });
         }
         limits.sort_by_key(|limit| limit.connections);
@@ -103,7 +105,7 @@ impl Room {
         narrow.then(|| {
             let room = human_count(about(first.connections));
             format!(
-                "there is room for about {room} connections only; to raise: {}",
+                "the server can hold only about {room} connections; to raise the limit: {}",
                 first.remedy
             )
         })
@@ -116,7 +118,7 @@ impl fmt::Display for Room {
             let connections = human_count(connections);
             write!(
                 f,
-                "room for about {connections} connections; what binds, the first first:"
+                "room for about {connections} connections; limits, the lowest first:"
             )?;
         }
         for Limit {
@@ -189,7 +191,7 @@ fn memory(readings: &Readings) -> Option<Limit> {
         name: "memory",
         connections: bytes / CONNECTION_BYTES,
         found: format!(
-            "{} {whose}, {} a connection, most of it the kernel's",
+            "{} {whose}; a connection takes {}, most of it in the kernel",
             human_size(bytes),
             human_size(CONNECTION_BYTES)
         ),
@@ -203,7 +205,7 @@ fn tracked(readings: &Readings) -> Option<Limit> {
     Some(Limit {
         name: "firewall table",
         connections: most,
-        found: "where a firewall tracks connections".to_owned(),
+        found: "if a firewall tracks connections".to_owned(),
         remedy: "sysctl -w net.netfilter.nf_conntrack_max=2000000".to_owned(),
     })
 }
@@ -229,8 +231,8 @@ fn ports(readings: &Readings) -> Option<String> {
     };
     let count = human_count(count);
     Some(format!(
-        "ports: a client or proxy on this machine has {count} for each address it connects from; \
-         to raise: {remedy}"
+        "ports: a client or proxy on this machine has {count} for each of its addresses; to raise: \
+         {remedy}"
     ))
 }
 
@@ -238,7 +240,7 @@ fn ports(readings: &Readings) -> Option<String> {
 fn accept_queue(readings: &Readings) -> Option<String> {
     let queue = readings.accept_queue.filter(|&queue| queue < QUEUE_SHORT)?;
     Some(format!(
-        "accept queue: {} connections may wait for a worker, few when clients come back all at \
+        "accept queue: {} connections can wait for a worker, too few if many clients reconnect at \
          once; to raise: sysctl -w net.core.somaxconn=65535",
         human_count(queue)
     ))

@@ -22,7 +22,7 @@ pub(super) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
     for path in [file, &id_terms] {
         if path.try_exists().map_err(|error| unwritten(path, &error))? {
             return Err(Failure::failed(format_args!(
-                "{} is there already; choose another name",
+                "{} exists already; choose another name",
                 path.display()
             )));
         }
@@ -74,12 +74,15 @@ fn report(arguments: &BackupArguments, id_terms: Option<&Path>) -> Result<(), Fa
         return output::json(&report).map(drop);
     }
     let size = human_size(bytes);
-    let _ = output::line(format_args!("{} has the graph, {size}", file.display()))?;
+    let _ = output::line(format_args!(
+        "{} contains the graph, {size}",
+        file.display()
+    ))?;
     let Some(id_terms) = id_terms else {
         return Ok(());
     };
     output::line(format_args!(
-        "{} has the original terms of its ids",
+        "{} contains the original terms of its ids",
         id_terms.display()
     ))
     .map(drop)

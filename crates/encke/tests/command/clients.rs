@@ -109,10 +109,10 @@ fn a_change_says_whether_it_is_one() {
     let server = Server::start(&[]);
     let alice = |verb| server.run(&[verb, "alice", "rj"]).done();
     assert_eq!(alice("subscribe"), "alice is subscribed to rj\n");
-    assert_eq!(alice("subscribe"), "alice is subscribed to rj already\n");
+    assert_eq!(alice("subscribe"), "alice was already subscribed to rj\n");
     assert_eq!(
         alice("unsubscribe"),
-        "alice is not subscribed to rj any more\n"
+        "alice is no longer subscribed to rj\n"
     );
     assert_eq!(alice("unsubscribe"), "alice was not subscribed to rj\n");
     let told = server.run(&["unsubscribe", "alice", "rj", "--json"]).done();

@@ -58,7 +58,7 @@ fn a_second_signal_ends_it_at_once() {
     let unread = server.stream("/events/rj");
     fill(&server);
     server.process.signal(Signal::TERM);
-    server.errors.find("SIGTERM: streams are told to come back");
+    server.errors.find("SIGTERM: shutting down within");
     // It waits for the stream that does not read.
     assert!(server.process.0.try_wait().unwrap().is_none());
     let started = Instant::now();
