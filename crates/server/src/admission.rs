@@ -25,9 +25,8 @@ impl Admission {
         }
     }
 
-    /// Counts the connection in a slot, unless a limit is reached. One that is refused lingers for
-    /// a moment and is not counted: it would shut out those whom the limit of its source is to
-    /// protect.
+    /// Counts the connection in a slot, unless a limit is reached. A refused connection lingers for
+    /// a moment; it is not counted, as it would take the place of a legitimate one.
     ///
     /// # Errors
     ///
@@ -49,7 +48,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Uncounts the connection in a slot, which was admitted.
+    /// Removes an admitted connection from the counts.
     pub(crate) fn leave(&mut self, index: u32) {
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
         if let Some(source) = self.sources.remove(&index) {

@@ -39,7 +39,7 @@ pub(crate) const HTML: &str = "text/html; charset=utf-8";
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// What a browser asks before a cross-origin request with unusual fields.
+/// Fields of the answer to a CORS preflight request.
 const PREFLIGHT_FIELDS: &[(&str, &str)] = &[
     ("Allow", "GET, HEAD, OPTIONS"),
     ("Access-Control-Allow-Methods", "GET, HEAD, OPTIONS"),
@@ -59,12 +59,12 @@ pub(crate) struct Answer {
     pub(crate) body: Cow<'static, [u8]>,
 }
 
-/// Fields of an answer beyond those that each has.
+/// Fields of an answer beyond those that every answer has.
 #[derive(Debug, Clone)]
 pub(crate) enum Fields {
     Fixed(&'static [(&'static str, &'static str)]),
     Allow(&'static str),
-    /// Those of the page, with this content security policy.
+    /// Fields of the page, with this content security policy.
     Page(Arc<str>),
 }
 
@@ -133,7 +133,7 @@ struct DateField {
     text: [u8; DATE_BYTES],
 }
 
-/// How an answer is written.
+/// Form of an answer.
 struct Manner<'a> {
     head_only: bool,
     keep_alive: bool,
@@ -153,7 +153,7 @@ impl Responder {
         }
     }
 
-    /// Answers a request; the connection goes on to the next if both sides want it to.
+    /// Answers a request. The connection continues with the next one if both sides allow it.
     pub(crate) fn answer<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -172,8 +172,8 @@ impl Responder {
         Self::write(&mut self.date, table, key, answer, &manner);
     }
 
-    /// Rejects bytes that are no request, and ends the connection: where the next request would
-    /// begin is unknown.
+    /// Rejects bytes that are not a request, and ends the connection, as the start of the next
+    /// request is unknown.
     pub(crate) fn reject_head<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -195,8 +195,8 @@ impl Responder {
         self.answer_last(table, key, &answer);
     }
 
-    /// Gives an answer after which nothing can follow: the next request could not be found, or is
-    /// not wanted.
+    /// Writes the last answer of a connection: the next request could not be found, or is not
+    /// wanted.
     pub(crate) fn answer_last<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -284,7 +284,8 @@ impl DateField {
     }
 }
 
-/// What a browser page of another origin may know: nothing, unless the operator named it.
+/// Returns the CORS fields for a page of another origin: none, unless the operator allows the
+/// origin.
 fn cors<'a>(allowed: &[String], origin: Option<&'a str>) -> Cors<'a> {
     match origin {
         _ if allowed.is_empty() => Cors::default(),

@@ -1,6 +1,6 @@
 //! The demo page: the page at `/` when it may publish.
 //!
-//! Owns the secret of this run and what the page is told of it, which is only where to ask: the
+//! Owns the secret of this run. The page is told only where to ask for it: the
 //! control listener gives the secret to the page's origin. A proxy in front of the public listener
 //! passes on any request, with any `Host`, and may leave no trace of itself; but it does not lead
 //! to the control listener. So a request with the secret comes from a browser on this machine. Must
@@ -19,11 +19,11 @@ use wire::status::Status;
 use crate::answer::{Answer, Fields, HTML, PAGE, PAGE_POLICY};
 use crate::mail::PageHandler;
 
-/// Where the page looks for the address of the control listener; empty when it may not publish.
+/// Element of the page that holds the address of the control listener; empty when the page may not
+/// publish.
 const PLACEHOLDER: &str = r#"<meta name="control" content="">"#;
 
-/// The secret that requests of the demo page carry: 128 random bits, for one run. Its `Debug` hides
-/// it.
+/// Secret in requests of the demo page: 128 random bits, valid for one run. Its `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DemoSecret(Arc<str>);
 
@@ -38,12 +38,12 @@ impl DemoSecret {
         Self(format!("{random:032x}").into())
     }
 
-    /// The secret as requests carry it: 32 hexadecimal digits.
+    /// Returns the secret as requests carry it: 32 hexadecimal digits.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether `given` is the secret. Takes the same time wherever they differ.
+    /// Returns whether `given` is the secret, in constant time.
     pub(crate) fn matches(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }
@@ -55,7 +55,7 @@ impl fmt::Debug for DemoSecret {
     }
 }
 
-/// A page that may publish, and the control API that answers its requests. Made once for a server.
+/// Demo page, and the control API that answers its requests. Made once for a server.
 pub struct DemoPage {
     pub(crate) secret: DemoSecret,
     pub(crate) handler: Box<PageHandler>,
@@ -92,7 +92,7 @@ impl DemoPage {
     }
 }
 
-/// Whether a request names this machine, and no proxy says that it passed the request on.
+/// Returns whether a request names this machine, and has no field that a proxy adds.
 pub(crate) fn is_direct(request: &Request<'_>) -> bool {
     let is_local = |host| Host::of(host).is_loopback();
     !request.forwarded && request.host.is_some_and(is_local)

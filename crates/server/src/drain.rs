@@ -15,12 +15,12 @@ use crate::table::{CloseReason, ConnectionTable, Phase};
 pub(crate) struct Drain {
     worker: WorkerId,
     deadline: Tick,
-    /// Shortest reconnect delay, and the time over which delays are spread.
+    /// The shortest reconnect delay, and the time over which delays are spread.
     retry: Duration,
     spread: Duration,
-    /// Deliveries taken before this number go out before the farewells.
+    /// Deliveries below this number are sent before the farewells.
     after: u64,
-    /// The next slot to bid farewell.
+    /// The next slot to send a farewell to.
     slot: u32,
     farewells_done: bool,
 }
@@ -39,18 +39,18 @@ impl Drain {
         }
     }
 
-    /// Time left.
+    /// Returns the time left.
     pub(crate) const fn ends_in(&self, now: Tick) -> Duration {
         self.deadline.since(now)
     }
 
-    /// Whether farewells can be sent without waiting for anything.
+    /// Returns whether farewells can be sent now.
     pub(crate) const fn has_farewells(&self) -> bool {
         !self.farewells_done
     }
 
-    /// Sends farewells to a turn's worth of connections. `oldest` is the number of the oldest
-    /// delivery that is not done.
+    /// Sends farewells to as many connections as one turn may. `oldest` is the number of the oldest
+    /// delivery in flight.
     pub(crate) fn send_farewells<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -70,8 +70,7 @@ impl Drain {
                     end_stream(table, key, Some(self.retry_of(index)), CloseReason::Drain);
                 }
                 Phase::Head { partial: false } => table.end(key, CloseReason::Drain),
-                // A request that is under way is answered; its answer says that the connection
-                // ends.
+                // A request in flight is answered, and the answer closes the connection.
                 Phase::Head { partial: true } | Phase::AwaitingControl => {}
                 Phase::Ending { .. } | Phase::Closed => {}
             }
@@ -80,8 +79,8 @@ impl Drain {
         self.farewells_done = last == slots;
     }
 
-    /// Reconnect delay of the client in a slot, in milliseconds. The delays are spread evenly: the
-    /// multiplier steps through the spread by the golden ratio, so that neighbours come far apart.
+    /// Returns the reconnect delay of the client in a slot, in milliseconds. Delays are spread
+    /// evenly: the multiplier steps by the golden ratio, so that neighbouring slots are far apart.
     fn retry_of(&self, slot: u32) -> u64 {
         const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
         let spread = self.spread.as_millis() as u64;
@@ -90,8 +89,8 @@ impl Drain {
         self.retry.as_millis() as u64 + ((share * spread) >> 32)
     }
 
-    /// Whether the worker has nothing left to do, or no time. `is_delivering` says that deliveries
-    /// are under way.
+    /// Returns whether the worker has nothing left to do, or no time. `is_delivering` tells whether
+    /// deliveries are in flight.
     pub(crate) fn is_over<D: Driver>(
         &self,
         table: &ConnectionTable<D>,

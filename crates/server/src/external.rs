@@ -17,7 +17,7 @@ use crate::stats::WorkerStats;
 pub struct ExternalWorker {
     pub(crate) id: WorkerId,
     pub(crate) mailbox: Arc<Mailbox<Mail>>,
-    /// What became of deliveries. The worker counts everything else itself.
+    /// Metrics of deliveries. The worker counts everything else itself.
     pub(crate) stats: Arc<WorkerStats>,
 }
 
@@ -34,12 +34,12 @@ pub enum WorkerCommand {
 }
 
 impl ExternalWorker {
-    /// The number of this worker among all workers.
+    /// Returns the number of this worker among all workers.
     pub const fn id(&self) -> WorkerId {
         self.id
     }
 
-    /// The server-wide name of the session that this worker keeps under `key`.
+    /// Returns the server-wide name of the session that this worker keeps under `key`.
     pub const fn session(&self, key: SlotKey) -> SessionRef {
         SessionRef::new(self.id, key)
     }
@@ -61,7 +61,7 @@ impl ExternalWorker {
             })
     }
 
-    /// Settles a parcel: counts what became of it and tells its publisher.
+    /// Settles a parcel: counts the results of its deliveries and wakes its publisher.
     pub fn settle(&self, parcel: &Parcel, counts: Counts) {
         self.stats.delivered(counts);
         parcel.tally.add(counts);
@@ -74,7 +74,7 @@ impl ExternalWorker {
         self.mailbox.may_sleep()
     }
 
-    /// Announces that the worker is awake and needs no ring.
+    /// Announces that the worker is awake, so that no other thread needs to wake it.
     pub fn wake_up(&self) {
         self.mailbox.wake_up();
     }

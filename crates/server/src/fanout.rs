@@ -1,7 +1,6 @@
-//! Fan-out: deliveries to frames owed.
+//! Fan-out: deliveries to frames for sessions.
 //!
-//! What one session is owed in a turn is gathered before anything is sent, and leaves in one system
-//! call.
+//! All frames for a session in one turn are gathered first, and sent in one system call.
 //!
 //! Invariants of order. Together they say that every session gets the events of a subject in the
 //! order in which they were published:
@@ -37,11 +36,11 @@ use crate::parcel::ParcelInFlight;
 use crate::table::{Connection, ConnectionTable, OwedFrame, OwedPlace, Phase, Session};
 use sweep::Swept;
 
-/// Deliveries under way in a worker, and what they owe in the current turn.
+/// Deliveries in flight in a worker, and their frames of the current turn.
 #[derive(Debug, Default)]
 pub(crate) struct Fanout {
     small: VecDeque<Run>,
-    /// Large deliveries that have not joined the sweep.
+    /// Large deliveries that wait to join the sweep.
     waiting: VecDeque<Queued>,
     sweep: Vec<Swept>,
     /// The slot that the sweep visits next.
@@ -56,13 +55,13 @@ pub(crate) struct Fanout {
     batch: Batch,
 }
 
-/// Small deliveries of one parcel, one after the other.
+/// Consecutive small deliveries of one parcel.
 #[derive(Debug)]
 struct Run {
     /// Number of the first delivery.
     number: u64,
     parcel: Rc<ParcelInFlight>,
-    /// Which of the parcel's deliveries they are; never none.
+    /// Indexes of the deliveries in the parcel; never empty.
     deliveries: Range<u32>,
 }
 
@@ -79,23 +78,23 @@ struct Queued {
 struct OwedFrames {
     /// The frames of a session form a ring.
     links: Vec<Link>,
-    /// Sessions owed something, in the order in which they came to be.
+    /// Sessions with frames, in the order of their first frame.
     sessions: Vec<OwedSession>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Link {
     event: TurnEvent,
-    /// The next frame of the same session; behind the last, the first.
+    /// The next frame of the same session; the first after the last.
     next: u32,
 }
 
-/// A session that is owed something in this turn.
+/// Session with frames in this turn.
 #[derive(Debug, Clone, Copy)]
 struct OwedSession {
     key: SlotKey,
     session: Session,
-    /// The last of its frames.
+    /// The session's last frame.
     last: u32,
 }
 
@@ -108,7 +107,7 @@ struct Batch {
 }
 
 impl OwedFrames {
-    /// Appends a frame to a session's ring; `place` is the session's own note of its place here.
+    /// Appends a frame to a session's ring. `place` is the index that the session's record keeps.
     fn push(
         &mut self,
         key: SlotKey,
@@ -134,7 +133,7 @@ impl OwedFrames {
 }
 
 impl Batch {
-    /// Encodes what a group of sessions is owed.
+    /// Encodes the frames of a group of sessions.
     fn fill(&mut self, group: &[OwedSession], links: &[Link], frames: &mut TurnFrames) {
         self.frames.clear();
         self.ends.clear();
@@ -190,7 +189,7 @@ impl Fanout {
         self.taken
     }
 
-    /// The number of the oldest delivery that is not done.
+    /// Returns the number of the oldest delivery in flight.
     pub(crate) fn oldest(&self) -> Option<u64> {
         let small = self.small.front().map(|run| run.number);
         let waiting = self.waiting.front().map(|queued| queued.number);
@@ -198,17 +197,17 @@ impl Fanout {
         small.into_iter().chain(waiting).chain(swept).min()
     }
 
-    /// Whether there are deliveries under way.
+    /// Returns whether deliveries are in flight.
     pub(crate) fn has_work(&self) -> bool {
         !self.small.is_empty() || !self.waiting.is_empty() || !self.sweep.is_empty()
     }
 
-    /// Whether a large delivery is under way.
+    /// Returns whether a large delivery is in flight.
     pub(crate) const fn is_sweeping(&self) -> bool {
         !self.sweep.is_empty()
     }
 
-    /// Gives working memory that a burst has left behind back to the allocator.
+    /// Frees working memory that grew in a burst.
     pub(crate) fn trim(&mut self) {
         if self.owed.links.capacity() * size_of::<Link>() > SCRATCH_KEPT_BYTES {
             self.owed = OwedFrames::default();
@@ -223,8 +222,8 @@ impl Fanout {
         }
     }
 
-    /// Serves deliveries: a turn's worth of small ones, and a slice of the large ones. What became
-    /// of them is counted in `frames`.
+    /// Serves as many small deliveries as one turn may, and a slice of the large ones. Counts the
+    /// results in `frames`.
     pub(crate) fn deliver<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -257,8 +256,7 @@ impl Fanout {
                 self.small.pop_front();
             }
         }
-        // In a loop of their own: with nothing between them, the processor fetches several records
-        // at a time.
+        // A separate loop, so that the processor fetches several records at a time.
         for (key, event) in self.aimed.drain(..) {
             owe(&mut self.owed, table, frames, key, event);
         }
@@ -280,7 +278,7 @@ impl Fanout {
         self.leave_sweep();
     }
 
-    /// Sends each session what it is owed, group by group.
+    /// Sends the frames of all sessions, group by group.
     fn flush<D: Driver>(&mut self, table: &mut ConnectionTable<D>, frames: &mut TurnFrames) {
         for group in self.owed.sessions.chunks(SESSIONS_PER_FLUSH) {
             // All that a group needs is in the cache when its first system call is made: each call
@@ -298,7 +296,7 @@ impl Fanout {
     }
 }
 
-/// Notes that a session is owed an event.
+/// Adds an event to the frames of a session.
 fn owe<D: Driver>(
     owed: &mut OwedFrames,
     table: &mut ConnectionTable<D>,
@@ -312,7 +310,7 @@ fn owe<D: Driver>(
             owed: place,
             ..
         }) => owed.push(key, *session, place, event),
-        // The session has ended since the plan was made.
+        // The session ended after the plan was made.
         _ => frames.count_shed(event),
     }
 }

@@ -1,5 +1,5 @@
-//! Frames of a turn: each event encoded at most once for each transport, into one buffer that all
-//! sessions are sent from.
+//! Frames of a turn: each event is encoded at most once for each transport, into one buffer that
+//! all sends use.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -15,10 +15,10 @@ use wire::transport::{Framing, Transport};
 use crate::limits::SCRATCH_KEPT_BYTES;
 use crate::parcel::ParcelInFlight;
 
-/// The events of the current turn and their frames. Emptied at its end.
+/// Events of the current turn and their frames. Emptied at the end of the turn.
 #[derive(Debug)]
 pub(crate) struct TurnFrames {
-    /// Names this run of the server in event ids.
+    /// Name of this run of the server in event ids.
     epoch: Box<str>,
     parcels: Vec<Rc<ParcelInFlight>>,
     events: Vec<Entry>,
@@ -34,10 +34,10 @@ pub(crate) struct TurnEvent(u32);
 
 #[derive(Debug)]
 struct Entry {
-    /// Which of the turn's parcels it is part of.
+    /// Index of the event's parcel among those of the turn.
     parcel: u32,
     delivery: u32,
-    /// This turn is the delivery's last.
+    /// Whether this turn is the last of the delivery.
     is_last: bool,
     counts: Counts,
     /// The event's frames by transport, each by its place among the turn's, from 1.
@@ -45,7 +45,7 @@ struct Entry {
 }
 
 impl TurnFrames {
-    /// No frames. `epoch` names this run of the server in event ids.
+    /// Makes an empty set. `epoch` names this run of the server in event ids.
     pub(crate) fn new(epoch: &str) -> Self {
         Self {
             epoch: epoch.into(),
@@ -57,7 +57,7 @@ impl TurnFrames {
         }
     }
 
-    /// Adds the event of a delivery; `is_last` when nothing of the delivery will be left.
+    /// Adds the event of a delivery. `is_last` tells whether the delivery is done with this turn.
     pub(crate) fn add(
         &mut self,
         parcel: &Rc<ParcelInFlight>,
@@ -81,7 +81,8 @@ impl TurnFrames {
         TurnEvent(self.events.len() as u32 - 1)
     }
 
-    /// Encodes a frame, unless it is already, and returns where its bytes for `framing` are.
+    /// Encodes a frame unless it is encoded already, and returns the range of its bytes for
+    /// `framing`.
     pub(crate) fn encode(
         &mut self,
         id: TurnEvent,
@@ -106,13 +107,13 @@ impl TurnFrames {
         self.frames[index].range(framing)
     }
 
-    /// The bytes of the turn's frames.
+    /// Returns the bytes of the turn's frames.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes at `range` of an encoded frame, for backlogs that keep the frame beyond the turn
-    /// and share it.
+    /// Returns the bytes at `range` of an encoded frame, shared by the backlogs that keep the frame
+    /// beyond the turn.
     pub(crate) fn share(
         &mut self,
         id: TurnEvent,
@@ -146,7 +147,7 @@ impl TurnFrames {
         self.events[id.0 as usize].counts.shed += 1;
     }
 
-    /// What became of the turn's events so far.
+    /// Returns the results of the turn's events so far.
     pub(crate) fn counts(&self) -> Counts {
         let mut sum = Counts::default();
         for Entry { counts, .. } in &self.events {
@@ -157,8 +158,8 @@ impl TurnFrames {
         sum
     }
 
-    /// Ends the turn: settles what has been delivered and forgets all events and frames. Returns
-    /// the weight of the parcels that are done.
+    /// Ends the turn: settles deliveries and removes all events and frames. Returns the weight of
+    /// the parcels that are done.
     pub(crate) fn settle(&mut self) -> usize {
         let mut weight = 0;
         for Entry {
@@ -177,7 +178,7 @@ impl TurnFrames {
         weight
     }
 
-    /// Gives working memory that a burst has left behind back to the allocator.
+    /// Frees working memory that grew in a burst.
     pub(crate) fn trim(&mut self) {
         if self.bytes.capacity() > SCRATCH_KEPT_BYTES {
             self.bytes = Vec::new();

@@ -1,6 +1,6 @@
 //! Heartbeats of idle sessions.
 //!
-//! They come from a scan over all slots that takes as long as the time between two of them.
+//! A scan over all slots sends them; one pass takes the time between two heartbeats.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::limits::HEARTBEAT_SCAN_INTERVAL;
 use crate::stats::Metric;
 use crate::table::{ConnectionTable, Phase};
 
-/// A session younger than this part of the time between heartbeats gets none: its first may be late
-/// by a fifth.
+/// A session younger than one fifth of the period gets no heartbeat, so its first may be late by a
+/// fifth.
 const YOUNG: u32 = 5;
 
 /// Heartbeats of one worker.
 #[derive(Debug)]
 pub(crate) struct Heartbeats {
-    /// Time between two heartbeats of a session; zero for none.
+    /// Time between two heartbeats of a session; zero for no heartbeats.
     period: Duration,
     scan: SlotScan,
 }
@@ -31,7 +31,7 @@ impl Heartbeats {
         }
     }
 
-    /// Time until the next heartbeats are due; `None` without sessions or heartbeats.
+    /// Returns the time until the next heartbeats are due; `None` without sessions or heartbeats.
     pub(crate) fn next_in<D: Driver>(
         &self,
         table: &ConnectionTable<D>,
@@ -51,7 +51,8 @@ impl Heartbeats {
             if let Some((key, connection)) = table.at(index)
                 && !connection.blocked
                 && let Phase::Open(session) = connection.phase
-                // Its head was a sign of life, and storms of connections have enough to do.
+                // The response head has just been sent, and storms of connections have enough to
+                // do.
                 && now.since(connection.since.tick()) >= self.period / YOUNG
                 && let Some(heartbeat) = frame::heartbeat(session.transport)
             {

@@ -13,20 +13,20 @@ use wire::head::{self, HeadError, Request};
 use crate::limits::{BLOCK_BYTES, READS_PER_TURN, REQUESTS_PER_TURN};
 use crate::table::{CloseReason, ConnectionTable, Phase};
 
-/// What is done with the heads that arrive.
+/// Handler of the request heads that arrive.
 pub(crate) trait RequestHandler<D: Driver> {
-    /// Acts on a whole request. It may begin another phase of the connection, or end it.
+    /// Handles a complete request. It may begin another phase of the connection, or end it.
     fn handle(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, request: &Request<'_>);
 
-    /// Ends a connection whose bytes are no request.
+    /// Ends a connection whose bytes are not a request.
     fn reject(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, error: HeadError);
 }
 
-/// The reading end of a worker.
+/// Input side of a worker.
 #[derive(Debug)]
 pub(crate) struct Ingress {
     block: Box<[u8]>,
-    /// Heads that have begun to arrive, by slot.
+    /// Incomplete heads, by slot.
     partial: HashMap<u32, Vec<u8>>,
     /// Connections with more to read, or more requests to answer, than one turn allows: no edge
     /// will announce them again. With whether their end is among it.
@@ -44,12 +44,12 @@ impl Default for Ingress {
 }
 
 impl Ingress {
-    /// Whether connections must be read on without a signal.
+    /// Returns whether connections must be read without a signal.
     pub(crate) fn has_unread(&self) -> bool {
         !self.unread.is_empty()
     }
 
-    /// Forgets what was kept for a connection that is gone.
+    /// Removes the input that was kept for a closed connection.
     pub(crate) fn forget(&mut self, index: u32) {
         self.partial.remove(&index);
         if self.partial.is_empty() && self.partial.capacity() > 64 {
@@ -57,7 +57,7 @@ impl Ingress {
         }
     }
 
-    /// Goes on where the last turn's budgets ended.
+    /// Continues the reads that exceeded the budgets of the last turn.
     pub(crate) fn read_on<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -70,7 +70,7 @@ impl Ingress {
         }
     }
 
-    /// Goes on with requests that had to wait: until earlier answers were taken, or for this turn.
+    /// Continues with requests that waited until earlier answers were sent, or for this turn.
     pub(crate) fn resume<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,

@@ -1,4 +1,4 @@
-//! Reports on sessions, from the record and the kernel at the moment of asking.
+//! Reports on sessions, read from the record and the kernel at the time of the request.
 
 use reactor::{Driver, SlotKey};
 use router::Router;
@@ -8,7 +8,7 @@ use crate::mail::{Post, Report, SessionReport};
 use crate::session::Sessions;
 use crate::table::{ConnectionTable, Phase};
 
-/// Reports on those of the sessions that are there.
+/// Reports on those of the sessions that exist.
 pub(crate) fn inspect<D: Driver>(
     table: &mut ConnectionTable<D>,
     sessions: &Sessions,

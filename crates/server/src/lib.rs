@@ -3,19 +3,19 @@
 
 /// Named bounds, each with its reason.
 mod limits;
-/// What the operator can set.
+/// Settings of the data path.
 mod settings;
-/// Starting workers, and waiting for their end.
+/// Start of the workers, and the wait for their end.
 mod server;
-/// What other threads put into a worker's mailbox, and the handle they do it with.
+/// Mail to workers, and the handle by which other threads send it.
 mod mail;
-/// Workers on threads of other crates.
+/// External workers: sessions on threads of other crates.
 mod external;
-/// What a worker counts.
+/// Metrics of a worker.
 mod stats;
-/// What all workers share.
+/// State shared by all workers.
 mod shared;
-/// The worker: its stages, and what happens between them.
+/// Worker: the stages, and the control flow between them.
 mod worker;
 /// Records, sockets, backlogs and deadlines of all connections.
 mod table;
@@ -27,23 +27,23 @@ mod ingress;
 mod session;
 /// Short answers: pages, errors, preflights.
 mod answer;
-/// The page when it may publish, and the secret of its requests.
+/// Demo page, and the secret of its requests.
 mod demo;
-/// Requests of the page that the control API answers.
+/// Requests of the demo page, which the control API answers.
 mod page_request;
-/// A parcel of events that is under way in a worker.
+/// Parcels in flight in a worker.
 mod parcel;
-/// Deliveries to frames owed.
+/// Fan-out: deliveries to frames.
 mod fanout;
 /// Events of a turn, encoded once for each transport.
 mod frames;
-/// Signs of life on idle streams.
+/// Heartbeats on idle streams.
 mod heartbeat;
 /// Reports on sessions.
 mod inspect;
-/// The readers with the largest backlogs.
+/// Search for the sessions with the largest backlogs.
 mod slowest;
-/// The gentle end of a worker.
+/// Drain: the graceful end of a worker.
 mod drain;
 
 /// The worker over a simulated network.

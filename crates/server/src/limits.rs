@@ -1,6 +1,5 @@
-//! Bounds that nobody needs to set, each with its reason. Those that an operator may want to change
-//! are in [`crate::Settings`]. Some are smaller in tests, so that a handful of connections reaches
-//! them.
+//! Fixed bounds, each with its reason. Those that an operator may want to change are in
+//! [`crate::Settings`]. Some are smaller in tests, so that a handful of connections reaches them.
 
 use std::time::Duration;
 
@@ -59,8 +58,8 @@ pub(crate) const INSPECTED_MAX: usize = 1024;
 /// table of so many is a few hundred kilobytes.
 pub(crate) const SLOTS_PER_SHELF: u32 = if cfg!(test) { 4 } else { 8192 };
 
-/// Backlogs looked at in a turn to find those who are owed most, and up to a shelf more: a million
-/// sessions may all have one, and to look at so many takes some hundred microseconds.
+/// Backlogs visited in a turn to find the largest ones, and up to a shelf more: a million sessions
+/// may all have one, and to visit this many takes some hundred microseconds.
 pub(crate) const BACKLOGS_PER_TURN: usize = if cfg!(test) { 4 } else { 8192 };
 
 /// How long a connection whose last answer is sent may take to end its side. Closing earlier could
@@ -70,10 +69,10 @@ pub(crate) const LINGER: Duration = Duration::from_secs(2);
 /// How long the control API may take to answer a relayed request.
 pub(crate) const PAGE_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often a server may warn that it cannot accept.
+/// Least time between two warnings that the server cannot accept.
 pub(crate) const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How often heartbeats are sent: each time to a small share of the slots.
+/// Time between two steps of the heartbeat scan, each of which visits a small share of the slots.
 pub(crate) const HEARTBEAT_SCAN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Seconds after which a refused client may try again.

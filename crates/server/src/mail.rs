@@ -1,4 +1,4 @@
-//! What other threads put into a worker's mailbox, and the handle they do it with.
+//! Mail to workers, and the handle by which other threads send it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,13 +17,13 @@ use crate::stats::{Metric, ServerStats, WorkerStats};
 /// it is shed and says so in its receipt; publishers that await their receipts never get there.
 pub(crate) const MAILBOX_WEIGHT_MAX: usize = 64 << 20;
 
-/// What an event takes besides its payload and its recipients.
+/// Weight of a delivery besides its payload and its recipients, in bytes.
 const DELIVERY_BYTES: usize = 128;
 
 /// What a worker does with what it was asked for.
 pub(crate) type Report = Box<dyn FnOnce(Vec<SessionReport>) + Send>;
 
-/// One thing for a worker to do in its next turn.
+/// Message to a worker, handled in its next turn.
 pub(crate) enum Mail {
     Deliver(Parcel),
     Inspect {
@@ -40,11 +40,11 @@ pub(crate) enum Mail {
         key: SlotKey,
         response: PageResponse,
     },
-    /// Stop accepting, tell the streams to come back, flush, and end.
+    /// Stop accepting, send farewells, flush backlogs, and end.
     Drain,
 }
 
-/// A session as its worker and the kernel know it at the moment of asking.
+/// State of a session, from its worker and the kernel at the time of the request.
 #[derive(Debug, Clone)]
 pub struct SessionReport {
     /// The session's name.
@@ -55,7 +55,7 @@ pub struct SessionReport {
     pub transport: &'static str,
     /// Time since login.
     pub age: Duration,
-    /// The other end, unless it is gone already.
+    /// The address of the peer; `None` if the connection is closed already.
     pub peer: Option<SocketAddr>,
     /// Frames in its backlog.
     pub backlog_frames: usize,
@@ -91,7 +91,7 @@ pub struct PageResponse {
 /// and return at once, and call `answer` later from there.
 pub type PageHandler = dyn Fn(PageRequest, Box<dyn FnOnce(PageResponse) + Send>) + Send + Sync;
 
-/// The workers' mailboxes, as the router sees them.
+/// Mailboxes of all workers, for the router.
 pub struct Post(pub(crate) Box<[Arc<Mailbox<Mail>>]>);
 
 impl Mailboxes for Post {
@@ -119,7 +119,7 @@ pub(crate) fn parcel_weight(parcel: &Parcel) -> usize {
 /// Adds the metrics of an external worker to those of the server.
 pub(crate) type AddMetrics = dyn Fn(&mut Snapshot) + Send + Sync;
 
-/// What other threads may ask of a running server. Cheap to clone.
+/// Handle to a running server for other threads. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) router: Arc<Router<Post>>,
@@ -130,22 +130,22 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Publishing, sending, and who is online.
+    /// Returns the router, to publish, to send and to look up sessions.
     pub fn router(&self) -> &Router<Post> {
         &self.router
     }
 
-    /// The router, for a thread that outlives its handle.
+    /// Returns the router, for a thread that outlives its handle.
     pub fn router_shared(&self) -> Arc<Router<Post>> {
         Arc::clone(&self.router)
     }
 
-    /// Who subscribes to whom.
+    /// Returns the graph of subscriptions.
     pub fn graph(&self) -> &Graph {
         self.router.graph()
     }
 
-    /// All workers' metrics.
+    /// Returns the metrics of all workers.
     pub fn stats(&self) -> ServerStats {
         let mut snapshot = ServerStats::of(self.stats.iter().map(AsRef::as_ref));
         for (metrics, mailbox) in snapshot
@@ -157,7 +157,7 @@ impl Handle {
             metrics[Metric::MailboxMessages as usize] = mailbox.waiting() as u64;
             metrics[Metric::MailboxBytes as usize] = mailbox.outstanding() as u64;
         }
-        // Last, because metrics that are added move the places of the server's own.
+        // Last, because added metrics move the indexes of the server's own.
         for add in self.external_metrics.read().iter() {
             add(&mut snapshot.metrics);
         }
@@ -182,7 +182,7 @@ impl Handle {
         self.external_metrics.write().push(Box::new(declare));
     }
 
-    /// Whether the server has begun to end.
+    /// Returns whether the server is draining.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
@@ -204,8 +204,8 @@ impl Handle {
         });
     }
 
-    /// Reports on the sessions that are owed most, `limit` of them on each worker, as
-    /// [`inspect`](Self::inspect) does.
+    /// Reports on the sessions with the largest backlogs, up to `limit` of each worker, like
+    /// [`inspect`](Self::inspect).
     pub fn slowest(
         &self,
         limit: usize,
@@ -232,7 +232,7 @@ impl Handle {
         let _ = self.demo.set(page);
     }
 
-    /// Ends the server gently; see [`crate::Server::join`].
+    /// Starts to drain the server; see [`crate::Server::join`].
     pub fn drain(&self) {
         if !self.draining.swap(true, Ordering::Relaxed) {
             for mailbox in &self.router.mailboxes().0 {

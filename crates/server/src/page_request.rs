@@ -44,7 +44,8 @@ pub(crate) fn relay<D: Driver>(
     }
 }
 
-/// The page and the method of a request that may be passed on, or the answer to one that may not.
+/// Returns the page and the method of a request that may be passed on, or the answer to one that
+/// may not.
 fn admit<'a>(
     demo: Option<&'a DemoPage>,
     request: &Request<'_>,
@@ -78,7 +79,7 @@ fn admit<'a>(
     Ok((demo, method))
 }
 
-/// Answers a request of the page with what the control API says.
+/// Answers a request of the page with the response of the control API.
 pub(crate) fn respond<D: Driver>(
     table: &mut ConnectionTable<D>,
     responder: &mut Responder,
@@ -98,7 +99,7 @@ pub(crate) fn respond<D: Driver>(
         fields: Fields::Fixed(&[("Cache-Control", "no-store")]),
         body: response.body.into(),
     };
-    // What else the client may have sent was not kept: the connection ends here.
+    // Further input of the client was not kept, so the connection ends.
     responder.answer_last(table, key, &answer);
 }
 

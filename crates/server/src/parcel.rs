@@ -1,4 +1,4 @@
-//! A parcel in flight: taken by its worker, and not settled.
+//! Parcels in flight: taken by their worker, and not settled.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use router::{Counts, Delivery, Event, Parcel};
 
 use crate::mail::parcel_weight;
 
-/// A parcel that the worker has taken and not settled. Shared by its deliveries, which may wait in
+/// Parcel that its worker has taken and not settled. Shared by its deliveries, which may wait in
 /// different queues. A parcel is settled once: when its last delivery is done, or when the worker
 /// ends.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl ParcelInFlight {
         &self.parcel.deliveries[number as usize]
     }
 
-    /// The event of a delivery.
+    /// Returns the event of a delivery.
     pub(crate) fn event(&self, delivery: u32) -> &Event {
         &self.parcel.events[self.delivery(delivery).event as usize]
     }
@@ -65,7 +65,7 @@ impl ParcelInFlight {
         parcel_weight(&self.parcel)
     }
 
-    /// Tells the publisher what became of the parcel.
+    /// Settles the parcel, which may wake its publisher.
     fn settle(&self) {
         self.parcel.tally.add(self.counts.get());
         self.parcel.tally.settle();
@@ -73,7 +73,8 @@ impl ParcelInFlight {
 }
 
 impl Drop for ParcelInFlight {
-    /// When the worker ends, what is not done is shed and the parcel is settled.
+    /// Counts the deliveries that are left as shed, as the worker has ended, and settles the
+    /// parcel.
     fn drop(&mut self) {
         if self.left.get() > 0 {
             let mut counts = self.counts.get();

@@ -1,4 +1,4 @@
-//! Starting workers, and waiting for their end.
+//! Start of the workers, and the wait for their end.
 
 use std::fmt;
 use std::io;
@@ -26,7 +26,7 @@ use crate::worker::Worker;
 /// Connections that may wait to be accepted. The kernel caps it at `net.core.somaxconn`.
 const LISTEN_BACKLOG: i32 = 65_535;
 
-/// Where the public listener is.
+/// Public listener of a server.
 #[derive(Debug)]
 pub enum Listener {
     /// To be bound; port 0 stands for any free port.
@@ -35,7 +35,41 @@ pub enum Listener {
     Inherited(std::net::TcpListener),
 }
 
-/// A running server.
+/// Running server.
+///
+/// ```
+/// use std::io::{Read as _, Write as _};
+/// use std::net::TcpStream;
+/// use std::sync::Arc;
+///
+/// use graph::{Graph, Id};
+/// use router::{Event, Payload, Tally};
+/// use server::{Listener, Server, Settings};
+///
+/// let listener = Listener::Bind(([127, 0, 0, 1], 0).into());
+/// let graph = Arc::new(Graph::memory());
+/// let server = Server::start(Settings::default(), listener, "epoch".to_owned(), graph)?;
+///
+/// // A client logs in as 42. The response head shows that it has a session.
+/// let mut client = TcpStream::connect(server.address())?;
+/// client.write_all(b"GET /stream/42 HTTP/1.0\r\n\r\n")?;
+/// let mut bytes = [0; 512];
+/// assert!(client.read(&mut bytes)? > 0);
+///
+/// let payload = Payload::json("1".into());
+/// let event = Event { subject: Id::from(42), event_type: None, payload };
+/// let accepted = server.handle().router().publish(event, &Tally::new());
+/// assert_eq!(accepted.audience.online, 1);
+///
+/// // A drain sends what is in flight, and ends the stream.
+/// server.handle().drain();
+/// let mut rest = String::new();
+/// client.read_to_string(&mut rest)?;
+/// assert!(rest.contains(r#""data":1"#), "{rest}");
+/// drop(client);
+/// server.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Server {
     address: SocketAddr,
     handle: Handle,
@@ -43,14 +77,14 @@ pub struct Server {
     external_workers: Vec<ExternalWorker>,
 }
 
-/// Why a server did not start.
+/// Reason why a server did not start.
 #[derive(Debug)]
 pub enum StartError {
     /// The number of workers asked for is none or more than can be addressed.
     Workers(u16),
-    /// Somebody listens at the address already.
+    /// The address is in use.
     AddressInUse(SocketAddr),
-    /// The address cannot be had.
+    /// The listener cannot be bound to the address.
     Bind(SocketAddr, io::Error),
     /// A worker could not be set up.
     Worker(u16, io::Error),
@@ -61,7 +95,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// See [`StartError`]; nothing is left running.
+    /// See [`StartError`]. Workers that were started are stopped.
     pub fn start(
         settings: Settings,
         listener: Listener,
@@ -172,34 +206,34 @@ impl Server {
         Ok(())
     }
 
-    /// Ends what was started before something failed.
+    /// Stops the workers that were started before one failed.
     fn abandon(self, error: StartError) -> StartError {
         self.handle.drain();
         let _ = self.join();
         error
     }
 
-    /// Where the public listener is.
+    /// Returns the address of the public listener.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes one of the external workers that the settings asked for.
+    /// Takes one of the external workers that the settings ask for; `None` when all are taken.
     pub fn take_external_worker(&mut self) -> Option<ExternalWorker> {
         self.external_workers.pop()
     }
 
-    /// What other threads may ask.
+    /// Returns the handle for other threads.
     pub const fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Waits until all workers have ended, which they do after [`Handle::drain`]: within the drain
-    /// timeout, with their streams told to come back and their backlogs flushed.
+    /// Waits until all workers have ended. They end after [`Handle::drain`], within the drain
+    /// timeout: each stream gets a farewell, and backlogs are flushed.
     ///
     /// # Errors
     ///
-    /// When a worker's poller failed.
+    /// When a worker's poller failed, or a worker panicked.
     pub fn join(self) -> io::Result<()> {
         let mut result = Ok(());
         for worker in self.workers {
@@ -212,7 +246,7 @@ impl Server {
     }
 }
 
-/// What a worker is made of.
+/// Parts of a worker.
 struct Parts {
     id: WorkerId,
     shared: Arc<Shared>,
@@ -251,7 +285,7 @@ impl Parts {
     }
 }
 
-/// Where workers get their listeners from.
+/// Source of the workers' listeners.
 enum Source {
     Claimed(Reservation),
     Inherited(std::net::TcpListener, SocketAddr),

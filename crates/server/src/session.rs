@@ -21,7 +21,7 @@ use crate::shared::Shared;
 use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Ended, Phase, Session};
 
-/// The sessions of a worker: who is logged in where, beyond what the connection table knows.
+/// Sessions of a worker: what login needs beyond the connection table.
 pub(crate) struct Sessions {
     worker: WorkerId,
     shared: Arc<Shared>,
@@ -65,7 +65,7 @@ impl<'a> Route<'a> {
     }
 }
 
-/// The stage that answers requests: sessions, and the writer of their answers.
+/// Stage that answers requests: sessions, and the writer of their answers.
 pub(crate) struct Requests<'a> {
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) responder: &'a mut Responder,
@@ -154,12 +154,12 @@ impl Sessions {
         }
     }
 
-    /// The name of the session in a slot.
+    /// Returns the name of the session in a slot.
     pub(crate) const fn name(&self, key: SlotKey) -> SessionRef {
         SessionRef::new(self.worker, key)
     }
 
-    /// The ids of the session in a slot.
+    /// Returns the keys of the session in a slot.
     pub(crate) fn keys<'a>(&'a self, index: u32, session: &'a Session) -> &'a [Key] {
         match self.several.get(&index) {
             Some(keys) if session.several => keys,
@@ -230,7 +230,7 @@ impl Sessions {
         Ok(keys)
     }
 
-    /// Answers HEAD: as GET is answered, without the stream (RFC 9110, section 9.3.2).
+    /// Answers HEAD like GET, without the stream (RFC 9110, section 9.3.2).
     fn answer_head<D: Driver>(
         &self,
         table: &mut ConnectionTable<D>,

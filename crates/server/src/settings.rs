@@ -1,4 +1,4 @@
-//! What the operator can set.
+//! Settings of the data path.
 
 use std::time::Duration;
 
@@ -7,36 +7,35 @@ use std::time::Duration;
 pub struct Settings {
     /// Threads, each with its own poller, listener and sessions.
     pub workers: u16,
-    /// Whether each worker gets a descriptor table of its own, so that the limit on descriptors
-    /// counts for each of them.
+    /// Whether each worker gets a private descriptor table, so that the limit on descriptors counts
+    /// for each worker.
     pub private_fds: bool,
-    /// Workers on threads of other crates, which take part in deliveries.
+    /// Number of external workers, on threads of other crates.
     pub external_workers: u16,
-    /// Connections at a time; more are answered 503.
+    /// Simultaneous connections; more are answered with 503.
     pub max_connections: usize,
-    /// Connections at a time from one address; more are answered 503. Of IPv6, a /64 network counts
-    /// as one address: a host usually has all of it.
+    /// Simultaneous connections from one address; more are answered with 503. A /64 network of IPv6
+    /// counts as one address, as a host usually has all of it.
     pub max_connections_per_address: Option<u32>,
-    /// How long a request's head may take to arrive, and how long a connection may be idle before
-    /// it.
+    /// Time limit for a request head to arrive, and for a connection to be idle before it.
     pub head_timeout: Duration,
     /// Time between heartbeats of an idle session; zero for none.
     pub heartbeat: Duration,
-    /// When a client whose stream breaks shall come back (`retry:`).
+    /// Reconnect delay sent to clients (`retry:`).
     pub retry: Duration,
-    /// Bytes that may wait for a session's full socket.
+    /// Most bytes in the backlog of a session. A session that needs more is closed as slow.
     pub backlog_bytes: usize,
-    /// How long the reader of a full socket may take nothing.
+    /// Close a session with a backlog whose peer reads nothing for this long.
     pub stall_timeout: Duration,
-    /// A peer that acknowledges nothing for so long is gone.
+    /// Close a connection whose peer acknowledges no data for this long (`TCP_USER_TIMEOUT`).
     pub user_timeout: Duration,
-    /// How long the server may take to end.
+    /// Time limit of a drain.
     pub drain_timeout: Duration,
-    /// The time over which clients of an ending server are told to come back.
+    /// Time over which the reconnect delays of a drain are spread.
     pub drain_spread: Duration,
-    /// Origins that may read streams from a browser; `*` for all.
+    /// Origins whose pages may read streams in a browser; `*` for all.
     pub cors_origins: Vec<String>,
-    /// Whether requests of the demo page go on to the control API.
+    /// Whether requests of the demo page are passed on to the control API.
     pub demo: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What all workers of a server share. Nothing in it is written on the path of an event.
+//! State shared by all workers of a server. The path of an event writes nothing in it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,20 +10,20 @@ use crate::demo::DemoPage;
 use crate::mail::Post;
 use crate::settings::Settings;
 
-/// The shared state of a server. Lives as long as its workers.
+/// Shared state of a server. Lives as long as its workers.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) router: Arc<Router<Post>>,
     pub(crate) demo: Arc<OnceLock<DemoPage>>,
     /// Connections admitted, over all workers.
     pub(crate) connections: AtomicUsize,
-    /// Those by source, if sources are limited.
+    /// Connections by source, if sources are limited.
     pub(crate) sources: SourceCounts,
     pub(crate) draining: Arc<AtomicBool>,
 }
 
 impl Shared {
-    /// Whether the server has begun to end.
+    /// Returns whether the server is draining.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
 //! The slowest readers: a walk over all backlogs, a slice in each turn.
 //!
-//! All questions asked before a walk begins share it; later ones wait for the next. So a turn has
-//! one slice, however many questions there are.
+//! All requests made before a walk begins share it; later ones wait for the next. So a turn has one
+//! slice, however many requests there are.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,22 +11,22 @@ use crate::limits::{BACKLOGS_PER_TURN, INSPECTED_MAX};
 use crate::mail::{Report, SessionReport};
 use crate::table::Backlogs;
 
-/// Open questions, and the walk that answers earlier ones.
+/// Open requests, and the walk that answers earlier ones.
 #[derive(Default)]
 pub(crate) struct SlowestSearch {
     asked: Vec<Question>,
     walk: Option<Walk>,
 }
 
-/// What a walk has found.
+/// Result of a walk.
 pub(crate) struct Slowest {
-    /// Slots whose backlogs were the largest when they were looked at, the largest first.
+    /// Slots whose backlogs were the largest when they were visited, the largest first.
     pub(crate) slots: Vec<u32>,
     questions: Vec<Question>,
 }
 
 impl Slowest {
-    /// Answers all questions with reports on the slots.
+    /// Answers all requests with reports on the slots.
     pub(crate) fn answer(self, reports: &[SessionReport]) {
         for Question { limit, report } in self.questions {
             report(reports.iter().take(limit).cloned().collect());
@@ -39,12 +39,12 @@ struct Question {
     report: Report,
 }
 
-/// Lives until it has been at all shelves.
+/// Walk over all shelves.
 struct Walk {
     questions: Vec<Question>,
     /// The largest limit among them.
     limit: usize,
-    /// The shelf to look at next.
+    /// The next shelf.
     shelf: usize,
     /// Bytes and slots of the largest so far, the smallest of them on top.
     largest: BinaryHeap<Reverse<(usize, u32)>>,
@@ -56,12 +56,12 @@ impl SlowestSearch {
         self.asked.push(Question { limit, report });
     }
 
-    /// Whether there is something to do without waiting for anything.
+    /// Returns whether there is work to do now.
     pub(crate) const fn has_work(&self) -> bool {
         self.walk.is_some() || !self.asked.is_empty()
     }
 
-    /// Goes on with the walk. Returns its answer when it is over.
+    /// Continues the walk. Returns the result at its end.
     pub(crate) fn advance(&mut self, backlogs: &Backlogs) -> Option<Slowest> {
         let mut walk = self.take_walk()?;
         if !walk.advance(backlogs) {
@@ -75,7 +75,7 @@ impl SlowestSearch {
         })
     }
 
-    /// The walk under way, or a new one if there are questions.
+    /// Takes the current walk, or a new one if there are requests.
     fn take_walk(&mut self) -> Option<Walk> {
         self.walk.take().or_else(|| {
             let questions = mem::take(&mut self.asked);

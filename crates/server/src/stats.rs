@@ -70,7 +70,7 @@ reactor::metrics! {
 /// The counters of one worker.
 pub(crate) type WorkerCounters = Counters<Metric, { Metric::ALL.len() }>;
 
-/// One worker's metrics. Written by the worker, read by any thread.
+/// Metrics of one worker. Written by the worker, read by any thread.
 #[derive(Debug, Default)]
 pub struct WorkerStats {
     pub(crate) counters: WorkerCounters,
@@ -88,13 +88,13 @@ impl WorkerStats {
         self.counters.take(metric, count);
     }
 
-    /// A metric's value.
+    /// Returns a metric's value.
     pub fn get(&self, metric: Metric) -> u64 {
         self.counters.get(metric)
     }
 
-    /// Counts what became of events. Before their publishers are told: who has a receipt finds it
-    /// here.
+    /// Counts the results of deliveries. This happens before their publishers are woken, so the
+    /// metrics include every receipt.
     pub(crate) fn delivered(&self, counts: Counts) {
         self.add(Metric::Deliveries, counts.written);
         self.add(Metric::DeliveriesQueued, counts.queued);
@@ -116,12 +116,12 @@ impl WorkerStats {
     }
 }
 
-/// All workers' metrics at one time.
+/// Metrics of all workers at one time.
 #[derive(Debug, Clone)]
 pub struct ServerStats {
     /// The metrics of [`Metric::ALL`], and those that external workers bring.
     pub metrics: Snapshot,
-    /// Ids closed for being slow and how often, most often first.
+    /// Ids whose sessions were closed as slow, with how often, most often first.
     pub slow: Vec<(Id, u64)>,
 }
 
@@ -142,7 +142,7 @@ impl ServerStats {
         }
     }
 
-    /// The sum of a metric over all workers.
+    /// Returns the sum of a metric over all workers.
     pub fn total(&self, metric: Metric) -> u64 {
         let place = self.metrics.find(&metric.describe());
         place.map_or(0, |place| self.metrics.total(place))

@@ -1,4 +1,4 @@
-//! The connection table of one worker: records, sockets, backlogs, deadlines and metrics.
+//! Connection table of one worker: records, sockets, backlogs, deadlines and metrics.
 //!
 //! Everything that the kernel is asked about a connection is asked here: the table receives, sends,
 //! queues what a full socket does not take, arms deadlines and closes. It knows neither requests
@@ -7,9 +7,9 @@
 
 /// The record of a connection.
 mod connection;
-/// Frames that a full socket must wait for.
+/// Frames that wait for a full socket.
 mod backlog;
-/// Bytes to sockets.
+/// Sending.
 mod send;
 /// Deadlines of connections.
 mod deadline;
@@ -30,7 +30,7 @@ pub(crate) use connection::{CloseReason, Connection, OwedPlace, Phase, Session};
 pub(crate) use deadline::Expired;
 pub(crate) use send::OwedFrame;
 
-/// All connections of a worker, from accept to close.
+/// Connections of a worker, from accept to close.
 pub(crate) struct ConnectionTable<D: Driver> {
     pub(crate) driver: D,
     pub(crate) stats: Arc<WorkerStats>,
@@ -53,17 +53,17 @@ struct TableLimits {
     head_timeout: Duration,
 }
 
-/// A session that ended in this turn and is still logged in.
+/// Session that ended in this turn and is still logged in.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) key: SlotKey,
     pub(crate) session: Session,
-    /// It was closed because its reader is slow.
+    /// Whether it was closed because its reader is slow.
     pub(crate) is_slow: bool,
 }
 
-/// A connection that will be gone when the turn ends. Its slot stays taken until then: a later
-/// signal of the same batch may name it, and must meet it closed.
+/// Connection that is closed and removed when the turn ends. Its slot stays taken until then: a
+/// later signal of the same batch may name it, and must find it closed.
 #[derive(Debug)]
 pub(crate) struct Closed {
     pub(crate) key: SlotKey,
@@ -107,7 +107,7 @@ impl<D: Driver> ConnectionTable<D> {
         })
     }
 
-    /// Begins to report the connection's edges, unless it was closed already.
+    /// Starts to report the connection, unless it was closed already.
     ///
     /// # Errors
     ///
@@ -151,12 +151,12 @@ impl<D: Driver> ConnectionTable<D> {
         self.slots.at(index)
     }
 
-    /// Slots that exist: every connection's is below it.
+    /// Returns the number of slots. The slot of every connection is below it.
     pub(crate) const fn slots(&self) -> u32 {
         self.slots.slots()
     }
 
-    /// Whether there is no connection.
+    /// Returns whether there are no connections.
     pub(crate) const fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -166,7 +166,7 @@ impl<D: Driver> ConnectionTable<D> {
         self.slots.len()
     }
 
-    /// The backlogs, to be looked at.
+    /// Returns the backlogs.
     pub(crate) const fn backlogs(&self) -> &Backlogs {
         &self.backlogs
     }
@@ -184,7 +184,7 @@ impl<D: Driver> ConnectionTable<D> {
         received
     }
 
-    /// The address of the peer, and what the kernel counted on the connection.
+    /// Returns the address of the peer and the kernel's byte counts of the connection.
     pub(crate) fn peer(&mut self, key: SlotKey) -> (Option<SocketAddr>, Option<TcpInfo>) {
         match self.slots.get(key) {
             Some(Connection { socket, .. }) => {
@@ -204,8 +204,8 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Ends a connection gently: what was sent arrives, then this side ends, then the peer's or a
-    /// time limit passes.
+    /// Ends a connection gracefully: sent bytes arrive, then this side ends, then the peer ends its
+    /// side or a time limit passes.
     pub(crate) fn end(&mut self, key: SlotKey, reason: CloseReason) {
         let since = Tenths::of(self.clock.now);
         let Some(connection) = live(&mut self.slots, key) else {
@@ -227,7 +227,7 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Ends this side of a connection, as everything is sent. The peer may end its own.
+    /// Ends this side of a connection after everything is sent. The peer then ends its own.
     pub(crate) fn shutdown_write(&mut self, key: SlotKey) {
         let since = Tenths::of(self.clock.now);
         let Some(connection) = self.slots.get_mut(key) else {
@@ -256,12 +256,12 @@ impl<D: Driver> ConnectionTable<D> {
         self.closed.push(Closed { key, reason });
     }
 
-    /// The sessions that have ended, to be logged out.
+    /// Takes the sessions that have ended, to be logged out.
     pub(crate) fn take_ended(&mut self) -> Vec<Ended> {
         mem::take(&mut self.ended)
     }
 
-    /// The connections that were closed, to be [removed](Self::remove).
+    /// Takes the connections that were closed, to be [removed](Self::remove).
     pub(crate) fn take_closed(&mut self) -> Vec<Closed> {
         mem::take(&mut self.closed)
     }
@@ -285,8 +285,8 @@ impl<D: Driver> ConnectionTable<D> {
             .is_some_and(|connection| connection.admitted)
     }
 
-    /// Notes for a group of sessions that they are owed nothing any more. In a row, with nothing in
-    /// between, so that the processor fetches several records at a time.
+    /// Clears the places of a group of sessions among those with frames. A loop without other work,
+    /// so that the processor fetches several records at a time.
     pub(crate) fn clear_owed(&mut self, keys: impl Iterator<Item = SlotKey>) {
         for key in keys {
             if let Some(connection) = self.slots.get_mut(key) {

@@ -1,4 +1,4 @@
-//! The worker: its stages, and what happens between them.
+//! Worker: the stages, and the control flow between them.
 //!
 //! Control flow is here: a stage acts on the connection table and returns what is to be done next;
 //! no stage calls another that came before it.
@@ -33,11 +33,11 @@ use crate::slowest::SlowestSearch;
 use crate::stats::{Metric, WorkerCounters, WorkerStats};
 use crate::table::{CloseReason, ConnectionTable, Expired, Phase};
 
-/// What to do when descriptors run out.
+/// Remedy for operators when descriptors run out.
 const MORE_DESCRIPTORS: &str =
     "raise the limit on open files (ulimit -n, LimitNOFILE=) or use --workers N --private-fds";
 
-/// One thread's share of the server. Owns its connections from accept to close.
+/// Worker: one thread of the server. Owns its connections from accept to close.
 pub(crate) struct Worker<D: Driver> {
     id: WorkerId,
     shared: Arc<Shared>,
@@ -53,9 +53,9 @@ pub(crate) struct Worker<D: Driver> {
     heartbeats: Heartbeats,
     pub(crate) slowest: SlowestSearch,
     drain: Option<Drain>,
-    /// Sessions that the operator has closed and whose turn has not come.
+    /// Sessions that the operator has closed and that are not logged out yet.
     kicked: VecDeque<SlotKey>,
-    /// Working memory: connections whose deadlines have come.
+    /// Working memory: connections whose deadlines have passed.
     due: Vec<SlotKey>,
 }
 
@@ -92,10 +92,10 @@ impl<D: Driver> Worker<D> {
     ///
     /// # Errors
     ///
-    /// When the poller fails, which a correct program does not see.
+    /// When the poller fails, which means a bug in the program.
     pub(crate) fn run(mut self) -> io::Result<()> {
         EventLoop::new(&self.table.driver).run(&mut self)?;
-        // What is left, and what comes from now on, is shed.
+        // Mail that is left, and later mail, is shed.
         for mail in self.mailbox.close() {
             if let Mail::Deliver(parcel) = mail {
                 drop(ParcelInFlight::new(parcel));
@@ -104,7 +104,7 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    /// The stages from bytes to answers, with what they act on.
+    /// Borrows the stages from bytes to answers, and the table that they act on.
     const fn request_path(&mut self) -> (&mut Ingress, &mut ConnectionTable<D>, Requests<'_>) {
         let requests = Requests {
             sessions: &mut self.sessions,
@@ -113,14 +113,13 @@ impl<D: Driver> Worker<D> {
         (&mut self.ingress, &mut self.table, requests)
     }
 
-    /// Reads what a connection has sent and acts on it.
+    /// Reads the input of a connection and acts on it.
     fn read(&mut self, key: SlotKey, ended: bool) {
         let (ingress, table, mut requests) = self.request_path();
         ingress.read(table, key, ended, &mut requests);
     }
 
-    /// Sends what waited for room, and lets the connection go on where its full socket had stopped
-    /// it.
+    /// Sends the backlog of a connection, and continues it where its full socket had stopped it.
     fn flush(&mut self, key: SlotKey) {
         match self.table.flush(key) {
             Some(Phase::Ending { .. }) => self.table.shutdown_write(key),
@@ -133,8 +132,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Takes a new connection in. It is read before it is watched: its request has usually come
-    /// with it, and a poll is saved.
+    /// Admits a new connection. It is read before it is watched: its request has usually arrived
+    /// with it, which saves a poll.
     fn admit(&mut self, socket: D::Socket, peer: std::net::IpAddr) {
         let key = self.table.open(socket);
         match self.admission.admit(key.index, peer) {
@@ -190,7 +189,7 @@ impl<D: Driver> Worker<D> {
         };
         let mut reports = Vec::new();
         for &index in &slowest.slots {
-            // Some may have got rid of their backlogs since they were looked at.
+            // Some backlogs may have become empty since they were visited.
             if self.table.backlogs().get(index).is_some()
                 && let Some((key, _)) = self.table.at(index)
             {
@@ -216,14 +215,13 @@ impl<D: Driver> Worker<D> {
         self.drain = Some(Drain::new(self.id, &self.shared.settings, now, taken));
     }
 
-    /// Sends what deliveries owe, and settles those that are done.
+    /// Sends the frames of deliveries, and settles the deliveries that are done.
     fn fan_out(&mut self) {
         if !self.fanout.has_work() {
             return;
         }
         self.fanout.deliver(&mut self.table, &mut self.frames);
-        // A publisher that has its receipt finds in the directory and the metrics what the receipt
-        // says.
+        // The directory and the metrics must agree with a receipt before its publisher has it.
         self.log_out_ended();
         self.table.stats.delivered(self.frames.counts());
         self.mailbox.release(self.frames.settle());
@@ -251,7 +249,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Frees what was closed in this turn.
+    /// Removes the connections that were closed in this turn.
     fn remove_closed(&mut self) {
         for closed in self.table.take_closed() {
             let index = closed.key.index;
@@ -259,7 +257,7 @@ impl<D: Driver> Worker<D> {
             if self.table.remove(&closed) {
                 self.admission.leave(index);
             }
-            // Whoever reads a smaller gauge finds that there is room.
+            // The limit is lowered before the gauge, so a reader of the gauge finds room.
             self.table.stats.take(Metric::Connections, 1);
             self.acceptor.resume_soon(self.table.clock.now);
         }
@@ -374,7 +372,7 @@ impl<D: Driver> Handler for Worker<D> {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Ends a stage of the turn.
+    /// Marks the end of a stage of the turn.
     fn pass(&self, timing: &mut Timing, stage: Metric) {
         let clock = || self.table.driver.elapsed();
         timing.passed(stage, clock, &self.table.stats.counters);

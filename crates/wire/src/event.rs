@@ -1,8 +1,8 @@
-//! Events: what the encoders encode.
+//! Events, as the encoders see them.
 //!
 //! Owns the borrowed view of one event. Must never own the bytes or know a transport.
 
-/// What an event is about.
+/// Id that an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject<'a> {
     /// An integer id.
@@ -11,7 +11,7 @@ pub enum Subject<'a> {
     Text(&'a str),
 }
 
-/// What was published.
+/// Content of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload<'a> {
     /// One JSON value in UTF-8. The caller has validated it; line breaks between its tokens are
@@ -24,7 +24,7 @@ pub enum Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// The bytes as they were published.
+    /// Returns the bytes as they were published.
     pub const fn as_bytes(self) -> &'a [u8] {
         match self {
             Self::Json(bytes) | Self::Text(bytes) | Self::Binary(bytes) => bytes,
@@ -32,23 +32,23 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// One event, borrowed for the time of its encoding.
+/// Event, borrowed for the time of its encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Which life of the server numbered this event.
+    /// Name of the run of the server that numbered this event.
     pub epoch: &'a str,
-    /// The place in that life's order.
+    /// Sequence number within that run.
     pub sequence: u64,
     /// What the event is about.
     pub subject: Subject<'a>,
     /// The type that the publisher named: one line, not empty, without control characters, as no
     /// transport could carry another.
     pub kind: Option<&'a str>,
-    /// What was published.
+    /// The content.
     pub payload: Payload<'a>,
 }
 
-/// Appends an event's id, `<epoch>-<sequence>`, the form in which it is a cursor.
+/// Appends an event's id, `<epoch>-<sequence>`, which clients use as a cursor.
 pub(crate) fn push_id(event: &Event<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(event.epoch.as_bytes());
     out.push(b'-');
@@ -65,7 +65,7 @@ pub(crate) fn push_base64(bytes: &[u8], out: &mut Vec<u8>) {
         .expect("the space was sized for the padded form");
 }
 
-/// Turns every CR and LF in `bytes` into a space.
+/// Replaces every CR and LF in `bytes` by a space.
 pub(crate) fn blank_line_breaks(bytes: &mut [u8]) {
     let mut from = 0;
     while let Some(found) = memchr::memchr2(b'\r', b'\n', &bytes[from..]) {

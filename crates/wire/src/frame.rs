@@ -15,14 +15,14 @@ use crate::{ndjson, sse};
 /// largest event.
 const SIZE_DIGITS: usize = 8;
 
-/// Bytes reserved before a body: the digits and CRLF. What a small size leaves over stays in the
-/// buffer, before [`Frame::whole`], and is never sent.
+/// Bytes reserved before a body: the digits and CRLF. Bytes that a short size does not need stay in
+/// the buffer, before [`Frame::whole`], and are never sent.
 const RESERVED: usize = SIZE_DIGITS + 2;
 
 /// The chunk that ends a chunked stream (RFC 9112, section 7.1).
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// Where one encoded body lies in the buffer it was appended to.
+/// Position of an encoded body in the buffer that it was appended to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// The chunk: size, CRLF, body, CRLF. Empty when the body is.
@@ -32,7 +32,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The bytes to send under `framing`.
+    /// Returns the range of the bytes to send under `framing`.
     pub fn range(&self, framing: Framing) -> Range<usize> {
         match framing {
             Framing::Chunked => self.whole.clone(),
@@ -40,13 +40,13 @@ impl Frame {
         }
     }
 
-    /// Says whether there is nothing to send.
+    /// Returns whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.body.is_empty()
     }
 }
 
-/// A frame known when the server was compiled.
+/// Frame that is known at compile time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StaticFrame {
     whole: &'static [u8],
@@ -54,7 +54,7 @@ pub struct StaticFrame {
 }
 
 impl StaticFrame {
-    /// The bytes to send under `framing`.
+    /// Returns the bytes to send under `framing`.
     pub const fn bytes(self, framing: Framing) -> &'static [u8] {
         match framing {
             Framing::Chunked => self.whole,
@@ -95,8 +95,8 @@ pub fn encode(transport: Transport, event: &Event<'_>, out: &mut Vec<u8>) -> Fra
 /// Room for the fields around a payload, id, kind and subject of common length.
 const EVENT_OVERHEAD: usize = 128;
 
-/// What keeps an idle stream of `transport` alive through proxies: a comment, an empty object, or
-/// nothing on the wire of 2008, where a client takes every byte for payload.
+/// Returns the heartbeat of an idle stream of `transport`: a comment, an empty object, or none on
+/// the wire of 2008, whose clients take every byte for payload.
 pub const fn heartbeat(transport: Transport) -> Option<StaticFrame> {
     match transport {
         Transport::Sse => Some(StaticFrame {
@@ -111,7 +111,8 @@ pub const fn heartbeat(transport: Transport) -> Option<StaticFrame> {
     }
 }
 
-/// Appends the first frame of a stream, sent with its head so that intermediaries flush both.
+/// Appends the first frame of a stream. It is sent with the head so that intermediaries flush both.
+/// `retry_ms` is the reconnect delay in milliseconds.
 pub fn welcome<Id: Display>(
     transport: Transport,
     ids: impl IntoIterator<Item = Id>,
@@ -135,7 +136,8 @@ pub fn welcome<Id: Display>(
     })
 }
 
-/// Appends the last frame before a planned close: when to come back, for those who can be told.
+/// Appends the last frame before a planned close. It tells the reconnect delay in milliseconds
+/// where the transport has a field for it, and is empty otherwise.
 pub fn farewell(transport: Transport, retry_ms: u64, out: &mut Vec<u8>) -> Frame {
     framed(out, |out| match transport {
         Transport::Sse => sse::push_retry(retry_ms, out),
@@ -165,7 +167,7 @@ fn framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Frame {
     }
 }
 
-/// Writes `size` and CRLF right-aligned into `space`; returns where the first digit is.
+/// Writes `size` and CRLF right-aligned into `space`, and returns the offset of the first digit.
 fn put_size(space: &mut [u8], size: usize) -> usize {
     let mut at = space.len() - 2;
     space[at..].copy_from_slice(b"\r\n");

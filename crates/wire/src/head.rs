@@ -6,7 +6,7 @@
 //! closes.
 //!
 //! A head is judged from left to right: bytes, then the request line, then (once it is complete)
-//! its fields. So the verdict is the same however the bytes were split, and comes as early as the
+//! its fields. So the result does not depend on how the bytes were split, and comes as early as the
 //! bytes allow.
 
 // The verdicts that refuse a head.
@@ -23,19 +23,19 @@ pub use error::HeadError;
 use fields::Fields;
 use line::{Form, RequestLine};
 
-/// Bytes a head may have, blank line and leading empty lines included. Ample for browsers with
-/// cookies; the same as nginx grants a line.
+/// Most bytes of a head, blank line and leading empty lines included. Ample for browsers with
+/// cookies; nginx allows the same for a single line.
 pub const HEAD_BYTES_MAX: usize = 8192;
 
-/// Fields a head may have. Browsers behind two proxies send about thirty.
+/// Most fields of a head. Browsers behind two proxies send about thirty.
 pub const FIELDS_MAX: usize = 64;
 
-/// Bytes a request target may have: room for 128 ids of thirty bytes each.
+/// Most bytes of a request target: room for 128 ids of thirty bytes each.
 pub const TARGET_BYTES_MAX: usize = 4096;
 
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX);
 
-/// A request method (RFC 9110, section 9).
+/// Method of a request (RFC 9110, section 9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
     /// GET.
@@ -54,7 +54,7 @@ pub enum Method {
     Other,
 }
 
-/// The version of a request, as far as it matters to the answer (RFC 9112, section 2.3).
+/// Version of a request, as far as it matters to the answer (RFC 9112, section 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Version {
     /// HTTP/1.0.
@@ -63,26 +63,26 @@ pub enum Version {
     Http11,
 }
 
-/// What follows the head (RFC 9112, section 6.3).
+/// Body that follows the head (RFC 9112, section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Body {
-    /// Nothing: no length was given, or it was zero.
+    /// No body: no length was given, or it was zero.
     None,
-    /// So many bytes; never zero.
+    /// A body of this many bytes; never zero.
     Sized(u64),
-    /// Chunks.
+    /// A chunked body.
     Chunked,
 }
 
-/// A request head, borrowed from the bytes it was parsed from.
+/// Request head, borrowed from the bytes that it was parsed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
     /// The method.
     pub method: Method,
     /// The version.
     pub version: Version,
-    /// The path, still percent-encoded. Begins with a slash, but for `*` (OPTIONS only) and for
-    /// whatever target came with [`Method::Other`].
+    /// The path, still percent-encoded. It begins with a slash, except for `*` (OPTIONS only) and
+    /// for the target of [`Method::Other`].
     pub path: &'a str,
     /// What follows the first question mark, still encoded.
     pub query: Option<&'a str>,
@@ -93,11 +93,11 @@ pub struct Request<'a> {
     /// The `X-Encke-Relay` field: the secret of the demo page. A page of another origin cannot send
     /// the field without a preflight (WHATWG Fetch, section 3.2.2).
     pub relay: Option<&'a str>,
-    /// Whether a proxy says that it passed the request on: `Forwarded`, `X-Forwarded-…` or `Via`.
+    /// Whether the request has a field that proxies add: `Forwarded`, `X-Forwarded-…` or `Via`.
     pub forwarded: bool,
     /// The `Last-Event-ID` field (WHATWG HTML, section 9.2.4).
     pub last_event_id: Option<&'a str>,
-    /// Whether the client waits with its body until it is told to continue, or answered (RFC 9110,
+    /// Whether the client sends its body only after a 100 (Continue) or the answer (RFC 9110,
     /// section 10.1.1).
     pub expects_continue: bool,
     /// Whether the client keeps the connection open (RFC 9112, section 9.3).

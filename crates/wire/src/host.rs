@@ -1,10 +1,10 @@
-//! Hosts: what the name in a `Host` or `Origin` field stands for.
+//! Kinds of hosts in `Host` and `Origin` fields.
 //!
 //! Owns the rule for names that lead to this machine only. Must never resolve a name.
 
 use core::net::IpAddr;
 
-/// The kind of host that a `Host` field or an authority names.
+/// Kind of host in a `Host` field or an authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
     /// `localhost` or a name below it, which no resolver may send elsewhere (RFC 6761, section
@@ -12,12 +12,12 @@ pub enum Host {
     Localhost,
     /// An IP address, which DNS cannot redirect.
     Address(IpAddr),
-    /// Any other name, or none: whoever owns it in DNS decides where it leads.
+    /// Any other name, or none: the owner of the name in DNS decides where it leads.
     Name,
 }
 
 impl Host {
-    /// Reads `uri-host [ ":" port ]` (RFC 9110, section 7.2). What is not of this form is a
+    /// Parses `uri-host [ ":" port ]` (RFC 9110, section 7.2). Any other text is a
     /// [`Name`](Self::Name).
     pub fn of(authority: &str) -> Self {
         let (host, _) = split_port(authority);
@@ -39,7 +39,7 @@ impl Host {
         }
     }
 
-    /// Whether the host is this machine by its loopback interface.
+    /// Returns whether the host is this machine by its loopback interface.
     pub fn is_loopback(self) -> bool {
         match self {
             Self::Localhost => true,
@@ -48,13 +48,13 @@ impl Host {
         }
     }
 
-    /// Whether no entry in DNS can make the host lead to another machine (DNS rebinding).
+    /// Returns whether no entry in DNS can make the host lead to another machine (DNS rebinding).
     pub fn is_fixed(self) -> bool {
         self != Self::Name
     }
 }
 
-/// The host and the port of an authority. An empty port is none; a port that is not a number
+/// Splits an authority into host and port. An empty port is `None`; a port that is not a number
 /// belongs to the host.
 pub fn split_port(authority: &str) -> (&str, Option<u16>) {
     match authority.rsplit_once(':') {

@@ -1,9 +1,8 @@
-//! JSON strings: text to the inside of a JSON document.
+//! JSON strings.
 //!
-//! Owns escaping (RFC 8259, section 7). Must never parse JSON: what arrives as JSON was validated
-//! by whoever accepted it.
+//! Owns escaping (RFC 8259, section 7). Must never parse JSON: the caller has validated it.
 
-/// What each byte becomes: 0 as it is, `u` a `\u00XX`, anything else a backslash and itself.
+/// Escape of each byte: 0 for none, `u` for `\u00XX`, any other for a backslash and itself.
 const ESCAPES: [u8; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

@@ -8,7 +8,7 @@ use std::fmt;
 
 use percent_encoding::percent_decode_str;
 
-/// Why a part of a URL is not text. Its `Display` is a sentence for the client.
+/// Reason why a part of a URL is not text. Its `Display` is a sentence for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PercentError {
     /// A percent sign is not followed by two hexadecimal digits.
@@ -39,7 +39,7 @@ impl fmt::Display for PercentError {
     }
 }
 
-/// The meaning of `+`.
+/// Meaning of `+`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plus {
     /// A plus sign, as in a path.

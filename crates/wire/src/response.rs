@@ -7,22 +7,21 @@ use crate::head::Version;
 use crate::status::Status;
 use crate::transport::{Framing, Transport};
 
-/// The length of an IMF-fixdate (RFC 9110, section 5.6.7).
+/// Length of an IMF-fixdate in bytes (RFC 9110, section 5.6.7).
 pub const DATE_BYTES: usize = 29;
 
-/// The last second that an IMF-fixdate can say: the end of the year 9999.
+/// The last second that an IMF-fixdate can express: the end of the year 9999.
 const DATE_SECONDS_MAX: u64 = 253_402_300_799;
 
-/// The interim answer to a client that waits with its body until it is told to go on (RFC 9110,
-/// section 15.2.1).
+/// Interim answer to a client that waits for it before it sends a body (RFC 9110, section 15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// What a response says about cross-origin access (WHATWG Fetch, section 3.2).
+/// CORS fields of a response (WHATWG Fetch, section 3.2).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cors<'a> {
     /// The value of `Access-Control-Allow-Origin`, when the origin is allowed: it or `*`.
     pub allow_origin: Option<&'a str>,
-    /// Whether the answer depends on the origin, and a cache must know it.
+    /// Whether the answer depends on the origin, so that caches need `Vary`.
     pub vary: bool,
 }
 
@@ -109,8 +108,8 @@ pub fn full(
     }
 }
 
-/// The date `unix_seconds` after 1970 as an IMF-fixdate, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110,
-/// section 5.6.7). Later than the year 9999 says the end of that year.
+/// Formats the date `unix_seconds` after 1970 as an IMF-fixdate, `Sun, 06 Nov 1994 08:49:37 GMT`
+/// (RFC 9110, section 5.6.7). Dates after the year 9999 become the end of that year.
 pub fn http_date(unix_seconds: u64) -> [u8; DATE_BYTES] {
     const WEEKDAYS: &[u8; 21] = b"ThuFriSatSunMonTueWed";
     const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -133,8 +132,8 @@ pub fn http_date(unix_seconds: u64) -> [u8; DATE_BYTES] {
     date
 }
 
-/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01. Counts in eras of 400
-/// years that begin on the first of March, so that the leap day comes last.
+/// Returns year, month and day of the Gregorian calendar, `days` after 1970-01-01. Counts in eras
+/// of 400 years that begin on the first of March, so that the leap day comes last.
 fn civil(days: u64) -> (u64, u64, u64) {
     let since_0000_03_01 = days + 719_468;
     let era = since_0000_03_01 / 146_097;

@@ -1,8 +1,8 @@
 //! Server-Sent Events: the body of one event (WHATWG HTML, section 9.2.5).
 //!
-//! Owns the fields and their line breaks. Must never let a publisher's bytes begin a line of their
-//! own: every CR, LF and CRLF in a payload starts a new `data` line, as the parser at the other end
-//! would split there.
+//! Owns the fields and their line breaks. Must never let a publisher's bytes start another field:
+//! every CR, LF and CRLF in a payload starts a new `data` line, as the client's parser splits
+//! there.
 
 use crate::event::{Event, Payload, blank_line_breaks, push_base64, push_id};
 
@@ -16,7 +16,7 @@ pub fn encode(event: &Event<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"event: ");
         let start = out.len();
         out.extend_from_slice(kind.as_bytes());
-        // Publishing refuses such kinds; should one get here, it must not forge a field.
+        // Publishing refuses such types. If one gets here, it must not forge a field.
         blank_line_breaks(&mut out[start..]);
         out.push(b'\n');
     }
@@ -31,8 +31,8 @@ pub fn encode(event: &Event<'_>, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Appends `text` as `data` lines, at least one: an event without a `data` line is not dispatched,
-/// and the break after the last line is the only one that the parser takes away again.
+/// Appends `text` as `data` lines, at least one: clients do not dispatch an event without a `data`
+/// line, and they remove only the break after the last one.
 fn push_data(mut text: &[u8], out: &mut Vec<u8>) {
     loop {
         out.extend_from_slice(b"data: ");
@@ -52,7 +52,7 @@ fn push_data(mut text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the `retry` field: how long a client waits before it reconnects.
+/// Appends the `retry` field: the reconnect delay in milliseconds.
 pub fn push_retry(retry_ms: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"retry: ");
     out.extend_from_slice(itoa::Buffer::new().format(retry_ms).as_bytes());

@@ -1,9 +1,9 @@
-//! Status codes: the ones this server answers with.
+//! Status codes that this server answers with.
 //!
-//! Owns the pairing of code and phrase. Must never decide which status a request deserves: each
-//! error type does that for itself.
+//! Owns the pairing of code and phrase. Must never choose the status of an answer: each error type
+//! has its own.
 
-/// A status code that this server may answer with (RFC 9110, section 15).
+/// Status code that this server may answer with (RFC 9110, section 15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Status(u16);
 
@@ -18,7 +18,7 @@ macro_rules! statuses {
             /// Every status above, in ascending order.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The phrase that follows the code on the status line.
+            /// Returns the phrase that follows the code on the status line.
             pub const fn phrase(self) -> &'static str {
                 match self.0 {
                     $($code => $phrase,)*
@@ -50,7 +50,7 @@ statuses! {
 }
 
 impl Status {
-    /// The three digits as a number.
+    /// Returns the three digits as a number.
     pub const fn code(self) -> u16 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Targets: what the path and the query of a request mean.
+//! Request targets: ids and query values.
 //!
 //! Owns the rules of ids in a URL. Must never know which paths exist.
 
@@ -7,13 +7,13 @@ use std::borrow::Cow;
 use crate::percent::{self, PercentError, Plus};
 use crate::status::Status;
 
-/// Ids one session may be logged in as. More belong on a subscription, which costs no session.
+/// Most ids of one session. A client that needs more subjects subscribes an id to them.
 pub const IDS_MAX: usize = 128;
 
-/// Bytes of an id, decoded. Ample for a UUID or an address, small enough to intern.
+/// Most bytes of an id, decoded. Ample for a UUID or an address, small enough to intern.
 pub const ID_BYTES_MAX: usize = 128;
 
-/// Why ids cannot be read from a target.
+/// Reason why the ids of a target are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IdsError {
     /// No id, or an empty one.
@@ -33,7 +33,7 @@ pub enum IdsError {
 }
 
 impl IdsError {
-    /// The status to answer with.
+    /// Returns the status to answer with.
     pub const fn status(self) -> Status {
         match self {
             Self::ExtraPath => Status::NOT_FOUND,
@@ -41,7 +41,7 @@ impl IdsError {
         }
     }
 
-    /// One sentence: what was wrong and what is needed.
+    /// Returns a sentence for the client: what was wrong and what is needed.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Empty => "An id is empty: an id must have 1 to 128 bytes.",

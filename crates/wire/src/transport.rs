@@ -1,8 +1,8 @@
-//! Transports and framings: the two choices that decide which bytes a session gets.
+//! Transports and framings: the two choices that determine the bytes of a stream.
 //!
 //! Owns their names. Must never know how either is encoded.
 
-/// How events are written to one session.
+/// Encoding of the events of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Transport {
@@ -10,7 +10,7 @@ pub enum Transport {
     Sse = 0,
     /// One JSON object a line.
     Ndjson = 1,
-    /// The wire of 2008: each payload as it is, in a chunk of its own.
+    /// The wire of 2008: each payload unchanged, in its own chunk.
     Test = 2,
 }
 
@@ -18,7 +18,7 @@ impl Transport {
     /// Every transport, each at the index of its discriminant.
     pub const ALL: [Self; 3] = [Self::Sse, Self::Ndjson, Self::Test];
 
-    /// The name used in metrics, logs and reports.
+    /// Returns the name used in metrics, logs and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sse => "sse",
@@ -27,7 +27,7 @@ impl Transport {
         }
     }
 
-    /// The media type of a stream (RFC 9110, section 8.3).
+    /// Returns the media type of a stream (RFC 9110, section 8.3).
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Sse => "text/event-stream",
@@ -37,7 +37,7 @@ impl Transport {
     }
 }
 
-/// How the end of a stream's body is told.
+/// Delimiter of a stream's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Framing {

@@ -12,15 +12,15 @@ use super::{Fanout, Queued};
 use crate::limits::{LARGE_RECIPIENTS_PER_TURN, SWEPT_MAX};
 use crate::parcel::ParcelInFlight;
 
-/// A delivery in the sweep.
+/// Delivery in the sweep.
 #[derive(Debug)]
 pub(super) struct Swept {
     pub(super) number: u64,
     pub(super) parcel: Rc<ParcelInFlight>,
     pub(super) delivery: u32,
-    /// The key that the sweep comes to next.
+    /// Index of the next recipient.
     next: usize,
-    /// Recipients that it has been at.
+    /// Number of recipients served.
     served: usize,
 }
 
@@ -29,12 +29,12 @@ impl Swept {
         self.parcel.delivery(self.delivery).recipients.as_slice()
     }
 
-    /// Whether the sweep has been at all recipients.
+    /// Returns whether all recipients are served.
     pub(super) fn is_done(&self) -> bool {
         self.served == self.recipients().len()
     }
 
-    /// The recipients before `end`, at which the sweep is in this turn.
+    /// Takes the recipients before slot `end`, which the sweep serves in this turn.
     pub(super) fn take(&mut self, end: u32) -> Range<usize> {
         let rest = &self.recipients()[self.next..];
         let count = rest.partition_point(|key| key.index < end);
@@ -97,7 +97,7 @@ impl Fanout {
         ends.min().unwrap_or(u32::MAX)
     }
 
-    /// Takes deliveries out of the sweep that it has been all around with.
+    /// Removes the deliveries that are done from the sweep.
     pub(super) fn leave_sweep(&mut self) {
         let subjects = &mut self.subjects;
         self.sweep.retain(|swept| {

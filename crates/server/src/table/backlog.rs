@@ -1,4 +1,4 @@
-//! Backlogs: frames that a connection still owes its full socket. A session that keeps up has none.
+//! Backlogs: frames that wait for a full socket. A session that keeps up has none.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -9,26 +9,26 @@ use reactor::Tick;
 
 use crate::limits::SLOTS_PER_SHELF;
 
-/// The backlogs of a worker, by slot. Those of neighbouring slots share a shelf, so that no turn
-/// takes time in proportion to all backlogs.
+/// Backlogs of a worker, by slot. Neighbouring slots share a shelf, so that no turn takes time in
+/// proportion to all backlogs.
 #[derive(Debug, Default)]
 pub(crate) struct Backlogs(Vec<Shelf>);
 
 type Shelf = HashMap<u32, Backlog>;
 
-/// What one connection is owed, in order. Exists while its socket is full.
+/// Frames of one connection in order, while its socket is full.
 #[derive(Debug)]
 pub(crate) struct Backlog {
     pieces: VecDeque<Piece>,
     bytes: usize,
-    /// When the socket last took something, or its reader was found to have acknowledged something.
+    /// Time when the socket last took bytes, or its peer was found to have acknowledged some.
     moved: Tick,
     /// Bytes that the reader had acknowledged when it was last checked. `None` since the socket
     /// last took something.
     acknowledged: Option<u64>,
 }
 
-/// A part of a frame. The frame's bytes are shared by all that wait for it.
+/// Part of a frame. The frame's bytes are shared by all backlogs that hold it.
 #[derive(Debug)]
 struct Piece {
     shared: Rc<[u8]>,
@@ -78,12 +78,12 @@ impl Backlogs {
         true
     }
 
-    /// A shelf by its number, from 0 on; none beyond the last.
+    /// Returns a shelf by its number, from 0 on; `None` beyond the last.
     pub(crate) fn shelf(&self, number: usize) -> Option<&Shelf> {
         self.0.get(number)
     }
 
-    /// Takes a connection's backlog away.
+    /// Removes a connection's backlog.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Backlog> {
         let shelf = self.0.get_mut(shelf_of(slot))?;
         let removed = shelf.remove(&slot);
@@ -103,7 +103,7 @@ impl Backlog {
         self.bytes
     }
 
-    /// Events among what waits.
+    /// Returns the number of events that wait.
     pub(crate) fn events(&self) -> usize {
         self.pieces.iter().filter(|piece| piece.is_event).count()
     }
@@ -117,7 +117,7 @@ impl Backlog {
         })
     }
 
-    /// Notes how many bytes the reader has acknowledged. Returns whether it gets further time.
+    /// Records how many bytes the peer has acknowledged. Returns whether its deadline is renewed.
     pub(crate) fn renew_deadline(&mut self, acknowledged: u64, now: Tick) -> bool {
         match self.acknowledged.replace(acknowledged) {
             None => true,
@@ -131,7 +131,7 @@ impl Backlog {
         }
     }
 
-    /// The foremost bytes, as many pieces as `slices` has room for. Returns how many those are.
+    /// Fills `slices` with the first pieces. Returns how many there are.
     pub(crate) fn front<'a>(&'a self, slices: &mut [&'a [u8]]) -> usize {
         let mut count = 0;
         for (slice, piece) in slices.iter_mut().zip(&self.pieces) {

@@ -1,4 +1,4 @@
-//! The record of a connection: all that an idle session costs besides its entry in the directory.
+//! Record of a connection: all memory of an idle session besides its entry in the directory.
 
 use std::os::fd::OwnedFd;
 
@@ -8,30 +8,30 @@ use wire::transport::{Framing, Transport};
 
 use crate::stats::Metric;
 
-/// What a record may cost. A million idle sessions are held in twice this and a little.
+/// Most bytes of a record. A million idle sessions take a little more than twice this.
 const RECORD_BYTES_MAX: usize = 32;
 const _: () = assert!(size_of::<Slot<Connection<OwnedFd>>>() <= RECORD_BYTES_MAX);
 
-/// A connection. Owned by its worker's slab from accept to close.
+/// Connection. Owned by its worker's slab from accept to close.
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
     pub(crate) socket: S,
-    /// When the current phase began.
+    /// Time when the current phase began.
     pub(crate) since: Tenths,
-    /// What it is owed in this turn; see [`crate::fanout`].
+    /// Place among the sessions with frames in this turn; see [`crate::fanout`].
     pub(crate) owed: Option<OwedPlace>,
     pub(crate) phase: Phase,
-    /// The earliest deadline pending. When it comes it looks at whatever phase it finds.
+    /// The earliest pending deadline. When it fires, the phase at that time is checked.
     pub(crate) due: Tenths,
-    /// The socket took less than it was given: what it is owed waits in a backlog.
+    /// Whether the socket is full and frames wait in a backlog.
     pub(crate) blocked: bool,
-    /// What the poller reports of it; `None` while it is being accepted.
+    /// Conditions that the poller reports; `None` while the connection is being accepted.
     pub(crate) watched: Option<Interest>,
-    /// Counted against `max_connections`.
+    /// Whether the connection is counted against `max_connections`.
     pub(crate) admitted: bool,
 }
 
-/// Place among the sessions that are owed something in this turn, from 1.
+/// Place among the sessions with frames in this turn, from 1.
 pub(crate) type OwedPlace = std::num::NonZeroU32;
 
 /// Phase of a connection's life.
@@ -39,22 +39,22 @@ pub(crate) type OwedPlace = std::num::NonZeroU32;
 pub(crate) enum Phase {
     /// Between requests, or within a head whose first bytes the ingress stage keeps.
     Head { partial: bool },
-    /// Its request is with the control API; input waits.
+    /// The control API works on its request; input waits.
     AwaitingControl,
     /// Logged in and streaming. Owns no buffer while its socket takes what it is given.
     Open(Session),
     /// The last bytes are on their way and input is ignored, until the peer ends its side too.
     Ending { reason: CloseReason },
-    /// Gone when the turn ends.
+    /// Closed, and removed when the turn ends.
     Closed,
 }
 
-/// A logged-in connection.
+/// Session of a logged-in connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Session {
     /// The id it is logged in as, the first of them when there are several.
     pub(crate) key: Key,
-    /// There are more ids, kept by the session stage.
+    /// Whether there are more ids, which the session stage keeps.
     pub(crate) several: bool,
     pub(crate) transport: Transport,
     pub(crate) framing: Framing,

@@ -9,7 +9,7 @@ use reactor::{Driver, SlotKey, Tenths, Tick};
 use super::{CloseReason, ConnectionTable, Phase};
 use crate::limits::{LINGER, PAGE_REQUEST_TIMEOUT};
 
-/// What is to be done about a connection whose phase has lasted too long.
+/// Action for a connection whose phase has lasted too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expired {
     /// Close it.
@@ -19,12 +19,12 @@ pub(crate) enum Expired {
 }
 
 impl<D: Driver> ConnectionTable<D> {
-    /// Time until the next deadline may have come.
+    /// Returns the time until the next deadline may fire.
     pub(crate) fn next_deadline(&self, now: Tick) -> Option<Duration> {
         self.deadlines.sleep(now)
     }
 
-    /// Appends the connections whose deadlines have come to `due`.
+    /// Appends the connections whose deadlines have passed to `due`.
     pub(crate) fn take_due(&mut self, due: &mut Vec<SlotKey>) {
         self.deadlines.expire(self.clock.now, due);
     }
@@ -43,7 +43,7 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// When the connection's phase will have lasted too long.
+    /// Returns the deadline of the connection's phase.
     fn deadline(&self, key: SlotKey) -> Option<Tick> {
         let connection = self.slots.get(key)?;
         let since = connection.since.tick();
@@ -61,7 +61,7 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Looks at a connection one of whose deadlines has come.
+    /// Checks a connection after one of its deadlines has passed.
     pub(crate) fn check_deadline(&mut self, key: SlotKey) -> Option<Expired> {
         let now = self.clock.now;
         let connection = self.get_mut(key)?;

@@ -1,4 +1,4 @@
-//! Bytes to sockets. The only place that sends, and that knows what a full socket is.
+//! Sending. The only place that sends, and that knows of full sockets.
 
 use std::mem;
 use std::ops::Range;
@@ -11,15 +11,16 @@ use crate::frames::{TurnEvent, TurnFrames};
 use crate::limits::{FRAMES_PER_SEND, SCRATCH_KEPT_BYTES};
 use crate::stats::{Metric, WorkerStats};
 
-/// A frame that a session is owed.
+/// Frame for a session.
 #[derive(Debug, Clone)]
 pub(crate) struct OwedFrame {
     pub(crate) event: TurnEvent,
-    /// Where its bytes are among those of the turn's frames.
+    /// Range of its bytes among those of the turn's frames.
     pub(crate) range: Range<usize>,
 }
 
-/// Makes one system call. Returns how much the socket took; `None` when the connection is broken.
+/// Makes one system call. Returns the number of bytes that the socket took; `None` when the
+/// connection is broken.
 fn send<D: Driver>(
     driver: &mut D,
     stats: &WorkerStats,
@@ -143,8 +144,8 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Sends what waited, now that the socket has room. Returns the phase of a connection whose
-    /// backlog became empty: it may go on where the full socket had stopped it.
+    /// Sends the backlog, as the socket has room. Returns the phase of a connection whose backlog
+    /// became empty, which may continue where the full socket had stopped it.
     pub(crate) fn flush(&mut self, key: SlotKey) -> Option<Phase> {
         loop {
             let connection = live(&mut self.slots, key).filter(|connection| connection.blocked)?;
@@ -209,7 +210,7 @@ impl<D: Driver> ConnectionTable<D> {
         true
     }
 
-    /// Has room to send reported, from the first time that a watched socket is full.
+    /// Starts to report room to send, when a watched socket is full for the first time.
     fn watch_writable(&mut self, key: SlotKey) {
         if let Some(connection) = self.slots.get_mut(key)
             && connection.watched == Some(Interest::Readable)
@@ -222,7 +223,7 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// An empty buffer for an answer, to be [put back](Self::put_back).
+    /// Takes an empty buffer for an answer, to be [put back](Self::put_back).
     pub(crate) fn scratch(&mut self) -> Vec<u8> {
         let mut scratch = mem::take(&mut self.scratch);
         scratch.clear();

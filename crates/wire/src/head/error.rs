@@ -1,11 +1,11 @@
-//! Refusals: why a head is not served.
+//! Reasons to refuse a head.
 //!
-//! Owns the status and the sentence for each. Must never be the end of a connection: the caller
-//! answers, and closes, because after any of these nobody knows where the next request begins.
+//! Owns the status and the sentence for each. Must never close a connection: the caller answers and
+//! closes it, because after any of these errors the start of the next request is unknown.
 
 use crate::status::Status;
 
-/// Why a head is refused.
+/// Reason why a head is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeadError {
     /// The first byte is that of a TLS handshake record (RFC 8446, section 5.1).
@@ -56,7 +56,7 @@ pub enum HeadError {
     ContentLengthRepeated,
     /// A `Content-Length` that is not a number (RFC 9110, section 8.6).
     ContentLengthInvalid,
-    /// A `Transfer-Encoding` whose end is not told by one final `chunked` (RFC 9112, section 6.3).
+    /// A `Transfer-Encoding` that does not end with a single `chunked` (RFC 9112, section 6.3).
     TransferEncodingInvalid,
     /// A `Transfer-Encoding` with a coding before `chunked` (RFC 9112, section 6.1).
     TransferEncodingUnknown,
@@ -65,7 +65,7 @@ pub enum HeadError {
 }
 
 impl HeadError {
-    /// The status to answer with.
+    /// Returns the status to answer with.
     pub const fn status(self) -> Status {
         match self {
             Self::TargetTooLong => Status::URI_TOO_LONG,
@@ -76,7 +76,7 @@ impl HeadError {
         }
     }
 
-    /// One sentence: what was wrong and what is needed.
+    /// Returns a sentence for the client: what was wrong and what is needed.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Tls => {

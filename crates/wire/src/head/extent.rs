@@ -8,17 +8,17 @@ use memchr::{memchr, memchr3_iter};
 
 use super::{HEAD_BYTES_MAX, HeadError, TARGET_BYTES_MAX, line};
 
-/// Bytes of empty lines ignored before a request line: two lines. RFC 9112, section 2.2 asks for at
+/// Most bytes of empty lines before a request line: two lines. RFC 9112, section 2.2 asks for at
 /// least one, which old clients send after a body.
 const LEADING_BYTES_MAX: usize = 4;
 
-/// Bytes of a request line up to its LF: the target, and ample room for method and version.
+/// Most bytes of a request line up to its LF: the target, and ample room for method and version.
 const LINE_BYTES_MAX: usize = TARGET_BYTES_MAX + 64;
 
 /// The first byte of a TLS record that carries a handshake (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// A complete head, cut into its parts.
+/// Complete head, split into its parts.
 pub(super) struct Extent<'a> {
     /// The request line without its CRLF.
     pub(super) line: &'a [u8],
@@ -28,7 +28,7 @@ pub(super) struct Extent<'a> {
     pub(super) consumed: usize,
 }
 
-/// Finds the end of the head in `input`, whose first `seen` bytes an earlier call went through.
+/// Finds the end of the head in `input`, whose first `seen` bytes an earlier call has searched.
 pub(super) fn find(input: &[u8], seen: usize) -> Result<Option<Extent<'_>>, HeadError> {
     let window = &input[..input.len().min(HEAD_BYTES_MAX)];
     let Some(start) = skip_empty_lines(window)? else {
@@ -41,7 +41,7 @@ pub(super) fn find(input: &[u8], seen: usize) -> Result<Option<Extent<'_>>, Head
         _ => {}
     }
 
-    // The last byte seen may have been a CR whose LF was still to come.
+    // The last byte seen may be a CR whose LF had not arrived.
     let from = seen.min(window.len()).saturating_sub(1).max(start);
     let mut fields_start = memchr(b'\n', &window[start..from]).map(|at| start + at + 1);
     for hit in memchr3_iter(b'\r', b'\n', 0, &window[from..]) {
@@ -83,8 +83,8 @@ pub(super) fn find(input: &[u8], seen: usize) -> Result<Option<Extent<'_>>, Head
     Ok(None)
 }
 
-/// Where the request line begins, after the empty lines that are forgiven; `None` while that is not
-/// known.
+/// Returns the start of the request line, after empty lines that are ignored; `None` while it is
+/// unknown.
 fn skip_empty_lines(window: &[u8]) -> Result<Option<usize>, HeadError> {
     let mut at = 0;
     loop {

@@ -1,19 +1,19 @@
-//! Fields: what a head says beside its request line (RFC 9112, section 5).
+//! Header fields (RFC 9112, section 5).
 //!
-//! Owns the fields that this server reads and the rules for the two that say where a request ends.
-//! `httparse` cuts lines into names and values; whether they may stand is decided here. Must never
-//! let a field count twice where readers differ about which one wins.
+//! Owns the fields that this server reads, and the rules for the two that delimit a request.
+//! `httparse` splits lines into names and values; this module decides whether they are valid. Must
+//! never let a field count twice where readers differ about which one wins.
 
 use crate::host::is_forwarding_field;
 
 use super::{Body, FIELDS_MAX, HeadError};
 
-/// The fields that this server reads.
+/// Fields that this server reads.
 pub(super) struct Fields<'a> {
     pub(super) host: Option<&'a str>,
     pub(super) origin: Option<&'a str>,
     pub(super) relay: Option<&'a str>,
-    /// A proxy has left its mark.
+    /// Whether there is a field that proxies add.
     pub(super) forwarded: bool,
     pub(super) last_event_id: Option<&'a str>,
     /// `Expect` is `100-continue`.
@@ -51,7 +51,7 @@ impl<'a> Fields<'a> {
         let mut content_length = None;
         for header in headers {
             let name = header.name;
-            // Lengths first: a million heads have a dozen fields each that are none of these.
+            // Lengths first: most fields are none of these.
             match name.len() {
                 4 if name.eq_ignore_ascii_case("host") => {
                     once(
@@ -207,7 +207,7 @@ fn chunked(value: &[u8]) -> Result<(), HeadError> {
     }
 }
 
-/// Names what `httparse` only rejects. Runs for refused heads alone.
+/// Returns the reason for an error of `httparse`. Runs for refused heads only.
 fn diagnose(error: httparse::Error, lines: &[u8]) -> HeadError {
     let is_blank = |byte: u8| byte == b' ' || byte == b'\t';
     match error {

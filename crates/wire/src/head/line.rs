@@ -5,7 +5,7 @@
 
 use super::{HeadError, Method, TARGET_BYTES_MAX, Version};
 
-/// A request line, taken apart.
+/// Request line, split into its parts.
 pub(super) struct RequestLine<'a> {
     pub(super) method: Method,
     pub(super) target: &'a str,
@@ -13,7 +13,7 @@ pub(super) struct RequestLine<'a> {
     pub(super) version: Version,
 }
 
-/// The form of a target (RFC 9112, section 3.2).
+/// Form of a target (RFC 9112, section 3.2).
 #[derive(Clone, Copy)]
 pub(super) enum Form<'a> {
     /// A path, and perhaps a query.
@@ -109,7 +109,7 @@ fn parse_version(version: &[u8]) -> Result<Version, HeadError> {
     }
 }
 
-/// Says whether a token may have this byte (RFC 9110, section 5.6.2).
+/// Returns whether a token may have this byte (RFC 9110, section 5.6.2).
 pub(super) const fn is_token(byte: u8) -> bool {
     matches!(byte,
         b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z'
