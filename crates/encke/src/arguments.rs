@@ -1,4 +1,4 @@
-//! What can be said on the command line, and the help that says so.
+//! Command-line arguments and their help.
 
 mod manual;
 mod top;
@@ -164,7 +164,7 @@ Examples:
   encke sessions alice
   encke sessions alice --close";
 
-/// Where the control listener is.
+/// Address and token of the control listener.
 #[derive(Debug, Args)]
 pub(crate) struct ControlArguments {
     /// URL of the control listener, http://HOST:PORT or https://HOST:PORT
@@ -179,7 +179,7 @@ pub(crate) struct ControlArguments {
     token: TokenArguments,
 }
 
-/// What opens a control listener.
+/// Token of a control listener.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TokenArguments {
     /// Token of the control listener [env: ENCKE_CONTROL_TOKEN]
@@ -190,7 +190,7 @@ pub(crate) struct TokenArguments {
     control_token_file: Option<PathBuf>,
 }
 
-/// How a command reports.
+/// Format of a report.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Report {
     /// Print JSON, one object in each line
@@ -198,7 +198,7 @@ pub(crate) struct Report {
     pub(crate) json: bool,
 }
 
-/// What an event is.
+/// Payload and type of an event.
 #[derive(Debug, Args)]
 pub(crate) struct EventArguments {
     /// The payload. `-` publishes each line of standard input as an event, and so does no payload
@@ -250,7 +250,7 @@ pub(crate) struct ListenArguments {
     pub(crate) report: Report,
 }
 
-/// The transports that have events.
+/// Transports with events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Transport {
     /// Server-Sent Events
@@ -295,7 +295,7 @@ pub(crate) struct ServeArguments {
     pub(crate) own: OwnServeArguments,
 }
 
-/// The flags of `encke serve` that are no settings.
+/// Flags of `encke serve` that are not settings.
 #[derive(Debug, Args)]
 pub(crate) struct OwnServeArguments {
     /// Configuration file, in TOML
@@ -353,7 +353,7 @@ impl TokenArguments {
     ///
     /// # Errors
     ///
-    /// A sentence, when there is one that cannot be used.
+    /// A sentence if there is a token that is not valid.
     pub(crate) fn secret(&self) -> Result<Option<Secret>, String> {
         self.find()
             .map_err(|needed| format!("the control token is not valid: {needed}"))

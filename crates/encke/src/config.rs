@@ -30,7 +30,7 @@ use values::{
     switch, time, timeout, user_timeout, workers,
 };
 
-/// What the server runs on. Built once at start.
+/// Configuration of the server. Built once at start.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
@@ -39,7 +39,7 @@ pub(crate) struct Config {
     pub(crate) token: Option<Secret>,
     /// Whether the page may publish, where only this machine reaches both listeners.
     pub(crate) demo: bool,
-    /// Where the graph is kept; None for nowhere.
+    /// Data directory of the graph; `None` keeps it in memory only.
     pub(crate) data: Option<PathBuf>,
     pub(crate) event_bytes: usize,
     pub(crate) log_format: LogFormat,
@@ -55,7 +55,7 @@ pub(crate) fn add_flags(command: Command) -> Command {
     command.args(KEYS.iter().map(Key::argument))
 }
 
-/// Gathers what the file, the environment and the flags say, and what is wrong with it.
+/// Collects the settings of the file, the environment and the flags, and their problems.
 pub(crate) fn gather(
     file: Option<&Path>,
     variables: impl Iterator<Item = (OsString, OsString)>,
@@ -81,11 +81,11 @@ pub(crate) fn gather(
     (layers, problems)
 }
 
-/// Makes sense of what was gathered.
+/// Parses the collected settings.
 ///
 /// # Errors
 ///
-/// A sentence for each thing that is wrong, those in `problems` first.
+/// A sentence for each problem, those in `problems` first.
 pub(crate) fn resolve(layers: &Layers, problems: Vec<String>) -> Result<Config, Vec<String>> {
     let mut reader = Reader { layers, problems };
     let config = reader.config();
@@ -95,7 +95,7 @@ pub(crate) fn resolve(layers: &Layers, problems: Vec<String>) -> Result<Config, 
     }
 }
 
-/// Refuses a public listener that anybody could reach and be anybody at.
+/// Refuses a public listener on which every client of the network could read every id.
 pub(crate) fn check_public(address: SocketAddr, allow_anonymous: bool) -> Result<(), String> {
     if allow_anonymous || address.ip().is_loopback() {
         return Ok(());
@@ -106,7 +106,7 @@ pub(crate) fn check_public(address: SocketAddr, allow_anonymous: bool) -> Result
     ))
 }
 
-/// Refuses a control listener that anybody could reach and use.
+/// Refuses a control listener that other machines could use without a token.
 pub(crate) fn check_control(address: SocketAddr, has_token: bool) -> Result<(), String> {
     if has_token || address.ip().is_loopback() {
         return Ok(());
@@ -117,7 +117,7 @@ pub(crate) fn check_control(address: SocketAddr, has_token: bool) -> Result<(), 
     ))
 }
 
-/// Reads one setting after another, and notes what is wrong.
+/// Reader of settings that collects problems.
 struct Reader<'a> {
     layers: &'a Layers,
     problems: Vec<String>,
@@ -194,7 +194,7 @@ impl Reader<'_> {
         found.unwrap_or_else(|| parse(default).expect("a default is well-formed"))
     }
 
-    /// A setting that may be absent. What is wrong is noted and counts as absent.
+    /// A setting that may be absent. An invalid value is noted and counts as absent.
     fn find<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let key = known(name);
         let (source, texts) = self.layers.get(key)?;
@@ -228,7 +228,7 @@ impl Reader<'_> {
         texts.to_vec()
     }
 
-    /// The token, or the content of its file, whichever the later source says.
+    /// The token or the content of its file, from the source that comes later.
     fn token(&mut self) -> Option<Secret> {
         let (plain, file) = (known("control-token"), known("control-token-file"));
         match (self.layers.get(plain), self.layers.get(file)) {
@@ -246,7 +246,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Where the graph is kept: nowhere with `memory`, unless a later source names a directory.
+    /// Data directory of the graph: none with `memory`, unless a later source names one.
     fn data(&mut self) -> Option<PathBuf> {
         let path = self.get("data", directory);
         let source = |name| self.layers.get(known(name)).map(|(source, _)| source);

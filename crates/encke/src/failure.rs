@@ -5,12 +5,12 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// A command that did not do what it was asked. Each variant holds whole sentences for a person.
+/// Failure of a command. Each variant holds whole sentences for the user.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command was right and something else was not.
+    /// The command is valid, but it failed.
     Failed(String),
-    /// The command or its configuration is wrong; each sentence is one thing to put right.
+    /// The command or its configuration is invalid; each sentence is one problem.
     Misused(Vec<String>),
 }
 
@@ -25,7 +25,7 @@ impl Failure {
         Self::Misused(vec![sentence.to_string()])
     }
 
-    /// What the shell is told.
+    /// Exit code of the process.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Failed(_) => ExitCode::from(1),

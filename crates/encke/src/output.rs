@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Whether anybody still reads.
+/// Whether the reader of standard output is still there.
 pub(crate) type Reading = ControlFlow<()>;
 
 /// Writes one line and hands it over at once. Breaks when the reader has gone.

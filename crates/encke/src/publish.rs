@@ -104,7 +104,7 @@ fn each_line(
     told.end()
 }
 
-/// What many receipts say together.
+/// Sums of many receipts.
 #[derive(Debug, Default)]
 struct Sums {
     events: u64,
@@ -211,7 +211,7 @@ fn sentence(receipt: &Receipt) -> String {
     format!("{id}: {subscribers} subscriber{plural}, {online} online; {fate}")
 }
 
-/// What became of the copies. What did not happen is not mentioned, unless it is all there is.
+/// Outcome of the deliveries. Zeros are left out, except of written sessions.
 fn fate(written: u64, queued: u64, shed: u64) -> String {
     let plural = if written == 1 { "" } else { "s" };
     let mut text = format!("written to {written} session{plural}");

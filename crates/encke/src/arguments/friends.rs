@@ -1,4 +1,4 @@
-//! What `encke friends` can be told.
+//! Arguments of `encke friends`.
 
 use std::path::PathBuf;
 

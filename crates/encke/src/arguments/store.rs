@@ -1,4 +1,4 @@
-//! What `encke graph` can be told.
+//! Arguments of `encke graph`.
 
 use std::path::PathBuf;
 
@@ -66,7 +66,7 @@ pub(crate) enum StoreVerb {
     Backup(BackupArguments),
 }
 
-/// Where a graph is kept.
+/// Data directory of a graph.
 #[derive(Debug, Args)]
 pub(crate) struct DataArguments {
     /// The data directory
@@ -79,7 +79,7 @@ pub(crate) struct DataArguments {
     pub(crate) data: PathBuf,
 }
 
-/// Where a graph is reached: in its directory, or through the server that has it.
+/// Access to a graph: its data directory, or the server that uses it.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArguments {
     #[command(flatten)]
@@ -122,7 +122,7 @@ pub(crate) struct BackupArguments {
 }
 
 impl DataArguments {
-    /// Takes the directory, which has to be there.
+    /// Locks the directory, which must exist.
     pub(crate) fn existing(&self) -> Result<Directory, Failure> {
         self.check_there()?;
         Directory::lock(&self.data).map_err(Failure::failed)
@@ -140,7 +140,7 @@ impl DataArguments {
 }
 
 impl PlaceArguments {
-    /// Takes the directory, which is made if it is not there.
+    /// Locks the directory, and creates it if it does not exist.
     pub(crate) fn directory(&self) -> Result<Directory, Failure> {
         Directory::lock(&self.data.data).map_err(|error| match error {
             OpenError::InUse { .. } => Failure::failed(format_args!(
@@ -150,7 +150,7 @@ impl PlaceArguments {
         })
     }
 
-    /// Takes the directory, which has to be there.
+    /// Locks the directory, which must exist.
     pub(crate) fn existing_directory(&self) -> Result<Directory, Failure> {
         self.data.check_there()?;
         self.directory()

@@ -5,14 +5,14 @@
 
 use clap::{Arg, ArgAction};
 
-/// What a value looks like.
+/// Type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// On or off.
     Switch,
     /// A whole number.
     Number,
-    /// Any text; the string is what it is called in help.
+    /// Any text; the string is its name in the help.
     Text(&'static str),
     /// A path. One in the file or the environment is relative to where the server is started.
     Path,
@@ -20,25 +20,25 @@ pub(crate) enum Shape {
     List(&'static str),
 }
 
-/// What holds when nobody says anything.
+/// Default of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Otherwise {
-    /// This, as if it were written.
+    /// This text, as if the user had written it.
     Is(&'static str),
-    /// What the machine says; the string says what that is.
+    /// A value found on the machine; the string describes it.
     Found(&'static str),
-    /// Nothing; the string says what follows from that.
+    /// No value; the string describes the effect.
     Unset(&'static str),
 }
 
 /// One setting.
 #[derive(Debug)]
 pub(crate) struct Key {
-    /// As in the file and, with `--`, on the command line.
+    /// Its name in the file and, after `--`, on the command line.
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,
     pub(crate) default: Otherwise,
-    /// Whether it must not be shown.
+    /// Whether its value must not be printed.
     pub(crate) secret: bool,
     help: &'static str,
 }
@@ -56,7 +56,7 @@ const fn key(name: &'static str, shape: Shape, default: Otherwise, help: &'stati
 use Otherwise::{Found, Is, Unset};
 use Shape::{List, Number, Path, Switch, Text};
 
-/// In the order in which they are shown.
+/// All settings, in the order in which they are printed.
 pub(crate) const KEYS: &[Key] = &[
     key(
         "listen",
@@ -276,10 +276,10 @@ impl Key {
         let argument = Arg::new(self.name)
             .long(self.name)
             .help(format!("{}{default}", self.help));
-        // Said twice, the last counts: scripts add to what they were given.
+        // If a flag is repeated, the last one counts: scripts append to the flags they were given.
         let single = argument.clone().overrides_with(self.name);
         match self.shape {
-            // `--private-fds=false` takes back what a file says.
+            // `--private-fds=false` overrides the file.
             Shape::Switch => single
                 .value_name("BOOL")
                 .num_args(0..=1)

@@ -11,10 +11,10 @@ use toml::Value;
 
 use super::keys::{KEYS, Key, Shape, nearest};
 
-/// What begins the names of variables that are ours.
+/// Prefix of our environment variables.
 const PREFIX: &str = "ENCKE_";
 
-/// Variables that are ours and no setting of the server.
+/// Our variables that are not settings of the server.
 const OTHER_VARIABLES: [&str; 2] = ["ENCKE_CONFIG", "ENCKE_URL"];
 
 /// Where a value comes from. The later ones win.
@@ -25,7 +25,7 @@ pub(crate) enum Source {
     Flag,
 }
 
-/// What one source says: for each setting its texts, of which only a list has several.
+/// Values of one source: the texts of each setting. Only a list has more than one.
 #[derive(Debug, Default)]
 pub(crate) struct Layer(BTreeMap<&'static str, Vec<String>>);
 
@@ -52,13 +52,13 @@ impl Layers {
         }
     }
 
-    /// Lays all that `above` says over what there is.
+    /// Lays all of `above` over what there is.
     #[cfg(test)]
     pub(super) fn lay_all(&mut self, above: Self) {
         self.0.extend(above.0);
     }
 
-    /// What is said of a setting, and where.
+    /// The texts of a setting, and their source.
     pub(crate) fn get(&self, key: &Key) -> Option<(&Source, &[String])> {
         self.0
             .get(key.name)

@@ -9,7 +9,7 @@ use std::path::Path;
 pub(crate) struct Secret(String);
 
 impl Secret {
-    /// Takes a token as it is.
+    /// Checks a token.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("it is empty; a token needs at least one character".to_owned());
@@ -23,7 +23,7 @@ impl Secret {
         Ok(Self(text.to_owned()))
     }
 
-    /// Reads a token from its file. Blanks and line ends around it do not count.
+    /// Reads a token from its file, without white space around it.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path)
             .map_err(|error| format!("the file {} cannot be read: {error}", path.display()))?;

@@ -18,7 +18,7 @@ use crate::progress::ProgressBar;
 use crate::units::human_count;
 use edges::Edges;
 
-/// What a load did.
+/// Result of a load.
 #[derive(Debug, Serialize)]
 struct Report {
     added: u64,

@@ -1,4 +1,4 @@
-//! What the operator and scripts are told when the server is ready, and at its end.
+//! Output for operators and scripts when the server is ready, and at its end.
 
 use std::net::SocketAddr;
 use std::process;
@@ -21,7 +21,7 @@ pub(super) struct Running<'a> {
     pub(super) epoch: &'a str,
 }
 
-/// What scripts read. The addresses are those really listened at, never port 0.
+/// Content of the ports file. The addresses are the bound ones, never port 0.
 #[derive(Debug, Serialize)]
 struct Ports {
     public: SocketAddr,
@@ -31,7 +31,7 @@ struct Ports {
     pid: u32,
 }
 
-/// Says where the server listens and what room it has.
+/// Reports the addresses of the server and the number of connections it can hold.
 pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failure> {
     let Running {
         public,
@@ -84,7 +84,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
     Ok(())
 }
 
-/// Says that all is done.
+/// Logs the end of the server.
 pub(super) fn ended() {
     tracing::info!("ended");
 }

@@ -1,4 +1,4 @@
-//! How many connections fit, what binds first, and how to raise it.
+//! The number of connections that the machine can hold, the limits, and how to raise them.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ const NARROW: u64 = 5_000;
 /// What one machine is meant to hold.
 const MILLION: u64 = 1_000_000;
 
-/// A kernel setting of at least this is not worth a word.
+/// A kernel setting of at least this is not reported.
 const AMPLE: u64 = 2 * MILLION;
 
 /// Ports from 1024 up.
@@ -43,7 +43,7 @@ pub(crate) fn raise_descriptor_limit() {
     }
 }
 
-/// Something that bounds connections.
+/// A limit on connections.
 #[derive(Debug)]
 struct Limit {
     name: &'static str,
@@ -54,16 +54,16 @@ struct Limit {
     remedy: String,
 }
 
-/// What bounds connections, the tightest first.
+/// Limits on connections, the lowest first.
 #[derive(Debug)]
 pub(super) struct Room {
     limits: Vec<Limit>,
-    /// What bounds something else.
+    /// Limits on other things.
     remarks: Vec<String>,
 }
 
 impl Room {
-    /// Asks the machine.
+    /// Reads the limits of the machine.
     pub(super) fn measure(config: &Config) -> Self {
         let readings = Readings::of_machine();
         let settings = &config.settings;
@@ -93,12 +93,12 @@ impl Room {
         }
     }
 
-    /// About how many connections fit; nothing when nothing is known to bind.
+    /// Approximate number of connections; `None` if no limit is known.
     pub(super) fn connections(&self) -> Option<u64> {
         self.limits.first().map(|limit| about(limit.connections))
     }
 
-    /// A warning where there is too little room for anything but a trial, and nobody asked for it.
+    /// A warning if the limit on descriptors is too low for real use.
     pub(super) fn warning(&self) -> Option<String> {
         let first = self.limits.first()?;
         let narrow = first.connections < NARROW && first.name == "descriptors";
@@ -141,7 +141,7 @@ impl fmt::Display for Room {
     }
 }
 
-/// A metric without the digits that nobody can promise.
+/// Rounds down to three digits, because the rest is an estimate.
 fn about(count: u64) -> u64 {
     let mut step = 1;
     while count / step >= 1000 {
@@ -161,7 +161,7 @@ fn descriptors(soft: u64, hard: u64, workers: u16, private: bool) -> Limit {
     let mut remedy = if soft < hard {
         format!("ulimit -n {hard}")
     } else {
-        "the hard limit (ulimit -Hn, LimitNOFILE= in a unit)".to_owned()
+        "set a higher hard limit (ulimit -Hn, LimitNOFILE= in a unit)".to_owned()
     };
     if connections < MILLION
         && let Some(needed) = capacity::workers(MILLION, soft)
@@ -183,9 +183,9 @@ fn memory(readings: &Readings) -> Option<Limit> {
     let (whose, remedy) = match group {
         Some(_) => (
             "left to the control group",
-            "MemoryMax= or docker run --memory",
+            "set MemoryMax=, or docker run --memory",
         ),
-        None => ("available", "more memory"),
+        None => ("available", "add memory"),
     };
     Some(Limit {
         name: "memory",
