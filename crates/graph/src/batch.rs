@@ -34,7 +34,7 @@ struct Presence {
     now: bool,
 }
 
-/// What comes of a batch. Owned by whoever makes it durable.
+/// Result of a batch. Owned by the writer, which makes it durable.
 #[derive(Debug, Default)]
 pub(crate) struct Net {
     /// Edges that come and go, ascending by subscriber and subject.

@@ -1,12 +1,11 @@
-//! Changes of the graph, as they are asked for, and what became of them.
+//! Changes of the graph, and their results.
 //!
 //! Must never know keys: a change is in terms of ids until its turn comes.
 
 use crate::error::GraphError;
 use crate::id::Id;
 
-/// One change of the graph. Made by whoever received the request, owned by the graph until its
-/// answer is given.
+/// Change of the graph. Owned by the graph until it is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// The subscriber receives what is published about the subject from now on.
@@ -16,7 +15,7 @@ pub enum Change {
         /// About whom or what.
         subject: Id,
     },
-    /// The subscriber receives it no more.
+    /// The subscriber no longer receives what is published about the subject.
     Unsubscribe {
         /// Who received.
         subscriber: Id,
@@ -35,23 +34,24 @@ pub enum Change {
     /// Every edge of the id ends, both ways. An id with very many edges loses them in slices, each
     /// of which is durable by itself; edges that others make between two slices may stay.
     Remove {
-        /// Whom nothing shall lead to or from.
+        /// The id that loses its edges.
         id: Id,
     },
 }
 
-/// What a change did, in edges. All of it is durable when it is answered.
+/// Numbers of edges that a change affected. It is durable when it is answered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Effect {
     /// Edges that are new.
     pub added: usize,
-    /// Edges that were there and are not any more.
+    /// Edges that were removed.
     pub removed: usize,
-    /// Edges that were already as asked.
+    /// Edges that were already as the change asks.
     pub unchanged: usize,
 }
 
-/// What became of the changes of one submission, in their order. A change that failed did nothing.
+/// Results of the changes of one submission, in order. A change that failed changed nothing, except
+/// a [`Change::Remove`] in slices.
 pub type Answer = Vec<Result<Effect, GraphError>>;
 
 impl Effect {
@@ -67,7 +67,7 @@ impl Effect {
         }
     }
 
-    /// Whether an edge came or went.
+    /// Returns whether an edge was added or removed.
     pub const fn changed(&self) -> bool {
         self.added + self.removed > 0
     }

@@ -1,10 +1,10 @@
-//! Why the graph refused.
+//! Errors of the graph.
 
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// Why the graph could not do what was asked. Returned to the caller.
+/// Reason why the graph refused or could not make a change.
 ///
 /// Nothing was changed in memory. On disk neither, except that after [`Disk`](Self::Disk) and
 /// [`DiskFull`](Self::DiskFull) a crash before the next change may bring the failed one back.

@@ -1,4 +1,4 @@
-//! Keys: what an id is inside the server.
+//! Keys: ids inside the server.
 //!
 //! Owns which ids are their own key. Must never know the text behind an interned one.
 
@@ -6,27 +6,28 @@ use std::fmt;
 
 use crate::id::Id;
 
-/// The first interned key. Integers below it are their own key, so a million integer users cost no
-/// dictionary; the other half of the `u32`s is left to everything else.
+/// The first interned key: 2^31. Integers below it are their own key, so a million integer users
+/// cost no dictionary. Keys from it on are for all other ids.
 pub const INTERNED_FROM: u32 = 1 << 31;
 
-/// An id as the server handles it: four bytes, ordered, cheap to copy and to hash.
+/// Internal form of an id: four bytes, ordered, cheap to copy and to hash.
 ///
 /// Made by the graph. A key of an integer below [`INTERNED_FROM`] means that integer for ever; an
-/// interned key means its id for as long as somebody holds that id or it has an edge, and is given
-/// to another id some time after.
+/// interned key means its id while that id is held or has an edge, and may be given to another id
+/// later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(u32);
 
 impl Key {
-    /// The key's number: the integer itself, or a place in the dictionary from [`INTERNED_FROM`].
+    /// Returns the key's number: the integer itself, or from [`INTERNED_FROM`] on an index of the
+    /// dictionary.
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// The key with a [`number`](Self::number) that was noted as the place where a walk over
-    /// subscribers or subscriptions is to go on: good as the `after` of the next slice, whether or
-    /// not the key still means an id. Must serve nothing else: by now it may mean another id.
+    /// Makes a key of a [`number`](Self::number) that was saved as the cursor of a walk over
+    /// subscribers or subscriptions. It is valid as the `after` of the next slice, even if the key
+    /// no longer means an id. It must not be used otherwise, as it may mean another id by now.
     pub const fn from_cursor(number: u32) -> Self {
         Self(number)
     }
@@ -35,7 +36,7 @@ impl Key {
         Self(number)
     }
 
-    /// The key of an id that is its own key.
+    /// Returns the key of an id that is its own key.
     pub(crate) fn own(id: &Id) -> Option<Self> {
         match *id {
             Id::Integer(integer) if integer < u64::from(INTERNED_FROM) => {

@@ -1,4 +1,4 @@
-//! Who subscribes to whom: ids, their keys, and the edges between them.
+//! Graph of subscriptions: ids, their keys, and the edges between them.
 //!
 //! Owns the name space, the adjacency in memory in both directions, and the file that keeps it.
 //! Must never touch a socket, decide anything by a clock, or hold a lock for longer than one slice

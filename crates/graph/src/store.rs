@@ -59,7 +59,7 @@ pub(crate) struct Store {
     /// What the journal has, in order, and no sweep is folding.
     pending: Vec<journal::Entry>,
     sweep: Option<Sweep>,
-    /// A commit that failed: nobody knows yet whether it is in the file.
+    /// A commit that failed: it is not known yet whether it is in the file.
     doubtful: Option<Doubtful>,
 }
 

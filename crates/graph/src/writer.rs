@@ -126,7 +126,7 @@ impl Work {
                 }
             }
         }
-        // Those who had a slice of their own come after those who have waited.
+        // Changes that had a slice of their own come after those that have waited.
         self.jobs.append(&mut later);
         let net = batch.net();
         let edges = self.memory.adjacency.counts().0;

@@ -130,7 +130,7 @@ fn no_item_is_left_behind_by_a_worker_that_went_to_sleep() {
 }
 
 #[test]
-fn a_worker_that_shares_a_poller_is_woken_by_its_own_mail_whoever_waits_in_the_kernel() {
+fn a_worker_at_a_shared_poller_is_woken_by_its_own_mail() {
     const ROUNDS: u32 = 3_000;
     const END: u32 = u32::MAX;
     let poller = Arc::new(SharedPoller::new(3).expect("a poller"));
@@ -151,7 +151,7 @@ fn a_worker_that_shares_a_poller_is_woken_by_its_own_mail_whoever_waits_in_the_k
                     if item == END {
                         return;
                     }
-                    sender.send((seat, item)).expect("somebody listens");
+                    sender.send((seat, item)).expect("the receiver exists");
                 }
             }
         })
@@ -161,7 +161,11 @@ fn a_worker_that_shares_a_poller_is_woken_by_its_own_mail_whoever_waits_in_the_k
         let seat = round as usize % 3;
         mailboxes[seat].insert(round);
         let answer = receiver.recv_timeout(Duration::from_secs(20));
-        assert_eq!(answer, Ok((seat, round)), "nobody sleeps through its mail");
+        assert_eq!(
+            answer,
+            Ok((seat, round)),
+            "no worker sleeps through its mail"
+        );
     }
     for (mailbox, thread) in mailboxes.iter().zip(threads) {
         mailbox.insert(END);
@@ -208,7 +212,7 @@ fn the_kernel_is_reported_as_it_is() {
     let mut client = TcpStream::connect(address).expect("a connection");
     until(&mut driver, |signal| signal.token == LISTENER);
     let Accepted::Connection(socket, peer) = driver.accept(&listener) else {
-        panic!("somebody waits")
+        panic!("a connection waits")
     };
     assert_eq!(peer, client.local_addr().expect("connected"));
     assert_eq!(driver.peer(&socket), Some(peer));

@@ -266,7 +266,7 @@ impl<M: Mailboxes> Router<M> {
     }
 }
 
-/// Whom an event is for.
+/// Recipients of an event: all subscribers, or the subject alone.
 #[derive(Clone, Copy)]
 enum Reach {
     Subscribers,

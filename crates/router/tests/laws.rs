@@ -145,7 +145,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn a_publish_reaches_exactly_the_sessions_of_those_who_subscribe(
+    fn a_publish_reaches_exactly_the_sessions_of_subscribers(
         operations in prop::collection::vec(operation(), 1..120)
     ) {
         let router = router(usize::MAX);
@@ -246,7 +246,7 @@ fn ten_thousand_subscribers_are_all_reached_and_each_once() {
 }
 
 #[test]
-fn what_a_full_mailbox_refuses_is_shed_and_said() {
+fn deliveries_refused_by_a_full_mailbox_are_counted_as_shed() {
     let router = router(1);
     for number in 0..6 {
         router.login(&id(6), session(number)).expect("room");
@@ -316,7 +316,7 @@ fn events_about_a_subject_stand_in_one_order_in_all_mailboxes() {
 }
 
 #[test]
-fn a_batch_reaches_whom_its_events_would_reach_alone_in_the_same_order() {
+fn a_batch_has_the_recipients_and_order_of_its_events_published_alone() {
     let router = router(usize::MAX);
     for number in 0..24 {
         let name = number as usize % NAMES.len();
@@ -365,7 +365,7 @@ fn a_batch_reaches_whom_its_events_would_reach_alone_in_the_same_order() {
 }
 
 #[test]
-fn an_id_nobody_uses_is_forgotten() {
+fn an_unused_id_is_forgotten() {
     let router = router(usize::MAX);
     let before = router.graph().counts().dictionary_entries;
     for number in 0..1000 {

@@ -1,4 +1,4 @@
-//! The real worker over a simulated network, in virtual time, with a model as the judge.
+//! Simulation: the real worker over a simulated network, in virtual time, checked against a model.
 
 mod net;
 mod world;

@@ -14,7 +14,7 @@ use crate::key::INTERNED_FROM;
 /// Bytes read at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The longest line: two ids at their longest, and white space that nobody counts.
+/// Most bytes of a line: two ids of the greatest length, and ample white space.
 const LINE_BYTES_MAX: usize = 4 * ID_BYTES_MAX;
 
 /// What a line of an edge list says.

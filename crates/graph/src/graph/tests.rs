@@ -138,7 +138,7 @@ fn a_held_name_outlives_its_edges() {
 }
 
 #[test]
-fn looking_for_strangers_interns_nothing() {
+fn looking_up_unknown_ids_interns_nothing() {
     let graph = Graph::memory();
     assert_eq!(graph.find(&id("ana")), None);
     assert_eq!(graph.unsubscribe(&id("ana"), &id("7")), Ok(false));

@@ -12,7 +12,7 @@ use crate::key::Key;
 /// Disagreements that are told one by one; more are counted.
 const TOLD_MAX: usize = 20;
 
-/// What a check found. Made for whoever asked.
+/// Result of a check. Made for the caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Check {
     /// Edges, as the subscriptions have them.

@@ -1,6 +1,6 @@
 //! A graph written anew: in the place of the old file, or as a copy to keep.
 //!
-//! Must never leave half a file under a name that somebody trusts.
+//! Must never leave half a file under the name of the copy.
 
 use std::fs::{self, File};
 use std::io;

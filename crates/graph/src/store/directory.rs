@@ -25,7 +25,7 @@ const GRAPH: &str = "graph.redb";
 /// A graph in the making. Worth nothing unless its maker is at work.
 const UNFINISHED: &str = "graph.redb.new";
 
-/// A copy on its way to somebody who asked for it.
+/// Copy that is being sent to a caller.
 const PASSING: &str = "graph.redb.copy";
 
 /// Locked by the process that has the directory, and holds its process id.
@@ -140,7 +140,7 @@ impl Directory {
         &self.path
     }
 
-    /// Where a copy is written that nobody keeps.
+    /// Path of a copy that is not kept.
     pub(super) fn passing(&self) -> PathBuf {
         self.path.join(PASSING)
     }

@@ -11,7 +11,7 @@ use redb::StorageError;
 use super::block::Malformed;
 use crate::error::GraphError;
 
-/// Why a data directory was refused. Nothing in it was changed. Returned to whoever opened it.
+/// Reason why a data directory was refused. Nothing in it was changed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {

@@ -16,11 +16,11 @@ use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
 
-/// Owned by whoever asked for it.
+/// Owned by the caller.
 #[derive(Debug)]
 pub struct Snapshot {
     transaction: ReadTransaction,
-    /// Of a directory without a server: the database, which nobody else has open.
+    /// Of a directory without a server: the database, which no other process has open.
     _database: Option<Database>,
     /// The last word of the journal on each edge, ascending by subscriber and subject.
     subscriptions: Vec<Entry>,
@@ -43,7 +43,7 @@ impl Snapshot {
         })
     }
 
-    /// The same, of a database that nobody else has open.
+    /// The same, of a database that no other process has open.
     pub(crate) fn owning(database: Database) -> Result<Self, redb::Error> {
         let mut snapshot = Self::of(&database)?;
         snapshot._database = Some(database);
@@ -113,7 +113,7 @@ impl Snapshot {
     }
 }
 
-/// The edges of one direction of a snapshot. Owned by whoever walks over them.
+/// Edges of one direction of a snapshot. Owned by the caller that iterates over them.
 pub struct Pairs<'a> {
     rows: redb::Range<'static, u64, &'static [u8]>,
     block: std::vec::IntoIter<Pair>,

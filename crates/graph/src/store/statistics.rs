@@ -7,7 +7,7 @@ use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
 
-/// What is in a graph. Made for whoever asked.
+/// Statistics of a graph. Made for the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statistics {
     /// Edges, each counted once.

@@ -1,5 +1,5 @@
-//! Random lives of a dozen clients, judged by a model that is too simple to be wrong: who should
-//! get what is written down at the moment of publishing.
+//! Random behaviour of a dozen clients, checked against a simple model: the expected recipients are
+//! recorded at the time of publishing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -31,11 +31,11 @@ impl Dice {
 struct Client {
     number: usize,
     ids: BTreeSet<&'static str>,
-    /// Payloads it should get, with their subjects.
+    /// Payloads that the client should get, with their subjects.
     owed: Vec<(&'static str, String)>,
-    /// It takes everything and has not ended: it must get all.
+    /// Whether the client reads everything and has not ended, so that it must get all payloads.
     faithful: bool,
-    /// Logged out by the operator: its connection may live on for a moment.
+    /// Whether the operator has logged the client out. Its connection may stay for a moment.
     kicked: bool,
     gone: bool,
 }
@@ -229,7 +229,7 @@ impl Model {
         }
     }
 
-    /// Everything is delivered; what each client got is what it was owed.
+    /// Checks that everything is delivered, and that each client got its expected payloads.
     fn judge(&mut self) {
         self.world.run_until_idle();
         for client in &self.clients {
@@ -278,7 +278,7 @@ impl Model {
         );
     }
 
-    /// What the worker counts of its own loop adds up.
+    /// Checks that the worker's metrics of its own loop are consistent.
     fn audit(&self) {
         let metric = |metric| self.world.metric(metric);
         let by_events = Metric::POLLS.map(metric);
@@ -312,7 +312,7 @@ impl Model {
 }
 
 #[test]
-fn everybody_gets_what_they_are_owed_in_order_and_nothing_is_left() {
+fn clients_get_all_events_in_order_and_no_record_is_left() {
     for seed in 0..400 {
         let mut model = Model::new(seed);
         for _ in 0..150 {

@@ -125,7 +125,7 @@ impl Network {
         self.arrival().is_some() || self.pipes.iter().any(|pipe| pipe.signal().is_some())
     }
 
-    /// The listener's signal, while somebody waits there.
+    /// Returns the listener's signal, while a connection waits there.
     fn arrival(&self) -> Option<Signal> {
         let waits = !self.paused && !self.arriving.is_empty();
         Some(Signal {

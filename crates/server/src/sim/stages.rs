@@ -126,7 +126,7 @@ fn a_socket_that_is_full_before_it_is_watched_is_watched_for_room_in_the_same_ca
 }
 
 #[test]
-fn the_table_keeps_who_is_to_be_logged_out_until_the_worker_asks() {
+fn ended_sessions_stay_in_the_table_until_the_worker_takes_them() {
     let (mut table, net) = table(&Settings::default());
     let (key, _) = connect(&mut table, &net, b"", 0);
     let session = Session {

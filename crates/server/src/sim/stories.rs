@@ -1,4 +1,4 @@
-//! Single stories, each a promise that a client or an operator relies on.
+//! Single scenarios, each of which tests a promise to clients or operators.
 
 mod doors;
 mod requests;

@@ -1,4 +1,4 @@
-//! One worker, its router and graph, its network, and the clients' view of it.
+//! Test world: one worker, its router, graph and network, and what its clients receive.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
@@ -192,7 +192,7 @@ impl World {
         self.handle.stats().total(metric)
     }
 
-    /// Nothing is left of any connection.
+    /// Checks that nothing is left of any connection.
     pub(super) fn assert_empty(&self) {
         assert_eq!(self.worker.table.len(), 0, "records");
         assert_eq!(self.handle.router().online(), 0, "ids online");

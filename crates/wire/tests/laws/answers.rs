@@ -153,7 +153,7 @@ fn a_204_has_neither_length_nor_body() {
 }
 
 #[test]
-fn a_connection_is_spoken_of_where_its_version_would_have_it_otherwise() {
+fn the_connection_field_is_left_out_only_where_http_1_1_keeps_alive() {
     let cases = [
         (Version::Http11, true, None),
         (Version::Http11, false, Some("close")),

@@ -162,7 +162,7 @@ fn a_welcome_opens_each_stream_in_its_own_way() {
 }
 
 #[test]
-fn a_farewell_says_when_to_come_back_where_that_can_be_said() {
+fn a_farewell_has_the_reconnect_delay_where_the_transport_has_a_field_for_it() {
     let mut out = Vec::new();
     let frame = farewell(Transport::Sse, 12_345, &mut out);
     let client = oracle_sse::interpret(&out[frame.body]);

@@ -138,7 +138,7 @@ fn http_1_0_needs_no_host_and_an_empty_one_is_a_host() {
 }
 
 #[test]
-fn a_body_is_told_by_one_length_or_by_chunked() {
+fn a_body_is_delimited_by_one_length_or_by_chunked() {
     let body = |fields: &str| accept(&format!("POST / HTTP/1.1\r\nHost: h\r\n{fields}\r\n")).body;
     assert_eq!(body(""), Body::None);
     assert_eq!(body("Content-Length: 0\r\n"), Body::None);
@@ -168,6 +168,6 @@ fn the_longest_head_field_count_and_target_are_accepted() {
 }
 
 #[test]
-fn two_empty_lines_before_a_request_are_forgiven() {
+fn two_empty_lines_before_a_request_are_ignored() {
     assert_eq!(accept("\r\n\r\nGET / HTTP/1.0\r\n\r\n").consumed, 22);
 }

@@ -278,7 +278,7 @@ fn a_target_or_read_field_that_is_not_utf8_is_refused() {
 }
 
 #[test]
-fn a_verdict_on_the_first_bytes_waits_for_no_more() {
+fn an_error_in_the_first_bytes_is_reported_without_further_input() {
     assert_eq!(refused(b"\x16"), HeadError::Tls);
     assert_eq!(refused(b"GET /\n"), HeadError::BareLineFeed);
     assert_eq!(refused(b"GET /\r\n"), HeadError::RequestLine);

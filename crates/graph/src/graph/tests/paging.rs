@@ -12,7 +12,7 @@ const NUMBERS: u32 = 4_000;
 
 proptest! {
     #[test]
-    fn a_walk_meets_everyone_who_stays_once_and_nobody_who_was_never_there(
+    fn a_walk_visits_each_stable_subscriber_once_and_none_that_never_existed(
         start in prop::collection::btree_set(0..NUMBERS, 0..NUMBERS as usize),
         changes in prop::collection::vec(
             prop::collection::vec((any::<bool>(), 0..NUMBERS, 1..400u32), 0..4),

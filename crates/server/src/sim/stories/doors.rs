@@ -1,4 +1,4 @@
-//! Who is let in when there is no room for all.
+//! Admission of connections at the limits.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn accepting_pauses_when_descriptors_run_out_and_resumes_when_one_is_free() {
 }
 
 #[test]
-fn connections_beyond_a_limit_are_told_to_come_back() {
+fn connections_beyond_a_limit_are_answered_503_with_retry_after() {
     let mut world = World::new(Settings {
         max_connections: 1,
         ..quiet()
@@ -40,9 +40,9 @@ fn connections_beyond_a_limit_are_told_to_come_back() {
     assert!(world.text(third).starts_with("HTTP/1.1 200 "));
 }
 
-// Refused connections once counted until they had gone, and shut out everybody else.
+// Refused connections once counted until they were closed, and shut out other clients.
 #[test]
-fn those_who_are_refused_take_nobodys_place() {
+fn refused_connections_do_not_count_against_the_limits() {
     let mut world = World::new(Settings {
         max_connections: 3,
         max_connections_per_address: Some(1),

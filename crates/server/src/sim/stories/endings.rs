@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use crate::sim::world::{World, id};
 
 #[test]
-fn an_ending_server_flushes_says_when_to_come_back_and_ends_each_stream() {
+fn a_drain_flushes_backlogs_sends_farewells_and_ends_each_stream() {
     let mut world = world();
     let reader = world.connect("/events/1");
     let sleeper = world.connect("/events/2");
@@ -34,7 +34,7 @@ fn an_ending_server_flushes_says_when_to_come_back_and_ends_each_stream() {
 }
 
 #[test]
-fn an_ending_server_does_not_wait_for_a_sleeper_beyond_its_time() {
+fn a_drain_does_not_wait_for_a_stalled_client_beyond_its_timeout() {
     // Later than the drain: nothing else wakes the worker in time.
     let mut world = World::new(Settings {
         stall_timeout: Duration::from_secs(60),
@@ -80,7 +80,7 @@ fn an_event_accepted_before_the_end_is_delivered_before_the_farewells() {
 }
 
 #[test]
-fn a_worker_that_ends_settles_what_it_owes() {
+fn a_worker_that_ends_settles_its_parcels() {
     let mut world = World::new(Settings { ..quiet() });
     let client = world.connect("/events/1");
     world.turn();
@@ -99,7 +99,7 @@ fn a_worker_that_ends_settles_what_it_owes() {
     let sessions = handle.router().sessions(&id("1"));
     assert!(sessions.is_empty());
     drop(net);
-    // A session of which the worker does not know: mail to it waits, as nobody takes a turn.
+    // A session that the worker does not know. Mail to it waits, as the worker takes no turn.
     let session = {
         let (index, generation) = (0, 0);
         router::SessionRef::new(router::WorkerId(0), reactor::SlotKey { index, generation })

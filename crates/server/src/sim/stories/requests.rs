@@ -10,7 +10,7 @@ use crate::sim::world::World;
 use crate::stats::Metric;
 
 #[test]
-fn a_head_that_dawdles_is_answered_408_and_silence_is_closed() {
+fn a_slow_head_is_answered_408_and_a_silent_connection_is_closed() {
     let mut world = world();
     let slow = world
         .net

@@ -10,7 +10,7 @@ use crate::sim::world::{World, id};
 use crate::stats::Metric;
 
 #[test]
-fn a_reader_that_does_not_read_is_cut_after_the_stall_timeout_and_named() {
+fn a_session_that_does_not_read_is_closed_after_the_stall_timeout_and_named() {
     let mut world = world();
     let client = world.connect("/events/sleeper");
     world.turn();
@@ -28,7 +28,7 @@ fn a_reader_that_does_not_read_is_cut_after_the_stall_timeout_and_named() {
 }
 
 #[test]
-fn a_reader_that_takes_little_but_goes_on_is_not_cut_before_it_stops() {
+fn a_slow_reader_is_not_closed_while_it_reads_on() {
     let mut world = world();
     let client = world.connect("/events/slow");
     world.turn();
@@ -49,7 +49,7 @@ fn a_reader_that_takes_little_but_goes_on_is_not_cut_before_it_stops() {
 }
 
 #[test]
-fn a_reader_that_is_owed_too_much_is_cut_at_once_and_the_receipt_says_so() {
+fn a_session_beyond_its_backlog_is_closed_at_once_and_counted_as_shed() {
     let mut world = World::new(Settings {
         backlog_bytes: 1000,
         ..quiet()
@@ -69,7 +69,7 @@ fn a_reader_that_is_owed_too_much_is_cut_at_once_and_the_receipt_says_so() {
 }
 
 #[test]
-fn those_owed_most_are_found_in_slices_that_all_who_ask_share() {
+fn the_largest_backlogs_are_found_in_slices_shared_by_all_requests() {
     let mut world = world();
     let clients: Vec<_> = (0..40)
         .map(|n| world.connect(&format!("/events/{n}")))

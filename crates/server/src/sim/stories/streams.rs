@@ -1,4 +1,4 @@
-//! What those who hold a stream are sent, in which order and in how many system calls.
+//! Frames sent on streams: their contents, their order and the number of system calls.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::sim::world::{World, id};
 use crate::stats::Metric;
 
 #[test]
-fn what_a_session_is_owed_in_one_turn_leaves_in_one_system_call() {
+fn frames_of_a_session_in_one_turn_are_sent_in_one_system_call() {
     let mut world = world();
     let client = world.connect("/events/1");
     world.turn();
@@ -27,7 +27,7 @@ fn what_a_session_is_owed_in_one_turn_leaves_in_one_system_call() {
 }
 
 #[test]
-fn an_event_in_flight_to_a_session_that_died_is_shed_and_meets_no_stranger() {
+fn an_event_in_flight_to_an_ended_session_is_shed_and_reaches_no_other() {
     let mut world = world();
     let old = world.connect("/events/1");
     world.turn();
