@@ -22,7 +22,7 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArguments {
-    /// Connections that one server is to hold
+    /// Connections that one server has to hold
     #[arg(
         short = 'n',
         long,
@@ -31,19 +31,19 @@ pub(crate) struct DoctorArguments {
         value_parser = clap::value_parser!(u64).range(1..=1_000_000_000)
     )]
     pub(crate) connections: u64,
-    /// Workers of the server [default: one for each core]
+    /// Workers of the server [default: one per core]
     #[arg(long, value_name = "W", value_parser = clap::value_parser!(u16).range(WORKERS))]
     pub(crate) workers: Option<u16>,
-    /// The server gives each worker a table of descriptors of its own
+    /// The server gives each worker its own descriptor table
     #[arg(long)]
     pub(crate) private_fds: bool,
     /// The clients run on this machine too, as in a test
     #[arg(long)]
     pub(crate) both_ends: bool,
-    /// Change the settings, and tell how to undo it
+    /// Change the settings, and print how to undo the changes
     #[arg(long, conflicts_with = "sysctl_conf")]
     pub(crate) apply: bool,
-    /// Print a file for /etc/sysctl.d with the settings that are to change
+    /// Print a file for /etc/sysctl.d with the settings to change
     #[arg(long, conflicts_with = "json")]
     pub(crate) sysctl_conf: bool,
     #[command(flatten)]

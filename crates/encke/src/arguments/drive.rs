@@ -8,11 +8,16 @@ use clap::{Args, ValueEnum};
 use super::{ControlArguments, Report};
 use crate::units;
 
+// Clap takes `{n}` for a line break; it does not find it around an escape sequence, which it leaves
+// out where the output is no terminal.
 pub(super) const HELP: &str = "\
 Events leave when they are due, whatever the server does; a late one is timed from when it was due.
 A payload is {\"t\":…,\"n\":…}: when it was due, in nanoseconds since the epoch, and its number
 among those for its target. Exits with 1 unless every event was accepted; ^C prints the report so
 far.
+
+Placeholders of --template and --url: {t} is when the event was due, {\x1b[0mn} its number, {id} its
+target.
 
 Examples:
   encke drive --rate 16666 --duration 60s --max-id 1000000
@@ -22,55 +27,56 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct DriveArguments {
-    /// Events a second
+    /// Events per second
     #[arg(long, value_name = "R", required_unless_present = "senders")]
     pub(crate) rate: Option<f64>,
-    /// So many senders, each of which sends once in an --interval; they take turns
+    /// Number of senders; each sends one event per --interval, evenly spread
     #[arg(long, value_name = "N", requires = "interval", conflicts_with = "rate")]
     pub(crate) senders: Option<u32>,
-    /// Between two events of a sender, as 60ms
+    /// Time between two events of one sender, like 60ms
     #[arg(long, value_name = "TIME", requires = "senders", value_parser = units::duration)]
     pub(crate) interval: Option<Duration>,
-    /// How long; 60s unless there is a --count
+    /// How long to publish [default: 60s without --count]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub(crate) duration: Option<Duration>,
-    /// How many events in all
+    /// Total number of events
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
 
-    /// How targets are drawn
+    /// How to choose the targets of events
     #[arg(long, value_enum, default_value_t = Targets::Uniform)]
     pub(crate) targets: Targets,
-    /// The largest id; ids count from 1 [default: 1000000, or the largest of the graph]
+    /// Largest id; ids start at 1 [default: 1000000, or the largest id of the graph]
     #[arg(long, value_name = "ID")]
     pub(crate) max_id: Option<u32>,
-    /// How much the first ids are preferred with `--targets zipf`
+    /// Exponent of the distribution of `--targets zipf`
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     pub(crate) exponent: f64,
-    /// The edge list for `--targets degree`: `a b` a line
+    /// Edge list for `--targets degree`, one edge `a b` per line
     #[arg(long, value_name = "FILE", required_if_eq("targets", "degree"))]
     pub(crate) graph: Option<PathBuf>,
-    /// Another seed draws other targets
+    /// Seed of the random choice of targets
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Pad payloads to so many bytes
+    /// Pad payloads to this many bytes
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub(crate) size: Option<usize>,
-    /// What payloads say; {t}, {n} and {id} are filled in
+    /// Template of payloads, with the placeholders below
     #[arg(long, value_name = "TEXT", conflicts_with = "size")]
     pub(crate) template: Option<String>,
 
-    /// A request for each event instead of a batch
+    /// Send one request per event instead of a batch
     #[arg(long)]
     pub(crate) per_request: bool,
-    /// A request for each event to this address of any HTTP server; {id}, {n} and {t} are filled in
+    /// Send one request per event to this URL of any HTTP server, with the placeholders below
     #[arg(long, value_name = "URL", conflicts_with_all = ["per_request", "control"])]
     pub(crate) url: Option<String>,
-    /// How --url is asked
+    /// HTTP method for --url
     #[arg(long, value_enum, default_value_t = Method::Post, requires = "url", ignore_case = true)]
     pub(crate) method: Method,
-    /// Connections, among which ids are divided [default: 1, or 64 with a request for each event]
+    /// Number of connections; each serves a share of the ids [default: 1, or 64 with one request
+    /// per event]
     #[arg(long, value_name = "N")]
     pub(crate) connections: Option<u32>,
     #[command(flatten)]
@@ -82,11 +88,11 @@ pub(crate) struct DriveArguments {
 /// How targets are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Targets {
-    /// Each id alike
+    /// Every id with the same probability
     Uniform,
-    /// Id k in proportion to k to the power of minus --exponent
+    /// Id k with probability proportional to k to the power of minus --exponent
     Zipf,
-    /// Each id in proportion to its edges in --graph
+    /// Each id with probability proportional to its number of edges in --graph
     Degree,
 }
 

@@ -10,6 +10,8 @@ use load::flood::sources::Sources;
 use super::Report;
 use crate::units::duration;
 
+// Clap takes `{n}` for a line break; it does not find it around an escape sequence, which it leaves
+// out where the output is no terminal.
 pub(super) const HELP: &str = "\
 Every second a line on standard error says how it goes; {active,closed,chunks} is the old triple. At
 the end, or on an interrupt, the report goes to standard output. Exit code 1 says that an
@@ -21,31 +23,31 @@ them. Latency is measured from \"t\"; loss, duplicates and swaps are told from \
 ids.
 
 Examples:
-  encke flood http://127.0.0.1:8000/events/{n} --connections 10000 --duration 60s
-  encke flood http://127.0.0.1:8000/stream/{n} --transport ndjson --connections 1000000 \
+  encke flood http://127.0.0.1:8000/events/{\x1b[0mn} --connections 10000 --duration 60s
+  encke flood http://127.0.0.1:8000/stream/{\x1b[0mn} --transport ndjson --connections 1000000 \
 --private-fds
   encke flood ws://127.0.0.1:9000/ --connections 1000 --ramp 100
-  encke flood http://127.0.0.1:8000/events/{n} --connections 100 --slow 10 --reset 10 --every 2s
-  encke flood http://127.0.0.1:8000/events/{n} --duration 10s --expect-no-loss --expect-p99 50ms";
+  encke flood http://127.0.0.1:8000/events/{\x1b[0mn} --connections 100 --slow 10 --every 2s
+  encke flood http://127.0.0.1:8000/events/{\x1b[0mn} --duration 10s --expect-no-loss";
 
 #[derive(Debug, Args)]
 pub(crate) struct FloodArguments {
-    /// Where to connect; {n} in its path becomes the client's number
+    /// URL to connect to, with a placeholder for the client's number as in the examples
     #[arg(required_unless_present = "urls", conflicts_with = "urls")]
     pub(crate) url: Option<String>,
-    /// A file with a URL a line, for one client after the other, from the start again at its end
+    /// File with one URL per line; clients take them in turn, and start over at the end
     #[arg(long, value_name = "FILE")]
     pub(crate) urls: Option<PathBuf>,
-    /// How many clients [default: 1000, or one for each line of --urls]
+    /// Number of clients [default: 1000, or one for each line of --urls]
     #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: Option<u32>,
-    /// The first client's number
+    /// Number of the first client
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) first: u32,
-    /// How events come [default: websocket for a ws:// address, else sse]
+    /// How the server streams events [default: websocket for a ws:// URL, else sse]
     #[arg(long, value_enum)]
     pub(crate) transport: Option<FloodTransport>,
-    /// A header line of each request; repeatable
+    /// Header line to add to each request; repeatable
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<String>,
     #[command(flatten)]
@@ -66,10 +68,10 @@ pub(crate) struct FloodArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Opening")]
 pub(crate) struct Pace {
-    /// Open so many connections a second, rather than as many as the window allows
+    /// Connections to open per second [default: as many as --window allows]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) ramp: Option<f64>,
-    /// How many may wait for their answer at once
+    /// Clients that may wait for their response at the same time
     #[arg(
         long, value_name = "N", default_value_t = 1024,
         value_parser = clap::value_parser!(u32).range(1..)
@@ -89,10 +91,10 @@ pub(crate) struct Room {
         value_parser = str::parse::<Sources>, verbatim_doc_comment
     )]
     pub(crate) source: Option<Sources>,
-    /// Threads [default: as many as the descriptor limit and the machine ask for]
+    /// Number of threads [default: as many as the descriptor limit and the machine require]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: Option<u32>,
-    /// A descriptor table for each thread, so that the limit counts for each
+    /// Give each thread its own descriptor table, so that the limit applies to each thread
     #[arg(long)]
     pub(crate) private_fds: bool,
 }
@@ -101,25 +103,25 @@ pub(crate) struct Room {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "End")]
 pub(crate) struct End {
-    /// End so long after all are open [default: on an interrupt]
+    /// End this long after all clients are open [default: run until interrupted]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
-    /// End when so many events have come
+    /// End after this many events
     #[arg(long, value_name = "N")]
     pub(crate) events: Option<u64>,
-    /// Expect at least so many events
+    /// Expect at least this many events
     #[arg(long, value_name = "N")]
     pub(crate) expect_events: Option<u64>,
-    /// Expect at least so many open streams at the end
+    /// Expect at least this many open streams at the end
     #[arg(long, value_name = "N")]
     pub(crate) expect_open: Option<u64>,
-    /// Expect that no event is missing, by the numbers of stamps (or ids, with --ids consecutive)
+    /// Expect no missing event, judged by the numbers in stamps (or by ids, with --ids consecutive)
     #[arg(long)]
     pub(crate) expect_no_loss: bool,
-    /// Expect each event once and in order, by the numbers of stamps and by ids
+    /// Expect each event once and in order, judged by the numbers in stamps and by ids
     #[arg(long)]
     pub(crate) expect_order: bool,
-    /// Expect that 99 of 100 stamped events take no longer
+    /// Expect a 99th percentile of latency of stamped events no greater than this
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) expect_p99: Option<Duration>,
 }
@@ -128,14 +130,14 @@ pub(crate) struct End {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Checks")]
 pub(crate) struct Check {
-    /// What event ids promise: ascending, consecutive (a gap is a loss) or opaque (nothing)
+    /// What event ids mean: ascending, consecutive (a gap is a loss) or opaque (not checked)
     #[arg(
         long, value_name = "RULE", default_value = "ascending",
         value_parser = str::parse::<IdRule>
     )]
     pub(crate) ids: IdRule,
-    /// Clients get events about several subjects, whose numbers and ids say nothing of one client:
-    /// check neither
+    /// Clients receive events of several subjects: check neither numbers nor ids, as neither is
+    /// consecutive for one client
     #[arg(long, conflicts_with_all = ["expect_no_loss", "expect_order"])]
     pub(crate) mixed: bool,
 }
@@ -144,22 +146,22 @@ pub(crate) struct Check {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Bad citizens, the first among the clients")]
 pub(crate) struct ClientBehaviours {
-    /// So many read the head and then nothing more
+    /// Number of clients that stop reading after the response head
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) stop_reading: u32,
-    /// So many read a byte at a time
+    /// Number of clients that read one byte at a time
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) slow: u32,
-    /// So many break their connection with a reset, and come back
+    /// Number of clients that reset their connection and reconnect
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) reset: u32,
-    /// So many close their connection, and come back
+    /// Number of clients that close their connection and reconnect
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) reconnect: u32,
-    /// So many send their request a byte at a time
+    /// Number of clients that send their request one byte at a time
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) trickle: u32,
-    /// How long they wait between two bytes, before they leave, and before they come back
+    /// Time between two bytes, before a disconnect, and before a reconnect
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub(crate) every: Duration,
 }
@@ -171,10 +173,10 @@ pub(crate) enum FloodTransport {
     Sse,
     /// JSON, one object a line
     Ndjson,
-    /// Each chunk is an event; the first is a greeting
+    /// Each chunk is an event; the first chunk is a greeting
     #[value(alias = "test")]
     Chunked,
-    /// Bytes are counted, whatever they are
+    /// Count bytes only
     Raw,
     /// Each message of a WebSocket is an event
     #[value(alias = "ws")]

@@ -19,17 +19,17 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct PlotArguments {
-    /// Files of `encke record`
+    /// Files that `encke record` wrote
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Picture to write: its name ends in .svg or .png
+    /// Image file to write; its name ends in .svg or .png
     #[arg(short, long, value_name = "FILE", required = true)]
     pub(crate) output: PathBuf,
-    /// What is written above it
+    /// Title above the image
     #[arg(long, default_value = "")]
     pub(crate) title: String,
-    /// What is drawn, from top to bottom; repeatable [default: memory, kernel, connections and
-    /// processor, as far as they are in the files]
+    /// Panel to draw, from top to bottom; repeatable [default: memory, kernel, connections and
+    /// processor, as far as the files have them]
     #[arg(long = "panel", value_enum)]
     pub(crate) panels: Vec<PanelName>,
     #[command(flatten)]
@@ -41,12 +41,12 @@ pub(crate) struct PlotArguments {
 pub(crate) enum PanelName {
     /// Resident memory of the process
     Memory,
-    /// Objects in the kernel
+    /// Kernel memory for objects (slabs)
     Kernel,
     /// Established connections
     Connections,
-    /// Processor time of the process
+    /// CPU time of the process
     Processor,
-    /// Bytes sent in a second
+    /// Bytes sent per second
     Network,
 }

@@ -30,7 +30,7 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct ProveArguments {
-    /// Users, each with one stream
+    /// Number of users, each with one stream
     #[arg(
         short = 'c',
         long,
@@ -39,23 +39,23 @@ pub(crate) struct ProveArguments {
         value_parser = clap::value_parser!(u32).range(10..=10_000_000)
     )]
     pub(crate) connections: u32,
-    /// Events a second
+    /// Events per second
     #[arg(long, value_name = "R", default_value_t = 16_666.0, value_parser = rate)]
     pub(crate) rate: f64,
-    /// How long events are published
+    /// How long to publish events
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::duration)]
     pub(crate) duration: Duration,
-    /// Friends that each new user of a generated graph makes [default: no graph, an event is for
-    /// one]
+    /// Friends that each new user of a generated graph makes [default: no graph; an event is for
+    /// one user]
     #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) degree: Option<u32>,
-    /// Another seed draws another graph and other targets
+    /// Seed of the graph and of the choice of targets
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Workers of the server [default: one for each core, or as many as descriptors ask for]
+    /// Workers of the server [default: one per core, or as many as the descriptor limit requires]
     #[arg(long, value_name = "W", value_parser = clap::value_parser!(u16).range(WORKERS))]
     pub(crate) workers: Option<u16>,
-    /// The page to write
+    /// HTML file to write
     #[arg(short, long, value_name = "FILE", default_value = "prove.html")]
     pub(crate) output: PathBuf,
     #[command(flatten)]

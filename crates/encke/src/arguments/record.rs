@@ -24,25 +24,26 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct RecordArguments {
-    /// The process to watch
+    /// Id of the process to record
     #[arg(long, value_name = "P", conflicts_with = "name")]
     pub(crate) pid: Option<u32>,
-    /// The program to watch, or the beginning of its command line; waited for while there is none
+    /// Name of the program to record, or the beginning of its command line; waits until there is
+    /// one
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// The local port whose established connections are counted
+    /// Local port whose established connections are counted
     #[arg(long, default_value_t = 8000)]
     pub(crate) port: u16,
-    /// Time from row to row
+    /// Time between two rows
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = pause)]
     pub(crate) every: Duration,
     /// Time from the first row to the last [default: until interrupted]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub(crate) duration: Option<Duration>,
-    /// File to write; standard output otherwise
+    /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Overwrite the file if it is there
+    /// Overwrite an existing file
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
     #[command(flatten)]

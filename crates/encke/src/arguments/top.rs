@@ -26,10 +26,10 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArguments {
-    /// Time from reading to reading
+    /// Time between two readings
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = pause)]
     pub(crate) every: Duration,
-    /// Take two readings, tell what happened in between, and end
+    /// Take two readings, print what happened in between, and exit
     #[arg(long)]
     pub(crate) once: bool,
     #[command(flatten)]

@@ -298,31 +298,13 @@ pub(crate) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> 
     let wrong = wrong.to_ascii_lowercase().replace('_', "-");
     names
         .map(|name| {
-            (
-                distance(&wrong, &name.to_ascii_lowercase().replace('_', "-")),
-                name,
-            )
+            let spelt = name.to_ascii_lowercase().replace('_', "-");
+            (strsim::levenshtein(&wrong, &spelt), name)
         })
         .min()
         // Farther than a third of the word is another word.
         .filter(|&(distance, name)| distance <= name.len().div_ceil(3))
         .map(|(_, name)| name)
-}
-
-/// Letters to insert, remove or replace to make one word of the other (Levenshtein).
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (above, letter) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = above + 1;
-        for (column, &other) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]
@@ -336,7 +318,6 @@ mod tests {
         assert_eq!(nearest("backlog_bytes", names()), Some("backlog-bytes"));
         assert_eq!(nearest("worker", names()), Some("workers"));
         assert_eq!(nearest("zzz", names()), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 
     #[test]

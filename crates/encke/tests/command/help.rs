@@ -77,6 +77,16 @@ fn every_command_has_a_manual_page_and_is_completed() {
 }
 
 #[test]
+fn placeholders_are_not_taken_for_line_breaks() {
+    assert!(
+        run(&["flood", "--help"])
+            .done()
+            .contains("/events/{n} --connections 10000")
+    );
+    assert!(run(&["drive", "--help"]).done().contains("{n} its number"));
+}
+
+#[test]
 fn a_reader_that_went_away_is_success() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
