@@ -3,7 +3,7 @@
 //! All frames for a session in one turn are gathered first, and sent in one system call.
 //!
 //! Invariants of order. Together they say that every session gets the events of a subject in the
-//! order in which they were published:
+//! order in which they were published. Tests that hold them name their numbers.
 //!
 //! 1. Deliveries are numbered as the mailbox holds them, which is the order of their sequence
 //!    numbers.

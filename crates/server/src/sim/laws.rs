@@ -311,6 +311,7 @@ impl Model {
     }
 }
 
+// Invariants 1 to 6 of the fan-out.
 #[test]
 fn clients_get_all_events_in_order_and_no_record_is_left() {
     for seed in 0..400 {

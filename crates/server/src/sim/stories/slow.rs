@@ -126,6 +126,7 @@ fn the_largest_backlogs_are_found_in_slices_shared_by_all_requests() {
     assert_eq!(tell.try_recv(), Ok((1, second.1[..1].to_vec())));
 }
 
+// Invariant 6 of the fan-out.
 #[test]
 fn nothing_overtakes_a_backlog_although_the_socket_has_room_again() {
     let mut world = world();

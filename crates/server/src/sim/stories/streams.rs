@@ -80,6 +80,7 @@ fn heartbeats_come_once_in_every_period_and_spread_over_it() {
     assert!(busiest <= 4, "{busiest} at once");
 }
 
+// Invariant 5 of the fan-out.
 #[test]
 fn large_events_that_come_together_share_system_calls() {
     let mut world = world();
@@ -97,6 +98,48 @@ fn large_events_that_come_together_share_system_calls() {
         assert_eq!(world.payloads(client), ["a", "b", "c", "d"]);
     }
     assert!(world.net.borrow().sends - before <= 40);
+}
+
+/// Connects ten subscribers of rj.
+fn connect_subscribers(world: &mut World) {
+    for n in 1..=10 {
+        world.subscribe(&n.to_string(), "rj");
+        world.connect(&format!("/stream/{n}"));
+    }
+}
+
+// Invariant 3 of the fan-out.
+#[test]
+fn a_small_event_stays_behind_a_large_one_about_its_subject() {
+    let mut world = world();
+    connect_subscribers(&mut world);
+    // Its slot is the last: the sweep comes to it long after the small event could be served.
+    let rj = world.connect("/stream/rj");
+    world.run_until_idle();
+    world.publish("rj", "to all");
+    world.send("rj", "to one");
+    world.run_until_idle();
+    assert_eq!(world.payloads(rj), ["to all", "to one"]);
+}
+
+// Invariant 4 of the fan-out.
+#[test]
+fn a_large_event_stays_behind_small_ones_that_came_before_it() {
+    let mut world = world();
+    // Its slot is the first: the sweep comes to it at once.
+    let rj = world.connect("/stream/rj");
+    connect_subscribers(&mut world);
+    world.run_until_idle();
+    // More than one turn serves.
+    let small: Vec<_> = (0..12).map(|n| format!("to one {n}")).collect();
+    for text in &small {
+        world.send("rj", text);
+    }
+    world.publish("rj", "to all");
+    world.run_until_idle();
+    let got = world.payloads(rj);
+    assert_eq!(got[..12], small);
+    assert_eq!(got[12..], ["to all"]);
 }
 
 /// Notes how many deliveries the statistics have when a publisher is woken.
