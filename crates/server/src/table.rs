@@ -214,14 +214,7 @@ impl<D: Driver> ConnectionTable<D> {
         let phase = mem::replace(&mut connection.phase, Phase::Ending { reason });
         connection.since = since;
         let blocked = connection.blocked;
-        if let Phase::Open(session) = phase {
-            let is_slow = false;
-            self.ended.push(Ended {
-                key,
-                session,
-                is_slow,
-            });
-        }
+        self.end_session(key, phase, false);
         if !blocked {
             self.shutdown_write(key);
         }
@@ -245,15 +238,19 @@ impl<D: Driver> ConnectionTable<D> {
             return;
         };
         let phase = mem::replace(&mut connection.phase, Phase::Closed);
+        self.end_session(key, phase, reason == CloseReason::Slow);
+        self.closed.push(Closed { key, reason });
+    }
+
+    /// Keeps the session of a connection whose last phase was `phase`, if it had one, for logout.
+    fn end_session(&mut self, key: SlotKey, phase: Phase, is_slow: bool) {
         if let Phase::Open(session) = phase {
-            let is_slow = reason == CloseReason::Slow;
             self.ended.push(Ended {
                 key,
                 session,
                 is_slow,
             });
         }
-        self.closed.push(Closed { key, reason });
     }
 
     /// Takes the sessions that have ended, to be logged out.

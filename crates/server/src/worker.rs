@@ -262,6 +262,12 @@ impl<D: Driver> Worker<D> {
             self.acceptor.resume_soon(self.table.clock.now);
         }
     }
+
+    /// Marks the end of a stage of the turn.
+    fn pass(&self, timing: &mut Timing, stage: Metric) {
+        let clock = || self.table.driver.elapsed();
+        timing.passed(stage, clock, &self.table.stats.counters);
+    }
 }
 
 impl<D: Driver> Handler for Worker<D> {
@@ -368,13 +374,5 @@ impl<D: Driver> Handler for Worker<D> {
         self.drain
             .as_ref()
             .is_some_and(|drain| drain.is_over(&self.table, is_delivering))
-    }
-}
-
-impl<D: Driver> Worker<D> {
-    /// Marks the end of a stage of the turn.
-    fn pass(&self, timing: &mut Timing, stage: Metric) {
-        let clock = || self.table.driver.elapsed();
-        timing.passed(stage, clock, &self.table.stats.counters);
     }
 }
