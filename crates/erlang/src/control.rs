@@ -174,27 +174,28 @@ pub(crate) fn alias_send(out: &mut Vec<u8>, from: impl FnOnce(&mut Vec<u8>), ali
     write::raw(out, alias);
 }
 
-/// Writes a request to monitor a process.
-pub(crate) fn monitor(
-    out: &mut Vec<u8>,
-    from: impl FnOnce(&mut Vec<u8>),
-    of: impl FnOnce(&mut Vec<u8>),
-    reference: impl FnOnce(&mut Vec<u8>),
-) {
-    head(out, MONITOR_P, 3);
-    from(out);
-    of(out);
-    reference(out);
+/// Request about the monitor of a process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum MonitorRequest {
+    /// To monitor the process.
+    Add,
+    /// To remove the monitor.
+    Remove,
 }
 
-/// Writes a request to remove a monitor.
-pub(crate) fn demonitor(
+/// Writes a request to add or remove a monitor.
+pub(crate) fn monitor(
     out: &mut Vec<u8>,
+    request: MonitorRequest,
     from: impl FnOnce(&mut Vec<u8>),
     of: impl FnOnce(&mut Vec<u8>),
     reference: impl FnOnce(&mut Vec<u8>),
 ) {
-    head(out, DEMONITOR_P, 3);
+    let operation = match request {
+        MonitorRequest::Add => MONITOR_P,
+        MonitorRequest::Remove => DEMONITOR_P,
+    };
+    head(out, operation, 3);
     from(out);
     of(out);
     reference(out);

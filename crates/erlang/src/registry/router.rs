@@ -7,7 +7,7 @@ use reactor::SlotKey;
 
 use super::{ErrorText, ProcessRegistry, RegisteredProcess, answer, answer_error, answer_result};
 use crate::connections::{ConnectionId, Connections, RemoteNode};
-use crate::control;
+use crate::control::{self, MonitorRequest};
 use crate::ids;
 use crate::limits::IDS_MAX;
 use crate::metrics::Metric;
@@ -169,7 +169,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 let slot = self.sessions.insert(self.now, process, key);
                 self.metrics.add(Metric::Logins, 1);
                 self.metrics.add(Metric::Sessions, 1);
-                self.monitor(connections, slot, process);
+                self.monitor(connections, MonitorRequest::Add, slot, process);
                 slot
             }
         };
@@ -226,7 +226,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             serial: pid.serial,
         };
         if let Some(slot) = self.sessions.find(process) {
-            self.demonitor(connections, slot, process);
+            self.monitor(connections, MonitorRequest::Remove, slot, process);
             self.end_session(slot);
         }
         Ok(())
@@ -247,7 +247,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
     pub(crate) fn close(&mut self, connections: &mut Connections, recipients: &[SlotKey]) {
         for &slot in recipients {
             if let Some(process) = self.sessions.get(slot).map(|session| session.process) {
-                self.demonitor(connections, slot, process);
+                self.monitor(connections, MonitorRequest::Remove, slot, process);
                 self.end_session(slot);
             }
         }
@@ -267,8 +267,14 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Monitors a process.
-    fn monitor(&self, connections: &mut Connections, slot: SlotKey, process: Process) {
+    /// Asks the node of a process to add or remove the monitor of its session.
+    fn monitor(
+        &self,
+        connections: &mut Connections,
+        request: MonitorRequest,
+        slot: SlotKey,
+        process: Process,
+    ) {
         let Some(connection) = connections
             .get(process.connection)
             .filter(|connection| connection.is_up)
@@ -281,26 +287,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         connections.control(process.connection, |out| {
             control::monitor(
                 out,
-                |out| RegisteredProcess::Router.write_pid(&self.me, out),
-                |out| node.write_pid(out, process.id, process.serial),
-                |out| self.write_reference(out, slot),
-            );
-        });
-    }
-
-    fn demonitor(&self, connections: &mut Connections, slot: SlotKey, process: Process) {
-        let Some(connection) = connections
-            .get(process.connection)
-            .filter(|connection| connection.is_up)
-        else {
-            return;
-        };
-        let Some(node) = connection.peer.clone() else {
-            return;
-        };
-        connections.control(process.connection, |out| {
-            control::demonitor(
-                out,
+                request,
                 |out| RegisteredProcess::Router.write_pid(&self.me, out),
                 |out| node.write_pid(out, process.id, process.serial),
                 |out| self.write_reference(out, slot),
@@ -345,7 +332,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             if let Some(process) = self.sessions.get(slot).map(|session| session.process)
                 && process.connection == connection
             {
-                self.monitor(connections, slot, process);
+                self.monitor(connections, MonitorRequest::Add, slot, process);
             }
         }
     }
