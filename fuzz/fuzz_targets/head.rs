@@ -29,6 +29,9 @@ fuzz_target!(|data: &[u8]| {
             assert!(request.consumed <= input.len().min(HEAD_BYTES_MAX));
             assert!(input[..request.consumed].ends_with(b"\r\n\r\n"));
             assert!(!request.path.is_empty());
+            // The look-up of a field agrees with the parser that has read it.
+            let host: Vec<_> = request.values("host").collect();
+            assert_eq!(host, request.host.map(Ok).into_iter().collect::<Vec<_>>());
         }
         Err(error) => assert!((400..600).contains(&error.status().code())),
     }

@@ -17,8 +17,11 @@ mod extent;
 mod line;
 // The fields that this server understands.
 mod fields;
+// Look-up of any other field.
+mod lines;
 
 pub use error::HeadError;
+pub use lines::FieldLines;
 
 use fields::Fields;
 use line::{Form, RequestLine};
@@ -106,6 +109,27 @@ pub struct Request<'a> {
     pub body: Body,
     /// Bytes of the head, blank line included.
     pub consumed: usize,
+    /// The lines of all fields, for [`values`](Self::values).
+    pub lines: FieldLines<'a>,
+}
+
+impl<'a> Request<'a> {
+    /// Looks up a field that this parser does not read: returns the values of all lines of that
+    /// name, in their order, without surrounding white space. Names are compared without regard to
+    /// case (RFC 9110, section 5.1). Each call reads the lines of the head again.
+    ///
+    /// A value that is not UTF-8 yields [`HeadError::FieldValue`] in its place, so that no caller
+    /// takes a repeated field for a single one.
+    ///
+    /// ```
+    /// let input = b"GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a.b.c\r\n\r\n";
+    /// let request = wire::head::parse(input).unwrap().expect("a complete head");
+    /// let values: Vec<_> = request.values("authorization").collect();
+    /// assert_eq!(values, [Ok("Bearer a.b.c")]);
+    /// ```
+    pub fn values(&self, name: &str) -> impl Iterator<Item = Result<&'a str, HeadError>> {
+        self.lines.values(name)
+    }
 }
 
 /// Parses the head at the start of `input`. `Ok(None)` asks for more bytes.
@@ -187,5 +211,6 @@ pub fn parse_from(input: &[u8], seen: usize) -> Result<Option<Request<'_>>, Head
         keep_alive: !fields.close && (version == Version::Http11 || fields.keep_alive),
         body: fields.body,
         consumed: extent.consumed,
+        lines: FieldLines::new(extent.fields),
     }))
 }

@@ -31,6 +31,7 @@ fn every_part_of_a_head_is_found() {
             keep_alive: true,
             body: Body::None,
             consumed: head.len() - 3,
+            lines: request.lines,
         }
     );
 }

@@ -11,4 +11,5 @@ mod frames_decoded;
 mod head_accepted;
 mod head_refused;
 mod head_splits;
+mod head_values;
 mod targets;
