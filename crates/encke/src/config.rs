@@ -14,9 +14,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{ArgMatches, Command};
-use server::Settings;
+use server::{LiveSettings, Settings};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::units;
@@ -169,6 +170,15 @@ impl Reader<'_> {
                 .unwrap_or_else(default_workers),
             private_fds: self.get("private-fds", switch),
             external_workers: 0,
+            user_timeout: self.get("user-timeout", user_timeout),
+            demo: false,
+            live: Arc::new(self.live_settings()),
+        }
+    }
+
+    /// Settings that a reload can change.
+    fn live_settings(&mut self) -> LiveSettings {
+        LiveSettings {
             max_connections: self.find("max-connections", count).unwrap_or(usize::MAX),
             max_connections_per_address: self.find("max-connections-per-address", count),
             head_timeout: self.get("head-timeout", timeout),
@@ -176,11 +186,9 @@ impl Reader<'_> {
             retry: self.get("retry", time),
             backlog_bytes: self.get("backlog-bytes", units::size),
             stall_timeout: self.get("stall-timeout", timeout),
-            user_timeout: self.get("user-timeout", user_timeout),
             drain_timeout: self.get("drain-timeout", time),
             drain_spread: self.get("drain-spread", time),
             cors_origins: self.origins(),
-            demo: false,
         }
     }
 

@@ -72,7 +72,7 @@ fn serve(config: Config) -> Result<(), Failure> {
         listen: control,
         token: config.token.as_ref().map(|token| token.reveal().to_owned()),
         event_bytes_max: config.event_bytes,
-        head_timeout: config.settings.head_timeout,
+        head_timeout: config.settings.live.head_timeout,
         demo,
     };
     let control = match control::start(control, threads, server.handle().clone()) {
@@ -101,7 +101,7 @@ fn serve(config: Config) -> Result<(), Failure> {
     handle_signals(
         caught,
         server.handle().clone(),
-        config.settings.drain_timeout,
+        config.settings.live.drain_timeout,
     )?;
     let running = Running {
         public: server.address(),

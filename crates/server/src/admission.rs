@@ -7,12 +7,14 @@ use std::sync::atomic::Ordering;
 
 use reactor::Source;
 
+use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::stats::Metric;
 
 /// Counts of one worker's connections against the limits of the server.
 pub(crate) struct Admission {
     shared: Arc<Shared>,
+    pub(crate) live: Arc<LiveSettings>,
     /// Where connections come from, by slot. Kept only while sources are limited.
     sources: HashMap<u32, Source>,
 }
@@ -20,6 +22,7 @@ pub(crate) struct Admission {
 impl Admission {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
+            live: Arc::clone(&shared.settings.live),
             shared,
             sources: HashMap::new(),
         }
@@ -32,8 +35,7 @@ impl Admission {
     ///
     /// The metric that counts refusals by the limit that was reached.
     pub(crate) fn admit(&mut self, index: u32, peer: IpAddr) -> Result<(), Metric> {
-        let settings = &self.shared.settings;
-        if let Some(limit) = settings.max_connections_per_address {
+        if let Some(limit) = self.live.max_connections_per_address {
             let source = Source::from(peer);
             if !self.shared.sources.enter(source, limit) {
                 return Err(Metric::RefusedAddress);
@@ -41,7 +43,7 @@ impl Admission {
             self.sources.insert(index, source);
         }
         let connections = self.shared.connections.fetch_add(1, Ordering::Relaxed);
-        if connections >= settings.max_connections {
+        if connections >= self.live.max_connections {
             self.leave(index);
             return Err(Metric::RefusedServer);
         }

@@ -12,6 +12,7 @@ use wire::status::Status;
 use wire::transport::{Framing, Transport};
 
 use crate::limits::RETRY_AFTER_SECONDS;
+use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Phase};
@@ -124,6 +125,7 @@ impl Answer {
 /// Writer of answers. One for each worker.
 pub(crate) struct Responder {
     shared: Arc<Shared>,
+    pub(crate) live: Arc<LiveSettings>,
     date: DateField,
 }
 
@@ -145,6 +147,7 @@ impl Responder {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let unix_seconds = 0;
         Self {
+            live: Arc::clone(&shared.settings.live),
             shared,
             date: DateField {
                 unix_seconds,
@@ -167,7 +170,7 @@ impl Responder {
             head_only: request.method == Method::Head,
             keep_alive: request.keep_alive && bodiless && !self.shared.is_draining(),
             version: request.version,
-            cors: cors(&self.shared.settings.cors_origins, request.origin),
+            cors: cors(&self.live.cors_origins, request.origin),
         };
         Self::write(&mut self.date, table, key, answer, &manner);
     }
@@ -268,7 +271,7 @@ impl Responder {
         framing: Framing,
         out: &mut Vec<u8>,
     ) {
-        let cors = cors(&self.shared.settings.cors_origins, request.origin);
+        let cors = cors(&self.live.cors_origins, request.origin);
         let date = self.date.at(table.clock.unix_seconds);
         response::stream_head(transport, framing, date, cors, out);
     }

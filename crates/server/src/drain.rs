@@ -7,7 +7,7 @@ use router::WorkerId;
 
 use crate::limits::DRAIN_SLOTS_PER_TURN;
 use crate::session::end_stream;
-use crate::settings::Settings;
+use crate::settings::LiveSettings;
 use crate::table::{CloseReason, ConnectionTable, Phase};
 
 /// Progress of a worker's drain. Made when it begins.
@@ -27,7 +27,12 @@ pub(crate) struct Drain {
 
 impl Drain {
     /// Begins a drain after `taken` deliveries.
-    pub(crate) const fn new(worker: WorkerId, settings: &Settings, now: Tick, taken: u64) -> Self {
+    pub(crate) const fn new(
+        worker: WorkerId,
+        settings: &LiveSettings,
+        now: Tick,
+        taken: u64,
+    ) -> Self {
         Self {
             worker,
             deadline: now.after(settings.drain_timeout),

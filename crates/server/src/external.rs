@@ -56,8 +56,8 @@ impl ExternalWorker {
                 }
                 Mail::Close(sessions) => Some(WorkerCommand::Close(sessions)),
                 Mail::Drain => Some(WorkerCommand::Drain),
-                // Only the server's own workers relay requests and have backlogs.
-                Mail::Answer { .. } | Mail::Slowest { .. } => None,
+                // Only the server's own workers relay requests, have backlogs and follow settings.
+                Mail::Answer { .. } | Mail::Slowest { .. } | Mail::Reload(_) => None,
             })
     }
 

@@ -31,6 +31,11 @@ impl Heartbeats {
         }
     }
 
+    /// Changes the time between two heartbeats.
+    pub(crate) const fn set_period(&mut self, period: Duration) {
+        self.period = period;
+    }
+
     /// Returns the time until the next heartbeats are due; `None` without sessions or heartbeats.
     pub(crate) fn next_in<D: Driver>(
         &self,

@@ -3,7 +3,7 @@
 
 /// Named bounds, each with its reason.
 mod limits;
-/// Settings of the data path.
+/// Settings of the data path, and those that a reload can change.
 mod settings;
 /// Start of the workers, and the wait for their end.
 mod server;
@@ -56,5 +56,5 @@ pub use demo::{DemoPage, DemoSecret};
 pub use external::{ExternalWorker, WorkerCommand};
 pub use mail::{Handle, PageHandler, PageRequest, PageResponse, Post, SessionReport};
 pub use server::{Listener, Server, StartError};
-pub use settings::Settings;
+pub use settings::{LiveSettings, Settings};
 pub use stats::{Metric, ServerStats, WorkerStats};

@@ -6,11 +6,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use graph::{Graph, Id};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use reactor::{Mailbox, MetricDescription, SlotKey, Snapshot};
 use router::{Mailboxes, Parcel, Router, SessionRef, WorkerId};
 
 use crate::demo::DemoPage;
+use crate::settings::LiveSettings;
 use crate::stats::{Metric, ServerStats, WorkerStats};
 
 /// Bytes of payloads, recipients and what holds them that may wait for one worker. A publish beyond
@@ -40,6 +41,8 @@ pub(crate) enum Mail {
         key: SlotKey,
         response: PageResponse,
     },
+    /// Use these settings from now on.
+    Reload(Arc<LiveSettings>),
     /// Stop accepting, send farewells, flush backlogs, and end.
     Drain,
 }
@@ -127,6 +130,7 @@ pub struct Handle {
     pub(crate) external_metrics: Arc<RwLock<Vec<Box<AddMetrics>>>>,
     pub(crate) draining: Arc<AtomicBool>,
     pub(crate) demo: Arc<OnceLock<DemoPage>>,
+    pub(crate) live: Arc<Mutex<Arc<LiveSettings>>>,
 }
 
 impl Handle {
@@ -224,6 +228,22 @@ impl Handle {
     /// Logs sessions out and closes their connections in their workers' next turns.
     pub fn close(&self, sessions: &[SessionRef]) {
         self.by_worker(sessions, Mail::Close);
+    }
+
+    /// Returns the current settings among those that can change without touching a stream.
+    pub fn live_settings(&self) -> Arc<LiveSettings> {
+        Arc::clone(&self.live.lock())
+    }
+
+    /// Replaces the settings that can change without touching a stream by those that `change` makes
+    /// of the current ones. They hold from each worker's next turn; time limits hold for what begins
+    /// after it. One call at a time takes effect, and none undoes another.
+    pub fn reload(&self, change: impl FnOnce(&LiveSettings) -> LiveSettings) {
+        let mut live = self.live.lock();
+        *live = Arc::new(change(&live));
+        for mailbox in &self.router.mailboxes().0 {
+            mailbox.insert(Mail::Reload(Arc::clone(&live)));
+        }
     }
 
     /// Lets the page publish, if [`Settings::demo`](crate::Settings::demo) is set. Only the first

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use graph::Graph;
+use parking_lot::Mutex;
 use reactor::{
     Driver as _, ListenerOptions, Mailbox, RateLimitedWarnings, Reservation, SourceCounts, System,
 };
@@ -123,6 +124,7 @@ impl Server {
         let draining = Arc::new(AtomicBool::new(false));
         let demo = Arc::new(OnceLock::new());
         let router = Arc::new(Router::new(epoch, graph, Post(mailboxes.clone())));
+        let live = Arc::new(Mutex::new(Arc::clone(&settings.live)));
         let shared = Arc::new(Shared {
             settings,
             router: Arc::clone(&router),
@@ -139,6 +141,7 @@ impl Server {
                 external_metrics: Arc::default(),
                 draining,
                 demo,
+                live,
             },
             workers: Vec::with_capacity(usize::from(count)),
             external_workers: Vec::new(),

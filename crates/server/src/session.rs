@@ -17,6 +17,7 @@ use crate::demo::is_direct;
 use crate::ingress::RequestHandler;
 use crate::mail::Mail;
 use crate::page_request;
+use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Ended, Phase, Session};
@@ -25,6 +26,7 @@ use crate::table::{CloseReason, ConnectionTable, Ended, Phase, Session};
 pub(crate) struct Sessions {
     worker: WorkerId,
     shared: Arc<Shared>,
+    pub(crate) live: Arc<LiveSettings>,
     mailbox: Arc<Mailbox<Mail>>,
     /// All ids of a session that has several, by slot.
     several: HashMap<u32, Box<[Key]>>,
@@ -148,6 +150,7 @@ impl Sessions {
     pub(crate) fn new(worker: WorkerId, shared: Arc<Shared>, mailbox: Arc<Mailbox<Mail>>) -> Self {
         Self {
             worker,
+            live: Arc::clone(&shared.settings.live),
             shared,
             mailbox,
             several: HashMap::new(),
@@ -198,7 +201,7 @@ impl Sessions {
         table.stats.add(Metric::Logins, 1);
         table.stats.add(gauge(transport), 1);
         table.enter(key, Phase::Open(session));
-        let retry = self.shared.settings.retry.as_millis() as u64;
+        let retry = self.live.retry.as_millis() as u64;
         let mut out = table.scratch();
         responder.stream_head(table, request, transport, framing, &mut out);
         // The welcome is encoded behind the head, with a gap where its chunk size is shorter than

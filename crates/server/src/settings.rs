@@ -1,8 +1,9 @@
-//! Settings of the data path.
+//! Settings of the data path: those of a run, and those that a reload can change.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Settings of the data path. Built once, shared by all workers.
+/// Settings of the data path for the whole run. Built once, shared by all workers.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Threads, each with its own poller, listener and sessions.
@@ -12,10 +13,23 @@ pub struct Settings {
     pub private_fds: bool,
     /// Number of external workers, on threads of other crates.
     pub external_workers: u16,
+    /// Close a connection whose peer acknowledges no data for this long (`TCP_USER_TIMEOUT`).
+    pub user_timeout: Duration,
+    /// Whether requests of the demo page are passed on to the control API.
+    pub demo: bool,
+    /// Settings that a reload can change, as they are at the start.
+    pub live: Arc<LiveSettings>,
+}
+
+/// Settings that a reload can change without touching a stream. Replaced as a whole by
+/// [`Handle::reload`](crate::Handle::reload); each worker holds the current ones.
+#[derive(Debug, Clone)]
+pub struct LiveSettings {
     /// Simultaneous connections; more are answered with 503.
     pub max_connections: usize,
     /// Simultaneous connections from one address; more are answered with 503. A /64 network of IPv6
-    /// counts as one address, as a host usually has all of it.
+    /// counts as one address, as a host usually has all of it. Connections that were accepted while
+    /// there was no such limit are not counted.
     pub max_connections_per_address: Option<u32>,
     /// Time limit for a request head to arrive, and for a connection to be idle before it.
     pub head_timeout: Duration,
@@ -27,16 +41,12 @@ pub struct Settings {
     pub backlog_bytes: usize,
     /// Close a session with a backlog whose peer reads nothing for this long.
     pub stall_timeout: Duration,
-    /// Close a connection whose peer acknowledges no data for this long (`TCP_USER_TIMEOUT`).
-    pub user_timeout: Duration,
     /// Time limit of a drain.
     pub drain_timeout: Duration,
     /// Time over which the reconnect delays of a drain are spread.
     pub drain_spread: Duration,
     /// Origins whose pages may read streams in a browser; `*` for all.
     pub cors_origins: Vec<String>,
-    /// Whether requests of the demo page are passed on to the control API.
-    pub demo: bool,
 }
 
 impl Default for Settings {
@@ -45,6 +55,16 @@ impl Default for Settings {
             workers: 1,
             private_fds: false,
             external_workers: 0,
+            user_timeout: Duration::from_secs(30),
+            demo: false,
+            live: Arc::default(),
+        }
+    }
+}
+
+impl Default for LiveSettings {
+    fn default() -> Self {
+        Self {
             max_connections: usize::MAX,
             max_connections_per_address: None,
             head_timeout: Duration::from_secs(10),
@@ -52,11 +72,9 @@ impl Default for Settings {
             retry: Duration::from_secs(3),
             backlog_bytes: 256 * 1024,
             stall_timeout: Duration::from_secs(10),
-            user_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
             drain_spread: Duration::from_secs(60),
             cors_origins: Vec::new(),
-            demo: false,
         }
     }
 }

@@ -22,11 +22,11 @@ use std::time::Duration;
 
 use reactor::{Clock, Driver, Interest, Received, Slab, SlotKey, TcpInfo, Tenths, Wheel};
 
-use crate::settings::Settings;
+use crate::settings::LiveSettings;
 use crate::stats::{Metric, WorkerStats};
 
 pub(crate) use backlog::Backlogs;
-pub(crate) use connection::{CloseReason, Connection, OwedPlace, Phase, Session};
+pub(crate) use connection::{CloseReason, Connection, Extras, OwedPlace, Phase, Session};
 pub(crate) use deadline::Expired;
 pub(crate) use send::OwedFrame;
 
@@ -53,6 +53,16 @@ struct TableLimits {
     head_timeout: Duration,
 }
 
+impl From<&LiveSettings> for TableLimits {
+    fn from(settings: &LiveSettings) -> Self {
+        Self {
+            backlog_bytes: settings.backlog_bytes,
+            stall_timeout: settings.stall_timeout,
+            head_timeout: settings.head_timeout,
+        }
+    }
+}
+
 /// Session that ended in this turn and is still logged in.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -71,7 +81,7 @@ pub(crate) struct Closed {
 }
 
 impl<D: Driver> ConnectionTable<D> {
-    pub(crate) fn new(driver: D, stats: Arc<WorkerStats>, settings: &Settings) -> Self {
+    pub(crate) fn new(driver: D, stats: Arc<WorkerStats>, settings: &LiveSettings) -> Self {
         Self {
             clock: Clock::new(&driver),
             driver,
@@ -79,15 +89,16 @@ impl<D: Driver> ConnectionTable<D> {
             slots: Slab::default(),
             backlogs: Backlogs::default(),
             deadlines: Wheel::default(),
-            limits: TableLimits {
-                backlog_bytes: settings.backlog_bytes,
-                stall_timeout: settings.stall_timeout,
-                head_timeout: settings.head_timeout,
-            },
+            limits: TableLimits::from(settings),
             scratch: Vec::new(),
             ended: Vec::new(),
             closed: Vec::new(),
         }
+    }
+
+    /// Replaces the limits. Deadlines that are armed stay as they are, unless the new ones are later.
+    pub(crate) fn set_limits(&mut self, settings: &LiveSettings) {
+        self.limits = settings.into();
     }
 
     /// Adds a connection that has just been accepted. It is not reported before it is
@@ -104,6 +115,7 @@ impl<D: Driver> ConnectionTable<D> {
             blocked: false,
             watched: None,
             admitted: false,
+            extras: Extras::NONE,
         })
     }
 

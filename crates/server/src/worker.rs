@@ -28,6 +28,7 @@ use crate::mail::Mail;
 use crate::page_request;
 use crate::parcel::ParcelInFlight;
 use crate::session::{Requests, Sessions, end_stream};
+use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::slowest::SlowestSearch;
 use crate::stats::{Metric, WorkerCounters, WorkerStats};
@@ -41,6 +42,7 @@ const MORE_DESCRIPTORS: &str =
 pub(crate) struct Worker<D: Driver> {
     id: WorkerId,
     shared: Arc<Shared>,
+    live: Arc<LiveSettings>,
     mailbox: Arc<Mailbox<Mail>>,
     pub(crate) table: ConnectionTable<D>,
     pub(crate) acceptor: Acceptor<D::Listener>,
@@ -68,9 +70,10 @@ impl<D: Driver> Worker<D> {
         warnings: RateLimitedWarnings,
         driver: D,
     ) -> Self {
+        let live = Arc::clone(&shared.settings.live);
         Self {
             id,
-            table: ConnectionTable::new(driver, stats, &shared.settings),
+            table: ConnectionTable::new(driver, stats, &live),
             acceptor: Acceptor::new(warnings, MORE_DESCRIPTORS),
             admission: Admission::new(Arc::clone(&shared)),
             ingress: Ingress::default(),
@@ -78,12 +81,13 @@ impl<D: Driver> Worker<D> {
             responder: Responder::new(Arc::clone(&shared)),
             fanout: Fanout::default(),
             frames: TurnFrames::new(shared.router.epoch()),
-            heartbeats: Heartbeats::new(shared.settings.heartbeat),
+            heartbeats: Heartbeats::new(live.heartbeat),
             slowest: SlowestSearch::default(),
             drain: None,
             kicked: VecDeque::new(),
             due: Vec::new(),
             shared,
+            live,
             mailbox,
         }
     }
@@ -177,9 +181,20 @@ impl<D: Driver> Worker<D> {
                 Mail::Answer { key, response } => {
                     page_request::respond(&mut self.table, &mut self.responder, key, response);
                 }
+                Mail::Reload(live) => self.reload(live),
                 Mail::Drain => self.begin_drain(),
             }
         }
+    }
+
+    /// Replaces the settings in all stages.
+    fn reload(&mut self, live: Arc<LiveSettings>) {
+        self.table.set_limits(&live);
+        self.heartbeats.set_period(live.heartbeat);
+        self.admission.live = Arc::clone(&live);
+        self.sessions.live = Arc::clone(&live);
+        self.responder.live = Arc::clone(&live);
+        self.live = live;
     }
 
     /// Goes on with the search for the slowest readers, and reports when it is over.
@@ -212,7 +227,7 @@ impl<D: Driver> Worker<D> {
     fn begin_drain(&mut self) {
         self.acceptor.close(&mut self.table.driver, |_| false);
         let (now, taken) = (self.table.clock.now, self.fanout.taken());
-        self.drain = Some(Drain::new(self.id, &self.shared.settings, now, taken));
+        self.drain = Some(Drain::new(self.id, &self.live, now, taken));
     }
 
     /// Sends the frames of deliveries, and settles the deliveries that are done.

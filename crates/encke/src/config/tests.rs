@@ -85,7 +85,8 @@ fn flags_beat_the_environment_which_beats_the_file() {
         flags: &["--stall-timeout", "3s", "--private-fds=false"],
     };
     let settings = given.resolve().unwrap().settings;
-    let seconds = [settings.heartbeat, settings.retry, settings.stall_timeout];
+    let live = settings.live;
+    let seconds = [live.heartbeat, live.retry, live.stall_timeout];
     assert_eq!(seconds, [1, 2, 3].map(Duration::from_secs));
     assert!(!settings.private_fds);
 }
@@ -120,8 +121,11 @@ fn values_of_each_type_are_read_from_each_source() {
                 cors-origin = [\"https://a\", \"https://b\"]";
     let config = file(text).resolve().unwrap();
     assert_eq!((config.settings.workers, config.event_bytes), (3, 1000));
-    assert!(config.settings.private_fds && config.settings.heartbeat.is_zero());
-    assert_eq!(config.settings.cors_origins, ["https://a", "https://b"]);
+    assert!(config.settings.private_fds && config.settings.live.heartbeat.is_zero());
+    assert_eq!(
+        config.settings.live.cors_origins,
+        ["https://a", "https://b"]
+    );
 
     let variables = &[
         ("ENCKE_PRIVATE_FDS", "1"),
@@ -134,7 +138,7 @@ fn values_of_each_type_are_read_from_each_source() {
     .resolve()
     .unwrap();
     assert!(config.settings.private_fds);
-    assert_eq!(config.settings.cors_origins, ["https://a", "*"]);
+    assert_eq!(config.settings.live.cors_origins, ["https://a", "*"]);
 
     let given = flags(&[
         "--private-fds",
@@ -145,7 +149,7 @@ fn values_of_each_type_are_read_from_each_source() {
     ]);
     let config = given.resolve().unwrap();
     assert!(config.settings.private_fds);
-    assert_eq!(config.settings.cors_origins, ["https://a", "null"]);
+    assert_eq!(config.settings.live.cors_origins, ["https://a", "null"]);
 }
 
 #[test]

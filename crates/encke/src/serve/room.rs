@@ -75,10 +75,11 @@ impl Room {
         )];
         let others = [memory(&readings), tracked(&readings), open_files(&readings)];
         limits.extend(others.into_iter().flatten());
-        if settings.max_connections != usize::MAX {
+        let max_connections = settings.live.max_connections;
+        if max_connections != usize::MAX {
             limits.push(Limit {
                 name: "your limit",
-                connections: settings.max_connections as u64,
+                connections: max_connections as u64,
                 found: "set with --max-connections".to_owned(),
                 remedy: "set it higher".to_owned(),
             });

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reactor::{MetricSet, Tick};
 
 use super::world::{World, id};
-use crate::settings::Settings;
+use crate::settings::LiveSettings;
 use crate::stats::Metric;
 
 const NAMES: [&str; 5] = ["1", "2", "rj", "bob", "2147483648"];
@@ -51,9 +51,9 @@ struct Model {
 
 impl Model {
     fn new(seed: u64) -> Self {
-        let settings = Settings {
+        let settings = LiveSettings {
             backlog_bytes: 400,
-            ..Settings::default()
+            ..LiveSettings::default()
         };
         Self {
             world: World::new(settings),

@@ -10,13 +10,13 @@ use super::net::{self, Shared, SimDriver};
 use crate::heartbeat::Heartbeats;
 use crate::ingress::{Ingress, RequestHandler};
 use crate::limits::REQUESTS_PER_TURN;
-use crate::settings::Settings;
+use crate::settings::LiveSettings;
 use crate::stats::{Metric, WorkerStats};
 use crate::table::{CloseReason, ConnectionTable, Phase, Session};
 
 type Table = ConnectionTable<SimDriver>;
 
-fn table(settings: &Settings) -> (Table, Shared) {
+fn table(settings: &LiveSettings) -> (Table, Shared) {
     let net = net::network(10);
     let driver = SimDriver(Shared::clone(&net));
     let stats = Arc::new(WorkerStats::default());
@@ -60,7 +60,7 @@ fn requests(count: usize) -> Vec<u8> {
 
 #[test]
 fn ingress_hands_on_a_turns_worth_of_requests_and_the_rest_in_the_next_turn() {
-    let (mut table, net) = table(&Settings::default());
+    let (mut table, net) = table(&LiveSettings::default());
     let (mut ingress, mut recorder) = (Ingress::default(), Recorder::default());
     let (key, _) = connect(&mut table, &net, &requests(REQUESTS_PER_TURN + 2), 0);
     ingress.read(&mut table, key, false, &mut recorder);
@@ -76,7 +76,7 @@ fn ingress_hands_on_a_turns_worth_of_requests_and_the_rest_in_the_next_turn() {
 
 #[test]
 fn ingress_hands_on_no_request_before_the_answers_so_far_are_taken() {
-    let (mut table, net) = table(&Settings::default());
+    let (mut table, net) = table(&LiveSettings::default());
     let mut ingress = Ingress::default();
     let mut recorder = Recorder {
         answer: b"an answer",
@@ -97,7 +97,7 @@ fn ingress_hands_on_no_request_before_the_answers_so_far_are_taken() {
 
 #[test]
 fn ingress_reports_bytes_that_are_no_request_once() {
-    let (mut table, net) = table(&Settings::default());
+    let (mut table, net) = table(&LiveSettings::default());
     let (mut ingress, mut recorder) = (Ingress::default(), Recorder::default());
     let (key, _) = connect(
         &mut table,
@@ -112,7 +112,7 @@ fn ingress_reports_bytes_that_are_no_request_once() {
 
 #[test]
 fn a_socket_that_is_full_before_it_is_watched_is_watched_for_room_in_the_same_call() {
-    let (mut table, net) = table(&Settings::default());
+    let (mut table, net) = table(&LiveSettings::default());
     let (key, _) = connect(&mut table, &net, b"", 4);
     table.send(key, b"more than four");
     assert_eq!(table.get(key).unwrap().watched, None);
@@ -127,7 +127,7 @@ fn a_socket_that_is_full_before_it_is_watched_is_watched_for_room_in_the_same_ca
 
 #[test]
 fn ended_sessions_stay_in_the_table_until_the_worker_takes_them() {
-    let (mut table, net) = table(&Settings::default());
+    let (mut table, net) = table(&LiveSettings::default());
     let (key, _) = connect(&mut table, &net, b"", 0);
     let session = Session {
         key: graph::Graph::memory().hold(&"rj".parse().unwrap()).unwrap(),
@@ -151,7 +151,7 @@ fn ended_sessions_stay_in_the_table_until_the_worker_takes_them() {
 
 #[test]
 fn heartbeats_go_to_sessions_only() {
-    let (mut table, net) = table(&Settings::default());
+    let (mut table, net) = table(&LiveSettings::default());
     let mut heartbeats = Heartbeats::new(std::time::Duration::from_secs(1));
     assert_eq!(heartbeats.next_in(&table, table.clock.now), None);
     let (_, client) = connect(&mut table, &net, b"", 100);

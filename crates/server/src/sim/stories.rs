@@ -5,11 +5,12 @@ mod requests;
 mod streams;
 mod slow;
 mod endings;
+mod reload;
 
 use std::time::Duration;
 
 use super::world::World;
-use crate::settings::Settings;
+use crate::settings::LiveSettings;
 
 /// A world without heartbeats: these would wake the worker every tenth of a second, and hide a
 /// deadline that it forgot.
@@ -17,9 +18,9 @@ fn world() -> World {
     World::new(quiet())
 }
 
-fn quiet() -> Settings {
-    Settings {
+fn quiet() -> LiveSettings {
+    LiveSettings {
         heartbeat: Duration::ZERO,
-        ..Settings::default()
+        ..LiveSettings::default()
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use graph::{Graph, Id};
+use parking_lot::Mutex;
 use reactor::{
     Driver as _, EventLoop, ListenerOptions, Mailbox, RateLimitedWarnings, SourceCounts, Tick,
 };
@@ -12,7 +13,7 @@ use router::{Accepted, Event, Payload, Router, Tally, WorkerId};
 
 use super::net::{self, Shared as Net, SimDriver};
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
-use crate::settings::Settings;
+use crate::settings::{LiveSettings, Settings};
 use crate::shared::Shared;
 use crate::stats::{Metric, WorkerStats};
 use crate::worker::Worker;
@@ -28,7 +29,11 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(live: LiveSettings) -> Self {
+        let settings = Settings {
+            live: Arc::new(live),
+            ..Settings::default()
+        };
         let net = net::network(1_000);
         let mailbox = Arc::new(Mailbox::new(MAILBOX_WEIGHT_MAX).expect("an eventfd"));
         let post = Post(Box::new([Arc::clone(&mailbox)]));
@@ -36,6 +41,7 @@ impl World {
         let stats = Arc::new(WorkerStats::default());
         let draining = Arc::new(AtomicBool::new(false));
         let demo = Arc::new(OnceLock::new());
+        let live = Arc::new(Mutex::new(Arc::clone(&settings.live)));
         let shared = Arc::new(Shared {
             settings,
             router: Arc::clone(&router),
@@ -51,6 +57,7 @@ impl World {
             stats: Arc::new([Arc::clone(&stats)]),
             draining,
             demo,
+            live,
         };
         let warnings = RateLimitedWarnings::new(Duration::from_secs(60));
         let (id, mail) = (WorkerId(0), Arc::clone(&mailbox));

@@ -29,6 +29,39 @@ pub(crate) struct Connection<S> {
     pub(crate) watched: Option<Interest>,
     /// Whether the connection is counted against `max_connections`.
     pub(crate) admitted: bool,
+    /// Side tables that know the connection.
+    #[allow(dead_code)] // Each table brings the use of its bit.
+    pub(crate) extras: Extras,
+}
+
+/// Set of side tables by slot, in a byte. A table whose bit is clear is never asked, so that what
+/// few connections need costs the others nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extras(u8);
+
+#[allow(dead_code)] // Each table brings the use of its bit.
+impl Extras {
+    /// No side table.
+    pub(crate) const NONE: Self = Self(0);
+    /// The session has a lease: an end, and what can be revoked.
+    pub(crate) const LEASE: Self = Self(1);
+    /// The connection is encrypted.
+    pub(crate) const TLS: Self = Self(1 << 1);
+
+    /// Returns whether all tables of `other` know the connection.
+    pub(crate) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Adds the tables of `other`.
+    pub(crate) const fn insert(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// Removes the tables of `other`.
+    pub(crate) const fn remove(&mut self, other: Self) {
+        self.0 &= !other.0;
+    }
 }
 
 /// Place among the sessions with frames in this turn, from 1.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{quiet, world};
-use crate::settings::Settings;
+use crate::settings::LiveSettings;
 use crate::sim::world::World;
 use crate::stats::Metric;
 
@@ -23,7 +23,7 @@ fn accepting_pauses_when_descriptors_run_out_and_resumes_when_one_is_free() {
 
 #[test]
 fn connections_beyond_a_limit_are_answered_503_with_retry_after() {
-    let mut world = World::new(Settings {
+    let mut world = World::new(LiveSettings {
         max_connections: 1,
         ..quiet()
     });
@@ -43,7 +43,7 @@ fn connections_beyond_a_limit_are_answered_503_with_retry_after() {
 // Refused connections once counted until they were closed, and shut out other clients.
 #[test]
 fn refused_connections_do_not_count_against_the_limits() {
-    let mut world = World::new(Settings {
+    let mut world = World::new(LiveSettings {
         max_connections: 3,
         max_connections_per_address: Some(1),
         ..quiet()

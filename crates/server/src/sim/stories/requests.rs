@@ -5,7 +5,7 @@ use std::time::Duration;
 use reactor::Handler as _;
 
 use super::{quiet, world};
-use crate::settings::Settings;
+use crate::settings::LiveSettings;
 use crate::sim::world::World;
 use crate::stats::Metric;
 
@@ -85,7 +85,7 @@ fn pipelined_requests_are_answered_alike_at_every_split() {
 
 #[test]
 fn pipelined_requests_wait_until_their_answers_are_taken() {
-    let mut world = World::new(Settings {
+    let mut world = World::new(LiveSettings {
         backlog_bytes: 4096,
         ..quiet()
     });

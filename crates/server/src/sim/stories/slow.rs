@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{quiet, world};
 use crate::mail::SessionReport;
-use crate::settings::Settings;
+use crate::settings::LiveSettings;
 use crate::sim::world::{World, id};
 use crate::stats::Metric;
 
@@ -50,7 +50,7 @@ fn a_slow_reader_is_not_closed_while_it_reads_on() {
 
 #[test]
 fn a_session_beyond_its_backlog_is_closed_at_once_and_counted_as_shed() {
-    let mut world = World::new(Settings {
+    let mut world = World::new(LiveSettings {
         backlog_bytes: 1000,
         ..quiet()
     });
@@ -151,7 +151,7 @@ fn nothing_overtakes_a_backlog_although_the_socket_has_room_again() {
 
 #[test]
 fn a_stall_is_noticed_in_time_although_a_later_deadline_is_pending() {
-    let mut world = World::new(Settings {
+    let mut world = World::new(LiveSettings {
         stall_timeout: Duration::from_secs(1),
         ..quiet()
     });

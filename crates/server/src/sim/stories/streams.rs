@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::world;
 use crate::mail::Handle;
-use crate::settings::Settings;
+use crate::settings::LiveSettings;
 use crate::sim::world::{World, id};
 use crate::stats::Metric;
 
@@ -51,7 +51,7 @@ fn an_event_in_flight_to_an_ended_session_is_shed_and_reaches_no_other() {
 
 #[test]
 fn heartbeats_come_once_in_every_period_and_spread_over_it() {
-    let mut world = World::new(Settings::default());
+    let mut world = World::new(LiveSettings::default());
     let clients: Vec<_> = (0..200)
         .map(|n| world.connect(&format!("/events/{n}")))
         .collect();
