@@ -56,7 +56,7 @@ impl ExternalWorker {
                 }
                 Mail::Close(sessions) => Some(WorkerCommand::Close(sessions)),
                 Mail::Drain => Some(WorkerCommand::Drain),
-                // Only the server's own workers relay requests, have backlogs and follow settings.
+                // Only the server's own workers relay requests, have backlogs and take settings.
                 Mail::Answer { .. } | Mail::Slowest { .. } | Mail::Reload(_) => None,
             })
     }

@@ -236,8 +236,8 @@ impl Handle {
     }
 
     /// Replaces the settings that can change without touching a stream by those that `change` makes
-    /// of the current ones. They hold from each worker's next turn; time limits hold for what begins
-    /// after it. One call at a time takes effect, and none undoes another.
+    /// of the current ones. They hold from each worker's next turn; time limits hold for what
+    /// begins after it. One call at a time takes effect, and none undoes another.
     pub fn reload(&self, change: impl FnOnce(&LiveSettings) -> LiveSettings) {
         let mut live = self.live.lock();
         *live = Arc::new(change(&live));

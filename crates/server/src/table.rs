@@ -96,7 +96,7 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Replaces the limits. Deadlines that are armed stay as they are, unless the new ones are later.
+    /// Replaces the limits. Deadlines that are armed stay, unless the new ones are later.
     pub(crate) fn set_limits(&mut self, settings: &LiveSettings) {
         self.limits = settings.into();
     }
