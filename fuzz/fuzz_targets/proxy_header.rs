@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use proxy::tcp::header::{HEADER_BYTES_MAX, parse, write_v1, write_v2};
+use wire::proxy_header::{HEADER_BYTES_MAX, parse, write_v1, write_v2};
 
 fuzz_target!(|data: &[u8]| {
     let whole = parse(data);

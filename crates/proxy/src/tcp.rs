@@ -24,8 +24,6 @@ mod pair;
 mod pair_table;
 /// Stage 1: limits on connections.
 mod accept;
-/// The PROXY protocol: bytes in, bytes out.
-pub mod header;
 /// Stage 2: the PROXY header that a client sends first.
 mod client_header;
 /// The choice of a backend.

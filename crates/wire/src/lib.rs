@@ -11,8 +11,14 @@
 pub mod head;
 /// Hosts: names of this machine, and the fields that proxies add.
 pub mod host;
+/// Cookies of a request.
+pub mod cookie;
+/// Addresses of clients that proxies report in fields.
+pub mod forwarded;
 /// Percent-decoding of parts of a URL.
 pub mod percent;
+/// The PROXY protocol: a header before the first request that tells the client's address.
+pub mod proxy_header;
 /// Request targets: ids, query values.
 pub mod target;
 /// Status codes and their reason phrases.

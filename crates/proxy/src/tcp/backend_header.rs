@@ -1,8 +1,8 @@
 //! The PROXY header that a backend is sent before the client's bytes.
 
 use reactor::{RelayDriver, SlotKey};
+use wire::proxy_header::{self, Header};
 
-use crate::tcp::header::{self, Header};
 use crate::tcp::pair::Pending;
 use crate::tcp::pair_table::PairTable;
 use crate::tcp::settings::HeaderVersion;
@@ -22,8 +22,8 @@ pub(crate) fn prepend<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey) ->
     });
     let mut bytes = Vec::new();
     match version {
-        HeaderVersion::V1 => header::write_v1(&Header { addresses }, &mut bytes),
-        HeaderVersion::V2 => header::write_v2(&Header { addresses }, &mut bytes),
+        HeaderVersion::V1 => proxy_header::write_v1(&Header { addresses }, &mut bytes),
+        HeaderVersion::V2 => proxy_header::write_v2(&Header { addresses }, &mut bytes),
     }
     let length = bytes.len() as u64;
     if let Some(Pending::Bytes(begun, taken)) = pair.up.pending.take().map(|pending| *pending) {

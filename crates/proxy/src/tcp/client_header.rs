@@ -4,11 +4,11 @@
 //! follows it stays there.
 
 use reactor::{RateLimitedWarnings, Received, RelayDriver, SlotKey, Tick};
+use wire::proxy_header::{self, HeaderError};
 
 use crate::tcp::close::CloseReason;
 use crate::tcp::effect::Effect;
 use crate::tcp::frontend::Frontend;
-use crate::tcp::header::{self, HeaderError};
 use crate::tcp::metrics::Metric;
 use crate::tcp::pair::{Pair, Pending};
 use crate::tcp::pair_table::PairTable;
@@ -51,7 +51,7 @@ fn append<S, P>(pair: &mut Pair<S, P>, bytes: &[u8]) -> Result<bool, HeaderError
         _ => Vec::new(),
     };
     begun.extend_from_slice(bytes);
-    let Some((header, consumed)) = header::parse(&begun)? else {
+    let Some((header, consumed)) = proxy_header::parse(&begun)? else {
         pair.up.pending = Some(Box::new(Pending::Bytes(begun, 0)));
         return Ok(false);
     };

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use wire::proxy_header::{self, Header};
+
 use crate::sim::Behaviour;
-use crate::tcp::header::{self, Header};
 use crate::tcp::metrics::Metric;
 use crate::tcp::settings::HeaderVersion;
 use crate::tcp::sim::world::{World, backend, settings};
@@ -112,7 +113,7 @@ fn a_header_is_understood_at_every_split_and_its_client_is_introduced() {
     let header = Header {
         addresses: Some((source, destination)),
     };
-    for write in [header::write_v1, header::write_v2] {
+    for write in [proxy_header::write_v1, proxy_header::write_v2] {
         let mut says = Vec::new();
         write(&header, &mut says);
         says.extend_from_slice(b"hello");
