@@ -7,13 +7,13 @@ use super::WORKERS;
 use super::Report;
 
 pub(super) const HELP: &str = "\
-For each thing that bounds connections it says what was found, what is needed, why, and what to do.
-Nothing is changed without --apply, which needs root, tells how to undo what it did, and lasts until
-the machine restarts; for good, write a file for sysctl:
+For each limit on connections the report says what was found, what is needed, why, and what to do.
+Nothing is changed without --apply. It needs root, prints how to undo the changes, and lasts until
+the machine restarts. To make the changes permanent, write a file for sysctl:
 
   encke doctor --sysctl-conf > /etc/sysctl.d/90-encke.conf
 
-Exit codes: 0 nothing stops so many connections, 1 something does, 2 misused.
+Exit codes: 0 the machine can hold so many connections, 1 it cannot, 2 invalid arguments.
 
 Examples:
   encke doctor

@@ -1,4 +1,4 @@
-//! What `encke drive` can be told.
+//! Arguments of `encke drive`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::units;
 // Clap takes `{n}` for a line break; it does not find it around an escape sequence, which it leaves
 // out where the output is no terminal.
 pub(super) const HELP: &str = "\
-Events leave when they are due, whatever the server does; a late one is timed from when it was due.
-A payload is {\"t\":…,\"n\":…}: when it was due, in nanoseconds since the epoch, and its number
-among those for its target. Exits with 1 unless every event was accepted; ^C prints the report so
-far.
+Each event is sent when it is due, whatever the server does; the latency of a late event counts from
+when it was due. A payload is {\"t\":…,\"n\":…}: when the event was due, in nanoseconds since the
+epoch, and its number among the events for its target. The exit code is 1 unless every event was
+accepted. ^C prints the report so far.
 
 Placeholders of --template and --url: {t} is when the event was due, {\x1b[0mn} its number, {id} its
 target.

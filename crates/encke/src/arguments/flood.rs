@@ -1,4 +1,4 @@
-//! What `encke flood` can be told.
+//! Arguments of `encke flood`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,14 +13,13 @@ use crate::units::duration;
 // Clap takes `{n}` for a line break; it does not find it around an escape sequence, which it leaves
 // out where the output is no terminal.
 pub(super) const HELP: &str = "\
-Every second a line on standard error says how it goes; {active,closed,chunks} is the old triple. At
-the end, or on an interrupt, the report goes to standard output. Exit code 1 says that an
-expectation is not met, or that no client could be opened.
+Progress is printed to standard error every second; {active,closed,chunks} is the old triple. At the
+end, or on an interrupt, the report is printed to standard output. The exit code is 1 if an
+expectation is not met or no client could be opened.
 
-A publisher's stamp is the JSON members \"t\" (when the event was due, in nanoseconds since the
-epoch) and \"n\" (counted from 1 for each target) anywhere in a payload, as `encke drive` writes
-them. Latency is measured from \"t\"; loss, duplicates and swaps are told from \"n\" and from event
-ids.
+A stamp is the JSON members \"t\" (when the event was due, in nanoseconds since the epoch) and \"n\"
+(counted from 1 for each target) anywhere in a payload; `encke drive` writes them. Latency is
+measured from \"t\". Loss, duplicates and reordering are detected by \"n\" and by event ids.
 
 Examples:
   encke flood http://127.0.0.1:8000/events/{\x1b[0mn} --connections 10000 --duration 60s
@@ -81,7 +80,7 @@ pub(crate) struct Pace {
 
 /// Addresses, threads and descriptors.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Room")]
+#[command(next_help_heading = "Addresses and threads")]
 pub(crate) struct Room {
     /// Source addresses: an address, a block like 127.1.0.0/16, an interface, or a list of them
     /// [default: 127.1.0.0/16 for a server on loopback; else the kernel's choice while its ports
@@ -99,7 +98,7 @@ pub(crate) struct Room {
     pub(crate) private_fds: bool,
 }
 
-/// When it ends, and what is expected by then.
+/// End of the run, and expectations.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "End")]
 pub(crate) struct End {
@@ -142,9 +141,9 @@ pub(crate) struct Check {
     pub(crate) mixed: bool,
 }
 
-/// How many behave badly.
+/// Numbers of clients that misbehave.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Bad citizens, the first among the clients")]
+#[command(next_help_heading = "Misbehaving clients (the first of all)")]
 pub(crate) struct ClientBehaviours {
     /// Number of clients that stop reading after the response head
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 use super::Report;
 
 pub(super) const HELP: &str = "\
-Draws what `encke record` wrote, several files over each other, each with the name of its file. The
-dashed lines and the scale on the right are bytes for each connection: all that is resident, and of
-the kernel what it took since the first row. They begin when a tenth of the most connections is
-there.
+Plots files of `encke record` in the same panels, labelled with the names of the files. The dashed
+lines and the scale on the right are bytes per connection: resident memory of the process, and the
+growth of kernel memory since the first row. They are drawn only where there are at least a tenth of
+the most connections.
 
 Examples:
   encke plot mem.csv -o mem.svg

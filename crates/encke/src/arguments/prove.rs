@@ -11,17 +11,16 @@ use super::Report;
 use crate::units;
 
 pub(super) const HELP: &str = "\
-One command, unattended: examines the machine (as root it also sets what the kernel needs, and gives
-it back), starts a server and its users on free loopback ports, publishes events to users drawn at
-random, records all the while, and writes a page of HTML with figures and plots that needs nothing
-else.
+Examines the machine (as root, also sets what is needed of the kernel, and restores it at the end),
+starts a server and its users on free loopback ports, publishes events to random users, records all
+the while, and writes a self-contained page of HTML with figures and plots.
 
-A million users take 9 GiB, most of it the kernel's, and some minutes. With --degree a graph of
-friends is generated and loaded, and an event goes to all friends of the one it is about: at the
-same rate of events there are so many times more deliveries.
+A million users take 9 GiB, most of it in the kernel, and some minutes. With --degree a graph of
+friends is generated and loaded, and an event goes to all friends of its subject: at the same rate
+of events there are that many times more deliveries.
 
-Exit codes: 0 all events arrived as promised, 1 some did not or it could not be done, 2 misused. An
-interrupt ends it early, and the page tells what was found until then.
+Exit codes: 0 all events arrived as promised, 1 some did not or the experiment failed, 2 invalid
+arguments. An interrupt ends the run early; the page shows what was found until then.
 
 Examples:
   encke prove --connections 10000 --duration 10s

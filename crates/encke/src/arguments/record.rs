@@ -9,13 +9,14 @@ use super::Report;
 use crate::units;
 
 pub(super) const HELP: &str = "\
-A row holds the time, what the process uses (memory, processor, threads), its connections, and what
-the machine's kernel uses for sockets; units are in the titles. Rows are written at once. What is
-dear to read (connections and the proportional and private memory of a large process) is read less
-often; its cells are empty in the rows between.
+A row has the time, the memory, processor time and threads of the process, its connections, and the
+kernel's memory for sockets; column names include units. Each row is flushed. Values that are
+expensive to read (connections, and the proportional and private memory of a large process) are read
+less often; their cells are empty in the rows between.
 
-Without --duration it goes on until it is interrupted. When the process ends it says so and goes on
-with the machine; with --name it watches the next process of that name as soon as there is one.
+Without --duration the recording lasts until it is interrupted. When the process ends, the command
+says so and continues with rows about the machine; with --name it then records the next process of
+that name.
 
 Examples:
   encke record --name \"encke serve\" --port 8000 -o mem.csv

@@ -8,15 +8,15 @@ use super::{ControlArguments, Report};
 use crate::units;
 
 pub(super) const HELP: &str = "\
-For each worker of a running server: how busy it is and with what, polls and how many events each
-returned, system calls, connections, bytes, what waits in its mailbox and in full sockets; and the
-slowest readers. Of `encke proxy` and `encke hello`, which can be looked at when they are started
-with --control, what they have of it; of a proxy each backend, of hello requests. Rates are over the
-time between two readings of /v1/stats; a program that goes away is waited for.
+Shows for each worker of a running server: busy time by stage, polls and the number of events of
+each, system calls, connections, bytes, and what waits in its mailbox and for full sockets; and the
+slowest readers. `encke proxy` and `encke hello`, if started with --control, show those of these
+values that they have; a proxy also shows its backends, hello its requests. Rates are over the time
+between two readings of /v1/stats. If the program goes away, the command waits for it.
 
-On a terminal the picture is drawn anew each time: q quits, the arrows and PgUp and PgDn scroll the
-workers, Space pauses, + and - change the interval, and ? shows these keys. Elsewhere the tables
-follow one another until Ctrl-C.
+On a terminal the screen is redrawn: q quits, the arrows and PgUp and PgDn scroll the workers, Space
+pauses, + and - change the interval, and ? shows these keys. Elsewhere one table follows another
+until Ctrl-C.
 
 Examples:
   encke top
