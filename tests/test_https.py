@@ -2,12 +2,14 @@
 
 import http.server
 import json
+import queue
 import threading
 
 import pytest
 
-from harness.program import ENVIRONMENT, encke
-from harness.tls import AUTHORITY, tls_endpoint
+from harness.program import ENVIRONMENT, begin, encke
+from harness.tls import AUTHORITY, Authority, tls_endpoint
+from harness.wait import PATIENCE, until
 
 TOKEN = "a-token-of-this-test"
 TRUSTING = {**ENVIRONMENT, "SSL_CERT_FILE": str(AUTHORITY)}
@@ -122,3 +124,97 @@ def test_a_wrong_token_is_said_to_be_wrong(served, tmp_path):
     wrong.write_text("another")
     done = encke("publish", "rj", "x", "--control", url, "--token-file", wrong, env=TRUSTING)
     assert done.returncode == 1 and "wants another token" in done.stderr, done.stderr
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def test_an_authority_can_be_named(served, token_file):
+    _, url = served
+    told = ["--control", url, "--token-file", token_file]
+    done = encke("publish", "rj", "x", *told, "--ca", AUTHORITY)
+    assert done.returncode == 0, done.stderr
+    # It is trusted in place of those of the system.
+    another = AUTHORITY.with_name("server.pem")
+    done = encke("publish", "rj", "x", *told, "--ca", another, env=TRUSTING)
+    assert done.returncode == 1 and "is not trusted" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("transport", ["sse", "ndjson", "test"])
+def test_listening_goes_over_https_and_through_reconnects(server, name, transport):
+    rj = name("rj")
+    with tls_endpoint(server.public) as url:
+        flags = ["--url", url, "--ca", AUTHORITY, "--transport", transport]
+        listening = begin("listen", rj, *flags, "--count", 2)
+        server.publish(rj, until_listening(server, rj))
+        # Its stream ends, and it comes back.
+        server.api.delete(f"/v1/sessions/{rj}")
+        server.publish(rj, until_listening(server, rj))
+        out, err = listening.communicate(timeout=PATIENCE)
+    assert out.splitlines() == ["hello", "hello"] and listening.returncode == 0, err
+
+
+def until_listening(server, id):
+    until(lambda: server.sessions(id), f"a session of {id}")
+    return "hello"
+
+
+def test_a_server_that_cannot_be_trusted_is_not_listened_to(server, name, authority):
+    def refused(certificate, host="127.0.0.1", ca=authority.pem):
+        with tls_endpoint(server.public, certificate) as url:
+            url = url.replace("127.0.0.1", host)
+            done = encke("listen", name(), "--url", url, *(["--ca", ca] if ca else []))
+        assert done.returncode == 1 and not done.stdout, done.stderr
+        return done.stderr
+
+    good = authority.issue("127.0.0.1")
+    assert "is not trusted" in refused(good, ca=None)
+    assert "is not for localhost, but for" in refused(good, host="localhost")
+    assert "has expired" in refused(authority.expired("127.0.0.1"))
+    later = authority.issue("127.0.0.1", start="20900101000000Z", end="20910101000000Z")
+    assert "is not valid for another" in refused(later)
+    done = encke("listen", name(), "--url", "https://%s:%d" % server.public, "--ca", authority.pem)
+    assert done.returncode == 1 and "does not speak TLS" in done.stderr, done.stderr
+
+
+def test_a_file_that_has_no_authority_is_named(tmp_path):
+    empty = tmp_path / "empty.pem"
+    empty.write_text("nothing")
+    for verb in (["listen", "rj", "--url"], ["publish", "rj", "x", "--control"]):
+        done = encke(*verb, "https://127.0.0.1:1", "--ca", empty)
+        assert done.returncode != 0 and f"{empty} has no certificate" in done.stderr, done.stderr
+
+
+def test_a_listener_shows_its_token_or_ticket_and_does_not_print_it(tmp_path):
+    seen = queue.Queue()
+
+    class Asking(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.put((self.path, self.headers["Authorization"]))
+            self.send_response(403)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    token = tmp_path / "token"
+    token.write_text("a.token.of-this_test\n")
+    token.chmod(0o600)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Asking) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = ["--url", "http://%s:%d" % server.server_address]
+        for flags, expected in [
+            (["--token-file", token], ("/events", "Bearer a.token.of-this_test")),
+            (["alice", "--token", "another.token.of-this_test"], ("/events/alice", "Bearer another.token.of-this_test")),
+            (["--ticket", "tick-et_of-this-test", "--transport", "ndjson"], ("/stream?ticket=tick-et_of-this-test", None)),
+        ]:
+            done = encke("listen", *flags, *url)
+            assert done.returncode == 1 and "is not for all of these ids" in done.stderr, done.stderr
+            assert "test" not in done.stderr
+            assert seen.get() == expected
+        server.shutdown()
+    done = encke("listen")
+    assert done.returncode == 2, done.stderr

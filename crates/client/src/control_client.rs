@@ -18,6 +18,7 @@ use serde_json::Value;
 pub use refusal::problem_detail;
 
 use crate::http::{Connection, RequestBody, Url, encode_segment};
+use crate::tls::Authorities;
 use machine::failure::{Context, Failure, Outcome};
 
 /// `Content-Type` of a payload that is not said to be something else.
@@ -77,18 +78,29 @@ enum Channel {
 
 impl ControlClient {
     /// Creates a client of the listener at `url`: `http://host:port`, `https://host:port`, or
-    /// `host:port` for `http`. Does not connect yet.
+    /// `host:port` for `http`. It trusts the authorities of the system. Does not connect yet.
     ///
     /// # Errors
     ///
     /// When `url` is none of these.
     pub fn new(url: &str, token: Option<&str>) -> Outcome<Self> {
-        let channel = match url.strip_prefix("https://") {
-            Some(rest) => Channel::Tls(Secure::new(Url::parse(rest)?.authority())),
-            None => Channel::Plain {
-                url: Url::parse(url)?,
+        Self::trusting(&Authorities::System, url, token)
+    }
+
+    /// Creates a client that trusts these authorities.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`new`](Self::new), and when the authorities cannot be used.
+    pub fn trusting(authorities: &Authorities, url: &str, token: Option<&str>) -> Outcome<Self> {
+        let parsed = Url::parse(url)?;
+        let channel = if parsed.is_secure() {
+            Channel::Tls(Secure::new(parsed.authority(), authorities)?)
+        } else {
+            Channel::Plain {
+                url: parsed,
                 connection: None,
-            },
+            }
         };
         Ok(Self {
             shown: url.trim_end_matches('/').to_owned(),

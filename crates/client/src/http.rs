@@ -1,8 +1,10 @@
-//! A small blocking HTTP/1.1 client over the standard library: one connection, kept alive.
+//! A small blocking HTTP/1.1 client over the standard library, with or without TLS: one connection,
+//! kept alive.
 //!
-//! It speaks to control listeners and to any other HTTP server. TLS is not its business.
+//! It speaks to control listeners, to public ones, and to any other HTTP server.
 
 mod url;
+mod stream;
 mod connection;
 mod chunks;
 mod body;

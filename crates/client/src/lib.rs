@@ -11,6 +11,8 @@ pub mod random;
 pub mod stamp;
 /// Decoders of what a server sends.
 pub mod decode;
+/// TLS of clients: what they trust, and why a handshake fails.
+pub mod tls;
 /// A blocking HTTP/1.1 client.
 pub mod http;
 /// A client of the control API.

@@ -2,15 +2,20 @@
 
 mod event;
 
+use std::fmt;
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustls::ClientConfig;
+
 use crate::backoff::Backoff;
 use crate::decode::Transport;
 use crate::http::{Connection, Part, RequestBody, Url, encode_segment};
+use crate::tls::{self, Authorities};
 use machine::failure::{Failure, Outcome};
 
 use event::Decoder;
@@ -28,12 +33,34 @@ const SILENCE_MAX: Duration = Duration::from_secs(180);
 pub struct Options {
     /// The public listener.
     pub url: String,
-    /// Ids to log in as.
+    /// Authorities that an `https` server's certificate must be issued by.
+    pub authorities: Authorities,
+    /// Ids to log in as. None means those that the credential stands for.
     pub ids: Vec<String>,
+    /// What proves who the client is, if the server wants that.
+    pub credential: Option<Credential>,
     /// How the events come.
     pub transport: Transport,
     /// Seed of the jitter.
     pub seed: u64,
+}
+
+/// What proves who a client is. Its `Debug` hides the secret.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// A token, sent as `Authorization: Bearer`.
+    Token(String),
+    /// A ticket, sent in the query.
+    Ticket(String),
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Token(_) => "Token(…)",
+            Self::Ticket(_) => "Ticket(…)",
+        })
+    }
 }
 
 /// What happened to the stream.
@@ -51,31 +78,16 @@ pub enum Notification {
 ///
 /// # Errors
 ///
-/// When the URL is invalid, or the server refuses in a way that a retry cannot change. A stream
-/// that breaks is a [`Notification::Lost`], and no error.
+/// When the URL is invalid, the authorities cannot be used, or the server refuses in a way that a
+/// retry cannot change, or its certificate is not trusted. A stream that breaks is a
+/// [`Notification::Lost`], and no error.
 pub fn listen(
     options: &Options,
     stop: &AtomicBool,
     mut tell: impl FnMut(Notification) -> ControlFlow<()>,
 ) -> Outcome<()> {
-    let ids: Vec<String> = options.ids.iter().map(|id| encode_segment(id)).collect();
-    let folder = match options.transport {
-        Transport::Sse => "events",
-        Transport::Ndjson => "stream",
-        Transport::Chunks => "test",
-        Transport::Raw | Transport::WebSocket => {
-            return Err(Failure::new(format!(
-                "{} is not listened to here: use sse, ndjson or test",
-                options.transport
-            )));
-        }
-    };
     let url = Url::parse(&options.url)?;
-    let path = format!(
-        "{}/{folder}/{}",
-        url.path().trim_end_matches('/'),
-        ids.join(",")
-    );
+    let request = Request::new(options, &url)?;
     let mut backoff = Backoff::seeded(options.seed);
     loop {
         let mut stream = Stream {
@@ -83,7 +95,7 @@ pub fn listen(
             backoff: &mut backoff,
             stop,
         };
-        let (reason, least) = match stream.follow(&url, &path, &mut tell) {
+        let (reason, least) = match stream.follow(&request, &mut tell) {
             Ended::ByUs => return Ok(()),
             Ended::ForGood(failure) => return Err(failure),
             Ended::ForNow(reason, least) => (reason, least),
@@ -92,6 +104,70 @@ pub fn listen(
         if tell(Notification::Lost(reason, wait)).is_break() || !sleep(wait, stop) {
             return Ok(());
         }
+    }
+}
+
+/// What is asked of the server, each time anew.
+struct Request<'a> {
+    url: &'a Url,
+    /// With TLS, its configuration.
+    tls: Option<Arc<ClientConfig>>,
+    path: String,
+    /// `Authorization`, if there is a token.
+    bearer: Option<String>,
+    has_credential: bool,
+}
+
+impl<'a> Request<'a> {
+    fn new(options: &Options, url: &'a Url) -> Outcome<Self> {
+        let folder = match options.transport {
+            Transport::Sse => "events",
+            Transport::Ndjson => "stream",
+            Transport::Chunks => "test",
+            Transport::Raw | Transport::WebSocket => {
+                return Err(Failure::new(format!(
+                    "{} is not listened to here: use sse, ndjson or test",
+                    options.transport
+                )));
+            }
+        };
+        let mut path = format!("{}/{folder}", url.path().trim_end_matches('/'));
+        for (place, id) in options.ids.iter().enumerate() {
+            path.push(if place == 0 { '/' } else { ',' });
+            path.push_str(&encode_segment(id));
+        }
+        let mut bearer = None;
+        match &options.credential {
+            Some(Credential::Token(token)) => bearer = Some(format!("Bearer {token}")),
+            Some(Credential::Ticket(ticket)) => {
+                path.push_str(&format!("?ticket={}", encode_segment(ticket)));
+            }
+            None => {}
+        }
+        let tls = url.is_secure().then(|| options.authorities.config());
+        Ok(Self {
+            url,
+            tls: tls.transpose()?.map(Arc::new),
+            path,
+            bearer,
+            has_credential: options.credential.is_some(),
+        })
+    }
+
+    /// Connects and sends the request.
+    fn send(&self) -> io::Result<Connection> {
+        let mut connection = match &self.tls {
+            Some(config) => Connection::open_secure(self.url, config)?,
+            None => Connection::open(self.url)?,
+        };
+        let bearer = self.bearer.as_deref();
+        let fields: Vec<_> = bearer
+            .map(|bearer| ("Authorization", bearer))
+            .into_iter()
+            .collect();
+        connection.set_read_timeout(Some(SILENCE_MAX))?;
+        connection.write("GET", &self.path, &fields, RequestBody::None)?;
+        Ok(connection)
     }
 }
 
@@ -110,20 +186,20 @@ struct Stream<'a> {
 impl Stream<'_> {
     fn follow(
         &mut self,
-        url: &Url,
-        path: &str,
+        request: &Request<'_>,
         tell: &mut impl FnMut(Notification) -> ControlFlow<()>,
     ) -> Ended {
-        let lost = |error: &io::Error| Ended::ForNow(reason(error, url), Duration::ZERO);
-        let mut connection = match Connection::open(url) {
+        let url = request.url;
+        let lost = |error: &io::Error| match tls::handshake_error(error) {
+            // Another attempt would meet the same certificate.
+            Some(error) => Ended::ForGood(Failure::new(tls::explain(url.authority(), error))),
+            None => Ended::ForNow(reason(error, url), Duration::ZERO),
+        };
+        let mut connection = match request.send() {
             Ok(connection) => connection,
             Err(error) => return lost(&error),
         };
-        let asked = connection
-            .set_read_timeout(Some(SILENCE_MAX))
-            .and_then(|()| connection.write("GET", path, &[], RequestBody::None))
-            .and_then(|()| connection.read_head());
-        let answer = match asked {
+        let answer = match connection.read_head() {
             Ok(answer) => answer,
             Err(error) => return lost(&error),
         };
@@ -135,7 +211,15 @@ impl Stream<'_> {
                 let _ = connection.body(&answer).next(&mut bytes);
                 let line = String::from_utf8_lossy(&bytes);
                 let line = line.lines().next().unwrap_or("").trim();
-                let sentence = format!("{} answered {status}: {line}", url.authority());
+                let remedy = match (status, request.has_credential) {
+                    (401, false) => {
+                        ": it wants to know who you are, so pass --token-file or --ticket"
+                    }
+                    (401, true) => ": what proves who you are is not valid, or no longer",
+                    (403, true) => ": the token or ticket is not for all of these ids",
+                    _ => "",
+                };
+                let sentence = format!("{} answered {status}: {line}{remedy}", url.authority());
                 return if status >= 500 || status == 429 || status == 408 {
                     let least = Duration::from_secs(answer.retry_after.unwrap_or(0).min(300));
                     Ended::ForNow(sentence, least)
@@ -240,7 +324,9 @@ mod tests {
         let ids = ids.iter().map(|id| (*id).to_owned()).collect();
         let options = Options {
             url,
+            authorities: Authorities::System,
             ids,
+            credential: None,
             transport,
             seed: 5,
         };

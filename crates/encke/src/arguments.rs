@@ -1,6 +1,7 @@
 //! Command-line arguments and their help.
 
 mod manual;
+mod listen;
 mod top;
 mod friends;
 mod store;
@@ -17,7 +18,9 @@ use std::env;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
+use client::control_client::ControlClient;
+use client::tls::Authorities;
 
 use crate::config;
 use crate::config::Secret;
@@ -27,6 +30,7 @@ pub(crate) use doctor::DoctorArguments;
 pub(crate) use drive::{DriveArguments, Targets};
 pub(crate) use flood::{FloodArguments, FloodTransport};
 pub(crate) use friends::{FriendsArguments, FriendsVerb, GenerateArguments, LoadArguments};
+pub(crate) use listen::{ListenArguments, Transport};
 pub(crate) use manual::{CompletionsArguments, ManArguments};
 pub(crate) use plot::{PanelName, PlotArguments};
 pub(crate) use prove::ProveArguments;
@@ -68,7 +72,7 @@ pub(crate) enum Verb {
     #[command(after_help = SEND_HELP)]
     Send(SendArguments),
     /// Print events as they arrive
-    #[command(after_help = LISTEN_HELP)]
+    #[command(after_help = listen::HELP)]
     Listen(ListenArguments),
     /// Subscribe an id to subjects
     #[command(after_help = SUBSCRIBE_HELP)]
@@ -144,15 +148,6 @@ const SEND_HELP: &str = "\
 Example:
   encke send alice \"your order was shipped\"";
 
-const LISTEN_HELP: &str = "\
-Prints payloads to standard output, one in each line, or whole events as JSON with --json. Messages
-about the connection go to standard error.
-
-Examples:
-  encke listen rj
-  encke listen alice bob --transport ndjson --json
-  encke listen rj --count 1";
-
 const SUBSCRIBE_HELP: &str = "\
 The subscriber receives events about the subjects from the next one on.
 
@@ -177,6 +172,23 @@ pub(crate) struct ControlArguments {
     pub(crate) control: String,
     #[command(flatten)]
     token: TokenArguments,
+    #[command(flatten)]
+    authorities: AuthorityArguments,
+}
+
+/// Certificate authorities that a command trusts.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct AuthorityArguments {
+    /// PEM file of the certificate authorities to trust, instead of those of the system
+    #[arg(long, value_name = "FILE", env = "ENCKE_CA")]
+    ca: Option<PathBuf>,
+}
+
+impl AuthorityArguments {
+    /// The authorities.
+    pub(crate) fn authorities(&self) -> Authorities {
+        Authorities::new(self.ca.as_deref())
+    }
 }
 
 /// Token of a control listener.
@@ -230,35 +242,6 @@ pub(crate) struct SendArguments {
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) event: EventArguments,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ListenArguments {
-    /// Ids to listen as
-    #[arg(required = true, value_name = "ID")]
-    pub(crate) ids: Vec<String>,
-    /// URL of the public listener
-    #[arg(long, env = "ENCKE_URL", default_value = "http://127.0.0.1:8000")]
-    pub(crate) url: String,
-    /// Format of the stream
-    #[arg(long, value_enum, default_value_t = Transport::Sse)]
-    pub(crate) transport: Transport,
-    /// Stop after this many events
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) count: Option<u64>,
-    #[command(flatten)]
-    pub(crate) report: Report,
-}
-
-/// Transports with events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Transport {
-    /// Server-Sent Events
-    Sse,
-    /// JSON, one event in each line
-    Ndjson,
-    /// The format of 2008: each chunk is a payload
-    Test,
 }
 
 #[derive(Debug, Args)]
@@ -335,9 +318,10 @@ impl FromArgMatches for ServeArguments {
 
 impl ControlArguments {
     /// A client of the control listener.
-    pub(crate) fn client(&self) -> Result<client::control_client::ControlClient, Failure> {
+    pub(crate) fn client(&self) -> Result<ControlClient, Failure> {
         let token = self.token()?;
-        client::control_client::ControlClient::new(&self.control, token.as_deref())
+        let authorities = self.authorities.authorities();
+        ControlClient::trusting(&authorities, &self.control, token.as_deref())
             .map_err(Failure::misused)
     }
 

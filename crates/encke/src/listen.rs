@@ -17,7 +17,9 @@ pub(crate) fn run(arguments: &ListenArguments) -> Result<(), Failure> {
     Url::parse(&arguments.url).map_err(Failure::misused)?;
     let options = Options {
         url: arguments.url.clone(),
+        authorities: arguments.authorities.authorities(),
         ids: arguments.ids.clone(),
+        credential: arguments.credential()?,
         transport: match arguments.transport {
             Transport::Sse => Wire::Sse,
             Transport::Ndjson => Wire::Ndjson,
@@ -52,11 +54,11 @@ fn tell(news: &Notification, arguments: &ListenArguments) -> Result<output::Read
     match news {
         Notification::Event(event) => return tell_event(event, arguments.report),
         Notification::Connected => {
-            eprintln!(
-                "listening at {} as {}",
-                arguments.url,
-                arguments.ids.join(", ")
-            );
+            let names = match arguments.ids.as_slice() {
+                [] => "what the token or ticket says".to_owned(),
+                ids => ids.join(", "),
+            };
+            eprintln!("listening at {} as {names}", arguments.url);
         }
         Notification::Lost(reason, wait) => {
             eprintln!("{reason}; trying again in {:.1} s", wait.as_secs_f64());

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use serde_json::Value;
 
 use super::ControlClient;
+use crate::tls;
 use machine::failure::Failure;
 
 /// Most of a refusal's body that is shown.
@@ -37,7 +38,7 @@ impl ControlClient {
         let url = &self.shown;
         let other = |text: String| self.explain(&io::Error::other(text));
         match error {
-            ureq::Error::Io(error) => match tls_error(&error) {
+            ureq::Error::Io(error) => match tls::handshake_error(&error) {
                 Some(error) => self.explain_tls(error),
                 None => self.explain(&error),
             },
@@ -54,17 +55,7 @@ impl ControlClient {
     }
 
     fn explain_tls(&self, error: &rustls::Error) -> Failure {
-        let url = &self.shown;
-        Failure::new(match error {
-            rustls::Error::InvalidCertificate(reason) => format!(
-                "the certificate of {url} is not trusted ({reason:?}): install its authority on \
-                 this machine, or name the authority's PEM file in SSL_CERT_FILE"
-            ),
-            rustls::Error::InvalidMessage(_) => format!(
-                "what listens at {url} does not speak TLS: is it http:// instead of https://?"
-            ),
-            error => format!("no TLS connection to {url}: {error}"),
-        })
+        Failure::new(tls::explain(&self.shown, error))
     }
 
     /// Why the server refused: what its problem details say, and the remedy where it is ours.
@@ -91,11 +82,6 @@ impl ControlClient {
         };
         Failure::new(format!("{url} answered {}: {detail}", status))
     }
-}
-
-/// The error of the TLS library within an error of a connection.
-fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
-    error.get_ref()?.downcast_ref()
 }
 
 /// The `detail` or `title` of problem details, else the first line of the text.

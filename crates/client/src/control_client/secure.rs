@@ -1,17 +1,17 @@
 //! Requests over TLS, made by `ureq` with `rustls`.
 //!
-//! Authorities are those of the machine, or of `SSL_CERT_FILE`. Neither a proxy of the environment
-//! nor a redirection may take a token elsewhere.
+//! Neither a proxy of the environment nor a redirection may take a token elsewhere.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use ureq::http::{Request, Response};
-use ureq::tls::{RootCerts, TlsConfig};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, AsSendBody, Body};
 
 use crate::http::CONNECT_TIMEOUT;
+use crate::tls::{self, Authorities};
+use machine::failure::Outcome;
 
 /// Sent with every request.
 const USER_AGENT: &str = concat!("encke/", env!("CARGO_PKG_VERSION"));
@@ -36,10 +36,22 @@ pub(super) struct Head<'a> {
 
 impl Secure {
     /// The listener at `authority`, which is not contacted yet.
-    pub(super) fn new(authority: &str) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// When the certificate authorities cannot be used.
+    pub(super) fn new(authority: &str, authorities: &Authorities) -> Outcome<Self> {
+        let roots = match authorities.certificates()? {
+            None => RootCerts::PlatformVerifier,
+            Some(certificates) => {
+                let certificates = certificates.iter().map(|one| Certificate::from_der(one));
+                let certificates: Vec<_> = certificates.map(|one| one.to_owned()).collect();
+                RootCerts::new_with_certs(&certificates)
+            }
+        };
         let tls = TlsConfig::builder()
-            .root_certs(RootCerts::PlatformVerifier)
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()));
+            .root_certs(roots)
+            .unversioned_rustls_crypto_provider(tls::provider());
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .https_only(true)
@@ -49,10 +61,10 @@ impl Secure {
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .user_agent(USER_AGENT)
             .tls_config(tls.build());
-        Self {
+        Ok(Self {
             agent: config.build().new_agent(),
             base: format!("https://{authority}"),
-        }
+        })
     }
 
     /// Makes a request.

@@ -1,14 +1,14 @@
 //! The body of an answer, read as it comes.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::TcpStream;
 
+use super::stream::Stream;
 use crate::decode::framing::{Framing, Piece};
 
 /// A body being read. A read that times out may be repeated.
 #[derive(Debug)]
 pub struct Body<'a> {
-    stream: &'a mut BufReader<TcpStream>,
+    stream: &'a mut BufReader<Stream>,
     framing: Framing,
     ended: bool,
 }
@@ -25,7 +25,7 @@ pub enum Part {
 }
 
 impl<'a> Body<'a> {
-    pub(super) fn new(stream: &'a mut BufReader<TcpStream>, framing: Framing) -> Self {
+    pub(super) fn new(stream: &'a mut BufReader<Stream>, framing: Framing) -> Self {
         Self {
             stream,
             framing,

@@ -2,10 +2,14 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustls::ClientConfig;
 
 use super::body::Body;
 use super::chunks::ChunkWriter;
+use super::stream::Stream;
 use super::url::Url;
 use crate::decode::framing::Framing;
 use crate::decode::head::Head;
@@ -19,7 +23,7 @@ const READ_BYTES: usize = 32 * 1024;
 /// A connection on which one request follows another.
 #[derive(Debug)]
 pub struct Connection {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Stream>,
     host: String,
     must_close: bool,
 }
@@ -49,20 +53,32 @@ pub enum RequestBody<'a> {
 }
 
 impl Connection {
-    /// Connects to the host of `url`.
+    /// Connects to the host of `url` without TLS.
     ///
     /// # Errors
     ///
     /// When the host has no address, or the connection is refused or takes too long.
     pub fn open(url: &Url) -> io::Result<Self> {
-        let address = url.resolve()?;
-        let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
-        stream.set_nodelay(true)?;
-        Ok(Self {
+        Ok(Self::over(Stream::Plain(connect(url)?), url))
+    }
+
+    /// Connects to the host of `url` with TLS, and completes the handshake.
+    ///
+    /// # Errors
+    ///
+    /// When the host has no address, the connection is refused or takes too long, or the handshake
+    /// fails; [`crate::tls::handshake_error`] finds the reason in the error.
+    pub fn open_secure(url: &Url, config: &Arc<ClientConfig>) -> io::Result<Self> {
+        let stream = Stream::secure(connect(url)?, url.host(), config, CONNECT_TIMEOUT)?;
+        Ok(Self::over(stream, url))
+    }
+
+    fn over(stream: Stream, url: &Url) -> Self {
+        Self {
             stream: BufReader::with_capacity(READ_BYTES, stream),
             host: url.authority().to_owned(),
             must_close: false,
-        })
+        }
     }
 
     /// Limits how long a read may wait.
@@ -71,7 +87,7 @@ impl Connection {
     ///
     /// When `timeout` is zero.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.stream.get_ref().set_read_timeout(timeout)
+        self.stream.get_ref().socket().set_read_timeout(timeout)
     }
 
     /// Whether the server said that it closes this connection.
@@ -79,9 +95,10 @@ impl Connection {
         self.must_close
     }
 
-    /// Whether the server closed this connection while it stood idle.
+    /// Whether the server closed this connection while it stood idle. Not meant for TLS, where a
+    /// server sends session tickets unasked.
     pub fn is_stale(&self) -> bool {
-        let stream = self.stream.get_ref();
+        let stream = self.stream.get_ref().socket();
         let peeked = stream
             .set_nonblocking(true)
             .and_then(|()| stream.peek(&mut [0]))
@@ -93,9 +110,12 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// When there is no descriptor left.
+    /// When there is no descriptor left, or the connection has TLS: its state cannot be shared.
     pub fn chunks(&self) -> io::Result<ChunkWriter> {
-        Ok(ChunkWriter::new(self.stream.get_ref().try_clone()?))
+        match self.stream.get_ref() {
+            Stream::Plain(socket) => Ok(ChunkWriter::new(socket.try_clone()?)),
+            Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     /// Writes a request's head, and its body unless that is chunked.
@@ -184,4 +204,10 @@ impl Connection {
         self.body(&answer).read_to_end(&mut bytes)?;
         Ok((answer, bytes))
     }
+}
+
+fn connect(url: &Url) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&url.resolve()?, CONNECT_TIMEOUT)?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }

@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use machine::failure::{Failure, Outcome};
 
-/// Address of a server and a path: an `http://` URL.
+/// Address of a server and a path: an `http://` or `https://` URL.
 ///
 /// ```
 /// use client::http::Url;
@@ -14,10 +14,11 @@ use machine::failure::{Failure, Outcome};
 /// let url = Url::parse("http://127.0.0.1:8000/events/42?id=news").unwrap();
 /// assert_eq!((url.authority(), url.path()), ("127.0.0.1:8000", "/events/42?id=news"));
 /// assert_eq!(Url::parse("localhost").unwrap().path(), "/");
-/// assert!(Url::parse("https://localhost").is_err());
+/// assert!(Url::parse("https://localhost").unwrap().is_secure());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
+    is_secure: bool,
     authority: String,
     host: String,
     port: u16,
@@ -25,21 +26,22 @@ pub struct Url {
 }
 
 impl Url {
-    /// Reads `http://host[:port][/path]`; a bare `host:port` is taken as one.
+    /// Reads `http://host[:port][/path]` or the same with `https`; a bare `host:port` is `http`.
     ///
     /// # Errors
     ///
-    /// When the scheme is not `http`, the host is empty, or the port is not a number below 65,536.
+    /// When the scheme is another, the host is empty, or the port is not a number below 65,536.
     pub fn parse(text: &str) -> Outcome<Self> {
-        if let Some(scheme) = text.split_once("://").map(|(scheme, _)| scheme)
-            && scheme != "http"
-        {
-            return Err(Failure::new(format!(
-                "`{text}` is a {scheme} address, and only http:// works here; for TLS, go through \
-                 a proxy"
-            )));
-        }
-        let rest = text.strip_prefix("http://").unwrap_or(text);
+        let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+        let (is_secure, default_port) = match scheme {
+            "http" => (false, 80),
+            "https" => (true, 443),
+            _ => {
+                return Err(Failure::new(format!(
+                    "`{text}` is a {scheme} address, and only http:// and https:// work here"
+                )));
+            }
+        };
         let (authority, path) = match rest.find('/') {
             Some(slash) => rest.split_at(slash),
             None => (rest, "/"),
@@ -53,7 +55,7 @@ impl Url {
                 })?;
                 (host, port)
             }
-            _ => (authority, 80),
+            _ => (authority, default_port),
         };
         if host.is_empty() {
             return Err(Failure::new(format!(
@@ -65,11 +67,22 @@ impl Url {
             .trim_end_matches(']')
             .to_owned();
         Ok(Self {
+            is_secure,
             authority: authority.to_owned(),
             host,
             port,
             path: path.to_owned(),
         })
+    }
+
+    /// Whether the server is reached over TLS.
+    pub fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
+    /// Name or address of the host, without brackets.
+    pub fn host(&self) -> &str {
+        &self.host
     }
 
     /// `host:port` as written.
@@ -129,11 +142,15 @@ mod tests {
             80
         );
         assert!(
-            Url::parse("https://x")
+            Url::parse("ftp://x")
                 .unwrap_err()
                 .to_string()
-                .contains("only http://")
+                .contains("only http:// and https://")
         );
+        let secure = Url::parse("https://[::1]/events/rj").unwrap();
+        assert!(secure.is_secure() && !url.is_secure());
+        assert_eq!((secure.host(), secure.path()), ("::1", "/events/rj"));
+        assert_eq!(secure.resolve().unwrap().port(), 443);
         assert!(Url::parse("http://x:port/").is_err());
         assert!(Url::parse("http://:80/").is_err());
     }
