@@ -59,11 +59,11 @@ fn serve(config: Config) -> Result<(), Failure> {
         ..config.settings.clone()
     };
     let graph = Arc::new(open_graph(config.data.as_deref())?);
-    let mut server = Server::start(settings, public, epoch.clone(), Arc::clone(&graph))
+    let mut server = Server::start(settings, vec![public], epoch.clone(), Arc::clone(&graph))
         .map_err(Failure::failed)?;
     let demo = secret.map(|secret| control::Demo {
         secret,
-        public: server.address(),
+        public: server.addresses()[0],
     });
     server
         .handle()
@@ -104,7 +104,7 @@ fn serve(config: Config) -> Result<(), Failure> {
         config.settings.live.drain_timeout,
     )?;
     let running = Running {
-        public: server.address(),
+        public: server.addresses()[0],
         control: control.address(),
         erlang: node.as_ref().map(erlang::Running::address),
         epoch: &epoch,
@@ -167,9 +167,9 @@ fn listeners(
     let (public, public_address) = match inherited.public {
         Some(listener) => {
             let address = listener.local_addr().map_err(Failure::failed)?;
-            (Listener::Inherited(listener), address)
+            (Listener::inherited(listener), address)
         }
-        None => (Listener::Bind(config.listen), config.listen),
+        None => (Listener::bind(config.listen), config.listen),
     };
     let (control, control_address) = match inherited.control {
         Some(listener) => {

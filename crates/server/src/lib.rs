@@ -5,6 +5,8 @@
 mod limits;
 /// Settings of the data path, and those that a reload can change.
 mod settings;
+/// Public listeners.
+mod listener;
 /// Start of the workers, and the wait for their end.
 mod server;
 /// Mail to workers, and the handle by which other threads send it.
@@ -54,7 +56,8 @@ pub use wire::target::IDS_MAX;
 
 pub use demo::{DemoPage, DemoSecret};
 pub use external::{ExternalWorker, WorkerCommand};
+pub use listener::{Listener, ListenerKind, ListenerSocket};
 pub use mail::{Handle, PageHandler, PageRequest, PageResponse, Post, SessionReport};
-pub use server::{Listener, Server, StartError};
+pub use server::{Server, StartError};
 pub use settings::{LiveSettings, Settings};
 pub use stats::{Metric, ServerStats, WorkerStats};

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
@@ -11,13 +10,12 @@ use std::time::Duration;
 
 use graph::Graph;
 use parking_lot::Mutex;
-use reactor::{
-    Driver as _, ListenerOptions, Mailbox, RateLimitedWarnings, Reservation, SourceCounts, System,
-};
+use reactor::{ListenerOptions, Mailbox, RateLimitedWarnings, SourceCounts, System};
 use router::{Router, WORKERS_MAX, WorkerId};
 
 use crate::external::ExternalWorker;
 use crate::limits::ACCEPT_WARNING_INTERVAL;
+use crate::listener::{ClaimedListener, Listener, WorkerListener};
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -26,15 +24,6 @@ use crate::worker::Worker;
 
 /// Connections that may wait to be accepted. The kernel caps it at `net.core.somaxconn`.
 const LISTEN_BACKLOG: i32 = 65_535;
-
-/// Public listener of a server.
-#[derive(Debug)]
-pub enum Listener {
-    /// To be bound; port 0 stands for any free port.
-    Bind(SocketAddr),
-    /// Bound and listening already, inherited from a service manager. Shared by all workers.
-    Inherited(std::net::TcpListener),
-}
 
 /// Running server.
 ///
@@ -47,12 +36,12 @@ pub enum Listener {
 /// use router::{Event, Payload, Tally};
 /// use server::{Listener, Server, Settings};
 ///
-/// let listener = Listener::Bind(([127, 0, 0, 1], 0).into());
+/// let listeners = vec![Listener::bind(([127, 0, 0, 1], 0).into())];
 /// let graph = Arc::new(Graph::memory());
-/// let server = Server::start(Settings::default(), listener, "epoch".to_owned(), graph)?;
+/// let server = Server::start(Settings::default(), listeners, "epoch".to_owned(), graph)?;
 ///
 /// // A client logs in as 42. The response head shows that it has a session.
-/// let mut client = TcpStream::connect(server.address())?;
+/// let mut client = TcpStream::connect(server.addresses()[0])?;
 /// client.write_all(b"GET /stream/42 HTTP/1.0\r\n\r\n")?;
 /// let mut bytes = [0; 512];
 /// assert!(client.read(&mut bytes)? > 0);
@@ -72,7 +61,7 @@ pub enum Listener {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Server {
-    address: SocketAddr,
+    addresses: Box<[SocketAddr]>,
     handle: Handle,
     workers: Vec<JoinHandle<io::Result<()>>>,
     external_workers: Vec<ExternalWorker>,
@@ -83,6 +72,10 @@ pub struct Server {
 pub enum StartError {
     /// The number of workers asked for is none or more than can be addressed.
     Workers(u16),
+    /// There is no listener.
+    NoListener,
+    /// Two listeners have this address.
+    Twice(SocketAddr),
     /// The address is in use.
     AddressInUse(SocketAddr),
     /// The listener cannot be bound to the address.
@@ -92,14 +85,15 @@ pub enum StartError {
 }
 
 impl Server {
-    /// Starts the workers and returns when all of them listen. `epoch` names this run in event ids.
+    /// Starts the workers and returns when all of them listen at all of `listeners`. `epoch` names
+    /// this run in event ids.
     ///
     /// # Errors
     ///
     /// See [`StartError`]. Workers that were started are stopped.
     pub fn start(
         settings: Settings,
-        listener: Listener,
+        listeners: Vec<Listener>,
         epoch: String,
         graph: Arc<Graph>,
     ) -> Result<Self, StartError> {
@@ -108,8 +102,7 @@ impl Server {
             return Err(StartError::Workers(count));
         }
         let places = count + settings.external_workers;
-        let listener = Source::claim(listener)?;
-        let address = listener.address();
+        let listeners = ClaimedListener::claim_all(listeners)?;
         let mailboxes = (0..places)
             .map(|number| {
                 let mailbox = Mailbox::new(MAILBOX_WEIGHT_MAX);
@@ -134,7 +127,7 @@ impl Server {
             draining: Arc::clone(&draining),
         });
         let mut server = Self {
-            address,
+            addresses: listeners.iter().map(ClaimedListener::address).collect(),
             handle: Handle {
                 router,
                 stats: Arc::clone(&stats),
@@ -166,10 +159,11 @@ impl Server {
                 stats: Arc::clone(stats),
                 warnings: warnings.clone(),
             };
-            let source = listener
-                .for_worker()
+            let own = listeners.iter().map(ClaimedListener::for_worker);
+            let own = own
+                .collect::<io::Result<Vec<_>>>()
                 .map_err(|error| StartError::Worker(number, error));
-            match source.and_then(|source| server.spawn(parts, source, ready.clone())) {
+            match own.and_then(|own| server.spawn(parts, own, ready.clone())) {
                 Ok(()) => {}
                 Err(error) => return Err(server.abandon(error)),
             }
@@ -186,13 +180,13 @@ impl Server {
     fn spawn(
         &mut self,
         parts: Parts,
-        source: WorkerSource,
+        listeners: Vec<WorkerListener>,
         ready: mpsc::SyncSender<(u16, io::Result<()>)>,
     ) -> Result<(), StartError> {
         let number = parts.id.0;
         let private_fds = parts.shared.settings.private_fds;
         // With a private table the worker must open its sockets itself, on its own thread.
-        let run = move |table: io::Result<()>| match table.and_then(|()| parts.build(source)) {
+        let run = move |table: io::Result<()>| match table.and_then(|()| parts.build(listeners)) {
             Ok(worker) => {
                 let _ = ready.send((number, Ok(())));
                 drop(ready);
@@ -216,9 +210,9 @@ impl Server {
         error
     }
 
-    /// Returns the address of the public listener.
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+    /// Returns the addresses of the public listeners, in the order in which they were given.
+    pub const fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// Takes one of the external workers that the settings ask for; `None` when all are taken.
@@ -259,7 +253,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn build(self, source: WorkerSource) -> io::Result<Worker<System>> {
+    fn build(self, listeners: Vec<WorkerListener>) -> io::Result<Worker<System>> {
         let settings = &self.shared.settings;
         let options = ListenerOptions {
             backlog: LISTEN_BACKLOG,
@@ -277,59 +271,10 @@ impl Parts {
             self.warnings,
             driver,
         );
-        let driver = &mut worker.table.driver;
-        worker
-            .acceptor
-            .open(driver, (), |driver, token| match source {
-                WorkerSource::Own(address) => driver.listen(address, &options, token),
-                WorkerSource::Shared(listener) => driver.adopt(listener, &options, token),
-            })?;
+        for listener in listeners {
+            listener.open(&mut worker.acceptor, &mut worker.table.driver, &options)?;
+        }
         Ok(worker)
-    }
-}
-
-/// Source of the workers' listeners.
-enum Source {
-    Claimed(Reservation),
-    Inherited(std::net::TcpListener, SocketAddr),
-}
-
-enum WorkerSource {
-    Own(SocketAddr),
-    Shared(OwnedFd),
-}
-
-impl Source {
-    fn claim(listener: Listener) -> Result<Self, StartError> {
-        match listener {
-            Listener::Bind(address) => match Reservation::claim(address) {
-                Ok(reservation) => Ok(Self::Claimed(reservation)),
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    Err(StartError::AddressInUse(address))
-                }
-                Err(error) => Err(StartError::Bind(address, error)),
-            },
-            Listener::Inherited(listener) => {
-                let address = listener.local_addr();
-                let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-                let address = address.map_err(|error| StartError::Bind(unknown, error))?;
-                Ok(Self::Inherited(listener, address))
-            }
-        }
-    }
-
-    const fn address(&self) -> SocketAddr {
-        match self {
-            Self::Claimed(reservation) => reservation.address(),
-            Self::Inherited(_, address) => *address,
-        }
-    }
-
-    fn for_worker(&self) -> io::Result<WorkerSource> {
-        match self {
-            Self::Claimed(reservation) => Ok(WorkerSource::Own(reservation.address())),
-            Self::Inherited(listener, _) => Ok(WorkerSource::Shared(listener.try_clone()?.into())),
-        }
     }
 }
 
@@ -342,6 +287,14 @@ impl fmt::Display for StartError {
                     "the number of workers is {count}; it must be from 1 to {WORKERS_MAX}"
                 )
             }
+            Self::NoListener => write!(
+                f,
+                "there is no public listener; give an address with --listen"
+            ),
+            Self::Twice(address) => write!(
+                f,
+                "two listeners have the address {address}; remove one, or give it another address"
+            ),
             Self::AddressInUse(address) => write!(
                 f,
                 "{address} is in use: another program, or another Encke, listens on it; stop it, \

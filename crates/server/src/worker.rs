@@ -24,6 +24,7 @@ use crate::heartbeat::Heartbeats;
 use crate::ingress::Ingress;
 use crate::inspect::{inspect, session_report};
 use crate::limits::{ACCEPTS_PER_TURN, DRAIN_SLOTS_PER_TURN};
+use crate::listener::{ListenerContext, ListenerKind};
 use crate::mail::Mail;
 use crate::page_request;
 use crate::parcel::ParcelInFlight;
@@ -45,7 +46,7 @@ pub(crate) struct Worker<D: Driver> {
     live: Arc<LiveSettings>,
     mailbox: Arc<Mailbox<Mail>>,
     pub(crate) table: ConnectionTable<D>,
-    pub(crate) acceptor: Acceptor<D::Listener>,
+    pub(crate) acceptor: Acceptor<D::Listener, ListenerContext>,
     admission: Admission,
     ingress: Ingress,
     sessions: Sessions,
@@ -138,8 +139,11 @@ impl<D: Driver> Worker<D> {
 
     /// Admits a new connection. It is read before it is watched: its request has usually arrived
     /// with it, which saves a poll.
-    fn admit(&mut self, socket: D::Socket, peer: std::net::IpAddr) {
+    fn admit(&mut self, socket: D::Socket, peer: std::net::IpAddr, listener: ListenerContext) {
         let key = self.table.open(socket);
+        if listener.kind == ListenerKind::Tls {
+            return self.table.close(key, CloseReason::Rejected);
+        }
         match self.admission.admit(key.index, peer) {
             Ok(()) => {
                 if let Some(connection) = self.table.get_mut(key) {
@@ -337,6 +341,9 @@ impl<D: Driver> Handler for Worker<D> {
     }
 
     fn on_listener(&mut self, id: u32) {
+        let Some(listener) = self.acceptor.get(id).map(|open| open.context) else {
+            return;
+        };
         for _ in 0..ACCEPTS_PER_TURN {
             let ConnectionTable {
                 driver,
@@ -345,7 +352,7 @@ impl<D: Driver> Handler for Worker<D> {
                 ..
             } = &mut self.table;
             match self.acceptor.accept(driver, &stats.counters, clock.now, id) {
-                Accepted::Connection(socket, peer) => self.admit(socket, peer.ip()),
+                Accepted::Connection(socket, peer) => self.admit(socket, peer.ip(), listener),
                 Accepted::Gone => {}
                 Accepted::Nobody | Accepted::Exhausted(_) => return,
             }

@@ -37,10 +37,10 @@ fn start() -> (Server, ExternalWorker) {
         external_workers: 1,
         ..Settings::default()
     };
-    let listener = Listener::Bind(([127, 0, 0, 1], 0).into());
+    let listeners = vec![Listener::bind(([127, 0, 0, 1], 0).into())];
     let graph = Arc::new(Graph::memory());
     let mut server =
-        Server::start(settings, listener, "e".to_owned(), graph).expect("a server starts");
+        Server::start(settings, listeners, "e".to_owned(), graph).expect("a server starts");
     let worker = server.take_external_worker().expect("one was asked for");
     assert!(server.take_external_worker().is_none());
     (server, worker)

@@ -1,4 +1,4 @@
-//! A network of one listener, in memory: sockets that take a part, take nothing, break or end, as
+//! A network in memory: sockets that take a part, take nothing, break or end, as
 //! the test says. Edges are reported once, like the kernel's.
 
 use std::cell::RefCell;
@@ -46,11 +46,19 @@ pub(super) struct Pipe {
 pub(super) struct Network {
     pub(super) now: Tick,
     pub(super) pipes: Vec<Pipe>,
-    arriving: VecDeque<usize>,
+    /// Listeners in the order in which they were opened; closed ones stay.
+    listeners: Vec<Listening>,
     pub(super) descriptors: usize,
-    listener: Option<Token>,
-    paused: bool,
     pub(super) sends: u64,
+}
+
+/// A listener, and the connections that wait there.
+#[derive(Debug)]
+struct Listening {
+    token: Token,
+    arriving: VecDeque<usize>,
+    paused: bool,
+    closed: bool,
 }
 
 /// The network as the test and the driver share it.
@@ -81,8 +89,19 @@ impl Pipe {
 }
 
 impl Network {
-    /// A client connects and sends `bytes`. Its number.
+    /// A client connects to the first listener and sends `bytes`. Its number.
     pub(super) fn connect(&mut self, bytes: &[u8], room: usize, bite: usize) -> usize {
+        self.connect_to(0, bytes, room, bite)
+    }
+
+    /// A client connects to a listener, numbered from 0, and sends `bytes`. Its number.
+    pub(super) fn connect_to(
+        &mut self,
+        listener: usize,
+        bytes: &[u8],
+        room: usize,
+        bite: usize,
+    ) -> usize {
         let inbound = bytes.iter().copied().collect();
         self.pipes.push(Pipe {
             inbound,
@@ -90,8 +109,9 @@ impl Network {
             bite,
             ..Pipe::default()
         });
-        self.arriving.push_back(self.pipes.len() - 1);
-        self.pipes.len() - 1
+        let number = self.pipes.len() - 1;
+        self.listeners[listener].arriving.push_back(number);
+        number
     }
 
     pub(super) fn say(&mut self, client: usize, bytes: &[u8]) {
@@ -116,20 +136,21 @@ impl Network {
         self.pipes[client].readable = true;
     }
 
-    pub(super) const fn is_listening(&self) -> bool {
-        self.listener.is_some()
+    pub(super) fn is_listening(&self) -> bool {
+        self.listeners.iter().any(|listener| !listener.closed)
     }
 
     /// Whether a wait would return at once.
     pub(super) fn has_signals(&self) -> bool {
-        self.arrival().is_some() || self.pipes.iter().any(|pipe| pipe.signal().is_some())
+        self.arrivals().next().is_some() || self.pipes.iter().any(|pipe| pipe.signal().is_some())
     }
 
-    /// Returns the listener's signal, while a connection waits there.
-    fn arrival(&self) -> Option<Signal> {
-        let waits = !self.paused && !self.arriving.is_empty();
-        Some(Signal {
-            token: self.listener.filter(|_| waits)?,
+    /// Returns the signals of the listeners where connections wait.
+    fn arrivals(&self) -> impl Iterator<Item = Signal> {
+        let open = self.listeners.iter().filter(|listener| !listener.closed);
+        let waiting = open.filter(|listener| !listener.paused && !listener.arriving.is_empty());
+        waiting.map(|listener| Signal {
+            token: listener.token,
             readable: true,
             writable: false,
             ended: false,
@@ -161,7 +182,7 @@ pub(super) struct SimDriver(pub(super) Shared);
 
 impl Driver for SimDriver {
     type Socket = Socket;
-    type Listener = ();
+    type Listener = usize;
 
     fn elapsed(&self) -> Duration {
         self.0.borrow().now.since(Tick::default())
@@ -175,7 +196,7 @@ impl Driver for SimDriver {
     fn wait(&mut self, _: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()> {
         signals.clear();
         let network = &mut *self.0.borrow_mut();
-        signals.extend(network.arrival());
+        signals.extend(network.arrivals());
         for pipe in &mut network.pipes {
             if let Some(signal) = pipe.signal() {
                 signals.push(signal);
@@ -185,22 +206,32 @@ impl Driver for SimDriver {
         Ok(())
     }
 
-    fn listen(&mut self, _: SocketAddr, _: &ListenerOptions, token: Token) -> io::Result<()> {
-        let before = self.0.borrow_mut().listener.replace(token);
-        assert_eq!(before, None, "a worker has one listener");
-        Ok(())
+    fn listen(&mut self, _: SocketAddr, _: &ListenerOptions, token: Token) -> io::Result<usize> {
+        let listeners = &mut self.0.borrow_mut().listeners;
+        assert!(
+            listeners.iter().all(|listener| listener.token != token),
+            "a listener's token is not used again"
+        );
+        listeners.push(Listening {
+            token,
+            arriving: VecDeque::new(),
+            paused: false,
+            closed: false,
+        });
+        Ok(listeners.len() - 1)
     }
 
-    fn accept(&mut self, (): &()) -> Accepted<Socket> {
-        let mut network = self.0.borrow_mut();
-        if network.arriving.is_empty() {
+    fn accept(&mut self, &listener: &usize) -> Accepted<Socket> {
+        let network = &mut *self.0.borrow_mut();
+        let arriving = &mut network.listeners[listener].arriving;
+        if arriving.is_empty() {
             return Accepted::Nobody;
         }
         if network.descriptors == 0 {
             return Accepted::Exhausted(Errno::MFILE);
         }
         network.descriptors -= 1;
-        let number = network.arriving.pop_front().expect("checked above");
+        let number = arriving.pop_front().expect("checked above");
         let peer = SocketAddr::from(([127, 0, 0, (number % 4) as u8 + 1], 1024));
         Accepted::Connection(
             Socket {
@@ -211,15 +242,15 @@ impl Driver for SimDriver {
         )
     }
 
-    fn pause_listener(&mut self, (): &(), token: Token, paused: bool) {
-        let mut network = self.0.borrow_mut();
-        assert_eq!(network.listener, Some(token));
-        assert_ne!(network.paused, paused, "pauses and resumes take turns");
-        network.paused = paused;
+    fn pause_listener(&mut self, &listener: &usize, token: Token, paused: bool) {
+        let listener = &mut self.0.borrow_mut().listeners[listener];
+        assert_eq!(listener.token, token);
+        let before = mem::replace(&mut listener.paused, paused);
+        assert_ne!(before, paused, "pauses and resumes take turns");
     }
 
-    fn close_listener(&mut self, (): ()) {
-        self.0.borrow_mut().listener = None;
+    fn close_listener(&mut self, listener: usize) {
+        self.0.borrow_mut().listeners[listener].closed = true;
     }
 
     fn watch(&mut self, socket: &Socket, token: Token, interest: Interest) -> io::Result<()> {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use reactor::{Accepted, Driver, Interest, SlotKey};
+use reactor::{Accepted, Driver, Interest, SlotKey, Token};
 use wire::head::{HeadError, Request};
 use wire::transport::{Framing, Transport};
 
 use super::net::{self, Shared, SimDriver};
+use super::world::LISTENER;
 use crate::heartbeat::Heartbeats;
 use crate::ingress::{Ingress, RequestHandler};
 use crate::limits::REQUESTS_PER_TURN;
@@ -18,7 +19,10 @@ type Table = ConnectionTable<SimDriver>;
 
 fn table(settings: &LiveSettings) -> (Table, Shared) {
     let net = net::network(10);
-    let driver = SimDriver(Shared::clone(&net));
+    let mut driver = SimDriver(Shared::clone(&net));
+    let token = Token::listener(0);
+    let address = ([127, 0, 0, 1], 1).into();
+    driver.listen(address, &LISTENER, token).expect("it opens");
     let stats = Arc::new(WorkerStats::default());
     (ConnectionTable::new(driver, stats, settings), net)
 }
@@ -26,7 +30,7 @@ fn table(settings: &LiveSettings) -> (Table, Shared) {
 /// A connection whose client has sent `bytes`, and whose socket takes `room` bytes.
 fn connect(table: &mut Table, net: &Shared, bytes: &[u8], room: usize) -> (SlotKey, usize) {
     let client = net.borrow_mut().connect(bytes, room, usize::MAX);
-    let Accepted::Connection(socket, _) = table.driver.accept(&()) else {
+    let Accepted::Connection(socket, _) = table.driver.accept(&0) else {
         panic!("a connection waits")
     };
     (table.open(socket), client)

@@ -12,6 +12,7 @@ use reactor::{
 use router::{Accepted, Event, Payload, Router, Tally, WorkerId};
 
 use super::net::{self, Shared as Net, SimDriver};
+use crate::listener::{ListenerContext, ListenerKind};
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
 use crate::settings::{LiveSettings, Settings};
 use crate::shared::Shared;
@@ -62,12 +63,15 @@ impl World {
         let warnings = RateLimitedWarnings::new(Duration::from_secs(60));
         let (id, mail) = (WorkerId(0), Arc::clone(&mailbox));
         let mut worker = Worker::new(id, shared, mail, stats, warnings, driver);
-        worker
-            .acceptor
-            .open(&mut worker.table.driver, (), |driver, token| {
-                driver.listen(([127, 0, 0, 1], 1).into(), &LISTENER, token)
-            })
-            .expect("the simulated listener opens");
+        for kind in [ListenerKind::Plain, ListenerKind::Plain] {
+            let context = ListenerContext { kind };
+            worker
+                .acceptor
+                .open(&mut worker.table.driver, context, |driver, token| {
+                    driver.listen(([127, 0, 0, 1], 1).into(), &LISTENER, token)
+                })
+                .expect("the simulated listener opens");
+        }
         Self {
             net,
             turns: EventLoop::new(&worker.table.driver),
@@ -218,7 +222,7 @@ impl World {
     }
 }
 
-const LISTENER: ListenerOptions = ListenerOptions {
+pub(super) const LISTENER: ListenerOptions = ListenerOptions {
     backlog: 1,
     user_timeout: Duration::ZERO,
     keepalive: None,

@@ -22,6 +22,47 @@ fn accepting_pauses_when_descriptors_run_out_and_resumes_when_one_is_free() {
 }
 
 #[test]
+fn connections_come_from_all_listeners_and_a_drain_closes_all() {
+    let mut world = world();
+    let request = b"GET /events/1 HTTP/1.1\r\nHost: a\r\n\r\n";
+    let clients = [0, 1].map(|listener| {
+        let mut net = world.net.borrow_mut();
+        net.connect_to(listener, request, usize::MAX, usize::MAX)
+    });
+    world.run_until_idle();
+    world.publish("1", "to all");
+    world.run_until_idle();
+    for client in clients {
+        assert_eq!(world.payloads(client), ["to all"]);
+    }
+    world.handle.drain();
+    world.run_until_idle();
+    assert!(!world.net.borrow().is_listening());
+}
+
+#[test]
+fn a_pause_in_accepting_holds_for_all_listeners() {
+    let mut world = world();
+    world.net.borrow_mut().descriptors = 1;
+    let first = world.connect("/events/1");
+    let request = b"GET /events/2 HTTP/1.1\r\nHost: a\r\n\r\n";
+    let connect = |listener| {
+        let mut net = world.net.borrow_mut();
+        net.connect_to(listener, request, usize::MAX, usize::MAX)
+    };
+    let others = [connect(0), connect(1)];
+    world.run_until_idle();
+    assert_eq!(world.metric(Metric::AcceptPauses), 1);
+    assert!(!world.net.borrow().has_signals(), "the worker would spin");
+    world.net.borrow_mut().descriptors = 2;
+    world.net.borrow_mut().end(first);
+    world.run_until_idle();
+    for other in others {
+        assert!(world.text(other).starts_with("HTTP/1.1 200 "));
+    }
+}
+
+#[test]
 fn connections_beyond_a_limit_are_answered_503_with_retry_after() {
     let mut world = World::new(LiveSettings {
         max_connections: 1,
