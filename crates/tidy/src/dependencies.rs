@@ -58,6 +58,12 @@ const RULES: &[Rule] = &[
         not_reached: &[ASYNC, SYSTEM, THREADS],
     },
     Rule {
+        name: "auth",
+        uses: &[],
+        not_named: &[SYSTEM],
+        not_reached: &[ASYNC, HTTP, THREADS],
+    },
+    Rule {
         name: "graph",
         uses: &[],
         not_named: &[SOCKETS],
@@ -71,7 +77,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "server",
-        uses: &["graph", "reactor", "router", "wire"],
+        uses: &["auth", "graph", "reactor", "router", "wire"],
         not_named: &[SOCKETS],
         not_reached: &[ASYNC],
     },
@@ -90,7 +96,7 @@ const RULES: &[Rule] = &[
     // The only one with an async runtime.
     Rule {
         name: "control",
-        uses: &["graph", "reactor", "router", "server", "wire"],
+        uses: &["auth", "graph", "reactor", "router", "server", "wire"],
         not_named: &[],
         not_reached: &[],
     },
@@ -123,8 +129,8 @@ const RULES: &[Rule] = &[
     Rule {
         name: "encke",
         uses: &[
-            "bench", "client", "control", "erlang", "graph", "load", "machine", "proxy", "reactor",
-            "router", "server",
+            "auth", "bench", "client", "control", "erlang", "graph", "load", "machine", "proxy",
+            "reactor", "router", "server",
         ],
         not_named: &[ASYNC],
         not_reached: &[],

@@ -1,0 +1,91 @@
+//! Bans: ids kept away for a while.
+
+use core::fmt;
+
+use crate::expiring::{ExpiringMap, Full};
+use crate::time::UnixSeconds;
+
+/// Most ids that are banned at a time: about 10 MB. A ban beyond that is refused.
+pub const BANS_MAX: usize = 65_536;
+
+/// Longest ban: 30 days. What must last longer is the business of the issuer of tokens.
+pub const BAN_SECONDS_MAX: u64 = 30 * 24 * 3600;
+
+/// Ids that may not log in until a time. They are not written to the disk.
+#[derive(Debug)]
+pub struct Bans {
+    ids: ExpiringMap<()>,
+}
+
+/// Reason why an id cannot be banned. Its `Display` is a sentence for the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BanError {
+    /// There are [`BANS_MAX`] already.
+    Full,
+    /// The ban is longer than [`BAN_SECONDS_MAX`].
+    TooLong,
+}
+
+impl Default for Bans {
+    fn default() -> Self {
+        Self::with_max(BANS_MAX)
+    }
+}
+
+impl Bans {
+    /// Makes an empty set of at most `max` ids.
+    pub fn with_max(max: usize) -> Self {
+        Self {
+            ids: ExpiringMap::new(max),
+        }
+    }
+
+    /// Bans `id` for so many seconds from `now`. A ban that lasts longer stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many, or when the ban is too long.
+    pub fn ban(&mut self, id: &str, seconds: u64, now: UnixSeconds) -> Result<(), BanError> {
+        if seconds > BAN_SECONDS_MAX {
+            return Err(BanError::TooLong);
+        }
+        let set = self.ids.set(id, (), now.plus(seconds), now, |(), ()| ());
+        set.map_err(|Full| BanError::Full)
+    }
+
+    /// Ends the ban of `id`. Returns whether there was one.
+    pub fn lift(&mut self, id: &str) -> bool {
+        self.ids.remove(id)
+    }
+
+    /// Returns until when `id` is banned, if it is.
+    pub fn until(&self, id: &str, now: UnixSeconds) -> Option<UnixSeconds> {
+        self.ids.get(id, now).map(|(_, until)| until)
+    }
+
+    /// Returns whether there is no ban.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Returns the number of bans, lapsed ones among them that were not forgotten yet.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Forgets the bans that have lapsed. Banning does so too.
+    pub fn forget_until(&mut self, now: UnixSeconds) {
+        self.ids.forget_until(now);
+    }
+}
+
+impl fmt::Display for BanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "65,536 ids are banned already; lift a ban, or wait until some lapse",
+            Self::TooLong => "a ban lasts at most 30 days",
+        })
+    }
+}
+
+impl core::error::Error for BanError {}

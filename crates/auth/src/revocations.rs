@@ -1,0 +1,162 @@
+//! Revocations of tokens and tickets, by id or by `jti`.
+//!
+//! Owns what is refused and how long that is remembered. Must never end a session: that is the
+//! caller's.
+
+use core::fmt;
+
+use crate::error::TokenError;
+use crate::expiring::{ExpiringMap, Full};
+use crate::identity::Identity;
+use crate::time::UnixSeconds;
+
+/// Most ids, and most tokens, that are remembered as revoked: about 10 MB each. A revocation beyond
+/// that is refused, as forgetting an older one would let its tokens in again.
+pub const REVOCATIONS_MAX: usize = 65_536;
+
+/// Longest `jti` that can be revoked, in bytes.
+pub const TOKEN_ID_BYTES_MAX: usize = 256;
+
+/// Identities that are refused before their end. Kept for as long as a token may live, then
+/// forgotten: by then, those that were revoked have expired. They are not written to the disk.
+#[derive(Debug)]
+pub struct Revocations {
+    /// For each id, the time before which tokens and tickets are refused.
+    ids: ExpiringMap<UnixSeconds>,
+    tokens: ExpiringMap<()>,
+}
+
+/// Reason why something cannot be revoked. Its `Display` is a sentence for the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RevocationError {
+    /// There are [`REVOCATIONS_MAX`] already.
+    Full,
+    /// The `jti` is empty or longer than [`TOKEN_ID_BYTES_MAX`].
+    TokenId,
+    /// The time lies in the future: it would refuse tokens that are not issued yet.
+    Future,
+}
+
+impl Default for Revocations {
+    fn default() -> Self {
+        Self::with_max(REVOCATIONS_MAX)
+    }
+}
+
+impl Revocations {
+    /// Makes an empty set that remembers at most `max` ids and `max` tokens.
+    pub fn with_max(max: usize) -> Self {
+        Self {
+            ids: ExpiringMap::new(max),
+            tokens: ExpiringMap::new(max),
+        }
+    }
+
+    /// Refuses all that was issued to `id` before `before`. `max_lifetime_seconds` is the longest
+    /// lifetime of a token. A token issued within the second `before` is accepted, so a caller that
+    /// means all until now passes the next second.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many, or when `before` lies more than a second ahead.
+    pub fn revoke_id(
+        &mut self,
+        id: &str,
+        before: UnixSeconds,
+        max_lifetime_seconds: u64,
+        now: UnixSeconds,
+    ) -> Result<(), RevocationError> {
+        if before > now.plus(1) {
+            return Err(RevocationError::Future);
+        }
+        let until = now.plus(max_lifetime_seconds);
+        let set = self
+            .ids
+            .set(id, before, until, now, |&held, new| held.max(new));
+        set.map_err(|Full| RevocationError::Full)
+    }
+
+    /// Refuses the token with this `jti`.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many, or when `token_id` is empty or too long.
+    pub fn revoke_token(
+        &mut self,
+        token_id: &str,
+        max_lifetime_seconds: u64,
+        now: UnixSeconds,
+    ) -> Result<(), RevocationError> {
+        if token_id.is_empty() || token_id.len() > TOKEN_ID_BYTES_MAX {
+            return Err(RevocationError::TokenId);
+        }
+        let until = now.plus(max_lifetime_seconds);
+        let set = self.tokens.set(token_id, (), until, now, |(), ()| ());
+        set.map_err(|Full| RevocationError::Full)
+    }
+
+    /// Checks that an identity which asks for `ids` is not revoked, neither by its `jti` nor by its
+    /// subject nor by one of the ids. One that does not say when it was issued is refused for each
+    /// id that has a revocation.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenError::Revoked`] when it is.
+    pub fn check<'a>(
+        &self,
+        identity: &Identity,
+        ids: impl IntoIterator<Item = &'a str>,
+        now: UnixSeconds,
+    ) -> Result<(), TokenError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let by_token = identity.token_id.as_deref();
+        let is_token_revoked = by_token.is_some_and(|id| self.tokens.get(id, now).is_some());
+        let issued = identity.issued.unwrap_or_default();
+        let is_older = |id: &str| {
+            let before = self.ids.get(id, now);
+            before.is_some_and(|(&before, _)| issued < before)
+        };
+        let is_refused = is_token_revoked
+            || identity.subject.as_deref().is_some_and(is_older)
+            || ids.into_iter().any(is_older);
+        if is_refused {
+            return Err(TokenError::Revoked);
+        }
+        Ok(())
+    }
+
+    /// Returns whether nothing is revoked.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty() && self.tokens.is_empty()
+    }
+
+    /// Returns the number of ids and tokens that are remembered.
+    pub fn len(&self) -> usize {
+        self.ids.len() + self.tokens.len()
+    }
+
+    /// Forgets the revocations that have lapsed. Revoking does so too.
+    pub fn forget_until(&mut self, now: UnixSeconds) {
+        self.ids.forget_until(now);
+        self.tokens.forget_until(now);
+    }
+}
+
+impl fmt::Display for RevocationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => {
+                "65,536 revocations are remembered already; change the key that signs the tokens, \
+                 or wait until some have lapsed"
+            }
+            Self::TokenId => "a jti needs 1 to 256 bytes",
+            Self::Future => {
+                "the time lies in the future; it is in seconds since 1970, and at most now"
+            }
+        })
+    }
+}
+
+impl core::error::Error for RevocationError {}

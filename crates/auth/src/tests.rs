@@ -1,0 +1,3 @@
+//! Tests of the whole: tokens against policies.
+
+mod tokens;
