@@ -1,5 +1,5 @@
-//! Authorization of requests: by the bearer token, or, without one, by not being a foreign web
-//! page.
+//! Authorization of requests: by the bearer token, or, without one, by coming directly from a
+//! program on this machine.
 //!
 //! Must never depend on the route of a request, except for the health checks, which need none.
 
@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
-use wire::host::Host;
+use wire::host::{Host, is_forwarding_field};
 
 use crate::problem::Problem;
 
@@ -32,7 +32,7 @@ pub(crate) async fn authorize(
     let allowed = match &token {
         _ if UNAUTHENTICATED.contains(&request.uri().path()) => Ok(()),
         Some(token) => check_token(headers, token),
-        None => check_not_from_page(headers),
+        None => check_local_program(headers),
     };
     match allowed {
         Ok(()) => next.run(request).await,
@@ -41,7 +41,15 @@ pub(crate) async fn authorize(
 }
 
 fn check_token(headers: &HeaderMap, token: &str) -> Result<(), Problem> {
-    let Some(given) = headers.get(AUTHORIZATION) else {
+    let mut all = headers.get_all(AUTHORIZATION).iter();
+    let given = all.next();
+    if all.next().is_some() {
+        return Err(Problem::bad(
+            "header Authorization",
+            "it occurs twice; send it once",
+        ));
+    }
+    let Some(given) = given else {
         return Err(Problem::unauthorized(
             "this server requires a token; send it as Authorization: Bearer <token>",
             "Bearer realm=\"encke\"",
@@ -63,18 +71,32 @@ fn check_token(headers: &HeaderMap, token: &str) -> Result<(), Problem> {
     }
 }
 
-/// Refuses requests of foreign web pages. Without a token every program on this machine is
-/// authorized, but its browsers also run pages of strangers: their requests name another site, or,
-/// after DNS rebinding, another host.
-fn check_not_from_page(headers: &HeaderMap) -> Result<(), Problem> {
-    let site = headers.get(FETCH_SITE).map(|site| site.as_bytes());
+/// Refuses requests of foreign web pages and of proxies. Without a token every program on this
+/// machine is authorized, but its browsers also run pages of strangers: their requests name another
+/// site, or, after DNS rebinding, another host. A proxy on this machine may forward requests of
+/// strangers under a name of this machine.
+fn check_local_program(headers: &HeaderMap) -> Result<(), Problem> {
     let foreign = headers.contains_key(ORIGIN)
-        || site.is_some_and(|site| !matches!(site, b"none" | b"same-origin"));
+        || headers
+            .get_all(FETCH_SITE)
+            .iter()
+            .any(|site| !matches!(site.as_bytes(), b"none" | b"same-origin"));
     if foreign {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
             "the request comes from a web page; without a token the control API answers only \
              programs; start the server with --control-token, and send the token",
+        ));
+    }
+    if headers
+        .keys()
+        .any(|name| is_forwarding_field(name.as_str()))
+    {
+        return Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "the request came through a proxy (Forwarded, X-Forwarded-* or Via); without a token \
+             the control API answers only direct requests; start the server with --control-token, \
+             and send the token",
         ));
     }
     match headers

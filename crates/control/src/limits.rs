@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use graph::ID_BYTES_MAX;
 use router::EVENT_TYPE_BYTES_MAX;
+use wire::head::{HEAD_BYTES_MAX, TARGET_BYTES_MAX};
 
 /// Threads of the control API. One that expands a large publish leaves the other for health checks;
 /// more would take cores from the workers.
@@ -34,9 +35,13 @@ pub(crate) const REFUSED_WAIT: Duration = Duration::from_secs(2);
 /// request.
 pub(crate) const IDLE_WAIT: Duration = Duration::from_secs(75);
 
-/// Bytes of a request's line and fields. The longest path has two ids of 128 bytes,
-/// percent-encoded; the rest is room for tokens and what proxies add.
-pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
+/// How long a connection is read on after its last answer while its client may still be sending:
+/// closing with unread bytes would reset the connection, and the answer could be lost. It keeps its
+/// place that long.
+pub(crate) const LINGER_WAIT: Duration = Duration::from_secs(1);
+
+/// Bytes that are read and dropped in that time.
+pub(crate) const LINGER_BYTES_MAX: usize = 1 << 20;
 
 /// How long accepting pauses when descriptors have run out: the listener stays readable and would
 /// spin the thread.
@@ -148,4 +153,6 @@ const _: () = assert!(LINE_FACTOR >= JSON_ESCAPE_BYTES);
 const _: () =
     assert!(LINE_OVERHEAD >= JSON_ESCAPE_BYTES * (ID_BYTES_MAX + EVENT_TYPE_BYTES_MAX) + 256);
 const _: () = assert!(EDGE_LINE_BYTES_MAX >= JSON_ESCAPE_BYTES * 2 * ID_BYTES_MAX + 64);
+// Two ids in the path, and room for a token and what proxies add.
+const _: () = assert!(TARGET_BYTES_MAX >= URL_ESCAPE_BYTES * 2 * ID_BYTES_MAX + 1024);
 const _: () = assert!(HEAD_BYTES_MAX >= URL_ESCAPE_BYTES * 2 * ID_BYTES_MAX + 4096);

@@ -3,23 +3,32 @@
 //! Connections that are silent or slow before their request is read are bounded in number and time,
 //! as no token has been checked by then. Must never look into a request.
 
+/// A connection on which hyper sees checked heads only.
+mod checked_stream;
+/// Boundaries of requests, and the rules for their heads.
+mod framing;
+/// Boundaries of chunked bodies.
+mod chunks;
 /// Timeouts for request heads.
 mod head_timeout;
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
+use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
-use hyper_util::service::TowerToHyperService;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -28,10 +37,12 @@ use tokio::time::{Instant, sleep};
 use tower::ServiceExt;
 
 use crate::limits::{
-    ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_BYTES_MAX, IDLE_WAIT, KEEPALIVE_INTERVAL, KEEPALIVE_TIME,
+    ACCEPT_PAUSE, CONNECTIONS_MAX, IDLE_WAIT, KEEPALIVE_INTERVAL, KEEPALIVE_TIME,
     PAUSE_WARNING_INTERVAL, REFUSED_MAX, REFUSED_WAIT,
 };
 use crate::metrics::ListenerMetrics;
+use crate::problem::Problem;
+use checked_stream::{CheckedStream, RefusedHead};
 use head_timeout::HeadTimeouts;
 
 /// The control listener. Lives in a task of its own until the control API stops.
@@ -85,15 +96,32 @@ impl Admission {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let http = self.http.clone();
-        let http = http.map_request(|request: Request<Incoming>| request.map(Body::new));
+        let refused = RefusedHead::default();
+        let stream = CheckedStream::new(stream, refused.clone());
         Builder::new()
             .timer(self.timeouts.connection_timer())
             .header_read_timeout(self.timeouts.head)
-            .max_header_size(HEAD_BYTES_MAX)
             .keep_alive(self.lasting)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(http))
+            .serve_connection(TokioIo::new(stream), service(self.http.clone(), refused))
     }
+}
+
+/// Answers the requests of one connection: a refused head with the reason.
+fn service(
+    http: Router,
+    refused: RefusedHead,
+) -> impl HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> {
+    let number = AtomicU64::new(0);
+    service_fn(move |request: Request<Incoming>| {
+        let refused = refused.of_request(number.fetch_add(1, Relaxed));
+        let http = http.clone();
+        async move {
+            match refused {
+                Some(error) => Ok(Problem::bad_head(error).into_response()),
+                None => http.oneshot(request.map(Body::new)).await,
+            }
+        }
+    })
 }
 
 /// Routes for connections, and the metrics that count them.

@@ -9,6 +9,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use wire::head::HeadError;
 
 /// The media type of problem details.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
@@ -41,6 +42,12 @@ impl Problem {
     /// The request cannot be understood: `what` names its part, `why` says what is wrong.
     pub(crate) fn bad(what: &str, why: impl Display) -> Self {
         Self::new(StatusCode::BAD_REQUEST, format!("{what}: {why}"))
+    }
+
+    /// The head of the request breaks a rule.
+    pub(crate) fn bad_head(error: HeadError) -> Self {
+        let status = StatusCode::from_u16(error.status().code());
+        Self::new(status.unwrap_or(StatusCode::BAD_REQUEST), error.reason())
     }
 
     pub(crate) fn too_large(detail: String) -> Self {

@@ -177,17 +177,23 @@ fn with_a_token_only_its_bearer_comes_in() {
             let answer = ask(&http, "GET", "/v1/stats", &[("authorization", given)], "").await;
             assert_eq!(answer.status, status, "{given}");
         }
-        // Who has the token may be a web page.
+        let twice = [
+            ("authorization", "Bearer s3cret"),
+            ("authorization", "Bearer s3cret"),
+        ];
+        assert_eq!(ask(&http, "GET", "/v1/stats", &twice, "").await.status, 400);
+        // A client with the token may be a web page, or behind a proxy.
         let page = [
             ("authorization", "Bearer s3cret"),
             ("origin", "https://ops.example"),
+            ("x-forwarded-for", "10.0.0.1"),
         ];
         assert_eq!(ask(&http, "GET", "/v1/stats", &page, "").await.status, 200);
     });
 }
 
 #[test]
-fn without_a_token_no_web_page_of_a_stranger_comes_in() {
+fn without_a_token_no_web_page_of_a_stranger_and_no_proxy_comes_in() {
     run(async {
         let http = Fake::new().http();
         for (headers, status) in [
@@ -214,6 +220,21 @@ fn without_a_token_no_web_page_of_a_stranger_comes_in() {
                 &[("host", "localhost"), ("sec-fetch-site", "same-site")],
                 403,
             ),
+            (
+                &[
+                    ("host", "localhost"),
+                    ("sec-fetch-site", "none"),
+                    ("sec-fetch-site", "cross-site"),
+                ],
+                403,
+            ),
+            (&[("host", "127.0.0.1"), ("forwarded", "for=a")], 403),
+            (
+                &[("host", "127.0.0.1"), ("X-Forwarded-For", "10.0.0.1")],
+                403,
+            ),
+            (&[("host", "127.0.0.1"), ("x-forwarded-host", "a")], 403),
+            (&[("host", "127.0.0.1"), ("via", "1.1 a")], 403),
         ] {
             let answer = ask(&http, "POST", "/v1/publish/x", headers, "").await;
             assert_eq!(answer.status, status, "{headers:?}");
