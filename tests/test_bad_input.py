@@ -257,6 +257,9 @@ IDS = [
     ("DEL", "/events/%7F", "control"),
     ("C1", "/events/%C2%85", "control"),
     ("129 ids", "/events/" + ",".join(f"i{n}" for n in range(129)), "128"),
+    ("ids in path and query", "/events/alice?id=bob", "both the path and the query"),
+    ("an id twice", "/events/alice?id=alice", "both the path and the query"),
+    ("an encoded name in the query", "/events/alice?x=y&%69d=bob", "both the path and the query"),
 ]
 
 

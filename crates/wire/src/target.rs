@@ -30,6 +30,9 @@ pub enum IdsError {
     TooMany,
     /// A slash: the path goes on where none should.
     ExtraPath,
+    /// Ids in the path and in the query. A proxy whose access rules look at the path would not see
+    /// those in the query.
+    TwoPlaces,
 }
 
 impl IdsError {
@@ -54,22 +57,29 @@ impl IdsError {
             Self::Control => "An id has a control character: remove it.",
             Self::TooMany => "There are too many ids: a session has at most 128.",
             Self::ExtraPath => "There is nothing at this path: write a slash in an id as %2F.",
+            Self::TwoPlaces => {
+                "There are ids in both the path and the query: put all of them into one, like \
+                 /events/a,b or /events?id=a&id=b."
+            }
         }
     }
 }
 
 /// Decodes the ids of a session: those in `segment`, the raw rest of the path, separated by commas,
-/// and one in each `id` of the query. A comma that is part of an id is `%2C` in the segment, and
+/// or one in each `id` of the query. A comma that is part of an id is `%2C` in the segment, and
 /// `,` or `%2C` in the query. Each id is returned once.
 ///
 /// # Errors
 ///
-/// When there is no id, when there are more than [`IDS_MAX`], or when one of them is not valid.
+/// When there is no id, when there are more than [`IDS_MAX`], when one of them is not valid, or
+/// when there are ids in both places.
 ///
 /// ```
 /// use wire::target::{IdsError, ids};
 ///
-/// assert_eq!(ids("42,alice%2Cbob", Some("id=news&id=42")).unwrap(), ["42", "alice,bob", "news"]);
+/// assert_eq!(ids("42,alice%2Cbob", Some("x=y")).unwrap(), ["42", "alice,bob"]);
+/// assert_eq!(ids("", Some("id=alice,bob&id=42")).unwrap(), ["alice,bob", "42"]);
+/// assert_eq!(ids("42", Some("id=alice")), Err(IdsError::TwoPlaces));
 /// assert_eq!(ids("42/", None), Err(IdsError::ExtraPath));
 /// assert_eq!(ids("", None), Err(IdsError::Empty));
 /// ```
@@ -81,6 +91,9 @@ pub fn ids<'a>(segment: &'a str, query: Option<&'a str>) -> Result<Vec<Cow<'a, s
         }
     }
     for raw in query_values(query, "id") {
+        if !segment.is_empty() {
+            return Err(IdsError::TwoPlaces);
+        }
         collect(&mut ids, checked(percent_decode(raw, Plus::Space)?)?)?;
     }
     if ids.is_empty() {
