@@ -355,13 +355,13 @@ def test_nobody_listening_is_one_sentence():
     assert said.count("found nobody listening") == 1 and "200 clients were not begun" in said
 
 
-def test_tls_is_refused_with_a_remedy(tmp_path):
-    said = encke("flood", "https://example.com/")
-    assert said.returncode == 2 and "asks for TLS" in said.stderr and "proxy" in said.stderr
+def test_urls_that_cannot_be_used_are_named(tmp_path):
+    said = encke("flood", "ftp://example.com/")
+    assert said.returncode == 2 and "only http:// and https://" in said.stderr
     urls = tmp_path / "urls"
-    urls.write_text("http://127.0.0.1/\nhttps://a/\nwss://b/\n")
+    urls.write_text("http://127.0.0.1/\nftp://a/\nfile://b/\n")
     said = encke("flood", "--urls", urls)
-    assert said.returncode == 2 and "2 of 3 URLs cannot be used; the first: `https://a/`" in said.stderr
+    assert said.returncode == 2 and "2 of 3 URLs cannot be used; the first: `ftp://a/`" in said.stderr
 
 
 def test_too_few_descriptors_are_told_before_the_first_client():

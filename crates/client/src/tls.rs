@@ -21,6 +21,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use machine::failure::{Context, Failure, Outcome};
 
 pub use explain::{explain, handshake_error};
+pub use rustls::Error;
 pub use session::{Resumption, Session, TlsClient};
 
 /// The protocol that clients offer (RFC 7301).

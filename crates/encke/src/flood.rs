@@ -3,6 +3,7 @@
 use std::fs;
 
 use client::decode::Transport;
+use client::tls::Resumption;
 use load::flood::behaviours::ClientBehaviours;
 use load::flood::expect::Expectations;
 use load::flood::order::Check;
@@ -156,7 +157,7 @@ fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
         Some(FloodTransport::Chunked) => Transport::Chunks,
         Some(FloodTransport::Raw) => Transport::Raw,
         Some(FloodTransport::Websocket) => Transport::WebSocket,
-        None if name.starts_with("ws:") => Transport::WebSocket,
+        None if name.starts_with("ws:") || name.starts_with("wss:") => Transport::WebSocket,
         None => Transport::Sse,
     };
     let check = if arguments.check.mixed {
@@ -173,6 +174,12 @@ fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
         private_fds: arguments.room.private_fds,
         window: arguments.pace.window,
         ramp: arguments.pace.ramp,
+        authorities: arguments.tls.authorities.authorities(),
+        resumption: if arguments.tls.resume {
+            Resumption::Tickets
+        } else {
+            Resumption::Never
+        },
         headers: arguments.headers.clone(),
         sources: arguments.room.source.clone(),
         behaviours,

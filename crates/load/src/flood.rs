@@ -26,6 +26,7 @@ use std::thread;
 use crate::poll::Waker;
 use behaviours::ClientBehaviours;
 use client::decode::Transport;
+use client::tls::{Authorities, Resumption};
 use machine::failure::{Context, Failure, Outcome};
 use machine::host;
 use order::{Check, IdRule};
@@ -60,6 +61,10 @@ pub struct Options {
     pub window: u32,
     /// Connections begun in a second, over all threads; nothing means as fast as the window allows.
     pub ramp: Option<f64>,
+    /// Authorities that the certificates of `https` servers must be issued by.
+    pub authorities: Authorities,
+    /// Whether TLS sessions are resumed.
+    pub resumption: Resumption,
     /// How the server streams.
     pub transport: Transport,
     /// More header lines of each request, like `Authorization: Bearer x`.
@@ -84,6 +89,8 @@ impl Options {
             private_fds: false,
             window: 1024,
             ramp: None,
+            authorities: Authorities::System,
+            resumption: Resumption::Never,
             transport,
             headers: Vec::new(),
             sources: None,
@@ -167,8 +174,8 @@ impl Flood {
     ///
     /// # Errors
     ///
-    /// When there are too few source ports or descriptors for all clients, or a thread cannot be
-    /// set up.
+    /// When there are too few source ports or descriptors for all clients, TLS cannot be set up, or
+    /// a thread cannot be.
     pub fn start(options: &Options) -> Outcome<Self> {
         let threads = options.threads()?;
         let server = options.targets.server();
@@ -178,7 +185,9 @@ impl Flood {
             options.connections,
             threads,
         )?;
-        let (targets, asking) = (Arc::new(options.targets.clone()), options.asking());
+        let (mut targets, asking) = (options.targets.clone(), options.asking());
+        targets.secure(&options.authorities, options.resumption)?;
+        let targets = Arc::new(targets);
         let stop = Arc::new(AtomicBool::new(false));
         let mut flood = Self {
             threads: Vec::new(),

@@ -120,6 +120,11 @@ impl Session {
         Ok(())
     }
 
+    /// Queues the end of the session (`close_notify`).
+    pub fn close(&mut self) {
+        self.0.send_close_notify();
+    }
+
     /// Whether the handshake is under way.
     pub fn is_handshaking(&self) -> bool {
         self.0.is_handshaking()

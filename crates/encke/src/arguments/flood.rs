@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use load::flood::order::IdRule;
 use load::flood::sources::Sources;
 
-use super::Report;
+use super::{AuthorityArguments, Report};
 use crate::units::duration;
 
 // Clap takes `{n}` for a line break; it does not find it around an escape sequence, which it leaves
@@ -26,6 +26,7 @@ Examples:
   encke flood http://127.0.0.1:8000/stream/{\x1b[0mn} --transport ndjson --connections 1000000 \
 --private-fds
   encke flood ws://127.0.0.1:9000/ --connections 1000 --ramp 100
+  encke flood https://localhost:8443/events/{\x1b[0mn} --ca authority.pem --resume
   encke flood http://127.0.0.1:8000/events/{\x1b[0mn} --connections 100 --slow 10 --every 2s
   encke flood http://127.0.0.1:8000/events/{\x1b[0mn} --duration 10s --expect-no-loss";
 
@@ -43,12 +44,14 @@ pub(crate) struct FloodArguments {
     /// Number of the first client
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) first: u32,
-    /// How the server streams events [default: websocket for a ws:// URL, else sse]
+    /// How the server streams events [default: websocket for a ws:// or wss:// URL, else sse]
     #[arg(long, value_enum)]
     pub(crate) transport: Option<FloodTransport>,
     /// Header line to add to each request; repeatable
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<String>,
+    #[command(flatten)]
+    pub(crate) tls: Tls,
     #[command(flatten)]
     pub(crate) pace: Pace,
     #[command(flatten)]
@@ -61,6 +64,18 @@ pub(crate) struct FloodArguments {
     pub(crate) citizens: ClientBehaviours,
     #[command(flatten)]
     pub(crate) report: Report,
+}
+
+/// How `https` servers are reached.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "TLS")]
+pub(crate) struct Tls {
+    #[command(flatten)]
+    pub(crate) authorities: AuthorityArguments,
+    /// Resume TLS sessions: each client uses a session ticket that an earlier one got, if there is
+    /// one left [default: a full handshake for each]
+    #[arg(long)]
+    pub(crate) resume: bool,
 }
 
 /// How fast clients are opened.
@@ -157,7 +172,8 @@ pub(crate) struct ClientBehaviours {
     /// Number of clients that close their connection and reconnect
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) reconnect: u32,
-    /// Number of clients that send their request one byte at a time
+    /// Number of clients that send their request, or with TLS their first message, one byte at a
+    /// time
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) trickle: u32,
     /// Time between two bytes, before a disconnect, and before a reconnect

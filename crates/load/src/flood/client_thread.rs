@@ -1,9 +1,11 @@
 //! One thread of clients: opens its share at a pace, then reads whatever comes.
 //!
-//! `opening` connects, `reading` makes something of bytes, `acting` is what badly behaved clients
-//! do, `ending` is the only place where a connection ends.
+//! `opening` connects, `secure` sends, and opens what came over TLS, `reading` makes something of
+//! bytes, `acting` is what badly behaved clients do, `ending` is the only place where a connection
+//! ends.
 
 mod opening;
+mod secure;
 mod reading;
 mod acting;
 mod ending;
@@ -23,6 +25,7 @@ use super::tally::{Counts, Tally};
 use super::targets::{RequestOptions, Targets};
 use crate::poll::{EventBatch, Interest, Poller, Waker};
 use machine::failure::{Context, Outcome};
+use secure::Secure;
 
 /// Bytes read at once; belongs to the thread.
 const READ_BYTES: usize = 64 * 1024;
@@ -53,6 +56,7 @@ struct ClientThread<'a> {
     tally: &'a Tally,
     poller: Poller,
     streams: Vec<Stream>,
+    secure: Secure,
     begun: Instant,
     /// Clients that were begun and have no head yet, but for those that trickle.
     unanswered: u32,
@@ -77,6 +81,7 @@ pub(super) fn run(
         .context("watching the waker")?;
     let mut clients = ClientThread {
         streams: Vec::with_capacity(config.clients.len()),
+        secure: Secure::default(),
         reading: Reading {
             transport: config.asking.transport,
             check: config.check,

@@ -26,6 +26,8 @@ pub enum FailureKind {
     Status(u16),
     /// Bytes that are not the protocol asked for.
     Malformed,
+    /// A handshake that failed, or a record that cannot be opened.
+    Tls,
     /// Anything else.
     Other,
     /// Clients that were not begun, as too many before them had failed.
@@ -123,6 +125,10 @@ impl FailureKind {
             Self::Malformed => (
                 "got bytes that are not the expected stream",
                 "check --transport and the server",
+            ),
+            Self::Tls => (
+                "got no TLS session, or lost it",
+                "check the URL, --ca and the certificate of the server",
             ),
             Self::Other => ("failed", "look the error up"),
             Self::NotBegun => (

@@ -56,6 +56,10 @@ impl Report {
         rows.push("open now", totals.active);
         rows.push("closed", self.closes());
         rows.push("failed", counts.failed);
+        if counts.handshakes > 0 {
+            rows.push("TLS handshakes", counts.handshakes);
+            rows.push("of these resumed", counts.resumed);
+        }
         if let Some(seconds) = self.opening_seconds {
             let rate = f64::from(self.connections) / seconds.max(0.001);
             rows.push("opened in", format!("{seconds:.3} s, {rate:.0} a second"));

@@ -54,6 +54,10 @@ pub struct Counts {
     pub opened: u64,
     /// Heads that opened a stream.
     pub heads: u64,
+    /// TLS handshakes that were completed.
+    pub handshakes: u64,
+    /// Of these, those that resumed an earlier session.
+    pub resumed: u64,
     /// Connections that came to nothing.
     pub failed: u64,
     /// Events read.
@@ -62,7 +66,7 @@ pub struct Counts {
     pub heartbeats: u64,
     /// Chunks of HTTP, messages of WebSockets, or reads of a stream that has neither.
     pub chunks: u64,
-    /// Bytes read, heads and framing included.
+    /// Bytes read from sockets: heads, framing and TLS included.
     pub bytes: u64,
     /// Events whose stamp lay in the future: the publisher's clock is ahead.
     pub ahead: u64,
@@ -78,6 +82,8 @@ impl Counts {
     pub(super) fn add(&mut self, other: &Self) {
         self.opened += other.opened;
         self.heads += other.heads;
+        self.handshakes += other.handshakes;
+        self.resumed += other.resumed;
         self.failed += other.failed;
         self.events += other.events;
         self.heartbeats += other.heartbeats;

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 
 use client::decode::{Transport, websocket};
 use client::http::Url;
+use client::tls::{Authorities, Resumption, TlsClient};
 use machine::failure::{Failure, Outcome};
 
 /// What becomes the client's number.
@@ -27,7 +28,9 @@ pub struct Targets {
 #[derive(Debug, Clone)]
 struct Server {
     address: SocketAddr,
-    authority: String,
+    url: Url,
+    /// With TLS, once [`Targets::secure`] has set it up.
+    tls: Option<TlsClient>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -79,18 +82,19 @@ impl Targets {
         }
     }
 
-    fn push(&mut self, text: &str, known: &mut HashMap<String, u32>) -> Outcome<()> {
-        let url = Url::parse(&as_http(text)?)?;
-        let server = match known.get(url.authority()) {
+    fn push(&mut self, text: &str, known: &mut HashMap<(bool, String), u32>) -> Outcome<()> {
+        let url = Url::parse(&as_http(text))?;
+        let key = (url.is_secure(), url.authority().to_owned());
+        let server = match known.get(&key) {
             Some(&server) => server,
             None => {
-                let authority = url.authority().to_owned();
                 let server = self.servers.len() as u32;
                 self.servers.push(Server {
                     address: url.resolve()?,
-                    authority: authority.clone(),
+                    url: url.clone(),
+                    tls: None,
                 });
-                known.insert(authority, server);
+                known.insert(key, server);
                 server
             }
         };
@@ -98,6 +102,26 @@ impl Targets {
         let end = u32::try_from(self.paths.len())
             .map_err(|_| Failure::new("the URLs are longer than 4 GiB: use a placeholder {n}"))?;
         self.entries.push(Entry { server, end });
+        Ok(())
+    }
+
+    /// Sets TLS up for the servers that have it.
+    ///
+    /// # Errors
+    ///
+    /// When the authorities cannot be used, or a host is neither a name nor an address.
+    pub(super) fn secure(
+        &mut self,
+        authorities: &Authorities,
+        resumption: Resumption,
+    ) -> Outcome<()> {
+        for server in self
+            .servers
+            .iter_mut()
+            .filter(|server| server.url.is_secure())
+        {
+            server.tls = Some(TlsClient::new(authorities, server.url.host(), resumption)?);
+        }
         Ok(())
     }
 
@@ -113,8 +137,22 @@ impl Targets {
 
     /// The server of client `ordinal`.
     pub(super) fn server_of(&self, ordinal: u32) -> SocketAddr {
+        self.server_entry(ordinal).address
+    }
+
+    /// How TLS is made with the server of client `ordinal`, if it has TLS.
+    pub(super) fn tls_of(&self, ordinal: u32) -> Option<&TlsClient> {
+        self.server_entry(ordinal).tls.as_ref()
+    }
+
+    /// What the server of client `ordinal` is called.
+    pub(super) fn authority_of(&self, ordinal: u32) -> &str {
+        self.server_entry(ordinal).url.authority()
+    }
+
+    fn server_entry(&self, ordinal: u32) -> &Server {
         let (entry, _) = self.entry(ordinal);
-        self.servers[entry.server as usize].address
+        &self.servers[entry.server as usize]
     }
 
     fn entry(&self, ordinal: u32) -> (Entry, &str) {
@@ -143,7 +181,7 @@ impl Targets {
             }
             out.extend_from_slice(part.as_bytes());
         }
-        let authority = &self.servers[entry.server as usize].authority;
+        let authority = self.servers[entry.server as usize].url.authority();
         write!(out, " HTTP/1.1\r\nHost: {authority}\r\n").expect("a Vec takes every byte");
         match how.transport {
             Transport::Sse => out.extend_from_slice(b"Accept: text/event-stream\r\n"),
@@ -172,15 +210,12 @@ pub(super) struct RequestOptions {
     pub(super) seed: u64,
 }
 
-/// `ws://` addresses as `http://` ones.
-fn as_http(url: &str) -> Outcome<String> {
+/// `ws://` and `wss://` addresses as `http://` and `https://` ones.
+fn as_http(url: &str) -> String {
     match url.split_once("://") {
-        Some(("ws", rest)) => Ok(format!("http://{rest}")),
-        Some(("https" | "wss", _)) => Err(Failure::new(format!(
-            "`{url}` asks for TLS, which clients here do not speak: give the http:// address of \
-             the server behind the TLS proxy, or put a TLS client such as stunnel between"
-        ))),
-        _ => Ok(url.to_owned()),
+        Some(("ws", rest)) => format!("http://{rest}"),
+        Some(("wss", rest)) => format!("https://{rest}"),
+        _ => url.to_owned(),
     }
 }
 
@@ -233,12 +268,30 @@ mod tests {
     }
 
     #[test]
+    fn servers_with_tls_and_without_are_told_apart() {
+        let urls = [
+            "http://127.0.0.1:1/",
+            "https://127.0.0.1:1/",
+            "wss://127.0.0.1:1/",
+        ];
+        let mut targets = Targets::list(urls).unwrap();
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/harness/tls/authority.pem"
+        );
+        let authorities = Authorities::File(file.into());
+        targets.secure(&authorities, Resumption::Never).unwrap();
+        let secure = [0, 1, 2].map(|ordinal| targets.tls_of(ordinal).is_some());
+        assert_eq!((secure, targets.servers.len()), ([false, true, true], 2));
+    }
+
+    #[test]
     fn urls_that_cannot_be_used_are_counted_in_one_sentence() {
         let error = |urls: &[&str]| Targets::list(urls.iter().copied()).unwrap_err().to_string();
-        assert!(error(&["https://127.0.0.1/"]).starts_with("`https://127.0.0.1/` asks for TLS"));
-        let several = error(&["http://127.0.0.1/", "wss://a/", "ftp://b/", "https://c/"]);
+        assert!(error(&["ftp://127.0.0.1/"]).starts_with("`ftp://127.0.0.1/` is a ftp address"));
+        let several = error(&["http://127.0.0.1/", "ftp://a/", "file://b/", "http://:1"]);
         assert!(
-            several.starts_with("3 of 4 URLs cannot be used; the first: `wss://a/` asks for TLS"),
+            several.starts_with("3 of 4 URLs cannot be used; the first: `ftp://a/` is a ftp"),
             "{several}"
         );
         assert!(error(&[]).contains("no URL"));

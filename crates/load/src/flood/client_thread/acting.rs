@@ -72,7 +72,7 @@ impl ClientThread<'_> {
 
     /// Sends one more byte of the request.
     fn trickle(&mut self, index: usize) {
-        self.write_request(index);
+        self.write_trickled(index);
         let Stream::Trickling(socket, sent) = &mut self.streams[index] else {
             return;
         };

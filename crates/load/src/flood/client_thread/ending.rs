@@ -50,11 +50,15 @@ impl ClientThread<'_> {
 
     /// The bytes are not those of the protocol.
     pub(super) fn on_malformed(&mut self, index: usize, malformed: Malformed) {
-        let detail = malformed.to_string();
+        self.on_broken(index, FailureKind::Malformed, &malformed.to_string());
+    }
+
+    /// The bytes are of no use, for this reason.
+    pub(super) fn on_broken(&mut self, index: usize, failure: FailureKind, detail: &str) {
         if !matches!(self.streams[index], Stream::Body(..)) {
-            return self.drop_unanswered(index, FailureKind::Malformed, &detail);
+            return self.drop_unanswered(index, failure, detail);
         }
-        self.tally.failure(FailureKind::Malformed, 1, &detail);
+        self.tally.failure(failure, 1, detail);
         self.close(index, |closes| &mut closes.malformed);
     }
 
@@ -64,6 +68,8 @@ impl ClientThread<'_> {
             && with_reset
         {
             let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+        } else {
+            self.take_leave(index);
         }
         self.close(index, |closes| &mut closes.own);
         self.act_later(index);
@@ -72,6 +78,7 @@ impl ClientThread<'_> {
     /// Ends a client that was begun and has no stream.
     pub(super) fn drop_unanswered(&mut self, index: usize, failure: FailureKind, detail: &str) {
         self.streams[index] = Stream::Closed;
+        self.secure.forget(index);
         self.answered(index);
         self.fail(index, failure, detail);
     }
@@ -99,6 +106,7 @@ impl ClientThread<'_> {
     /// Ends an open stream. One that would have left by itself comes back when that was due.
     fn close(&mut self, index: usize, reason: impl FnOnce(&mut Closes) -> &mut u64) {
         self.streams[index] = Stream::Closed;
+        self.secure.forget(index);
         *reason(&mut self.reading.counts.closes) += 1;
     }
 

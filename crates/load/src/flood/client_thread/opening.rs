@@ -4,9 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SendFlags, SocketFlags, SocketType, bind, connect, send, socket_with, sockopt,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 
 use super::ClientThread;
 use crate::flood::behaviours::Behaviour;
@@ -77,15 +75,16 @@ impl ClientThread<'_> {
     fn try_begin(&mut self, index: usize) -> Result<Stream, Errno> {
         let role = self.behaviour(index);
         let socket = self.connecting(index, role)?;
+        self.write_request(index);
+        self.secure(index)?;
         if role == Behaviour::Trickles {
             sockopt::set_tcp_nodelay(&socket, true)?;
             self.watch(&socket, index, Interest::IN)?;
             self.act_later(index);
             return Ok(Stream::Trickling(socket, 0));
         }
-        self.write_request(index);
-        match send(&socket, &self.request, SendFlags::NOSIGNAL) {
-            Ok(_) => {
+        match self.send_request(index, &socket) {
+            Ok(()) => {
                 self.watch(&socket, index, Interest::IN)?;
                 Ok(Stream::Head(socket, Vec::new()))
             }
@@ -138,10 +137,10 @@ impl ClientThread<'_> {
         };
         self.write_request(index);
         let sent = match sockopt::socket_error(&socket) {
-            Ok(Ok(())) => send(&socket, &self.request, SendFlags::NOSIGNAL),
+            Ok(Ok(())) => self.send_request(index, &socket),
             Ok(Err(errno)) | Err(errno) => Err(errno),
         };
-        let watched = sent.and_then(|_| {
+        let watched = sent.and_then(|()| {
             self.poller
                 .modify(&socket, index as u64, Interest::IN)
                 .map_err(errno_of)
@@ -167,6 +166,6 @@ impl ClientThread<'_> {
     }
 }
 
-fn errno_of(error: std::io::Error) -> Errno {
+pub(super) fn errno_of(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, recv};
 
 use super::{ClientThread, READ_BYTES};
 use crate::flood::behaviours::Behaviour;
@@ -34,7 +34,7 @@ impl ClientThread<'_> {
             Ok((_, 0)) => self.on_end(index),
             Ok((count, _)) => {
                 self.reading.counts.bytes += count as u64;
-                self.on_bytes(index, &buffer[..count]);
+                self.on_received(index, &buffer[..count]);
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(errno) => self.on_error(index, errno),
@@ -42,7 +42,7 @@ impl ClientThread<'_> {
         self.buffer = buffer;
     }
 
-    fn on_bytes(&mut self, index: usize, bytes: &[u8]) {
+    pub(super) fn on_bytes(&mut self, index: usize, bytes: &[u8]) {
         match &mut self.streams[index] {
             Stream::Body(..) => self.on_body(index, bytes),
             Stream::Trickling(..) | Stream::Head(..) => self.on_head(index, bytes),
@@ -51,14 +51,15 @@ impl ClientThread<'_> {
     }
 
     fn on_body(&mut self, index: usize, bytes: &[u8]) {
-        let Stream::Body(socket, body) = &mut self.streams[index] else {
+        let Stream::Body(_, body) = &mut self.streams[index] else {
             return;
         };
         let progress = body.read(&mut self.reading, bytes);
         if !self.reading.answer.is_empty() {
-            // A peer that takes no answer will be found to have gone.
-            let _ = send(socket, &self.reading.answer, SendFlags::NOSIGNAL);
-            self.reading.answer.clear();
+            let mut answer = std::mem::take(&mut self.reading.answer);
+            self.send_answer(index, &answer);
+            answer.clear();
+            self.reading.answer = answer;
         }
         match progress {
             Ok(Progress::More) => {}
