@@ -1,17 +1,18 @@
-//! Whole request bodies, up to a limit.
+//! Whole request bodies, up to a limit and within a time.
 //!
-//! Must never hold more than the limit.
+//! Must never hold more than the limit, nor wait for a sender that stalls.
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, HttpBody};
-use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
+use axum::http::{HeaderMap, StatusCode};
 use bytes::{Bytes, BytesMut};
+use tokio::time::timeout;
 
-use crate::limits::DISCARD_BYTES_MAX;
+use crate::limits::{BODY_STALL_WAIT, BODY_WAIT, DISCARD_BYTES_MAX};
 use crate::problem::Problem;
 
 /// The next piece of a body; `None` at its end. A broken body is an error once.
@@ -39,9 +40,50 @@ pub(crate) fn poll_chunk(
     }
 }
 
+/// Awaits a body that is read as a whole, for a limited time.
+pub(crate) async fn within_time<T>(
+    body: impl Future<Output = Result<T, Problem>>,
+) -> Result<T, Problem> {
+    timeout(BODY_WAIT, body).await.unwrap_or_else(|_| {
+        Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            format!(
+                "the body was not complete after {} s; send a body without pauses, or stream many \
+                 events with POST /v1/publish",
+                BODY_WAIT.as_secs()
+            ),
+        ))
+    })
+}
+
+/// The next piece of a body that is read as a whole.
+pub(crate) async fn prompt_chunk(body: &mut Body) -> Result<Option<Bytes>, Problem> {
+    match timeout(BODY_STALL_WAIT, chunk(body)).await {
+        Ok(None) => Ok(None),
+        Ok(Some(Ok(piece))) => Ok(Some(piece)),
+        Ok(Some(Err(error))) => Err(Problem::bad("body", broken(&error))),
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            format!(
+                "no byte of the body came for {} s; send a body without pauses, or stream many \
+                 events with POST /v1/publish",
+                BODY_STALL_WAIT.as_secs()
+            ),
+        )),
+    }
+}
+
 /// Reads an event's content. One that is somewhat too large is read to its end all the same, so
 /// that the client sees the answer and its true size.
 pub(crate) async fn read(
+    body: Body,
+    headers: &HeaderMap,
+    bytes_max: usize,
+) -> Result<Bytes, Problem> {
+    within_time(read_whole(body, headers, bytes_max)).await
+}
+
+async fn read_whole(
     mut body: Body,
     headers: &HeaderMap,
     bytes_max: usize,
@@ -58,8 +100,7 @@ pub(crate) async fn read(
     let mut first = Bytes::new();
     let mut more = BytesMut::new();
     let mut length = 0;
-    while let Some(piece) = chunk(&mut body).await {
-        let piece = piece.map_err(|error| Problem::bad("body", broken(&error)))?;
+    while let Some(piece) = prompt_chunk(&mut body).await? {
         length += piece.len();
         if length > readable_max {
             return Err(too_large("at least ", length, bytes_max));

@@ -181,6 +181,11 @@ impl Items {
         self.number
     }
 
+    /// Whether an item has begun whose end has not come.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.too_long || !self.partial.trim_ascii_start().is_empty()
+    }
+
     /// The next item that is not blank; `None` when more of the body is needed, or at its end. A
     /// fault comes with the number of the item in whose place it stands.
     pub(crate) fn next(&mut self) -> Option<Result<Item<'_>, (u64, Fault)>> {

@@ -71,6 +71,15 @@ pub(crate) const SLOWEST_MAX: usize = 100;
 /// How long workers may take to report on sessions.
 pub(crate) const INSPECT_WAIT: Duration = Duration::from_secs(2);
 
+/// How long a body that is read as a whole may send nothing, and how long it may take in all. A
+/// mebibyte in a minute is 140 kbit/s; a slower sender would hold memory and a place of others.
+pub(crate) const BODY_STALL_WAIT: Duration = Duration::from_secs(10);
+pub(crate) const BODY_WAIT: Duration = Duration::from_secs(60);
+
+/// How long one item of a streamed body may take, from its first byte. Between items a publisher
+/// may wait for its next event as long as it wants: it is authorized, or the body is not read.
+pub(crate) const ITEM_WAIT: Duration = Duration::from_secs(60);
+
 /// Bytes of a body beyond its limit that are still read and dropped, so that the client gets to
 /// read the refusal instead of a reset connection.
 pub(crate) const DISCARD_BYTES_MAX: usize = 4 << 20;
@@ -141,6 +150,7 @@ pub(crate) const PAGE_MAX: usize = 10_000;
 pub(crate) const RELAYED_MAX: usize = 256;
 
 const _: () = assert!(LINES_PER_TURN_MAX <= WINDOW_EVENTS_MAX);
+const _: () = assert!(BODY_STALL_WAIT.as_secs() <= BODY_WAIT.as_secs());
 
 /// Bytes that JSON takes at most for a byte of text: `\u0041`.
 const JSON_ESCAPE_BYTES: usize = 6;

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::api::Shared;
 use crate::backend::Backend;
+use crate::body::within_time;
 use crate::change;
 use crate::items::Shape;
 use crate::limits::{EDGE_LINE_BYTES_MAX, REPLACED_MAX};
@@ -40,7 +41,7 @@ pub(crate) async fn replace<B: Backend>(
     Query::parse(request.uri(), &[])?;
     let replace = Change::Replace {
         subscriber: id_at(request.uri(), 2)?,
-        subjects: ids(request).await?,
+        subjects: within_time(ids(request)).await?,
     };
     let effect = change::one(api.router().graph(), replace).await?;
     Ok(Json(Replaced {

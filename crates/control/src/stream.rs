@@ -1,19 +1,23 @@
-//! Streamed request bodies: an item at a time, no faster than they are worked off.
+//! Streamed request bodies: an item at a time, no faster than they are worked off. A client may
+//! wait between items for as long as it wants, but not within one.
 //!
 //! Owns the line numbers and the list of bad lines. Must never know what a line says.
 
 use std::fmt::Display;
-use std::task::{Context, Poll};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::task::yield_now;
+use tokio::time::{Sleep, sleep};
 
-use crate::body::{broken, chunk, poll_chunk};
+use crate::body::{broken, poll_chunk};
 use crate::items::{Begun, Fault, Items, Shape};
-use crate::limits::{ERRORS_MAX, LINES_PER_TURN_MAX, TARGETS_PER_TURN_MAX};
+use crate::limits::{ERRORS_MAX, ITEM_WAIT, LINES_PER_TURN_MAX, TARGETS_PER_TURN_MAX};
 use crate::payload::media_type;
 use crate::problem::Problem;
 
@@ -23,6 +27,8 @@ pub(crate) struct Stream {
     body: Body,
     pub(crate) items: Items,
     ended: bool,
+    /// The number of the item that is awaited, and when it is late.
+    unfinished: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
 impl Stream {
@@ -37,6 +43,7 @@ impl Stream {
             body,
             items,
             ended: false,
+            unfinished: None,
         };
         if shape == Shape::Array {
             loop {
@@ -55,15 +62,38 @@ impl Stream {
         self.ended
     }
 
-    /// Waits for the next piece of the body, or for its end.
+    /// Waits for the next piece of the body, or for its end. An item that has begun may take
+    /// [`ITEM_WAIT`].
     pub(crate) async fn more(&mut self) -> Result<(), String> {
-        let piece = chunk(&mut self.body).await;
-        self.take(piece)
+        poll_fn(|context| self.poll_more(context)).await
     }
 
     /// As [`Self::more`], for those who wait for something else as well.
     pub(crate) fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Result<(), String>> {
-        poll_chunk(&mut self.body, context).map(|piece| self.take(piece))
+        match poll_chunk(&mut self.body, context) {
+            Poll::Ready(piece) => Poll::Ready(self.take(piece)),
+            Poll::Pending => self.poll_late(context).map(Err),
+        }
+    }
+
+    /// Whether the item that is awaited is late.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<String> {
+        let number = self.items.number();
+        if !self.items.is_unfinished() {
+            self.unfinished = None;
+            return Poll::Pending;
+        }
+        let unfinished = self.unfinished.take().filter(|(of, _)| *of == number);
+        let (_, late) = self
+            .unfinished
+            .insert(unfinished.unwrap_or_else(|| (number, Box::pin(sleep(ITEM_WAIT)))));
+        ready!(late.as_mut().poll(context));
+        self.ended = true;
+        Poll::Ready(format!(
+            "line {} was not complete after {} s; send each line at once",
+            number + 1,
+            ITEM_WAIT.as_secs()
+        ))
     }
 
     fn take(&mut self, piece: Option<Result<Bytes, axum::Error>>) -> Result<(), String> {

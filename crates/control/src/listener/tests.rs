@@ -1,5 +1,7 @@
 //! How long a connection may be silent, in virtual time.
 
+/// How long a body may take.
+mod bodies;
 /// Heads that are refused, whatever the pieces they come in.
 mod heads;
 
