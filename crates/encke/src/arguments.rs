@@ -129,6 +129,10 @@ Every setting can be a flag, an environment variable (ENCKE_LISTEN, ENCKE_CONTRO
 or a key of the same name in the configuration file. Flags override variables, and variables
 override the file. Times are written as 500ms, 25s or 1m; sizes as 65536, 64KiB or 1MiB.
 
+On SIGHUP the server reads its configuration again and applies what it can without closing a stream;
+docs/CONFIGURATION.md says which settings need a restart. A configuration that is not valid changes
+nothing.
+
 On SIGTERM or SIGINT the server tells its clients when to reconnect, and then ends. A second signal
 ends it at once.
 

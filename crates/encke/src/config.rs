@@ -6,25 +6,27 @@
 mod node;
 mod keys;
 mod layers;
+mod sources;
+mod changes;
 mod print;
 mod secret;
 mod values;
 
-use std::ffi::OsString;
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::{ArgMatches, Command};
+use clap::Command;
 use server::{LiveSettings, Settings};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::units;
-use keys::{KEYS, Key, Otherwise};
-use layers::{Layer, Layers, Source};
+pub(crate) use changes::{Changes, FileDigests};
+use keys::{Key, Otherwise};
+pub(crate) use layers::Layers;
 pub(crate) use print::print;
 pub(crate) use secret::Secret;
+pub(crate) use sources::Sources;
 pub(crate) use values::{LogFormat, TIME_MAX, TIMEOUT_MIN, USER_TIMEOUT, address};
 use values::{
     count, default_workers, directory, event_bytes, heartbeat, log_format, log_level, origin,
@@ -53,33 +55,7 @@ pub(crate) struct Config {
 
 /// The flags of `encke serve` that are settings.
 pub(crate) fn add_flags(command: Command) -> Command {
-    command.args(KEYS.iter().map(Key::argument))
-}
-
-/// Collects the settings of the file, the environment and the flags, and their problems.
-pub(crate) fn gather(
-    file: Option<&Path>,
-    variables: impl Iterator<Item = (OsString, OsString)>,
-    flags: &ArgMatches,
-) -> (Layers, Vec<String>) {
-    let mut problems = Vec::new();
-    let mut layers = Layers::default();
-    if let Some(path) = file {
-        match fs::read_to_string(path) {
-            Ok(text) => {
-                let layer = Layer::of_file(path, &text, &mut problems);
-                layers.lay(&Source::File(path.to_owned()), layer);
-            }
-            Err(error) => problems.push(format!(
-                "the configuration file {} cannot be read: {error}",
-                path.display()
-            )),
-        }
-    }
-    let environment = Layer::of_environment(variables, &mut problems);
-    layers.lay(&Source::Environment, environment);
-    layers.lay(&Source::Flag, Layer::of_flags(flags));
-    (layers, problems)
+    keys::add_flags(command)
 }
 
 /// Parses the collected settings.

@@ -3,12 +3,13 @@
 mod announce;
 mod inherited;
 pub(crate) mod logs;
+mod reload;
 pub(crate) mod room;
 
 use std::env;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use graph::Graph;
 use machine::signals::Signals;
@@ -17,19 +18,21 @@ use sd_notify::NotifyState;
 use server::{DemoSecret, Listener, Server};
 
 use crate::arguments::ServeArguments;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Sources};
 use crate::epoch;
 use crate::failure::Failure;
 use crate::output;
 use crate::signals::{self, Request};
 use announce::Running;
 use inherited::Inherited;
+use reload::{InForce, Reloader};
 
 /// Runs the server until a signal ends it.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let own = &arguments.own;
-    let (layers, problems) =
-        config::gather(own.config.as_deref(), env::vars_os(), &arguments.settings);
+    let flags = arguments.settings.clone();
+    let sources = Sources::new(own.config.clone(), env::vars_os(), flags);
+    let (layers, problems) = sources.read();
     let config = config::resolve(&layers, problems).map_err(Failure::Misused)?;
     if own.print_config {
         let text = config::print(&layers, &config);
@@ -38,11 +41,17 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     if own.check_config {
         return output::line("the configuration is valid").map(drop);
     }
-    logs::start(config.log_format, config.log_level);
-    serve(config)
+    let log_level = logs::start(config.log_format, config.log_level);
+    let running = InForce::new(layers, &config);
+    serve(config, |server| Reloader {
+        sources,
+        running,
+        log_level,
+        server,
+    })
 }
 
-fn serve(config: Config) -> Result<(), Failure> {
+fn serve(config: Config, reloader: impl FnOnce(server::Handle) -> Reloader) -> Result<(), Failure> {
     // The environment is read and cleaned while there is one thread.
     let inherited = Inherited::take()?;
     let (public, control, demo) = listeners(&config, inherited)?;
@@ -98,11 +107,7 @@ fn serve(config: Config) -> Result<(), Failure> {
         None => None,
     };
 
-    handle_signals(
-        caught,
-        server.handle().clone(),
-        config.settings.live.drain_timeout,
-    )?;
+    handle_signals(caught, reloader(server.handle().clone()))?;
     let running = Running {
         public: server.addresses()[0],
         control: control.address(),
@@ -123,17 +128,23 @@ fn serve(config: Config) -> Result<(), Failure> {
         .map_err(|error| Failure::failed(format_args!("a worker failed: {error}")))
 }
 
-fn handle_signals(
-    caught: Signals,
-    server: server::Handle,
-    drain_timeout: Duration,
-) -> Result<(), Failure> {
+fn handle_signals(caught: Signals, mut reloader: Reloader) -> Result<(), Failure> {
+    let server = reloader.server.clone();
     signals::handle(caught, move |request| match request {
-        Request::Reload(name) => {
-            tracing::info!("{name} is ignored: settings are read only at start");
+        Request::Reload(name) if server.is_draining() => {
+            tracing::info!("{name} is ignored: the server is shutting down");
+        }
+        Request::Reload(_) => {
+            let mut states = vec![NotifyState::Reloading];
+            // Without it, the manager would take the reload for failed.
+            states.extend(NotifyState::monotonic_usec_now());
+            tell_manager(&states);
+            reloader.reload();
+            tell_manager(&[NotifyState::Ready]);
         }
         Request::Exit(name) => tracing::warn!("second {name}: ending at once"),
         Request::End(name) => {
+            let drain_timeout = server.live_settings().drain_timeout;
             tracing::info!(
                 "{name}: shutting down within {drain_timeout:?}; clients are told to reconnect; a \
                  second signal ends the server at once"

@@ -3,7 +3,11 @@
 //! Flags, environment variables, the file and the printed configuration are all made of this table.
 //! Must never say what a value means: that is [`Config`](super::Config)'s.
 
-use clap::{Arg, ArgAction};
+mod table;
+
+use clap::{Arg, ArgAction, Command};
+
+pub(crate) use table::GROUPS;
 
 /// Type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +20,9 @@ pub(crate) enum Shape {
     Text(&'static str),
     /// A path. One in the file or the environment is relative to where the server is started.
     Path,
-    /// Several texts.
+    /// The path of a file that is read with the configuration.
+    File,
+    /// Several texts. A repeated flag adds one; in the environment, commas separate them.
     List(&'static str),
 }
 
@@ -31,6 +37,15 @@ pub(crate) enum Otherwise {
     Unset(&'static str),
 }
 
+/// How a setting that was changed takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// By a reload, which closes no stream.
+    Reload,
+    /// By a restart.
+    Restart,
+}
+
 /// One setting.
 #[derive(Debug)]
 pub(crate) struct Key {
@@ -38,227 +53,54 @@ pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,
     pub(crate) default: Otherwise,
+    pub(crate) effect: Effect,
     /// Whether its value must not be printed.
     pub(crate) secret: bool,
     help: &'static str,
 }
 
+/// A setting that is read at start only.
 const fn key(name: &'static str, shape: Shape, default: Otherwise, help: &'static str) -> Key {
     Key {
         name,
         shape,
         default,
+        effect: Effect::Restart,
         secret: false,
         help,
     }
 }
 
-use Otherwise::{Found, Is, Unset};
-use Shape::{List, Number, Path, Switch, Text};
-
-/// All settings, in the order in which they are printed.
-pub(crate) const KEYS: &[Key] = &[
-    key(
-        "listen",
-        Text("ADDRESS"),
-        Is("127.0.0.1:8000"),
-        "Address where clients connect; port 0 takes a free port",
-    ),
-    key(
-        "control",
-        Text("ADDRESS"),
-        Is("127.0.0.1:8001"),
-        "Address where publishers and operators connect",
-    ),
-    key(
-        "allow-anonymous",
-        Switch,
-        Is("false"),
-        "Allow a public listener without authentication: every client can read every id",
-    ),
+/// A setting that a reload changes as well.
+const fn live(name: &'static str, shape: Shape, default: Otherwise, help: &'static str) -> Key {
     Key {
-        secret: true,
-        ..key(
-            "control-token",
-            Text("TOKEN"),
-            Unset("no token needed"),
-            "Token that control requests must send. A file or ENCKE_CONTROL_TOKEN is safer, \
-             because other users of the machine can see command lines",
-        )
-    },
-    key(
-        "control-token-file",
-        Path,
-        Unset("no file"),
-        "File with the control token",
-    ),
-    key(
-        "demo",
-        Switch,
-        Is("false"),
-        "Let the page at / publish and subscribe, to try the server: only for browsers on this \
-         machine that connect without a proxy, and only without a control token",
-    ),
-    key(
-        "cors-origin",
-        List("ORIGIN"),
-        Unset("none"),
-        "Web origin whose pages may read streams; `*` for all; may be repeated",
-    ),
-    key(
-        "data",
-        Text("DIR"),
-        Is("./encke-data"),
-        "Directory that stores the subscriptions; created if it does not exist",
-    ),
-    key(
-        "memory",
-        Switch,
-        Is("false"),
-        "Keep subscriptions in memory only; they are lost when the server ends",
-    ),
-    key(
-        "workers",
-        Number,
-        Found("one for each core"),
-        "Number of worker threads",
-    ),
-    key(
-        "private-fds",
-        Switch,
-        Is("false"),
-        "Give each worker a descriptor table of its own, so that the limit on open files holds for \
-         each",
-    ),
-    key(
-        "max-connections",
-        Number,
-        Unset("no limit"),
-        "Simultaneous connections; further ones are answered with 503",
-    ),
-    key(
-        "max-connections-per-address",
-        Number,
-        Unset("no limit"),
-        "Simultaneous connections from one IPv4 address or one IPv6 /64 network; further ones are \
-         answered with 503",
-    ),
-    key("event-bytes", Text("SIZE"), Is("64KiB"), "Largest event"),
-    key(
-        "backlog-bytes",
-        Text("SIZE"),
-        Is("256KiB"),
-        "Close a session when more than this many bytes wait for its full socket",
-    ),
-    key(
-        "stall-timeout",
-        Text("TIME"),
-        Is("10s"),
-        "Close a session whose full socket accepts no data for this long",
-    ),
-    key(
-        "head-timeout",
-        Text("TIME"),
-        Is("10s"),
-        "Time limit for the head of a request to arrive",
-    ),
-    key(
-        "heartbeat",
-        Text("TIME"),
-        Is("25s"),
-        "Interval of heartbeats to an idle session; 0 for none",
-    ),
-    key(
-        "retry",
-        Text("TIME"),
-        Is("3s"),
-        "Reconnect delay that is sent to clients (`retry:`)",
-    ),
-    key(
-        "user-timeout",
-        Text("TIME"),
-        Is("30s"),
-        "Close a connection whose peer acknowledges no data for this long (TCP_USER_TIMEOUT)",
-    ),
-    key(
-        "drain-timeout",
-        Text("TIME"),
-        Is("10s"),
-        "Time limit for the server to shut down",
-    ),
-    key(
-        "drain-spread",
-        Text("TIME"),
-        Is("60s"),
-        "At shutdown, spread the reconnects of clients over this time",
-    ),
-    key(
-        "erlang-name",
-        Text("NODE"),
-        Unset("no Erlang node"),
-        "Join an Erlang cluster as the node of this name, like encke@127.0.0.1",
-    ),
-    key(
-        "erlang-cookie-file",
-        Path,
-        Unset("~/.erlang.cookie"),
-        "File with the cookie of the Erlang cluster; must be readable by its owner only",
-    ),
-    key(
-        "erlang-listen",
-        Text("ADDRESS"),
-        Is("127.0.0.1:0"),
-        "Address where Erlang nodes connect; port 0 takes a free port",
-    ),
-    key(
-        "erlang-connect",
-        List("NODE"),
-        Unset("none"),
-        "Erlang node to connect to and to stay connected with; may be repeated",
-    ),
-    key(
-        "erlang-epmd-port",
-        Number,
-        Unset("ERL_EPMD_PORT, or 4369"),
-        "Port of epmd, where Erlang nodes look up each other's ports",
-    ),
-    key(
-        "erlang-start-epmd",
-        Switch,
-        Is("false"),
-        "Start epmd if it does not answer",
-    ),
-    key(
-        "erlang-tick-time",
-        Text("TIME"),
-        Is("60s"),
-        "Disconnect an Erlang node after this long without data; the same in all nodes \
-         (net_ticktime)",
-    ),
-    key(
-        "log-format",
-        Text("FORMAT"),
-        Is("text"),
-        "Format of the log on standard error: text or json",
-    ),
-    key(
-        "log-level",
-        Text("LEVEL"),
-        Is("info"),
-        "Log level: off, error, warn, info, debug or trace",
-    ),
-    key(
-        "ports-file",
-        Path,
-        Unset("no file"),
-        "When ready, write the addresses and the process id to this file, as JSON",
-    ),
-];
+        effect: Effect::Reload,
+        ..key(name, shape, default, help)
+    }
+}
+
+/// Adds the flags of all settings, each under the heading of its group.
+pub(super) fn add_flags(command: Command) -> Command {
+    let add = |command: Command, group: &table::Group| {
+        command
+            .next_help_heading(group.heading)
+            .args(group.keys.iter().map(Key::argument))
+    };
+    GROUPS
+        .iter()
+        .fold(command, add)
+        .next_help_heading(None::<&str>)
+}
 
 impl Key {
+    /// All settings.
+    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
+        GROUPS.iter().flat_map(|group| group.keys)
+    }
+
     /// The setting of this name.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
-        KEYS.iter().find(|key| key.name == name)
+        Self::all().find(|key| key.name == name)
     }
 
     /// Its environment variable.
@@ -267,11 +109,11 @@ impl Key {
     }
 
     /// Its flag.
-    pub(super) fn argument(&self) -> Arg {
+    fn argument(&self) -> Arg {
         let default = match self.default {
-            Is(_) if self.shape == Switch => String::new(),
-            Is(text) | Found(text) => format!(" [default: {text}]"),
-            Unset(_) => String::new(),
+            Otherwise::Is(_) if self.shape == Shape::Switch => String::new(),
+            Otherwise::Is(text) | Otherwise::Found(text) => format!(" [default: {text}]"),
+            Otherwise::Unset(_) => String::new(),
         };
         let argument = Arg::new(self.name)
             .long(self.name)
@@ -287,7 +129,7 @@ impl Key {
                 .default_missing_value("true"),
             Shape::Number => single.value_name("N"),
             Shape::Text(name) => single.value_name(name),
-            Shape::Path => single.value_name("FILE"),
+            Shape::Path | Shape::File => single.value_name("FILE"),
             Shape::List(name) => argument.value_name(name).action(ArgAction::Append),
         }
     }
@@ -313,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_misspelt_name_finds_the_one_meant() {
-        let names = || KEYS.iter().map(|key| key.name);
+        let names = || Key::all().map(|key| key.name);
         assert_eq!(nearest("hartbeat", names()), Some("heartbeat"));
         assert_eq!(nearest("backlog_bytes", names()), Some("backlog-bytes"));
         assert_eq!(nearest("worker", names()), Some("workers"));
@@ -322,13 +164,53 @@ mod tests {
 
     #[test]
     fn names_and_variables_differ_from_each_other() {
-        let mut variables: Vec<_> = KEYS.iter().map(Key::variable).collect();
+        let mut variables: Vec<_> = Key::all().map(Key::variable).collect();
         variables.sort();
         variables.dedup();
-        assert_eq!(variables.len(), KEYS.len());
+        assert_eq!(variables.len(), Key::all().count());
         assert_eq!(
             Key::find("private-fds").unwrap().variable(),
             "ENCKE_PRIVATE_FDS"
+        );
+    }
+
+    /// A setting as a row of the table in the documentation.
+    fn row(key: &Key) -> String {
+        let default = match key.default {
+            Otherwise::Is("false") => "off".to_owned(),
+            Otherwise::Is(text) => format!("`{text}`"),
+            Otherwise::Found(text) | Otherwise::Unset(text) => text.to_owned(),
+        };
+        let effect = match key.effect {
+            Effect::Reload => "reload",
+            Effect::Restart => "restart",
+        };
+        format!("| `{}` | {default} | {effect} | {} |", key.name, key.help)
+    }
+
+    #[test]
+    fn the_documentation_describes_each_setting_as_the_help_does() {
+        let documented = include_str!("../../../../docs/CONFIGURATION.md");
+        let (_, documented) = documented
+            .split_once("## Settings\n")
+            .expect("a section of settings");
+        let mut expected = String::new();
+        for group in GROUPS {
+            expected.push_str(&format!(
+                "### {}\n\n| setting | default | changes by | meaning |\n|---|---|---|---|\n",
+                group.heading
+            ));
+            for key in group.keys {
+                expected.push_str(&row(key));
+                expected.push('\n');
+            }
+            expected.push('\n');
+        }
+        let (_, tables) = documented.split_once("\n\n###").expect("tables");
+        let tables = format!("###{}", tables.trim_end());
+        assert!(
+            tables == expected.trim_end(),
+            "docs/CONFIGURATION.md must end with these tables:\n\n{expected}"
         );
     }
 }

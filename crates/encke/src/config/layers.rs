@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 use toml::Value;
 
-use super::keys::{KEYS, Key, Shape, nearest};
+use super::keys::{Effect, Key, Shape, nearest};
 
 /// Prefix of our environment variables.
 const PREFIX: &str = "ENCKE_";
@@ -30,7 +30,7 @@ pub(crate) enum Source {
 pub(crate) struct Layer(BTreeMap<&'static str, Vec<String>>);
 
 /// All sources together.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Layers(BTreeMap<&'static str, (Source, Vec<String>)>);
 
 impl Source {
@@ -52,6 +52,22 @@ impl Layers {
         }
     }
 
+    /// Takes from `newer` the settings that a reload can change, and keeps all others.
+    pub(crate) fn with_reloadable(&self, newer: &Self) -> Self {
+        let layers = |layers: &Self, effect| {
+            let of_effect = |(name, _): &(&&'static str, _)| {
+                Key::find(name).is_some_and(|key| key.effect == effect)
+            };
+            let chosen = layers.0.iter().filter(of_effect);
+            chosen
+                .map(|(&name, texts)| (name, texts.clone()))
+                .collect::<BTreeMap<_, _>>()
+        };
+        let mut mixed = layers(self, Effect::Restart);
+        mixed.append(&mut layers(newer, Effect::Reload));
+        Self(mixed)
+    }
+
     /// Lays all of `above` over what there is.
     #[cfg(test)]
     pub(super) fn lay_all(&mut self, above: Self) {
@@ -69,7 +85,7 @@ impl Layers {
 impl Layer {
     /// The flags given.
     pub(crate) fn of_flags(matches: &ArgMatches) -> Self {
-        let given = KEYS.iter().filter_map(|key| {
+        let given = Key::all().filter_map(|key| {
             let texts = matches.get_many::<String>(key.name)?;
             Some((key.name, texts.cloned().collect()))
         });
@@ -83,7 +99,7 @@ impl Layer {
         problems: &mut Vec<String>,
     ) -> Self {
         let mut layer = Self::default();
-        let names: Vec<String> = KEYS.iter().map(Key::variable).collect();
+        let names: Vec<String> = Key::all().map(Key::variable).collect();
         for (name, value) in variables {
             let name = name.to_string_lossy();
             if !name.starts_with(PREFIX)
@@ -92,7 +108,7 @@ impl Layer {
             {
                 continue;
             }
-            let Some(key) = KEYS.iter().find(|key| key.variable() == name) else {
+            let Some(key) = Key::all().find(|key| key.variable() == name) else {
                 let known = names.iter().map(String::as_str).chain(OTHER_VARIABLES);
                 let hint = hint(nearest(&name, known), "see `encke serve --help`");
                 problems.push(format!(
@@ -134,7 +150,7 @@ impl Layer {
         };
         for (name, value) in table {
             let Some(key) = Key::find(&name) else {
-                let known = KEYS.iter().map(|key| key.name);
+                let known = Key::all().map(|key| key.name);
                 let hint = hint(nearest(&name, known), "see `encke serve --print-config`");
                 problems.push(format!("`{name}` in {shown} is not a setting; {hint}"));
                 continue;
@@ -185,6 +201,6 @@ fn texts(key: &Key, value: Value) -> Result<Vec<String>, &'static str> {
             })
             .collect(),
         (Shape::List(_), _) => Err("an array of strings"),
-        (Shape::Text(_) | Shape::Path, _) => Err("a string"),
+        (Shape::Text(_) | Shape::Path | Shape::File, _) => Err("a string"),
     }
 }

@@ -5,22 +5,24 @@ use std::fmt::Write;
 use toml::Value;
 
 use super::Config;
-use super::keys::{KEYS, Key, Otherwise, Shape};
+use super::keys::{GROUPS, Key, Otherwise, Shape};
 use super::layers::{Layers, Source};
 
-/// Writes every setting with where it comes from. What is not set, and what is secret, stands in a
-/// comment.
+/// Writes every setting with where it comes from, in groups. What is not set, and what is secret,
+/// stands in a comment.
 pub(crate) fn print(layers: &Layers, config: &Config) -> String {
-    let mut lines: Vec<(String, String)> =
-        KEYS.iter().map(|key| line(key, layers, config)).collect();
-    let width = lines
-        .iter()
-        .map(|(setting, _)| setting.chars().count())
+    let width = Key::all()
+        .map(|key| line(key, layers, config).0.chars().count())
         .max()
         .unwrap_or(0);
     let mut text = String::new();
-    for (setting, origin) in lines.drain(..) {
-        let _ = writeln!(text, "{setting:width$}  # {origin}");
+    for (number, group) in GROUPS.iter().enumerate() {
+        let gap = if number == 0 { "" } else { "\n" };
+        let _ = writeln!(text, "{gap}# {}", group.heading);
+        for key in group.keys {
+            let (setting, origin) = line(key, layers, config);
+            let _ = writeln!(text, "{setting:width$}  # {origin}");
+        }
     }
     text
 }
@@ -62,7 +64,7 @@ fn value(shape: Shape, texts: &[String]) -> String {
     match shape {
         Shape::Switch => super::switch(text).is_ok_and(|on| on).to_string(),
         Shape::Number => text.trim_start_matches(['+', '0']).to_owned(),
-        Shape::Text(_) | Shape::Path => Value::from(text).to_string(),
+        Shape::Text(_) | Shape::Path | Shape::File => Value::from(text).to_string(),
         Shape::List(_) => Value::from(texts.to_vec()).to_string(),
     }
 }

@@ -1,5 +1,7 @@
+use std::fs;
 use std::time::Duration;
 
+use super::layers::{Layer, Source};
 use super::*;
 
 /// A configuration as a person would give it.
@@ -20,9 +22,9 @@ impl Given<'_> {
             .variables
             .iter()
             .map(|(name, value)| (name.into(), value.into()));
-        let (mut layers, mut problems) = gather(None, variables, &flags);
+        let (mut layers, mut problems) = Sources::new(None, variables, flags).read();
         if let Some(text) = self.file {
-            // As `gather` does, without a file on disk: the file lies below the others.
+            // As `Sources` does, without a file on disk: the file lies below the others.
             let path = Path::new("encke.toml");
             let mut below = Layers::default();
             let layer = Layer::of_file(path, text, &mut problems);
@@ -310,4 +312,44 @@ fn what_is_printed_is_a_file_that_means_the_same() {
         format!("{:?}", again.settings),
         format!("{:?}", config.settings)
     );
+}
+
+#[test]
+fn a_reload_takes_reloadable_settings_and_names_the_others() {
+    let layers = |given: Given<'_>| given.layers().0;
+    let running = layers(file(
+        "workers = 2\nlog-level = \"info\"\nuser-timeout = \"9s\"",
+    ));
+    let newer = layers(file(
+        "workers = 3\nlog-level = \"debug\"\nheartbeat = \"25s\"",
+    ));
+    let files = FileDigests::default();
+    let changes = Changes::between((&running, &files), (&newer, &files));
+    assert_eq!(changes.reloaded, ["log-level"]);
+    // The default that is written down is no change, but a value that is no longer there is one.
+    assert_eq!(changes.awaiting_restart, ["workers", "user-timeout"]);
+
+    let mixed = running.with_reloadable(&newer);
+    let config = resolve(&mixed, Vec::new()).unwrap();
+    assert_eq!(config.log_level, LevelFilter::DEBUG);
+    assert_eq!(config.settings.workers, 2);
+    assert_eq!(config.settings.user_timeout, Duration::from_secs(9));
+    let again = Changes::between((&mixed, &files), (&newer, &files));
+    assert_eq!((again.reloaded.len(), again.awaiting_restart.len()), (0, 2));
+}
+
+#[test]
+fn a_file_with_other_content_is_a_change_of_the_setting_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    let path = path.to_str().unwrap();
+    fs::write(path, "a-token-of-some-length").unwrap();
+    let layers = flags(&["--control-token-file", path]).layers().0;
+    let before = FileDigests::of(&layers);
+    assert_eq!(before, FileDigests::of(&layers));
+    fs::write(path, "another-token-of-length").unwrap();
+    let after = FileDigests::of(&layers);
+    let changes = Changes::between((&layers, &before), (&layers, &after));
+    assert_eq!(changes.to_string().matches("control-token-file").count(), 1);
+    assert!(!format!("{after:?}").contains("another"));
 }

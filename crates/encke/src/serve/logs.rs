@@ -3,19 +3,38 @@
 use std::io::{self, IsTerminal};
 
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::Registry;
+use tracing_subscriber::reload::{Handle, Layer};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::LogFormat;
 
-/// Starts logging for the whole process. Once.
-pub(crate) fn start(format: LogFormat, level: LevelFilter) {
-    let builder = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(io::stderr);
-    match format {
-        LogFormat::Text => builder
-            .with_target(false)
-            .with_ansi(io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-            .init(),
-        LogFormat::Json => builder.json().flatten_event(true).init(),
+/// The log level of the process, which can be changed.
+#[derive(Debug, Clone)]
+pub(crate) struct LogLevel(Handle<LevelFilter, Registry>);
+
+impl LogLevel {
+    /// Logs from now on what has at least this level.
+    pub(crate) fn set(&self, level: LevelFilter) {
+        if let Err(error) = self.0.reload(level) {
+            tracing::error!("the log level could not be changed to {level}: {error}");
+        }
     }
+}
+
+/// Starts logging for the whole process. Once.
+pub(crate) fn start(format: LogFormat, level: LevelFilter) -> LogLevel {
+    let (filter, handle) = Layer::new(level);
+    let registry = tracing_subscriber::registry().with(filter);
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    match format {
+        LogFormat::Text => {
+            let is_coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            let lines = lines.with_target(false).with_ansi(is_coloured);
+            registry.with(lines).init();
+        }
+        LogFormat::Json => registry.with(lines.json().flatten_event(true)).init(),
+    }
+    LogLevel(handle)
 }

@@ -97,6 +97,10 @@ fn the_service_manager_is_told() {
     let mut server = Server::start_with(command, &[]);
     assert!(told().contains("READY=1"));
     server.process.signal(Signal::HUP);
+    let reloading = told();
+    assert!(reloading.contains("RELOADING=1"), "{reloading}");
+    assert!(reloading.contains("MONOTONIC_USEC="), "{reloading}");
+    assert!(told().contains("READY=1"));
     server.process.signal(Signal::TERM);
     assert!(told().contains("STOPPING=1"));
     assert_eq!(server.process.wait().code(), Some(0));

@@ -11,3 +11,4 @@ mod clients;
 mod ending;
 mod help;
 mod starting;
+mod reload;

@@ -1,0 +1,114 @@
+//! What has changed between the running configuration and one that was read later.
+//!
+//! Must never show a value: only names of settings.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::keys::{Effect, Key, Otherwise, Shape};
+use super::layers::Layers;
+
+/// Digests of the files that settings name, by the names of the settings. They are compared and
+/// never shown.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct FileDigests(BTreeMap<&'static str, Vec<Option<u64>>>);
+
+impl FileDigests {
+    /// Reads the files. One that cannot be read has no digest.
+    pub(crate) fn of(layers: &Layers) -> Self {
+        let named = Key::all().filter(|key| key.shape == Shape::File);
+        let digests = named.filter_map(|key| {
+            let (_, paths) = layers.get(key)?;
+            Some((key.name, paths.iter().map(|path| digest(path)).collect()))
+        });
+        Self(digests.collect())
+    }
+
+    /// Takes from `newer` the files of settings that a reload changes, and keeps all others.
+    pub(crate) fn with_reloadable(&self, newer: &Self) -> Self {
+        let of = |files: &Self, effect| -> BTreeMap<_, _> {
+            let is_chosen = |name: &str| Key::find(name).is_some_and(|key| key.effect == effect);
+            let chosen = files.0.iter().filter(|(name, _)| is_chosen(name));
+            chosen
+                .map(|(&name, digests)| (name, digests.clone()))
+                .collect()
+        };
+        let mut mixed = of(self, Effect::Restart);
+        mixed.append(&mut of(newer, Effect::Reload));
+        Self(mixed)
+    }
+}
+
+fn digest(path: &str) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    fs::read(path).ok()?.hash(&mut hasher);
+    Some(hasher.finish())
+}
+
+/// Names of the settings that have changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    /// Those that a reload changes.
+    pub(crate) reloaded: Vec<&'static str>,
+    /// Those that keep their old values until a restart.
+    pub(crate) awaiting_restart: Vec<&'static str>,
+}
+
+impl Changes {
+    /// Compares what is in force with what was read now. A setting that names a file has changed if
+    /// the content of the file has.
+    pub(crate) fn between(
+        (running, running_files): (&Layers, &FileDigests),
+        (newer, newer_files): (&Layers, &FileDigests),
+    ) -> Self {
+        let mut changes = Self::default();
+        for key in Key::all() {
+            let name = key.name;
+            let is_same = texts(running, key) == texts(newer, key)
+                && running_files.0.get(name) == newer_files.0.get(name);
+            if is_same {
+                continue;
+            }
+            match key.effect {
+                Effect::Reload => changes.reloaded.push(name),
+                Effect::Restart => changes.awaiting_restart.push(name),
+            }
+        }
+        changes
+    }
+}
+
+/// The effective texts of a setting: a default that is written down is no change.
+fn texts<'a>(layers: &'a Layers, key: &'a Key) -> Vec<&'a str> {
+    match (layers.get(key), key.default) {
+        (Some((_, texts)), _) => texts.iter().map(String::as_str).collect(),
+        (None, Otherwise::Is(text)) => vec![text],
+        (None, Otherwise::Found(_) | Otherwise::Unset(_)) => Vec::new(),
+    }
+}
+
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            reloaded,
+            awaiting_restart,
+        } = self;
+        match (reloaded.is_empty(), awaiting_restart.is_empty()) {
+            (true, true) => f.write_str("nothing has changed"),
+            (false, true) => write!(f, "changed: {}", reloaded.join(", ")),
+            (true, false) => write!(
+                f,
+                "nothing was changed; a restart is needed for: {}",
+                awaiting_restart.join(", ")
+            ),
+            (false, false) => write!(
+                f,
+                "changed: {}; a restart is needed for: {}",
+                reloaded.join(", "),
+                awaiting_restart.join(", ")
+            ),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The table of settings, in groups.
+//!
+//! A setting stands in one group and nowhere else. [`key`] makes one that is read at start only,
+//! [`live`] one that a reload applies too.
+
+use super::Otherwise::{Found, Is, Unset};
+use super::Shape::{File, List, Number, Path, Switch, Text};
+use super::{Key, key, live};
+
+/// Settings that belong together, under one heading of the help.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) heading: &'static str,
+    pub(crate) keys: &'static [Key],
+}
+
+const fn group(heading: &'static str, keys: &'static [Key]) -> Group {
+    Group { heading, keys }
+}
+
+/// All settings, in the order in which they are printed.
+pub(crate) const GROUPS: &[Group] = &[
+    group("Listeners", LISTENERS),
+    group("Control API", CONTROL_API),
+    group("Subscriptions", SUBSCRIPTIONS),
+    group("Workers", WORKERS),
+    group("Limits", LIMITS),
+    group("Streams", STREAMS),
+    group("Erlang", ERLANG),
+    group("Logs", LOGS),
+];
+
+const LISTENERS: &[Key] = &[
+    key(
+        "listen",
+        Text("ADDRESS"),
+        Is("127.0.0.1:8000"),
+        "Address where clients connect; port 0 takes a free port",
+    ),
+    key(
+        "control",
+        Text("ADDRESS"),
+        Is("127.0.0.1:8001"),
+        "Address where publishers and operators connect",
+    ),
+    key(
+        "allow-anonymous",
+        Switch,
+        Is("false"),
+        "Allow a public listener without authentication: every client can read every id",
+    ),
+    live(
+        "cors-origin",
+        List("ORIGIN"),
+        Unset("none"),
+        "Web origin whose pages may read streams; `*` for all; may be repeated",
+    ),
+    key(
+        "demo",
+        Switch,
+        Is("false"),
+        "Let the page at / publish and subscribe, to try the server: only for browsers on this \
+         machine that connect without a proxy, and only without a control token",
+    ),
+];
+
+const CONTROL_API: &[Key] = &[
+    Key {
+        secret: true,
+        ..key(
+            "control-token",
+            Text("TOKEN"),
+            Unset("no token needed"),
+            "Token that control requests must send. A file or ENCKE_CONTROL_TOKEN is safer, \
+             because other users of the machine can see command lines",
+        )
+    },
+    key(
+        "control-token-file",
+        File,
+        Unset("no file"),
+        "File with the control token",
+    ),
+];
+
+const SUBSCRIPTIONS: &[Key] = &[
+    key(
+        "data",
+        Text("DIR"),
+        Is("./encke-data"),
+        "Directory that stores the subscriptions; created if it does not exist",
+    ),
+    key(
+        "memory",
+        Switch,
+        Is("false"),
+        "Keep subscriptions in memory only; they are lost when the server ends",
+    ),
+];
+
+const WORKERS: &[Key] = &[
+    key(
+        "workers",
+        Number,
+        Found("one for each core"),
+        "Number of worker threads",
+    ),
+    key(
+        "private-fds",
+        Switch,
+        Is("false"),
+        "Give each worker a descriptor table of its own, so that the limit on open files holds for \
+         each",
+    ),
+];
+
+const LIMITS: &[Key] = &[
+    live(
+        "max-connections",
+        Number,
+        Unset("no limit"),
+        "Simultaneous connections; further ones are answered with 503",
+    ),
+    live(
+        "max-connections-per-address",
+        Number,
+        Unset("no limit"),
+        "Simultaneous connections from one IPv4 address or one IPv6 /64 network; further ones are \
+         answered with 503",
+    ),
+    key("event-bytes", Text("SIZE"), Is("64KiB"), "Largest event"),
+    live(
+        "backlog-bytes",
+        Text("SIZE"),
+        Is("256KiB"),
+        "Close a session when more than this many bytes wait for its full socket",
+    ),
+    live(
+        "stall-timeout",
+        Text("TIME"),
+        Is("10s"),
+        "Close a session whose full socket accepts no data for this long",
+    ),
+    live(
+        "head-timeout",
+        Text("TIME"),
+        Is("10s"),
+        "Time limit for the head of a request to arrive",
+    ),
+    key(
+        "user-timeout",
+        Text("TIME"),
+        Is("30s"),
+        "Close a connection whose peer acknowledges no data for this long (TCP_USER_TIMEOUT)",
+    ),
+];
+
+const STREAMS: &[Key] = &[
+    live(
+        "heartbeat",
+        Text("TIME"),
+        Is("25s"),
+        "Interval of heartbeats to an idle session; 0 for none",
+    ),
+    live(
+        "retry",
+        Text("TIME"),
+        Is("3s"),
+        "Reconnect delay that is sent to clients (`retry:`)",
+    ),
+    live(
+        "drain-timeout",
+        Text("TIME"),
+        Is("10s"),
+        "Time limit for the server to shut down",
+    ),
+    live(
+        "drain-spread",
+        Text("TIME"),
+        Is("60s"),
+        "At shutdown, spread the reconnects of clients over this time",
+    ),
+];
+
+const ERLANG: &[Key] = &[
+    key(
+        "erlang-name",
+        Text("NODE"),
+        Unset("no Erlang node"),
+        "Join an Erlang cluster as the node of this name, like encke@127.0.0.1",
+    ),
+    key(
+        "erlang-cookie-file",
+        File,
+        Unset("~/.erlang.cookie"),
+        "File with the cookie of the Erlang cluster; must be readable by its owner only",
+    ),
+    key(
+        "erlang-listen",
+        Text("ADDRESS"),
+        Is("127.0.0.1:0"),
+        "Address where Erlang nodes connect; port 0 takes a free port",
+    ),
+    key(
+        "erlang-connect",
+        List("NODE"),
+        Unset("none"),
+        "Erlang node to connect to and to stay connected with; may be repeated",
+    ),
+    key(
+        "erlang-epmd-port",
+        Number,
+        Unset("ERL_EPMD_PORT, or 4369"),
+        "Port of epmd, where Erlang nodes look up each other's ports",
+    ),
+    key(
+        "erlang-start-epmd",
+        Switch,
+        Is("false"),
+        "Start epmd if it does not answer",
+    ),
+    key(
+        "erlang-tick-time",
+        Text("TIME"),
+        Is("60s"),
+        "Disconnect an Erlang node after this long without data; the same in all nodes \
+         (net_ticktime)",
+    ),
+];
+
+const LOGS: &[Key] = &[
+    key(
+        "log-format",
+        Text("FORMAT"),
+        Is("text"),
+        "Format of the log on standard error: text or json",
+    ),
+    live(
+        "log-level",
+        Text("LEVEL"),
+        Is("info"),
+        "Log level: off, error, warn, info, debug or trace",
+    ),
+    key(
+        "ports-file",
+        Path,
+        Unset("no file"),
+        "When ready, write the addresses and the process id to this file, as JSON",
+    ),
+];
