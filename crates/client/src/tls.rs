@@ -100,7 +100,7 @@ impl Authorities {
 
 /// The one provider of cryptography of all clients.
 pub fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
 /// The name that the certificate of `host` must have: a DNS name or an address.

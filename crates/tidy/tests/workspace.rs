@@ -46,6 +46,24 @@ fn no_crate_depends_on_what_its_row_forbids() {
     assert_none(dependencies::check(&metadata));
 }
 
+/// Two providers of cryptography in one program make `rustls` refuse to choose. `cargo metadata`
+/// also names libraries that no feature asks for; `cargo tree` does not.
+#[test]
+fn the_one_provider_of_cryptography_is_aws_lc() {
+    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["tree", "--offline", "--locked", "--workspace"])
+        .args(["--edges=normal,build", "--prefix=none", "--format={p}"])
+        .current_dir(files::root())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo tree: {errors}");
+    let tree = String::from_utf8_lossy(&output.stdout);
+    let uses = |library: &str| tree.lines().any(|line| line.starts_with(library));
+    assert!(uses("aws-lc-rs v"));
+    assert!(!uses("ring v") && !uses("openssl v"), "{tree}");
+}
+
 #[test]
 fn no_module_uses_a_crate_that_is_forbidden_to_it() {
     assert_none(sources().iter().flat_map(uses::check));
