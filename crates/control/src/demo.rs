@@ -25,8 +25,8 @@ use crate::problem::Problem;
 pub struct Demo {
     /// What requests of the page carry.
     pub secret: DemoSecret,
-    /// Where the page is served: the address of the public listener.
-    pub public: SocketAddr,
+    /// Where the page is served: the addresses of the public listeners.
+    pub public: Vec<SocketAddr>,
 }
 
 /// Routes beside those of the API, which pages may not use.
@@ -42,7 +42,10 @@ async fn secret(State(demo): State<Arc<Demo>>, headers: HeaderMap) -> Result<Res
         .keys()
         .any(|name| is_forwarding_field(name.as_str()));
     let is_local = text(HOST).is_some_and(|host| Host::of(host).is_loopback());
-    let origin = text(ORIGIN).filter(|origin| is_page(origin, demo.public.port()));
+    let origin = text(ORIGIN).filter(|origin| {
+        let mut public = demo.public.iter();
+        public.any(|address| is_page(origin, address.port()))
+    });
     let Some(origin) = origin.filter(|_| is_direct && is_local) else {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,

@@ -8,11 +8,11 @@ mod keys;
 mod layers;
 mod sources;
 mod changes;
+mod listeners;
 mod print;
 mod secret;
 mod values;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +24,7 @@ use crate::units;
 pub(crate) use changes::{Changes, FileDigests};
 use keys::{Key, Otherwise};
 pub(crate) use layers::Layers;
+pub(crate) use listeners::{Addresses, check_control};
 pub(crate) use print::print;
 pub(crate) use secret::Secret;
 pub(crate) use sources::Sources;
@@ -36,8 +37,7 @@ use values::{
 /// Configuration of the server. Built once at start.
 #[derive(Debug)]
 pub(crate) struct Config {
-    pub(crate) listen: SocketAddr,
-    pub(crate) control: SocketAddr,
+    pub(crate) addresses: Addresses,
     pub(crate) allow_anonymous: bool,
     pub(crate) token: Option<Secret>,
     /// Whether the page may publish, where only this machine reaches both listeners.
@@ -72,28 +72,6 @@ pub(crate) fn resolve(layers: &Layers, problems: Vec<String>) -> Result<Config, 
     }
 }
 
-/// Refuses a public listener on which every client of the network could read every id.
-pub(crate) fn check_public(address: SocketAddr, allow_anonymous: bool) -> Result<(), String> {
-    if allow_anonymous || address.ip().is_loopback() {
-        return Ok(());
-    }
-    Err(format!(
-        "clients on other machines could connect to {address} and read every id, because there is \
-         no authentication; listen on 127.0.0.1, or set --allow-anonymous if this is what you want"
-    ))
-}
-
-/// Refuses a control listener that other machines could use without a token.
-pub(crate) fn check_control(address: SocketAddr, has_token: bool) -> Result<(), String> {
-    if has_token || address.ip().is_loopback() {
-        return Ok(());
-    }
-    Err(format!(
-        "programs on other machines could use the control listener at {address}; set a token with \
-         --control-token-file, or listen on 127.0.0.1"
-    ))
-}
-
 /// Reader of settings that collects problems.
 struct Reader<'a> {
     layers: &'a Layers,
@@ -102,30 +80,16 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn config(&mut self) -> Config {
-        let listen = self.get("listen", address);
-        let control = self.get("control", address);
+        let addresses = self.addresses();
         let allow_anonymous = self.get("allow-anonymous", switch);
         let token = self.token();
-        if control.port() != 0 && listen == control {
-            self.problems.push(format!(
-                "the public and the control listener both would listen at {listen}; change one of \
-                 the ports with --listen or --control"
-            ));
-        }
-        let checks = [
-            check_public(listen, allow_anonymous),
-            check_control(control, token.is_some()),
-        ];
-        self.problems
-            .extend(checks.into_iter().filter_map(Result::err));
         let event_bytes = self.get("event-bytes", event_bytes);
         let data = self.data();
         let erlang = self.erlang(event_bytes, data.clone());
         let mut settings = self.settings();
         settings.external_workers = u16::from(erlang.is_some());
-        Config {
-            listen,
-            control,
+        let config = Config {
+            addresses,
             allow_anonymous,
             token,
             demo: self.get("demo", switch),
@@ -136,7 +100,11 @@ impl Reader<'_> {
             erlang,
             ports_file: self.find("ports-file", |text| Ok(PathBuf::from(text))),
             settings,
+        };
+        if let Err(problems) = config.addresses.check(&config) {
+            self.problems.extend(problems);
         }
+        config
     }
 
     fn settings(&mut self) -> Settings {
@@ -164,7 +132,7 @@ impl Reader<'_> {
             stall_timeout: self.get("stall-timeout", timeout),
             drain_timeout: self.get("drain-timeout", time),
             drain_spread: self.get("drain-spread", time),
-            cors_origins: self.origins(),
+            cors_origins: self.list("cors-origin", origin),
         }
     }
 
@@ -198,18 +166,25 @@ impl Reader<'_> {
         }
     }
 
-    fn origins(&mut self) -> Vec<String> {
-        let key = known("cors-origin");
+    /// The values of a list. Each invalid one is noted and left out.
+    fn list<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Vec<T> {
+        let key = known(name);
         let Some((source, texts)) = self.layers.get(key) else {
-            return Vec::new();
+            return match key.default {
+                Otherwise::Is(text) => vec![parse(text).expect("a default is well-formed")],
+                Otherwise::Found(_) | Otherwise::Unset(_) => Vec::new(),
+            };
         };
+        let mut values = Vec::new();
         for text in texts {
-            if let Err(needed) = origin(text) {
-                self.problems
-                    .push(format!("{} has `{text}`: {needed}", source.name_of(key)));
+            match parse(text) {
+                Ok(value) => values.push(value),
+                Err(needed) => self
+                    .problems
+                    .push(format!("{} has `{text}`: {needed}", source.name_of(key))),
             }
         }
-        texts.to_vec()
+        values
     }
 
     /// The token or the content of its file, from the source that comes later.

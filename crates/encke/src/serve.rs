@@ -2,6 +2,7 @@
 
 mod announce;
 mod inherited;
+mod listeners;
 pub(crate) mod logs;
 mod reload;
 pub(crate) mod room;
@@ -15,7 +16,7 @@ use graph::Graph;
 use machine::signals::Signals;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sd_notify::NotifyState;
-use server::{DemoSecret, Listener, Server};
+use server::{DemoSecret, Server};
 
 use crate::arguments::ServeArguments;
 use crate::config::{self, Config, Sources};
@@ -25,7 +26,8 @@ use crate::output;
 use crate::signals::{self, Request};
 use announce::Running;
 use inherited::Inherited;
-use reload::{InForce, Reloader};
+use listeners::Listeners;
+use reload::{Loaded, Reloader};
 
 /// Runs the server until a signal ends it.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
@@ -42,19 +44,20 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         return output::line("the configuration is valid").map(drop);
     }
     let log_level = logs::start(config.log_format, config.log_level);
-    let running = InForce::new(layers, &config);
-    serve(config, |server| Reloader {
-        sources,
-        running,
-        log_level,
-        server,
-    })
+    let loaded = Loaded::new(sources, layers, log_level, &config);
+    serve(config, loaded)
 }
 
-fn serve(config: Config, reloader: impl FnOnce(server::Handle) -> Reloader) -> Result<(), Failure> {
+fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
     // The environment is read and cleaned while there is one thread.
     let inherited = Inherited::take()?;
-    let (public, control, demo) = listeners(&config, inherited)?;
+    let listeners = Listeners::new(&config, inherited)?;
+    let demo = listeners.allow_demo(&config);
+    let Listeners {
+        public,
+        control,
+        addresses,
+    } = listeners;
     room::raise_descriptor_limit();
     // Before the workers: with tables of their own they have only the descriptors that exist now. A
     // signal's handler may run on any of them, and all of them wake the control API's threads.
@@ -68,11 +71,11 @@ fn serve(config: Config, reloader: impl FnOnce(server::Handle) -> Reloader) -> R
         ..config.settings.clone()
     };
     let graph = Arc::new(open_graph(config.data.as_deref())?);
-    let mut server = Server::start(settings, vec![public], epoch.clone(), Arc::clone(&graph))
+    let mut server = Server::start(settings, public, epoch.clone(), Arc::clone(&graph))
         .map_err(Failure::failed)?;
     let demo = secret.map(|secret| control::Demo {
         secret,
-        public: server.addresses()[0],
+        public: server.addresses().to_vec(),
     });
     server
         .handle()
@@ -107,9 +110,14 @@ fn serve(config: Config, reloader: impl FnOnce(server::Handle) -> Reloader) -> R
         None => None,
     };
 
-    handle_signals(caught, reloader(server.handle().clone()))?;
+    let reloader = Reloader {
+        loaded,
+        server: server.handle().clone(),
+        addresses,
+    };
+    handle_signals(caught, reloader)?;
     let running = Running {
-        public: server.addresses()[0],
+        public: server.addresses(),
         control: control.address(),
         erlang: node.as_ref().map(erlang::Running::address),
         epoch: &epoch,
@@ -167,39 +175,6 @@ fn open_graph(data: Option<&Path>) -> Result<Graph, Failure> {
     let took = start.elapsed();
     tracing::info!("loaded {ids} ids and {edges} subscriptions from {path} in {took:.0?}");
     Ok(graph)
-}
-
-/// Where to listen, and whether the page may publish: if the operator asked for it, and only where
-/// other machines reach neither listener, as the page's requests carry no token.
-fn listeners(
-    config: &Config,
-    inherited: Inherited,
-) -> Result<(Listener, control::Listen, bool), Failure> {
-    let (public, public_address) = match inherited.public {
-        Some(listener) => {
-            let address = listener.local_addr().map_err(Failure::failed)?;
-            (Listener::inherited(listener), address)
-        }
-        None => (Listener::bind(config.listen), config.listen),
-    };
-    let (control, control_address) = match inherited.control {
-        Some(listener) => {
-            let address = listener.local_addr().map_err(Failure::failed)?;
-            (control::Listen::Inherited(listener), address)
-        }
-        None => (control::Listen::Address(config.control), config.control),
-    };
-    let has_token = config.token.is_some();
-    config::check_public(public_address, config.allow_anonymous).map_err(Failure::misused)?;
-    config::check_control(control_address, has_token).map_err(Failure::misused)?;
-    let is_private =
-        public_address.ip().is_loopback() && control_address.ip().is_loopback() && !has_token;
-    if config.demo && !is_private {
-        tracing::warn!(
-            "the page cannot publish: --demo needs both listeners on loopback and no control token"
-        );
-    }
-    Ok((public, control, config.demo && is_private))
 }
 
 /// A secret that no other run has.

@@ -6,7 +6,7 @@ use crate::demo::{Demo, routes};
 fn demo(public: &str) -> axum::Router {
     routes(Demo {
         secret: DemoSecret::new(7),
-        public: public.parse().unwrap(),
+        public: vec![public.parse().unwrap()],
     })
 }
 

@@ -30,7 +30,7 @@ fn config() -> Config {
 fn demo() -> Option<Demo> {
     Some(Demo {
         secret: DemoSecret::new(7),
-        public: SocketAddr::from(([127, 0, 0, 1], 8000)),
+        public: vec![SocketAddr::from(([127, 0, 0, 1], 8000))],
     })
 }
 

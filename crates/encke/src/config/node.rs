@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use erlang::{Cookie, NodeName, Settings, epmd};
 
+use super::Reader;
 use super::values::{address, port, switch, tick_time};
-use super::{Reader, known};
 
 impl Reader<'_> {
     /// The settings of the node, if one is configured.
@@ -20,7 +20,7 @@ impl Reader<'_> {
         data: Option<PathBuf>,
     ) -> Option<Settings> {
         let listen = self.get("erlang-listen", address);
-        let connect = self.nodes();
+        let connect = self.list("erlang-connect", str::parse::<NodeName>);
         let epmd_port = self.find("erlang-epmd-port", port);
         let start_epmd = self.get("erlang-start-epmd", switch);
         let tick_time = self.get("erlang-tick-time", tick_time);
@@ -51,23 +51,6 @@ impl Reader<'_> {
             event_bytes_max,
             data,
         })
-    }
-
-    fn nodes(&mut self) -> Vec<NodeName> {
-        let key = known("erlang-connect");
-        let Some((source, texts)) = self.layers.get(key) else {
-            return Vec::new();
-        };
-        let mut nodes = Vec::new();
-        for text in texts {
-            match text.parse() {
-                Ok(node) => nodes.push(node),
-                Err(needed) => self
-                    .problems
-                    .push(format!("{} has `{text}`: {needed}", source.name_of(key))),
-            }
-        }
-        nodes
     }
 }
 

@@ -66,8 +66,8 @@ fn flags<'a>(flags: &'a [&'a str]) -> Given<'a> {
 fn nothing_given_is_the_defaults_of_the_data_path() {
     let config = Given::default().resolve().unwrap();
     let (ours, theirs) = (config.settings, Settings::default());
-    assert_eq!(config.listen.to_string(), "127.0.0.1:8000");
-    assert_eq!(config.control.to_string(), "127.0.0.1:8001");
+    assert_eq!(config.addresses.public, ["127.0.0.1:8000".parse().unwrap()]);
+    assert_eq!(config.addresses.control.to_string(), "127.0.0.1:8001");
     assert_eq!(config.event_bytes, 65_536);
     assert!(config.token.is_none());
     assert!(ours.workers >= 1);
@@ -188,7 +188,7 @@ fn variables_of_clients_and_of_orchestrators_are_nobodys_misspelling() {
     }
     .resolve()
     .unwrap();
-    assert_eq!(config.control.to_string(), "127.0.0.1:9001");
+    assert_eq!(config.addresses.control.to_string(), "127.0.0.1:9001");
 }
 
 #[test]
@@ -235,10 +235,53 @@ fn an_address_that_others_reach_needs_a_decision() {
         flags(&["--listen", address]).resolve().unwrap();
     }
     let problem = flags(&["--listen", "127.0.0.1:8001"]).problem();
-    assert!(problem.contains("both would listen"), "{problem}");
+    assert!(problem.contains("two listeners"), "{problem}");
     flags(&["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"])
         .resolve()
         .unwrap();
+}
+
+#[test]
+fn a_server_listens_at_as_many_addresses_as_it_is_given() {
+    let both = ["127.0.0.1:8000", "[::1]:8000"];
+    let listens = |given: Given<'_>| {
+        let addresses = given.resolve().unwrap().addresses.public;
+        addresses
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    let flag = ["--listen", both[0], "--listen", both[1]];
+    assert_eq!(listens(flags(&flag)), both);
+    assert_eq!(
+        listens(file("listen = [\"127.0.0.1:8000\", \"[::1]:8000\"]")),
+        both
+    );
+    assert_eq!(listens(file("listen = \"[::1]:8000\"")), both[1..]);
+    let variables = &[("ENCKE_LISTEN", "127.0.0.1:8000, [::1]:8000")];
+    let given = Given {
+        variables,
+        file: Some("listen = \"127.0.0.1:1\""),
+        ..Given::default()
+    };
+    assert_eq!(listens(given), both);
+    // One that strangers reach is named beside one that they do not.
+    let problem = flags(&["--listen", "127.0.0.1:1", "--listen", "0.0.0.0:2"]).problem();
+    assert!(
+        problem.contains("0.0.0.0:2") && !problem.contains("127.0.0.1:1 "),
+        "{problem}"
+    );
+    for (given, said) in [
+        (file("listen = []"), "no public listener"),
+        (flags(&["--listen", "::1:8000"]), "[::1]:8000"),
+        (
+            flags(&["--listen=[::1]:1", "--listen=[::1]:1"]),
+            "two listeners have the address [::1]:1",
+        ),
+    ] {
+        let problem = given.problem();
+        assert!(problem.contains(said), "{problem}");
+    }
 }
 
 #[test]

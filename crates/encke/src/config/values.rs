@@ -140,7 +140,7 @@ pub(super) fn log_level(text: &str) -> Result<LevelFilter, String> {
 }
 
 /// An origin as browsers send it (RFC 6454, section 6.2): compared as text, so its form matters.
-pub(super) fn origin(text: &str) -> Result<(), String> {
+pub(super) fn origin(text: &str) -> Result<String, String> {
     let bare = text
         .strip_prefix("https://")
         .or_else(|| text.strip_prefix("http://"));
@@ -153,7 +153,7 @@ pub(super) fn origin(text: &str) -> Result<(), String> {
                     .all(|byte| byte.is_ascii_graphic() && byte != b'/')
         });
     if well_formed {
-        return Ok(());
+        return Ok(text.to_owned());
     }
     Err(
         "an origin is a scheme and a host without a slash at the end, like https://example.org; \

@@ -15,7 +15,7 @@ use super::room::Room;
 /// A server that is ready.
 #[derive(Debug)]
 pub(super) struct Running<'a> {
-    pub(super) public: SocketAddr,
+    pub(super) public: &'a [SocketAddr],
     pub(super) control: SocketAddr,
     pub(super) erlang: Option<SocketAddr>,
     pub(super) epoch: &'a str,
@@ -23,8 +23,12 @@ pub(super) struct Running<'a> {
 
 /// Content of the ports file. The addresses are the bound ones, never port 0.
 #[derive(Debug, Serialize)]
-struct Ports {
-    public: SocketAddr,
+struct Ports<'a> {
+    /// The first public listener.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public: Option<SocketAddr>,
+    /// All public listeners, in the order in which they were given.
+    listen: &'a [SocketAddr],
     control: SocketAddr,
     #[serde(skip_serializing_if = "Option::is_none")]
     erlang: Option<SocketAddr>,
@@ -49,9 +53,10 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
                 format!("erlang   {name}, at {address}\n")
             });
             let plural = if workers == 1 { "" } else { "s" };
+            let public = lines("public   http://", public);
             let _ = output::line(format_args!(
                 "Encke {version}, run {epoch}, {workers} worker{plural}\n\
-                 public   http://{public}/\n\
+                 {public}\
                  control  http://{control}/\n\
                  {node}{room}"
             ))?;
@@ -60,7 +65,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
             version,
             epoch = *epoch,
             workers,
-            public = %public,
+            public = %join(public),
             control = %control,
             erlang = node.map(|(_, address)| tracing::field::display(address)),
             erlang_name = node.map(|(name, _)| tracing::field::display(name)),
@@ -74,7 +79,8 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
     // Last: a script that sees the file finds all that was said.
     if let Some(path) = &config.ports_file {
         let ports = Ports {
-            public: running.public,
+            public: running.public.first().copied(),
+            listen: running.public,
             control: running.control,
             erlang: running.erlang,
             pid: process::id(),
@@ -82,6 +88,19 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
         ports_file::write(path, &ports)?;
     }
     Ok(())
+}
+
+/// A line for each address.
+fn lines(before: &str, addresses: &[SocketAddr]) -> String {
+    let lines = addresses
+        .iter()
+        .map(|address| format!("{before}{address}/\n"));
+    lines.collect()
+}
+
+fn join(addresses: &[SocketAddr]) -> String {
+    let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    texts.join(", ")
 }
 
 /// Logs the end of the server.

@@ -10,14 +10,14 @@ use crate::failure::Failure;
 /// The listeners that were passed to this process.
 #[derive(Debug, Default)]
 pub(super) struct Inherited {
-    pub(super) public: Option<TcpListener>,
+    pub(super) public: Vec<TcpListener>,
     pub(super) control: Option<TcpListener>,
 }
 
 impl Inherited {
-    /// Takes them. `FileDescriptorName=` says which is which; without names the first is the public
-    /// one and the second control. Must be called while there is one thread, as it cleans the
-    /// environment.
+    /// Takes them. `FileDescriptorName=` says which is which, and there may be several public ones;
+    /// without names the first is the public one and the second control. Must be called while there
+    /// is one thread, as it cleans the environment.
     pub(super) fn take() -> Result<Self, Failure> {
         let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut sockets = ListenFd::from_env();
@@ -30,7 +30,7 @@ impl Inherited {
                 ))
             })?;
             match role {
-                Role::Public => taken.public = listener,
+                Role::Public => taken.public.extend(listener),
                 Role::Control => taken.control = listener,
             }
         }
@@ -64,11 +64,11 @@ fn roles(names: &str, count: usize) -> Result<Vec<Role>, Failure> {
             .take(count)
             .collect()
     };
-    let twice = |role| roles.iter().filter(|&&other| other == role).count() > 1;
-    if count > 2 || twice(Role::Public) || twice(Role::Control) {
+    let controls = roles.iter().filter(|&&role| role == Role::Control);
+    if roles.len() < count || controls.count() > 1 {
         return Err(Failure::misused(format_args!(
-            "the service manager passed {count} sockets; at most one public and one control \
-             listener are possible"
+            "the service manager passed {count} sockets; several public listeners and one control \
+             listener are possible, each with FileDescriptorName=public or control"
         )));
     }
     Ok(roles)
@@ -90,7 +90,16 @@ mod tests {
         );
         assert_eq!(roles("control", 1).unwrap(), [Control]);
         assert_eq!(roles("control:public", 2).unwrap(), [Control, Public]);
-        for (names, count) in [("", 3), ("public:public", 2), ("public:encke.socket", 2)] {
+        assert_eq!(
+            roles("public:control:public", 3).unwrap(),
+            [Public, Control, Public]
+        );
+        for (names, count) in [
+            ("", 3),
+            ("control:public:control", 3),
+            ("public:encke.socket", 2),
+            ("public", 2),
+        ] {
             assert!(roles(names, count).is_err(), "{names}");
         }
     }

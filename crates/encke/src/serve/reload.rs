@@ -5,23 +5,27 @@
 
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::config::{self, Changes, Config, FileDigests, Layers, Sources};
+use crate::config::{self, Addresses, Changes, Config, FileDigests, Layers, Sources};
 
 use super::logs::LogLevel;
 
-/// The settings that are in force.
+/// The configuration that is in force, and where it was read.
 #[derive(Debug)]
-pub(super) struct InForce {
+pub(super) struct Loaded {
+    sources: Sources,
     layers: Layers,
     files: FileDigests,
+    log: LogLevel,
     log_level: LevelFilter,
 }
 
-impl InForce {
-    pub(super) fn new(layers: Layers, config: &Config) -> Self {
+impl Loaded {
+    pub(super) fn new(sources: Sources, layers: Layers, log: LogLevel, config: &Config) -> Self {
         Self {
+            sources,
             files: FileDigests::of(&layers),
             layers,
+            log,
             log_level: config.log_level,
         }
     }
@@ -29,10 +33,10 @@ impl InForce {
 
 /// What a reload reads, and what it applies the settings to.
 pub(super) struct Reloader {
-    pub(super) sources: Sources,
-    pub(super) running: InForce,
-    pub(super) log_level: LogLevel,
+    pub(super) loaded: Loaded,
     pub(super) server: server::Handle,
+    /// Addresses of the listeners, which a reload does not change.
+    pub(super) addresses: Addresses,
 }
 
 /// A configuration that was read again and may be applied.
@@ -56,15 +60,19 @@ impl Reloader {
     }
 
     fn read(&self) -> Result<Newer, Vec<String>> {
-        let (layers, problems) = self.sources.read();
+        let running = &self.loaded;
+        let (layers, problems) = running.sources.read();
         config::resolve(&layers, problems)?;
         let files = FileDigests::of(&layers);
-        let running = &self.running;
         let changes = Changes::between((&running.layers, &running.files), (&layers, &files));
         // What is applied must be valid together with what stays: the two may come from files that
         // were never meant for each other.
         let layers = running.layers.with_reloadable(&layers);
-        let config = config::resolve(&layers, Vec::new()).map_err(|problems| {
+        let checked = config::resolve(&layers, Vec::new()).and_then(|config| {
+            self.addresses.check(&config)?;
+            Ok(config)
+        });
+        let config = checked.map_err(|problems| {
             let until_restart = |problem| {
                 format!("{problem} (with the settings that change only by a restart as they are)")
             };
@@ -88,15 +96,14 @@ impl Reloader {
         } = newer;
         let live = &config.settings.live;
         self.server.reload(|_| server::LiveSettings::clone(live));
-        let (before, after) = (self.running.log_level, config.log_level);
+        let loaded = &mut self.loaded;
+        let (before, after) = (loaded.log_level, config.log_level);
         // The report is logged if either level lets it through.
-        self.log_level.set(before.max(after));
+        loaded.log.set(before.max(after));
         tracing::info!("the configuration was reloaded; {changes}");
-        self.log_level.set(after);
-        self.running = InForce {
-            layers,
-            files,
-            log_level: after,
-        };
+        loaded.log.set(after);
+        loaded.log_level = after;
+        loaded.layers = layers;
+        loaded.files = files;
     }
 }

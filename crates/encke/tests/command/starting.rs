@@ -33,6 +33,33 @@ fn scripts_learn_the_addresses_when_it_is_ready() {
 }
 
 #[test]
+fn each_of_several_listeners_serves_and_is_announced() {
+    let folder = Folder::new();
+    let path = folder.path("ports.json");
+    let listen = [
+        "--listen=127.0.0.1:0",
+        "--listen=[::1]:0",
+        "--listen=127.0.0.2:0",
+    ];
+    let server = Server::start(&[&listen[..], &["--ports-file", &path]].concat());
+    let ports: Value = serde_json::from_str(&until_written(&path)).unwrap();
+    let addresses: Vec<&str> = ports["listen"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|address| address.as_str().unwrap())
+        .collect();
+    assert_eq!(ports["public"], addresses[0]);
+    assert!(addresses[1].starts_with("[::1]:") && addresses[2].starts_with("127.0.0.2:"));
+    for address in addresses {
+        let url = format!("http://{address}");
+        let listener = server.listen(&["rj", "--url", &url]);
+        server.run(&["publish", "rj", "hello"]).done();
+        assert_eq!(listener.lines.next(), "hello", "{address}");
+    }
+}
+
+#[test]
 fn logs_in_json_say_the_same_and_standard_output_nothing() {
     let folder = Folder::new();
     let path = folder.path("ports.json");

@@ -205,15 +205,23 @@ impl Server {
     /// Where its address is given.
     #[track_caller]
     pub(crate) fn start_at(address: &str, arguments: &[&str]) -> Self {
-        let listen = format!("--listen={address}");
-        Self::start(&[&[&*listen], arguments].concat())
+        Self::begin(command(&["serve", "--listen", address]), arguments)
     }
 
     #[track_caller]
     pub(crate) fn start_with(mut command: Command, arguments: &[&str]) -> Self {
-        command
-            .args(["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"])
-            .args(arguments);
+        if !arguments
+            .iter()
+            .any(|argument| argument.starts_with("--listen"))
+        {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        Self::begin(command, arguments)
+    }
+
+    #[track_caller]
+    fn begin(mut command: Command, arguments: &[&str]) -> Self {
+        command.args(["--control", "127.0.0.1:0"]).args(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Process(command.spawn().expect("the binary starts"));
         let lines = Lines::of(process.0.stdout.take().expect("piped"));

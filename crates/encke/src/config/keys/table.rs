@@ -33,9 +33,9 @@ pub(crate) const GROUPS: &[Group] = &[
 const LISTENERS: &[Key] = &[
     key(
         "listen",
-        Text("ADDRESS"),
+        List("ADDRESS"),
         Is("127.0.0.1:8000"),
-        "Address where clients connect; port 0 takes a free port",
+        "Address where clients connect; port 0 takes a free port; may be repeated",
     ),
     key(
         "control",

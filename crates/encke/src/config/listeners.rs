@@ -1,0 +1,88 @@
+//! Where the server listens, and who could reach it there.
+
+use std::net::SocketAddr;
+
+use super::values::address;
+use super::{Config, Reader};
+
+/// Addresses of the listeners.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    /// Where clients connect.
+    pub(crate) public: Vec<SocketAddr>,
+    /// Where publishers and operators connect.
+    pub(crate) control: SocketAddr,
+}
+
+impl Reader<'_> {
+    /// The addresses to listen at. No two of them are the same.
+    pub(super) fn addresses(&mut self) -> Addresses {
+        let problems = self.problems.len();
+        let public = self.list("listen", address);
+        if public.is_empty() && self.problems.len() == problems {
+            self.problems
+                .push("there is no public listener; set an address with --listen".to_owned());
+        }
+        let control = self.get("control", address);
+        let named = public.iter().map(|&address| (address, "--listen"));
+        let named: Vec<_> = named.chain([(control, "--control")]).collect();
+        for (number, &(address, name)) in named.iter().enumerate() {
+            let earlier = named[..number].iter().find(|(other, _)| *other == address);
+            if let Some((_, other)) = earlier.filter(|_| address.port() != 0) {
+                self.problems.push(format!(
+                    "two listeners have the address {address}, by {other} and {name}; change the \
+                     port of one of them"
+                ));
+            }
+        }
+        Addresses { public, control }
+    }
+}
+
+impl Addresses {
+    /// Refuses listeners that let strangers do what only known clients should.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for each.
+    pub(crate) fn check(&self, config: &Config) -> Result<(), Vec<String>> {
+        let public = self.public.iter();
+        let mut checks: Vec<_> = public
+            .map(|&address| check_public(address, config.allow_anonymous))
+            .collect();
+        checks.push(check_control(self.control, config.token.is_some()));
+        let problems: Vec<String> = checks.into_iter().filter_map(Result::err).collect();
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(problems),
+        }
+    }
+
+    /// Whether only this machine reaches all of them.
+    pub(crate) fn are_private(&self) -> bool {
+        let mut all = self.public.iter().chain([&self.control]);
+        all.all(|address| address.ip().is_loopback())
+    }
+}
+
+/// Refuses a public listener on which every client of the network could read every id.
+fn check_public(address: SocketAddr, allow_anonymous: bool) -> Result<(), String> {
+    if allow_anonymous || address.ip().is_loopback() {
+        return Ok(());
+    }
+    Err(format!(
+        "clients on other machines could connect to {address} and read every id, because there is \
+         no authentication; listen on 127.0.0.1, or set --allow-anonymous if this is what you want"
+    ))
+}
+
+/// Refuses a control listener that other machines could use without a token.
+pub(crate) fn check_control(address: SocketAddr, has_token: bool) -> Result<(), String> {
+    if has_token || address.ip().is_loopback() {
+        return Ok(());
+    }
+    Err(format!(
+        "programs on other machines could use the control listener at {address}; set a token with \
+         --control-token-file, or listen on 127.0.0.1"
+    ))
+}

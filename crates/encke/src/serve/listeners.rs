@@ -1,0 +1,73 @@
+//! The listeners of the server: those that a service manager passed on, and the configured ones.
+
+use std::net::{SocketAddr, TcpListener};
+
+use server::Listener;
+
+use crate::config::{Addresses, Config};
+use crate::failure::Failure;
+
+use super::inherited::Inherited;
+
+/// Listeners that are not open yet.
+#[derive(Debug)]
+pub(super) struct Listeners {
+    pub(super) public: Vec<Listener>,
+    pub(super) control: control::Listen,
+    /// Addresses of all of them.
+    pub(super) addresses: Addresses,
+}
+
+impl Listeners {
+    /// Collects the listeners, and refuses those that let strangers in. Sockets of a kind from a
+    /// service manager take the place of the configured ones.
+    pub(super) fn new(config: &Config, inherited: Inherited) -> Result<Self, Failure> {
+        let mut addresses = config.addresses.clone();
+        let public = if inherited.public.is_empty() {
+            addresses
+                .public
+                .iter()
+                .copied()
+                .map(Listener::bind)
+                .collect()
+        } else {
+            let bound = inherited.public.iter().map(address_of);
+            addresses.public = bound.collect::<Result<_, _>>()?;
+            inherited
+                .public
+                .into_iter()
+                .map(Listener::inherited)
+                .collect()
+        };
+        let control = match inherited.control {
+            Some(listener) => {
+                addresses.control = address_of(&listener)?;
+                control::Listen::Inherited(listener)
+            }
+            None => control::Listen::Address(addresses.control),
+        };
+        addresses.check(config).map_err(Failure::Misused)?;
+        Ok(Self {
+            public,
+            control,
+            addresses,
+        })
+    }
+
+    /// Whether the page may publish: if the operator asked for it, and only where other machines
+    /// reach no listener, as the page's requests carry no token.
+    pub(super) fn allow_demo(&self, config: &Config) -> bool {
+        let is_private = self.addresses.are_private() && config.token.is_none();
+        if config.demo && !is_private {
+            tracing::warn!(
+                "the page cannot publish: --demo needs all listeners on loopback and no control \
+                 token"
+            );
+        }
+        config.demo && is_private
+    }
+}
+
+fn address_of(listener: &TcpListener) -> Result<SocketAddr, Failure> {
+    listener.local_addr().map_err(Failure::failed)
+}
