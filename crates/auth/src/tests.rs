@@ -1,3 +1,11 @@
 //! Tests of the whole: tokens against policies.
 
-mod tokens;
+mod attacks;
+mod claims;
+mod keys;
+mod rotation;
+mod scope;
+mod signer;
+mod tickets;
+mod vectors;
+mod withdrawal;

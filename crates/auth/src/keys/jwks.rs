@@ -96,6 +96,12 @@ fn rsa(id: Option<Box<str>>, modulus: &[u8], exponent: &[u8]) -> Option<Key> {
     if !MODULUS_BYTES.contains(&modulus.len()) || exponent.len() > EXPONENT_BYTES_MAX {
         return None;
     }
+    // With an exponent of 1 everything is a signature of itself. The library looks at that only in
+    // keys that come as DER.
+    let is_odd = exponent.last().is_some_and(|last| last % 2 == 1);
+    if !is_odd || exponent == [1] {
+        return None;
+    }
     let components = RsaPublicKeyComponents {
         n: modulus,
         e: exponent,
