@@ -11,6 +11,8 @@ mod directory;
 mod plan;
 /// What became of an event, counted by the workers.
 mod tally;
+/// Posted events into the history.
+mod recorder;
 /// Login, logout, publish, send.
 mod route;
 /// Names of workers and sessions.
@@ -20,6 +22,7 @@ pub use event::{
     ContentType, EVENT_TYPE_BYTES_MAX, Event, EventId, EventType, EventTypeError, Payload,
 };
 pub use plan::{Audience, Batch, Delivery, Parcel, Recipients};
+pub use recorder::Recorder;
 pub use route::{Accepted, Router};
 pub use session::{Mailboxes, SessionRef, WORKERS_MAX, WorkerId};
 pub use tally::{Counts, Done, Tally};

@@ -9,6 +9,7 @@ use reactor::SlotKey;
 
 use crate::directory::{Directory, Lookups};
 use crate::event::Event;
+use crate::recorder::Keep;
 use crate::session::{SessionRef, WorkerId};
 use crate::tally::Tally;
 
@@ -97,6 +98,8 @@ pub struct Batch {
     pub(crate) alone_keys: Vec<Key>,
     /// Keys held until the events are posted.
     pub(crate) held: Vec<Key>,
+    /// What becomes of each event in the history, if there is one.
+    pub(crate) keeps: Vec<Keep>,
     /// Working memory: subscribers of one subject.
     pub(crate) keys: Vec<Key>,
     /// Working memory of the directory.

@@ -5,11 +5,13 @@ use std::mem;
 use std::sync::Arc;
 
 use graph::{Graph, GraphError, Id, Key};
+use history::{Limits, Reach};
 use parking_lot::Mutex;
 
 use crate::directory::Directory;
 use crate::event::{Event, EventId};
 use crate::plan::{Audience, Batch, Parcel};
+use crate::recorder::{Keep, Recorder};
 use crate::session::{Mailboxes, SessionRef};
 use crate::tally::{Counts, Tally};
 
@@ -70,6 +72,8 @@ pub struct Router<M> {
     /// that all workers have them in the same order. It is held only for that: plans are made
     /// before, and workers are woken after.
     sequencer: Mutex<u64>,
+    /// Stores posted events, if it is asked for.
+    recorder: Option<Recorder>,
 }
 
 /// Result of publishing an event, before it is delivered.
@@ -95,6 +99,31 @@ impl<M: Mailboxes> Router<M> {
             directory: Directory::new(),
             mailboxes,
             sequencer: Mutex::new(0),
+            recorder: None,
+        }
+    }
+
+    /// Returns this router with a history of its events.
+    #[must_use]
+    pub fn with_history(mut self, limits: Limits) -> Self {
+        self.recorder = Some(Recorder::new(limits));
+        self
+    }
+
+    /// Returns the history of events, if there is one.
+    pub const fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_ref()
+    }
+
+    /// Tells the history the time, in seconds since 1970, and removes the events that are too old.
+    /// To be called once a second.
+    pub fn tick(&self, seconds: u32) {
+        if let Some(recorder) = &self.recorder {
+            let mut released = Vec::new();
+            recorder.tick(seconds, &mut released);
+            for key in released {
+                self.graph.release(key);
+            }
         }
     }
 
@@ -166,7 +195,7 @@ impl<M: Mailboxes> Router<M> {
     fn deliver(&self, event: Event, reach: Reach, tally: &Arc<Tally>) -> Accepted {
         ALONE.with_borrow_mut(|batch| {
             let mut audience = Audience::default();
-            self.plan(batch, event, reach);
+            self.plan(batch, event, reach, true);
             let sequence = self.post(batch, tally, |its| audience = its);
             // The memory of an event to a million sessions is not kept.
             batch.sessions.shrink_to(SLICE);
@@ -177,16 +206,19 @@ impl<M: Mailboxes> Router<M> {
     /// Adds an event to a batch that [`Self::post`] publishes, for the ids that subscribe now and
     /// are online when the batch is posted. Returns an upper bound of the number of those ids.
     pub fn add(&self, batch: &mut Batch, event: Event) -> u64 {
-        self.plan(batch, event, Reach::Subscribers)
+        self.plan(batch, event, Reach::Subscribers, true)
     }
 
-    fn plan(&self, batch: &mut Batch, event: Event, reach: Reach) -> u64 {
-        // Held, so that the key is not given to another id before the event is posted.
-        let Some(subject) = self.graph.hold_known(&event.subject) else {
+    /// Like [`Self::add`], for an event that the history does not store.
+    pub fn add_unstored(&self, batch: &mut Batch, event: Event) -> u64 {
+        self.plan(batch, event, Reach::Subscribers, false)
+    }
+
+    fn plan(&self, batch: &mut Batch, event: Event, reach: Reach, is_stored: bool) -> u64 {
+        let Some(subject) = self.hold_subject(batch, &event.subject, reach, is_stored) else {
             batch.add(event, Audience::of_one(false), batch.sessions.len());
             return 0;
         };
-        batch.held.push(subject);
         let subscribers = match reach {
             Reach::Subscribers => self.graph.subscriber_count(subject),
             Reach::Subject => 0,
@@ -204,6 +236,34 @@ impl<M: Mailboxes> Router<M> {
         };
         batch.add(event, audience, start);
         online
+    }
+
+    /// Returns the key of an event's subject, if it has one. It is held, so that it is not given to
+    /// another id before the event is posted, or while the event is in the history.
+    fn hold_subject(
+        &self,
+        batch: &mut Batch,
+        subject: &Id,
+        reach: Reach,
+        is_stored: bool,
+    ) -> Option<Key> {
+        if self.recorder.is_some() {
+            // A subject that is not known yet gets a key: a client may come back and have missed
+            // this event.
+            batch
+                .keeps
+                .push(match is_stored.then(|| self.graph.hold(subject)) {
+                    Some(Ok(key)) => {
+                        batch.keeps.push(Keep::Store(key, reach));
+                        return Some(key);
+                    }
+                    Some(Err(_)) => Keep::Lose,
+                    None => Keep::Skip,
+                });
+        }
+        let key = self.graph.hold_known(subject)?;
+        batch.held.push(key);
+        Some(key)
     }
 
     /// Appends the sessions of a subject's subscribers, and returns how many of the subscribers are
@@ -234,6 +294,9 @@ impl<M: Mailboxes> Router<M> {
         batch.sort_out();
         let events: Arc<[Event]> = batch.events.drain(..).collect();
         let mut sequence = self.sequencer.lock();
+        // Locked before the first worker has the events, until they are stored: a reader of the
+        // history then finds whatever a worker has taken.
+        let recorder = self.recorder.as_ref().map(Recorder::lock);
         let first_sequence = *sequence + 1;
         *sequence += count;
         for &worker in &batch.concerned {
@@ -259,18 +322,15 @@ impl<M: Mailboxes> Router<M> {
         for worker in batch.concerned.drain(..) {
             self.mailboxes.ring(worker);
         }
+        if let Some(mut recorder) = recorder {
+            let keeps = batch.keeps.drain(..);
+            recorder.append(first_sequence, &events, keeps, &mut batch.held);
+        }
         for key in batch.held.drain(..) {
             self.graph.release(key);
         }
         first_sequence + count - 1
     }
-}
-
-/// Recipients of an event: all subscribers, or the subject alone.
-#[derive(Clone, Copy)]
-enum Reach {
-    Subscribers,
-    Subject,
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use graph::{Graph, Id, Key};
+use history::Limits;
 use proptest::prelude::*;
 use reactor::SlotKey;
 use router::{
@@ -146,9 +147,13 @@ impl Model {
 proptest! {
     #[test]
     fn a_publish_reaches_exactly_the_sessions_of_subscribers(
-        operations in prop::collection::vec(operation(), 1..120)
+        operations in prop::collection::vec(operation(), 1..120),
+        history_bytes in prop_oneof![Just(None), Just(Some(0)), Just(Some(24 << 10))],
     ) {
-        let router = router(usize::MAX);
+        let mut router = router(usize::MAX);
+        if let Some(bytes) = history_bytes {
+            router = router.with_history(Limits { bytes, age_seconds: None });
+        }
         let mut model = Model::default();
         let mut last = 0;
         for (at, operation) in operations.into_iter().enumerate() {

@@ -70,8 +70,14 @@ const RULES: &[Rule] = &[
         not_reached: &[ASYNC, HTTP],
     },
     Rule {
+        name: "history",
+        uses: &["graph"],
+        not_named: &[SYSTEM, THREADS],
+        not_reached: &[ASYNC, HTTP],
+    },
+    Rule {
         name: "router",
-        uses: &["graph", "reactor"],
+        uses: &["graph", "history", "reactor"],
         not_named: &[SYSTEM],
         not_reached: &[ASYNC, HTTP],
     },
