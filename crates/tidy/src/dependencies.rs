@@ -64,6 +64,12 @@ const RULES: &[Rule] = &[
         not_reached: &[ASYNC, HTTP, THREADS],
     },
     Rule {
+        name: "tls",
+        uses: &[],
+        not_named: &[SYSTEM],
+        not_reached: &[ASYNC, HTTP, THREADS],
+    },
+    Rule {
         name: "graph",
         uses: &[],
         not_named: &[SOCKETS],

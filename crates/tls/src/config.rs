@@ -1,0 +1,104 @@
+//! What all connections of a listener share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::UnixTime;
+use rustls::server::NoServerSessionStorage;
+use rustls::time_provider::TimeProvider;
+
+use crate::resolver::Resolver;
+use crate::{Certificate, TicketKeys, TlsError};
+
+/// The one application protocol (RFC 7301). Clients that offer others only are refused; clients
+/// that offer none are served.
+const PROTOCOL: &[u8] = b"http/1.1";
+
+/// Session tickets after a handshake of TLS 1.3. A client has one stream, and uses up one ticket
+/// when that reconnects; the second is for an attempt that fails halfway.
+const TICKETS: usize = 2;
+
+/// What an operator may choose.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Leaves the records of TLS 1.3 to `rustls` too.
+    pub keep_rustls: bool,
+}
+
+/// Certificates, versions, application protocol, session tickets: TLS 1.3 and 1.2, `http/1.1`, no
+/// client certificates, no early data. A copy is cheap. A new one takes the place of an old one
+/// without touching connections that have begun.
+#[derive(Clone)]
+pub struct ServerConfig(Arc<Shared>);
+
+struct Shared {
+    /// Each connection takes a copy and puts its own [hooks](crate::handshake::Hooks) in.
+    template: rustls::ServerConfig,
+    tickets: TicketKeys,
+    options: Options,
+}
+
+impl ServerConfig {
+    /// A configuration. The first certificate is for clients that ask for no name, or an unknown
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Internal`] without a certificate.
+    pub fn new(
+        certificates: &[Certificate],
+        tickets: &TicketKeys,
+        options: Options,
+    ) -> Result<Self, TlsError> {
+        let resolver = Resolver::new(certificates).ok_or(TlsError::Internal)?;
+        let provider = Arc::new(default_provider());
+        let mut template = rustls::ServerConfig::builder_with_details(provider, Arc::new(NoTime))
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(resolver));
+        template.alpn_protocols = vec![PROTOCOL.to_vec()];
+        template.session_storage = Arc::new(NoServerSessionStorage {});
+        template.send_tls13_tickets = TICKETS;
+        template.max_early_data_size = 0;
+        template.enable_secret_extraction = !options.keep_rustls;
+        Ok(Self(Arc::new(Shared {
+            template,
+            tickets: tickets.clone(),
+            options,
+        })))
+    }
+
+    /// A copy for one connection.
+    pub(crate) fn template(&self) -> rustls::ServerConfig {
+        self.0.template.clone()
+    }
+
+    /// Keys of session tickets.
+    pub(crate) fn tickets(&self) -> &TicketKeys {
+        &self.0.tickets
+    }
+
+    /// What the operator chose.
+    pub(crate) fn options(&self) -> Options {
+        self.0.options
+    }
+}
+
+impl fmt::Debug for ServerConfig {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = out.debug_struct("ServerConfig");
+        out.field("options", &self.0.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// No time: the template makes no connection before it got one.
+#[derive(Debug)]
+struct NoTime;
+
+impl TimeProvider for NoTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        None
+    }
+}

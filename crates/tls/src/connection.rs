@@ -1,0 +1,205 @@
+//! One connection, from the ClientHello to the end.
+
+use std::fmt;
+
+use rustls::pki_types::UnixTime;
+use rustls::{HandshakeKind, ProtocolVersion};
+
+use crate::established::Established;
+use crate::handshake::Handshake;
+use crate::kept::Kept;
+use crate::{ServerConfig, TlsError};
+
+/// The server's side of a connection. The caller owns the socket.
+///
+/// Made when [`hello::inspect`](crate::hello::inspect) has found a whole ClientHello. What
+/// [`receive`](Self::receive) and [`seal`](Self::seal) append must be sent in the order of the
+/// calls. After an error the caller sends what is in `reply` and closes the socket.
+pub struct Connection(Box<State>);
+
+/// Stages of a connection.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all connections are established, and a box more would cost each 16 bytes"
+)]
+pub(crate) enum State {
+    Handshake(Box<Handshake>),
+    Established(Established),
+    Kept(Box<Kept>),
+    /// It failed. Nothing more is received or sealed.
+    Ended,
+}
+
+/// Bytes of an established connection of TLS 1.3 on the heap: keys of two directions, and record
+/// numbers. The caller has 8 more for the [`Connection`].
+pub const CONNECTION_BYTES: usize = size_of::<State>();
+
+const _: () = assert!(CONNECTION_BYTES <= 216);
+const _: () = assert!(size_of::<Option<Connection>>() == 8);
+
+/// Whether the peer may send more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Received {
+    /// It may.
+    Open,
+    /// It sent `close_notify`, and no content comes after it. An end of the socket without this may
+    /// be the work of a third party.
+    Closed,
+}
+
+/// A version of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// TLS 1.2 (RFC 5246).
+    Tls12,
+    /// TLS 1.3 (RFC 8446).
+    Tls13,
+}
+
+impl Version {
+    /// The version in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tls12 => "1.2",
+            Self::Tls13 => "1.3",
+        }
+    }
+}
+
+/// What a handshake has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Negotiated {
+    /// The version.
+    pub version: Version,
+    /// Whether a session was resumed.
+    pub resumed: bool,
+    /// Whether this crate protects the records, and not `rustls`.
+    pub own_records: bool,
+}
+
+impl Connection {
+    /// A connection of which nothing has been received. `now` decides on session tickets.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Internal`] when there is no randomness.
+    pub fn new(config: &ServerConfig, now: UnixTime) -> Result<Self, TlsError> {
+        let handshake = Handshake::new(config, now)?;
+        Ok(Self(Box::new(State::Handshake(Box::new(handshake)))))
+    }
+
+    /// Takes all of `ciphertext`, which may end anywhere. Content is appended to `plaintext`,
+    /// messages of the handshake and alerts to `reply`.
+    ///
+    /// # Errors
+    ///
+    /// What ends the connection; `reply` then has the alert to send.
+    pub fn receive(
+        &mut self,
+        ciphertext: &[u8],
+        plaintext: &mut Vec<u8>,
+        reply: &mut Vec<u8>,
+    ) -> Result<Received, TlsError> {
+        let received = self.advance(ciphertext, plaintext, reply);
+        if received.is_err() {
+            *self.0 = State::Ended;
+        }
+        received
+    }
+
+    fn advance(
+        &mut self,
+        mut ciphertext: &[u8],
+        plaintext: &mut Vec<u8>,
+        reply: &mut Vec<u8>,
+    ) -> Result<Received, TlsError> {
+        if let State::Handshake(handshake) = &mut *self.0 {
+            handshake.receive(&mut ciphertext, reply)?;
+            if handshake.is_under_way() {
+                return Ok(Received::Open);
+            }
+            if let State::Handshake(done) = std::mem::replace(&mut *self.0, State::Ended) {
+                *self.0 = done.finish()?;
+            }
+        }
+        match &mut *self.0 {
+            State::Established(it) => it.receive(ciphertext, plaintext, reply),
+            State::Kept(it) => it.receive(ciphertext, plaintext, reply),
+            State::Handshake(_) | State::Ended => Err(TlsError::Ended),
+        }
+    }
+
+    /// Appends the records that carry `slices`, one after another, to `out`.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Handshaking`] before the handshake is done, [`TlsError::Ended`] after
+    /// [`close_notify`](Self::close_notify) or an error. Nothing is appended then.
+    pub fn seal(&mut self, slices: &[&[u8]], out: &mut Vec<u8>) -> Result<(), TlsError> {
+        match &mut *self.0 {
+            State::Established(it) => it.seal(slices, out),
+            State::Kept(it) => it.seal(slices, out),
+            State::Handshake(_) => Err(TlsError::Handshaking),
+            State::Ended => Err(TlsError::Ended),
+        }
+    }
+
+    /// Appends `close_notify`, so that the peer can tell the end from a connection that was cut.
+    /// Once, and only after the handshake.
+    pub fn close_notify(&mut self, out: &mut Vec<u8>) {
+        match &mut *self.0 {
+            State::Established(it) => it.close_notify(out),
+            State::Kept(it) => it.close_notify(out),
+            State::Handshake(_) | State::Ended => {}
+        }
+    }
+
+    /// Whether the handshake is under way.
+    pub fn is_handshaking(&self) -> bool {
+        matches!(&*self.0, State::Handshake(_))
+    }
+
+    /// What the handshake has come to, once it is done.
+    pub fn negotiated(&self) -> Option<Negotiated> {
+        match &*self.0 {
+            State::Established(it) => Some(Negotiated {
+                version: Version::Tls13,
+                resumed: it.resumed(),
+                own_records: true,
+            }),
+            State::Kept(it) => Some(Negotiated {
+                version: match it.version() {
+                    Some(ProtocolVersion::TLSv1_3) => Version::Tls13,
+                    _ => Version::Tls12,
+                },
+                resumed: it.kind() == Some(HandshakeKind::Resumed),
+                own_records: false,
+            }),
+            State::Handshake(_) | State::Ended => None,
+        }
+    }
+
+    /// Bytes received that wait for the end of their record, so that callers can bound them. A
+    /// connection has at most 18,437.
+    pub fn buffered(&self) -> usize {
+        match &*self.0 {
+            State::Handshake(it) => it.buffered(),
+            State::Established(it) => it.buffered(),
+            // `rustls` does not say.
+            State::Kept(_) | State::Ended => 0,
+        }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match &*self.0 {
+            State::Handshake(_) => "Handshake",
+            State::Established(_) => "Established",
+            State::Kept(_) => "Kept",
+            State::Ended => "Ended",
+        };
+        out.debug_tuple("Connection").field(&stage).finish()
+    }
+}

@@ -1,0 +1,219 @@
+//! Handshakes by `rustls`, and the hand-over of their secrets.
+//!
+//! `rustls` gets one record at a time. So nothing of what follows the client's last message is in
+//! its buffers when the handshake is done: the record layer that takes over gets all of it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::pki_types::UnixTime;
+use rustls::server::{ProducesTickets, ServerConnection};
+use rustls::time_provider::TimeProvider;
+use rustls::{ConnectionTrafficSecrets, HandshakeKind, KeyLog, ProtocolVersion};
+use zeroize::Zeroizing;
+
+use crate::connection::{Received, State};
+use crate::established::Established;
+use crate::kept::Kept;
+use crate::record::{CIPHERTEXT_12_BYTES_MAX, Oversized, Partial};
+use crate::traffic::{Suite, TrafficKeys};
+use crate::{ServerConfig, TicketKeys, TlsError};
+
+/// Bytes that a client may send until the handshake is done: two ClientHellos, as a
+/// HelloRetryRequest makes it send another, and the short messages at the end.
+const HANDSHAKE_BYTES_MAX: usize = 2 * crate::hello::HELLO_BYTES_MAX + (4 << 10);
+
+/// A handshake under way.
+pub(crate) struct Handshake {
+    rustls: Kept,
+    hooks: Arc<Hooks>,
+    partial: Partial,
+    /// Bytes of whole records received.
+    received: usize,
+    keep_rustls: bool,
+}
+
+impl Handshake {
+    /// A handshake that has not begun. `now` is when it does.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Internal`] when `rustls` refuses its configuration.
+    pub(crate) fn new(config: &ServerConfig, now: UnixTime) -> Result<Self, TlsError> {
+        let hooks = Arc::new(Hooks {
+            now,
+            tickets: config.tickets().clone(),
+            secrets: Mutex::default(),
+        });
+        let mut own = config.template();
+        own.time_provider = Arc::<Hooks>::clone(&hooks);
+        own.ticketer = Arc::<Hooks>::clone(&hooks);
+        let keep_rustls = config.options().keep_rustls;
+        if !keep_rustls {
+            own.key_log = Arc::<Hooks>::clone(&hooks);
+        }
+        Ok(Self {
+            rustls: Kept::new(ServerConnection::new(Arc::new(own))?),
+            hooks,
+            partial: Partial::default(),
+            received: 0,
+            keep_rustls,
+        })
+    }
+
+    /// Whether messages of the client are missing.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.rustls.is_handshaking()
+    }
+
+    /// Bytes that wait for the end of their record.
+    pub(crate) fn buffered(&self) -> usize {
+        self.partial.len()
+    }
+
+    /// Takes records off `ciphertext` until the handshake is done, or they are used up. Answers are
+    /// appended to `reply`.
+    ///
+    /// # Errors
+    ///
+    /// What ends the connection; `reply` then has the alert to send.
+    pub(crate) fn receive(
+        &mut self,
+        ciphertext: &mut &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Result<(), TlsError> {
+        // There is none before the end of the handshake, as no early data is accepted.
+        let mut plaintext = Vec::new();
+        while self.is_under_way() {
+            let record = match self.partial.next(ciphertext, CIPHERTEXT_12_BYTES_MAX) {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(Oversized) => return Err(TlsError::TooLarge),
+            };
+            self.received += record.len();
+            let received = self.rustls.receive(&record, &mut plaintext, reply)?;
+            if received == Received::Closed {
+                return Err(TlsError::Ended);
+            }
+        }
+        if self.received + self.partial.len() > HANDSHAKE_BYTES_MAX {
+            return Err(TlsError::TooLarge);
+        }
+        Ok(())
+    }
+
+    /// Hands a handshake that is done over to what protects the records.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Internal`] when `rustls` gives no secrets, or others than it uses.
+    pub(crate) fn finish(self) -> Result<State, TlsError> {
+        let rustls = self.rustls;
+        if self.keep_rustls || rustls.version() != Some(ProtocolVersion::TLSv1_3) {
+            return Ok(State::Kept(Box::new(rustls)));
+        }
+        let resumed = rustls.kind() == Some(HandshakeKind::Resumed);
+        let extracted = rustls.into_secrets()?;
+        let secrets = self.hooks.take_secrets();
+        let (suite, send) = traffic_keys(&secrets.server, extracted.tx)?;
+        let (_, receive) = traffic_keys(&secrets.client, extracted.rx)?;
+        Ok(State::Established(Established::new(
+            suite, send, receive, resumed,
+        )))
+    }
+}
+
+/// The keys of one direction. `rustls` gives key, initialization vector and record number, and logs
+/// the secret that they are made of, which only a later `KeyUpdate` needs. Both must agree.
+fn traffic_keys(
+    secret: &[u8],
+    (sequence, extracted): (u64, ConnectionTrafficSecrets),
+) -> Result<(Suite, TrafficKeys), TlsError> {
+    let (suite, key, iv) = match &extracted {
+        ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (Suite::Aes128GcmSha256, key, iv),
+        ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (Suite::Aes256GcmSha384, key, iv),
+        ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => {
+            (Suite::Chacha20Poly1305Sha256, key, iv)
+        }
+        _ => return Err(TlsError::Internal),
+    };
+    let mut keys = TrafficKeys::new(suite, secret)?;
+    if !keys.are(suite, key.as_ref(), iv.as_ref()) {
+        return Err(TlsError::Internal);
+    }
+    keys.set_sequence(sequence);
+    Ok((suite, keys))
+}
+
+/// Traffic secrets of both sides, as `rustls` logs them.
+#[derive(Default)]
+struct Secrets {
+    client: Zeroizing<Vec<u8>>,
+    server: Zeroizing<Vec<u8>>,
+}
+
+/// What `rustls` asks of this crate during a handshake: the time, tickets, and where secrets go.
+pub(crate) struct Hooks {
+    now: UnixTime,
+    tickets: TicketKeys,
+    secrets: Mutex<Secrets>,
+}
+
+impl Hooks {
+    fn take_secrets(&self) -> Secrets {
+        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *secrets)
+    }
+}
+
+impl TimeProvider for Hooks {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(self.now)
+    }
+}
+
+impl ProducesTickets for Hooks {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        TicketKeys::lifetime()
+    }
+
+    fn encrypt(&self, state: &[u8]) -> Option<Vec<u8>> {
+        self.tickets.encrypt(self.now, state)
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        self.tickets.decrypt(self.now, ticket)
+    }
+}
+
+impl KeyLog for Hooks {
+    fn will_log(&self, label: &str) -> bool {
+        matches!(label, CLIENT_SECRET | SERVER_SECRET)
+    }
+
+    fn log(&self, label: &str, _client_random: &[u8], secret: &[u8]) {
+        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let secret = Zeroizing::new(secret.to_vec());
+        match label {
+            CLIENT_SECRET => secrets.client = secret,
+            SERVER_SECRET => secrets.server = secret,
+            _ => {}
+        }
+    }
+}
+
+/// The label of the secret with which a client of TLS 1.3 protects its data.
+const CLIENT_SECRET: &str = "CLIENT_TRAFFIC_SECRET_0";
+
+/// The label of the secret with which a server of TLS 1.3 protects its data.
+const SERVER_SECRET: &str = "SERVER_TRAFFIC_SECRET_0";
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Hooks").finish_non_exhaustive()
+    }
+}
