@@ -62,9 +62,12 @@ deny:
 black-box: setup build
 	ENCKE=$(abspath $(target)/$(profile_dir)/encke) ENCKE_SKIPPED=$(skipped) tests/.venv/bin/python -m pytest tests -n 3 --dist loadfile
 
-# Needs root (for sysctls, which are given back) and 12 GiB of memory. Takes about twenty-five minutes; the
+# Needs root (for sysctls, which are given back) and 12 GiB of memory. Takes about half an hour; the
 # report is written to target/bench.md.
 bench_with = $(target)/release/encke-bench $(1) --server $(target)/release/encke --markdown $(target)/bench.md
+
+# nginx is compared over TLS where its module for streams is installed.
+nchan := $(wildcard /usr/lib/nginx/modules/ngx_nchan_module.so)
 
 bench:
 	cargo build --release -p encke -p bench
@@ -75,6 +78,9 @@ bench:
 	$(call bench_with,fanout) --connections 100000 --rounds 5 --events 5
 	$(call bench_with,fairness) --connections 100000
 	$(call bench_with,publish)
+	$(call bench_with,tls) $(if $(nchan),,--peers plain,tls,rustls)
+	@[ -n "$(nchan)" ] || echo "nginx is not measured over TLS: it needs nginx-light and libnginx-mod-nchan"
+	$(call bench_with,tls) --connections 100000 --parts memory --peers plain,tls
 	benches/proxy.py --encke $(target)/release/encke | tee -a $(target)/bench.md
 	cargo run --quiet --release -p reactor --example account | tee -a $(target)/bench.md
 	$(call bench_with,flood)

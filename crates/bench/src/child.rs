@@ -92,10 +92,11 @@ fn kill(pid: u32) {
 
 /// A child of ours. Dropping it kills it and waits for its end.
 #[derive(Debug)]
-struct OwnedChild(Child);
+pub(crate) struct OwnedChild(Child);
 
 impl OwnedChild {
-    fn spawn(command: &mut Command) -> Outcome<Self> {
+    /// Starts it in a process group of its own.
+    pub(crate) fn spawn(command: &mut Command) -> Outcome<Self> {
         let program = command.get_program().to_owned();
         // An interrupt from the keyboard goes to the whole process group; it is ours to act upon.
         let child = command
@@ -104,6 +105,17 @@ impl OwnedChild {
             .context(format_args!("starting {}", Path::new(&program).display()))?;
         undo().children.push(child.id());
         Ok(Self(child))
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> Outcome<bool> {
+        let ended = self.0.try_wait().context("looking after a process")?;
+        Ok(ended.is_some())
     }
 }
 

@@ -23,6 +23,8 @@ pub mod connect;
 pub mod fanout;
 /// Latency of a small event beside a large one.
 pub mod fairness;
+/// TLS beside plain sessions, and beside nginx with nchan.
+pub mod tls;
 /// Rate of accepted events when no recipient is online.
 pub mod publish;
 /// Durable changes of the graph, and its time to start.

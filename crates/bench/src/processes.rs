@@ -37,6 +37,10 @@ pub struct Seen {
     pub at_nanos: u64,
     /// Streams opened.
     pub heads: u64,
+    /// TLS handshakes completed.
+    pub handshakes: u64,
+    /// Of these, those that resumed an earlier session.
+    pub resumed: u64,
     /// Streams that ended.
     pub closed: u64,
     /// Events read.
@@ -87,6 +91,24 @@ impl Clients {
         first: u32,
         connections: u32,
     ) -> Outcome<Self> {
+        let url = format!("http://{server}/events/{{n}}");
+        Self::open(setting, side, &url, first, connections, &[])
+    }
+
+    /// Starts to open `connections` clients of `url`, in which `{n}` is the client's number, with
+    /// more `flags`.
+    ///
+    /// # Errors
+    ///
+    /// When the process of the clients cannot be started.
+    pub fn open(
+        setting: &BenchConfig,
+        side: Side,
+        url: &str,
+        first: u32,
+        connections: u32,
+        flags: &[String],
+    ) -> Outcome<Self> {
         let source = match side {
             Side::Server => "127.1.0.0/16",
             Side::Bare => "127.2.0.0/16",
@@ -96,10 +118,7 @@ impl Clients {
         let threads = setting
             .threads
             .min(tables_for(connections).max(connections / PER_TABLE));
-        let mut arguments: Vec<String> = vec![
-            "clients".to_owned(),
-            format!("http://{server}/events/{{n}}"),
-        ];
+        let mut arguments: Vec<String> = vec!["clients".to_owned(), url.to_owned()];
         for (flag, value) in [
             ("--connections", connections.to_string()),
             ("--first", first.to_string()),
@@ -110,6 +129,7 @@ impl Clients {
             arguments.extend([flag.to_owned(), value]);
         }
         arguments.push("--private-fds".to_owned());
+        arguments.extend_from_slice(flags);
         Ok(Self {
             helper: Helper::start(&arguments)?,
             connections,

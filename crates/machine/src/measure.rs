@@ -103,6 +103,11 @@ impl CpuTime {
         })
     }
 
+    /// The share of user time in all of it, from 0 to 1.
+    pub fn user_share(&self) -> f64 {
+        self.user as f64 / (self.user + self.system).max(1) as f64
+    }
+
     /// Takes `seconds` of an idle process away, as `idle` was over `idle_seconds`.
     #[must_use]
     pub fn without_idle(&self, seconds: f64, idle: &Self, idle_seconds: f64) -> Self {

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use bench::config::{BenchConfig, tables_for};
 use bench::report::Report;
-use bench::{changes, child, connect, fairness, fanout, memory, publish};
+use bench::{changes, child, connect, fairness, fanout, memory, publish, tls};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use client::decode::Transport;
+use client::tls::{Authorities, Resumption};
+use load::flood::behaviours::ClientBehaviours;
 use load::flood::sources::Sources;
 use load::flood::targets::Targets;
 use load::{bare, flood};
@@ -54,6 +56,9 @@ enum Command {
     Publish(PublishArgs),
     /// Durable changes of the graph, an edge a request, and the time it takes to start
     Changes(ChangesArgs),
+    /// Handshakes, memory, events and a storm of handshakes: over TLS, plain, and of nginx with
+    /// nchan
+    Tls(TlsArgs),
     /// Opening, memory and reading of the flood's own clients, against the barest ones
     Flood(FloodArgs),
 }
@@ -143,6 +148,15 @@ struct ClientsArgs {
     /// Source addresses
     #[arg(long, default_value = "127.1.0.0/16")]
     source: Sources,
+    /// PEM file of the authorities to trust, for an https URL
+    #[arg(long)]
+    ca: Option<PathBuf>,
+    /// Resume TLS sessions of earlier clients
+    #[arg(long)]
+    resume: bool,
+    /// Leave as soon as the stream is open, and come back
+    #[arg(long)]
+    reconnect: bool,
 }
 
 #[derive(Debug, Args)]
@@ -266,6 +280,61 @@ struct ChangesArgs {
 }
 
 #[derive(Debug, Args)]
+struct TlsArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Sessions of a ramp, and of the memory
+    #[arg(long, default_value_t = 16_000)]
+    connections: u32,
+    /// What is measured
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "handshakes,memory,events,storm"
+    )]
+    parts: Vec<TlsPart>,
+    /// Rounds of handshakes, and of events
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// Sessions that receive events
+    #[arg(long, default_value_t = 4_000)]
+    listeners: u32,
+    /// Events to everyone in a round
+    #[arg(long, default_value_t = 100)]
+    events: u32,
+    /// Seconds without a storm, and with one
+    #[arg(long, default_value_t = 10)]
+    seconds: u32,
+    /// Servers that are compared
+    #[arg(long, value_delimiter = ',', default_value = "plain,tls,rustls,nginx")]
+    peers: Vec<TlsPeer>,
+    /// Program of nginx, for which Debian's nchan module is installed
+    #[arg(long, default_value = "/usr/sbin/nginx")]
+    nginx: PathBuf,
+}
+
+/// A server that is compared over TLS.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum TlsPeer {
+    /// Encke without TLS
+    Plain,
+    /// Encke with TLS
+    Tls,
+    /// Encke with TLS, every record handled by rustls
+    Rustls,
+    /// nginx with nchan
+    Nginx,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum TlsPart {
+    Handshakes,
+    Memory,
+    Events,
+    Storm,
+}
+
+#[derive(Debug, Args)]
 struct FloodArgs {
     #[command(flatten)]
     common: Common,
@@ -343,6 +412,15 @@ fn run(command: Command) -> Outcome<bool> {
             }
             args.common.tell(&bench::flood::run(&setting, extent)?)
         }
+        Command::Tls(args) => {
+            child::clean_up_on_interrupt()?;
+            let mut setting = args.common.setting(args.connections);
+            // One worker each, as nginx has one, as far as one table reaches.
+            if args.connections <= bench::flood::CLIENTS_OF_ONE_TABLE {
+                setting.workers = args.common.workers.unwrap_or(1);
+            }
+            args.common.tell(&tls::run(&setting, &args.parameters())?)
+        }
         Command::Clients(args) => {
             let options = args.options()?;
             flood::driven::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
@@ -401,6 +479,32 @@ fn run(command: Command) -> Outcome<bool> {
     }
 }
 
+impl TlsArgs {
+    fn parameters(&self) -> tls::Parameters {
+        let parts = self.parts.iter().map(|part| match part {
+            TlsPart::Handshakes => tls::Part::Handshakes,
+            TlsPart::Memory => tls::Part::Memory,
+            TlsPart::Events => tls::Part::Events,
+            TlsPart::Storm => tls::Part::Storm,
+        });
+        let kinds = self.peers.iter().map(|peer| match peer {
+            TlsPeer::Plain => tls::Kind::Plain,
+            TlsPeer::Tls => tls::Kind::Tls,
+            TlsPeer::Rustls => tls::Kind::TlsByRustls,
+            TlsPeer::Nginx => tls::Kind::Nginx,
+        });
+        tls::Parameters {
+            parts: parts.collect(),
+            kinds: kinds.collect(),
+            rounds: self.rounds.max(1),
+            listeners: self.listeners.max(1),
+            events: self.events.max(1),
+            storm: Duration::from_secs(self.seconds.max(1).into()),
+            nginx: self.nginx.clone(),
+        }
+    }
+}
+
 impl BareAsk {
     fn options(&self) -> Outcome<bare::ask::Options> {
         let duration = Duration::try_from_secs_f64(self.seconds).context("--seconds")?;
@@ -426,6 +530,17 @@ impl ClientsArgs {
             private_fds: self.private_fds,
             window: self.window,
             sources: Some(self.source),
+            authorities: Authorities::new(self.ca.as_deref()),
+            resumption: if self.resume {
+                Resumption::Tickets
+            } else {
+                Resumption::Never
+            },
+            behaviours: ClientBehaviours {
+                reconnect: if self.reconnect { self.connections } else { 0 },
+                every: Duration::from_millis(1),
+                ..ClientBehaviours::default()
+            },
             ..flood::Options::new(targets, self.url, self.connections, self.transport)
         })
     }

@@ -1,0 +1,97 @@
+//! What TLS costs: handshakes, idle memory, delivered events, and the latency of others during a
+//! storm of handshakes.
+//!
+//! Four peers take turns in one run: Encke without TLS, Encke with TLS, Encke with every record
+//! handled by rustls, and nginx with nchan. Each has one worker, and a fresh process for each
+//! measurement.
+
+mod certificate;
+mod events;
+mod handshakes;
+mod library;
+mod memory;
+mod nginx;
+mod peer;
+mod storm;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::child;
+use crate::config::BenchConfig;
+use crate::report::Report;
+use certificate::Certificate;
+use machine::failure::Outcome;
+use peer::Peers;
+
+pub use peer::Kind;
+
+/// Pause before a reading, so that what was under way is over.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// Clients that connect at a time: enough to keep one worker busy, and few enough that most of
+/// those who want to resume a session find a ticket.
+const WINDOW: u32 = 64;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Processor time of a handshake.
+    Handshakes,
+    /// Memory of an idle session.
+    Memory,
+    /// Processor time of a delivered event.
+    Events,
+    /// Latency of others during a storm of handshakes.
+    Storm,
+}
+
+/// How much is measured.
+#[derive(Debug, Clone)]
+pub struct Parameters {
+    /// In this order.
+    pub parts: Vec<Part>,
+    /// Servers, in this order.
+    pub kinds: Vec<Kind>,
+    /// Rounds that are counted, of handshakes and of events.
+    pub rounds: u32,
+    /// Sessions that receive events.
+    pub listeners: u32,
+    /// Events to everyone in a round.
+    pub events: u32,
+    /// Length of each phase of the storm.
+    pub storm: Duration,
+    /// The program of nginx.
+    pub nginx: PathBuf,
+}
+
+/// Measures. `setting.connections` are the sessions of a ramp and of the memory; nginx, which has
+/// one table of descriptors, gets no more than fit into it.
+///
+/// # Errors
+///
+/// When a process of the benchmark cannot be started or fails, or a client misses an event.
+pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
+    let _lent = child::raise_settings(setting.connections.into());
+    let certificate = Certificate::make()?;
+    let setting = BenchConfig {
+        window: setting.window.min(WINDOW),
+        ..setting.clone()
+    };
+    let peers = Peers {
+        setting: &setting,
+        certificate: &certificate,
+        nginx: &parameters.nginx,
+        kinds: parameters.kinds.clone(),
+    };
+    let mut report = Report::new(format!("TLS, {} sessions", setting.connections));
+    for part in &parameters.parts {
+        match part {
+            Part::Handshakes => handshakes::measure(&peers, parameters.rounds, &mut report)?,
+            Part::Memory => memory::measure(&peers, &mut report)?,
+            Part::Events => events::measure(&peers, parameters, &mut report)?,
+            Part::Storm => storm::measure(&peers, parameters.storm, &mut report)?,
+        }
+    }
+    Ok(report)
+}

@@ -1,0 +1,58 @@
+//! A certificate for 127.0.0.1, made with openssl for one run.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use machine::failure::{Context, Failure, Outcome};
+
+/// What openssl is told. The certificate vouches for itself.
+const REQUEST: &str = "[req]\ndistinguished_name=name\nx509_extensions=extensions\nprompt=no\n\
+    [name]\nCN=localhost\n[extensions]\nbasicConstraints=critical,CA:FALSE\n\
+    subjectAltName=IP:127.0.0.1,DNS:localhost\n";
+
+/// A certificate with a P-256 key, in files that are removed with it.
+#[derive(Debug)]
+pub(super) struct Certificate {
+    directory: TempDir,
+}
+
+impl Certificate {
+    /// Makes one.
+    pub(super) fn make() -> Outcome<Self> {
+        let directory = tempfile::Builder::new()
+            .prefix("encke-bench-tls-")
+            .tempdir()
+            .context("making a directory")?;
+        let made = Self { directory };
+        let request = made.directory.path().join("request");
+        fs::write(&request, REQUEST).context("writing a request for a certificate")?;
+        let done = Command::new("openssl")
+            .args(["req", "-x509", "-noenc", "-days", "30"])
+            .args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"])
+            .args([&"-config".into(), &request, &"-out".into(), &made.chain()])
+            .args([&"-keyout".into(), &made.key()])
+            .output()
+            .context("starting openssl")?;
+        if done.status.success() {
+            return Ok(made);
+        }
+        let said = String::from_utf8_lossy(&done.stderr);
+        Err(Failure::new(format!(
+            "openssl made no certificate: {}",
+            said.trim()
+        )))
+    }
+
+    /// The certificate, which is also the authority that clients trust.
+    pub(super) fn chain(&self) -> PathBuf {
+        self.directory.path().join("certificate.pem")
+    }
+
+    /// Its key.
+    pub(super) fn key(&self) -> PathBuf {
+        self.directory.path().join("key.pem")
+    }
+}

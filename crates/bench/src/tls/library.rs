@@ -1,0 +1,102 @@
+//! Handshakes of the library by itself: server and client in one thread, without sockets, timed
+//! while the server runs.
+
+use std::fs;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection};
+
+use super::certificate::Certificate;
+use client::tls::{self, Authorities, Resumption, TlsClient};
+use machine::clock::thread_cpu_nanos;
+use machine::failure::{Context, Failure, Outcome};
+
+/// Handshakes of one loop.
+const COUNT: u32 = 2000;
+
+/// Processor time of the server's side of a full handshake, in microseconds.
+pub(super) fn full_handshake_micros(certificate: &Certificate) -> Outcome<f64> {
+    let server = server_config(certificate)?;
+    let authorities = Authorities::new(Some(&certificate.chain()));
+    let client = TlsClient::new(&authorities, "127.0.0.1", Resumption::Never)?;
+    // Caches are warm after some, which do not count.
+    handshakes(&server, &client, COUNT / 10)?;
+    let nanos = handshakes(&server, &client, COUNT)?;
+    Ok(nanos as f64 / 1000.0 / f64::from(COUNT))
+}
+
+fn server_config(certificate: &Certificate) -> Outcome<Arc<ServerConfig>> {
+    let read = |path| fs::read(path).context("reading the certificate");
+    let chain = CertificateDer::from_pem_slice(&read(certificate.chain())?);
+    let key = PrivateKeyDer::from_pem_slice(&read(certificate.key())?);
+    let (chain, key) = (
+        chain.context("reading the certificate")?,
+        key.context("reading the key")?,
+    );
+    let mut config = ServerConfig::builder_with_provider(tls::provider())
+        .with_safe_default_protocol_versions()
+        .context("setting TLS up")?
+        .with_no_client_auth()
+        .with_single_cert(vec![chain], key)
+        .context("setting TLS up")?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Makes handshakes; the server's nanoseconds in all.
+fn handshakes(config: &Arc<ServerConfig>, client: &TlsClient, count: u32) -> Outcome<u64> {
+    let mut spent = 0;
+    let (mut up, mut down, mut plaintext) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..count {
+        let mut session = client.session().context("beginning a handshake")?;
+        let mut server = None;
+        loop {
+            up.clear();
+            session.send(&mut up).context("a handshake in memory")?;
+            if up.is_empty() {
+                break;
+            }
+            down.clear();
+            let begun = thread_cpu_nanos();
+            answer(config, &mut server, &up, &mut down)?;
+            spent += thread_cpu_nanos() - begun;
+            session
+                .receive(&down, &mut plaintext)
+                .context("a handshake in memory")?;
+        }
+        if session.is_handshaking() {
+            return Err(Failure::new("a handshake in memory came to nothing"));
+        }
+        let begun = thread_cpu_nanos();
+        drop(server);
+        spent += thread_cpu_nanos() - begun;
+    }
+    Ok(spent)
+}
+
+fn answer(
+    config: &Arc<ServerConfig>,
+    server: &mut Option<ServerConnection>,
+    mut up: &[u8],
+    down: &mut Vec<u8>,
+) -> Outcome<()> {
+    let server = match server {
+        Some(server) => server,
+        None => {
+            let made = ServerConnection::new(config.clone()).context("a handshake in memory")?;
+            server.insert(made)
+        }
+    };
+    while !up.is_empty() {
+        server.read_tls(&mut up).context("a handshake in memory")?;
+        server
+            .process_new_packets()
+            .context("a handshake in memory")?;
+    }
+    while server.wants_write() {
+        server.write_tls(down).context("a handshake in memory")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! The servers that are compared, behind one face: where clients connect, how to publish, what it
+//! costs.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+
+use super::certificate::Certificate;
+use super::nginx::Nginx;
+use crate::child::Server;
+use crate::config::{BenchConfig, PER_TABLE, counters};
+use crate::processes::{Clients, Side};
+use client::control_client::{ControlClient, EventMetadata};
+use client::http::{Connection, RequestBody, Url};
+use machine::failure::{Context, Failure, Outcome};
+use machine::measure::{CpuTime, Memory};
+
+/// Which server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Encke without TLS.
+    Plain,
+    /// Encke with TLS.
+    Tls,
+    /// Encke with TLS, every record handled by rustls.
+    TlsByRustls,
+    /// nginx with nchan, over TLS.
+    Nginx,
+}
+
+impl Kind {
+    /// What it is called in reports.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Tls => "TLS",
+            Self::TlsByRustls => "TLS, records by rustls",
+            Self::Nginx => "nginx + nchan, TLS",
+        }
+    }
+
+    /// Whether its clients make handshakes.
+    pub(super) fn is_secure(self) -> bool {
+        self != Self::Plain
+    }
+}
+
+/// All servers that are compared, and what starting one takes.
+#[derive(Debug)]
+pub(super) struct Peers<'a> {
+    pub(super) setting: &'a BenchConfig,
+    pub(super) certificate: &'a Certificate,
+    pub(super) nginx: &'a Path,
+    pub(super) kinds: Vec<Kind>,
+}
+
+/// One running server.
+#[derive(Debug)]
+pub(super) struct Peer<'a> {
+    pub(super) kind: Kind,
+    peers: &'a Peers<'a>,
+    running: Running,
+    streams: SocketAddr,
+}
+
+#[derive(Debug)]
+enum Running {
+    Encke(Server),
+    Nginx { nginx: Nginx, publishers: Url },
+}
+
+/// A connection of a publisher.
+pub(super) enum Publisher {
+    Encke(Box<ControlClient>),
+    Nginx(Box<Connection>),
+}
+
+impl Peers<'_> {
+    /// Sessions that it is given: as many as are measured, or as its descriptors allow.
+    pub(super) fn connections(&self, kind: Kind) -> u32 {
+        match kind {
+            Kind::Nginx => self.setting.connections.min(PER_TABLE),
+            Kind::Plain | Kind::Tls | Kind::TlsByRustls => self.setting.connections,
+        }
+    }
+
+    /// Starts one of them.
+    pub(super) fn start(&self, kind: Kind) -> Outcome<Peer<'_>> {
+        let [mut streams, publishers] = free_addresses()?;
+        let running = match kind {
+            Kind::Nginx => Running::Nginx {
+                nginx: Nginx::start(self.nginx, self.certificate, streams, publishers)?,
+                publishers: Url::parse(&format!("http://{publishers}"))?,
+            },
+            Kind::Plain | Kind::Tls | Kind::TlsByRustls => {
+                let server = self.start_encke(kind, streams)?;
+                if kind == Kind::Plain {
+                    streams = server.public;
+                }
+                Running::Encke(server)
+            }
+        };
+        Ok(Peer {
+            kind,
+            peers: self,
+            running,
+            streams,
+        })
+    }
+
+    fn start_encke(&self, kind: Kind, streams: SocketAddr) -> Outcome<Server> {
+        let mut setting = self.setting.clone();
+        if kind.is_secure() {
+            let (chain, key) = (self.certificate.chain(), self.certificate.key());
+            for (flag, value) in [
+                ("--tls-listen", streams.to_string()),
+                ("--tls-cert", chain.display().to_string()),
+                ("--tls-key", key.display().to_string()),
+            ] {
+                setting.server_arguments.extend([flag.to_owned(), value]);
+            }
+        }
+        if kind == Kind::TlsByRustls {
+            setting
+                .server_arguments
+                .push("--tls-keep-rustls".to_owned());
+        }
+        setting.start_server()
+    }
+}
+
+impl Peer<'_> {
+    /// Starts to open clients of `path`, in which `{n}` is the client's number.
+    pub(super) fn clients(
+        &self,
+        side: Side,
+        path: &str,
+        first: u32,
+        connections: u32,
+        flags: &[&str],
+    ) -> Outcome<Clients> {
+        let scheme = if self.kind.is_secure() {
+            "https"
+        } else {
+            "http"
+        };
+        let url = format!("{scheme}://{}{path}", self.streams);
+        let mut flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        flags.extend([
+            "--ca".to_owned(),
+            self.peers.certificate.chain().display().to_string(),
+        ]);
+        Clients::open(self.peers.setting, side, &url, first, connections, &flags)
+    }
+
+    /// A connection for publishing.
+    pub(super) fn publisher(&self) -> Outcome<Publisher> {
+        match &self.running {
+            Running::Encke(server) => Ok(Publisher::Encke(Box::new(server.control()?))),
+            Running::Nginx { publishers, .. } => {
+                let connection = Connection::open(publishers).context("connecting to nginx")?;
+                Ok(Publisher::Nginx(Box::new(connection)))
+            }
+        }
+    }
+
+    /// Processor time up to now.
+    pub(super) fn cpu(&self) -> Outcome<CpuTime> {
+        CpuTime::of(self.pid())
+    }
+
+    /// Memory now.
+    pub(super) fn memory(&self) -> Outcome<Memory> {
+        Memory::of(self.pid())
+    }
+
+    /// System calls up to now, if it counts them.
+    pub(super) fn calls(&self) -> Outcome<Option<f64>> {
+        match &self.running {
+            Running::Encke(server) => {
+                let stats = server.control()?.stats()?;
+                Ok(counters(&stats, &self.peers.setting.calls_pointers))
+            }
+            Running::Nginx { .. } => Ok(None),
+        }
+    }
+
+    fn pid(&self) -> u32 {
+        match &self.running {
+            Running::Encke(server) => server.pid(),
+            Running::Nginx { nginx, .. } => nginx.pid(),
+        }
+    }
+}
+
+impl Publisher {
+    /// Publishes, and waits for the answer. Encke answers before the workers' turns.
+    pub(super) fn publish(&mut self, subject: u32, payload: &[u8]) -> Outcome<()> {
+        match self {
+            Self::Encke(control) => control.publish_early(&subject.to_string(), payload),
+            Self::Nginx(connection) => post(connection, subject, payload),
+        }
+    }
+
+    /// Publishes, and waits until all have been written to, where the server can tell.
+    pub(super) fn publish_through(&mut self, subject: u32, payload: &[u8]) -> Outcome<()> {
+        match self {
+            Self::Encke(control) => control
+                .publish(&subject.to_string(), payload, EventMetadata::default())
+                .map(drop),
+            Self::Nginx(connection) => post(connection, subject, payload),
+        }
+    }
+}
+
+fn post(connection: &mut Connection, subject: u32, payload: &[u8]) -> Outcome<()> {
+    let path = format!("/publish/{subject}");
+    let fields = [("Content-Type", "text/plain")];
+    let (answer, _) = connection
+        .exchange("POST", &path, &fields, RequestBody::Bytes(payload))
+        .context("publishing to nginx")?;
+    match answer.status {
+        200..300 => Ok(()),
+        status => Err(Failure::new(format!(
+            "nginx answered a publish with {status}"
+        ))),
+    }
+}
+
+/// Free loopback addresses, all different.
+fn free_addresses<const COUNT: usize>() -> Outcome<[SocketAddr; COUNT]> {
+    let mut held = Vec::new();
+    for _ in 0..COUNT {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("finding free ports")?;
+        held.push(listener);
+    }
+    let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); COUNT];
+    for (address, listener) in addresses.iter_mut().zip(&held) {
+        *address = listener.local_addr().context("finding free ports")?;
+    }
+    Ok(addresses)
+}

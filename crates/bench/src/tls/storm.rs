@@ -1,0 +1,122 @@
+//! Latency of an event to one user while as many clients as possible connect, make a handshake, and
+//! leave.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::SETTLE;
+use super::peer::{Kind, Peer, Peers, Publisher};
+use crate::processes::{Clients, SeenLatency, Side};
+use crate::report::{Bound, Report};
+use client::stamp::Stamp;
+use machine::clock::realtime_nanos;
+use machine::failure::Outcome;
+
+/// The user whose latency counts.
+const WITNESS: u32 = 1_900_000_000;
+
+/// Events a second to that user.
+const RATE: u32 = 100;
+
+/// Clients of the storm. Each is always connecting, or about to.
+const STORM: u32 = 512;
+
+/// Time for the last events to arrive.
+const LAST: Duration = Duration::from_secs(30);
+
+/// The 99th percentile that others may see, in milliseconds.
+const P99_MAX_MS: f64 = 50.0;
+
+pub(super) fn measure(peers: &Peers<'_>, length: Duration, report: &mut Report) -> Outcome<()> {
+    for &kind in &peers.kinds {
+        let peer = peers.start(kind)?;
+        let mut witness = peer.clients(Side::Witness, "/events/{n}", WITNESS, 1, &[])?;
+        witness.opened()?;
+        let mut publisher = peer.publisher()?;
+        thread::sleep(SETTLE);
+        let quiet = phase(&mut publisher, &mut witness, length)?;
+        let (busy, rate) = in_storm(&peer, &mut publisher, &mut witness, length)?;
+        let name = kind.name();
+        eprintln!(
+            "{name}: {rate:.0} sessions/s; p99 {:.2} ms",
+            busy.p99_us / 1000.0
+        );
+        report.figure(
+            format!("{name}: quiet, latency p99"),
+            quiet.p99_us / 1000.0,
+            "ms",
+        );
+        report.figure(format!("{name}: storm"), rate, "sessions/s");
+        report.figure(
+            format!("{name}: storm, latency p50"),
+            busy.p50_us / 1000.0,
+            "ms",
+        );
+        let p99 = (format!("{name}: storm, latency p99"), busy.p99_us / 1000.0);
+        if kind == Kind::Tls {
+            report.bounded(p99.0, p99.1, "ms", Bound::AtMost(P99_MAX_MS));
+        } else {
+            report.figure(p99.0, p99.1, "ms");
+        }
+        report.figure(
+            format!("{name}: storm, latency max"),
+            busy.max_us / 1000.0,
+            "ms",
+        );
+        witness.quit();
+    }
+    Ok(())
+}
+
+/// A phase during a storm, and the sessions that the storm opened a second.
+fn in_storm(
+    peer: &Peer<'_>,
+    publisher: &mut Publisher,
+    witness: &mut Clients,
+    length: Duration,
+) -> Outcome<(SeenLatency, f64)> {
+    let mut storm = peer.clients(Side::Server, "/events/{n}", 0, STORM, &["--reconnect"])?;
+    thread::sleep(SETTLE);
+    let (before, begun) = (storm.seen()?, Instant::now());
+    let busy = phase(publisher, witness, length)?;
+    let after = storm.seen()?;
+    let rate = (after.heads - before.heads) as f64 / begun.elapsed().as_secs_f64();
+    storm.quit();
+    Ok((busy, rate))
+}
+
+/// Publishes at the rate, each event stamped with the time at which it was due, so that a late
+/// publish counts as latency; the latencies once all have come.
+fn phase(
+    publisher: &mut Publisher,
+    witness: &mut Clients,
+    length: Duration,
+) -> Outcome<SeenLatency> {
+    witness.forget()?;
+    let interval = Duration::from_secs(1) / RATE;
+    let (begun, begun_nanos) = (Instant::now(), realtime_nanos());
+    let (mut due, mut sent) = (Duration::ZERO, 0);
+    while due < length {
+        if let Some(early) = due.checked_sub(begun.elapsed()) {
+            thread::sleep(early);
+        }
+        sent += 1;
+        let stamp = Stamp {
+            due: begun_nanos + u64::try_from(due.as_nanos()).unwrap_or(u64::MAX),
+            number: sent,
+        };
+        let mut payload = b"{".to_vec();
+        stamp.append(&mut payload);
+        payload.push(b'}');
+        publisher.publish(WITNESS, &payload)?;
+        due += interval;
+    }
+    let until = Instant::now() + LAST;
+    loop {
+        let seen = witness.seen()?;
+        if seen.latency.count >= sent || Instant::now() > until {
+            return Ok(seen.latency);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
