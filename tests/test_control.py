@@ -304,6 +304,7 @@ class TestListener:
 
     PLACES = 512
     REQUEST = b"GET /v1/stats HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     def connect(self, server):
         return Connection(server, address=server.control)
@@ -357,13 +358,16 @@ class TestListener:
             connection.send(head + b"Content-Type: application/json\r\n\r\n1")
             assert connection.response().status == 200
 
-    def test_beyond_the_limit_it_says_so_and_recovers(self, start):
+    def test_beyond_the_limit_of_authorized_connections_it_says_so_and_recovers(self, start):
         server = start("--head-timeout", "60s")
         # One place is the harness's own.
         assert server.stats()["control"]["connections"] == 1
         before = server.descriptors()
-        within = [self.connect(server) for _ in range(self.PLACES - 1)]
-        until(lambda: server.stats()["control"]["connections"] == self.PLACES, "all places taken")
+        within = []
+        for _ in range(self.PLACES - 1):
+            within.append(self.connect(server))
+            within[-1].send(self.REQUEST)
+            assert within[-1].response().status == 200
         for _ in range(3):
             with self.connect(server) as connection:
                 connection.send(self.REQUEST)
@@ -376,9 +380,9 @@ class TestListener:
                 assert connection.rest() == b""
         # A watchdog must not take a crowd for a dead server.
         with self.connect(server) as connection:
-            connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            connection.send(self.HEALTH)
             assert connection.response().status == 200
-        assert server.stats()["control"]["refused"] == 4
+        assert server.stats()["control"]["refused"] == 3
         # Those inside are served, and those who come when there is room again.
         within[0].send(self.REQUEST)
         assert within[0].response().status == 200
@@ -387,6 +391,82 @@ class TestListener:
         until(lambda: server.stats()["control"]["connections"] == 1, "as before")
         assert httpx.get(f"{server.control_url}/v1/stats", trust_env=False).status_code == 200
         until(lambda: server.descriptors() == before, "all descriptors back")
+
+
+class TestStrangers:
+    """Clients without the token try to keep those with the token out."""
+
+    HEALTH = TestListener.HEALTH
+    PUBLISH = (
+        b"POST /v1/publish/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"
+        b"Content-Length: 1\r\n\r\nx" % TOKEN.encode()
+    )
+
+    def begin(self, start, *flags, **options):
+        env = {"ENCKE_CONTROL_TOKEN": TOKEN}
+        return start("--head-timeout", "60s", *flags, token=TOKEN, env=env, **options)
+
+    def publishes(self, server):
+        """Whether a publisher with the token is served on a new connection, and at once."""
+        began = time.monotonic()
+        with Connection(server, address=server.control) as connection:
+            connection.send(self.PUBLISH)
+            answer = connection.response()
+            assert answer.status == 200, answer
+        return time.monotonic() - began < PROMPT
+
+    @pytest.mark.parametrize("kind", ["silent", "half a head", "health", "a wrong token", "no reader"])
+    def test_600_idle_ones_keep_no_publisher_out(self, start, kind):
+        server = self.begin(start)
+        sent = {
+            "silent": b"",
+            "half a head": b"GET /v1/stats HTTP/1.1\r\nHo",
+            "health": self.HEALTH,
+            "a wrong token": self.PUBLISH.replace(TOKEN.encode(), b"x" * 20),
+            "no reader": self.HEALTH * 2000,
+        }[kind]
+        with Connection(server, address=server.control) as early:
+            early.send(self.PUBLISH)
+            assert early.response().status == 200
+            strangers = []
+            for _ in range(600):
+                strangers.append(Connection(server, address=server.control))
+                strangers[-1].socket.setblocking(False)
+                try:
+                    strangers[-1].socket.send(sent)
+                except OSError:
+                    pass
+            assert self.publishes(server)
+            # One that was there before is served as well.
+            early.send(self.PUBLISH)
+            assert early.response().status == 200
+        until(lambda: server.stats()["control"]["connections"] <= 256 + 2, "strangers are bounded")
+        assert server.stats()["control"]["refused"] == 0
+        for stranger in strangers:
+            stranger.close()
+
+    def test_no_descriptor_is_left_for_strangers_and_some_are_for_publishers(self, start):
+        server = self.begin(start, nofile=96)
+        # Clients of the public listener take all descriptors that they can get.
+        clients = [Connection(server) for _ in range(150)]
+        for number, client in enumerate(clients):
+            client.get(f"/events/user-{number}")
+        until(lambda: server.totals()["accept_pauses"] > 0, "none is left")
+        for _ in range(3):
+            assert self.publishes(server)
+        strangers = []
+        for _ in range(100):
+            strangers.append(Connection(server, address=server.control))
+            strangers[-1].send(b"GET /healthz HTTP/1.1\r\nHo")
+        assert self.publishes(server)
+        # The reserve is still there, however often it was used.
+        for _ in range(100):
+            assert self.publishes(server)
+        with Connection(server, address=server.control) as probe:
+            probe.send(self.HEALTH)
+            assert probe.response().status == 200
+        for connection in clients + strangers:
+            connection.close()
 
 
 def test_metrics_are_well_formed_and_true(start):

@@ -351,9 +351,8 @@ class TestDescriptorsRunOut:
         inside = server.stats()["online"]
         assert 0 < inside < self.LIMIT
         assert server.publish("user-0", "x")["written"] == 1
-        # Without room it does not spin, on either listener.
+        # The control listener has some descriptors of its own. Without room neither listener spins.
         outside = [socket.create_connection(server.control) for _ in range(3)]
-        until(lambda: server.stats()["control"]["accept_pauses"] > 0, "control paused")
         spent = measure_cpu(server, 2)
         assert spent < 0.4, f"{spent} s of CPU in 2 s of waiting"
         assert "ulimit" in server.log, "the warning says what to do"

@@ -26,10 +26,9 @@ use prometheus_client::encoding::DescriptorEncoder;
 use reactor::Snapshot;
 use serde::Serialize;
 
-use crate::authorization::UNAUTHENTICATED;
 use crate::control::{Control, Listen, Socket, StartError, Threads};
 use crate::health;
-use crate::limits::{ADMIN_HEAD_TIMEOUT, CONNECTIONS_MAX};
+use crate::limits::ADMIN_HEAD_TIMEOUT;
 use crate::listener::Entry;
 use crate::metrics::{ListenerCounts, ListenerMetrics, exposition, snapshot};
 use crate::problem::Problem;
@@ -67,9 +66,8 @@ pub fn serve_admin(config: AdminConfig, source: impl AdminSource) -> Result<Cont
         listening: Arc::default(),
     });
     let entrance = Entry {
-        within: require_authorization(within(admin.clone()), socket.token.clone()),
         counts: admin.listening.clone(),
-        beyond: beyond(admin),
+        http: require_authorization(within(admin), socket.token.clone()),
     };
     let Threads(runtime) = Threads::start()?;
     socket.serve(runtime, entrance, ADMIN_HEAD_TIMEOUT)
@@ -131,12 +129,6 @@ fn within(admin: Shared) -> Router {
     routes(table(), admin).fallback(not_found)
 }
 
-fn beyond(admin: Shared) -> Router {
-    let mut open = table();
-    open.retain(|(path, _)| UNAUTHENTICATED.contains(path));
-    routes(open, admin).fallback(over_limit)
-}
-
 fn routes(table: Vec<(&'static str, MethodRouter<Shared>)>, admin: Shared) -> Router {
     table
         .into_iter()
@@ -181,14 +173,6 @@ impl Collector for Report {
 /// `GET /readyz`: whether the program takes new clients.
 async fn readyz(State(admin): State<Shared>) -> Result<Response, Problem> {
     health::ready(admin.source.is_draining())
-}
-
-/// Answers connections beyond the limit.
-async fn over_limit() -> Problem {
-    Problem::unavailable(format!(
-        "the control listener has {CONNECTIONS_MAX} connections, which is its limit; close unused \
-         ones"
-    ))
 }
 
 /// Answers unknown paths.

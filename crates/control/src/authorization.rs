@@ -12,6 +12,8 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 use wire::host::{Host, is_forwarding_field};
 
+use crate::limits::AUTHORIZED_MAX;
+use crate::listener::Place;
 use crate::problem::Problem;
 
 /// The bearer token that requests must carry, if any.
@@ -30,13 +32,26 @@ pub(crate) async fn authorize(
 ) -> Response {
     let headers = request.headers();
     let allowed = match &token {
-        _ if UNAUTHENTICATED.contains(&request.uri().path()) => Ok(()),
+        _ if UNAUTHENTICATED.contains(&request.uri().path()) => return next.run(request).await,
         Some(token) => check_token(headers, token),
         None => check_local_program(headers),
     };
-    match allowed {
+    match allowed.and_then(|()| take_place(&request)) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
+    }
+}
+
+/// Counts the request's connection among those with authorized requests.
+fn take_place(request: &Request) -> Result<(), Problem> {
+    match request.extensions().get::<Arc<Place>>() {
+        Some(place) if !place.authorize() => Err(Problem::unavailable(format!(
+            "the control listener has {AUTHORIZED_MAX} connections with authorized requests, which \
+             is its limit; close unused ones, or send many events in one request with POST \
+             /v1/publish"
+        ))
+        .closing()),
+        _ => Ok(()),
     }
 }
 

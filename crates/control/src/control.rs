@@ -112,9 +112,8 @@ pub(crate) fn begin<B: Backend>(
         within = within.merge(demo::routes(demo));
     }
     let entrance = Entry {
-        within,
+        http: within,
         counts: api.listening.clone(),
-        beyond: routes::over_limit(api),
     };
     socket.serve(runtime, entrance, config.head_timeout)
 }

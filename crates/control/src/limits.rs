@@ -17,20 +17,31 @@ pub(crate) const THREADS: usize = 2;
 /// of `encke serve`.
 pub(crate) const ADMIN_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connections to the control listener at a time. Publishers keep a few each; more than this would
-/// only wait for each other, and each costs a descriptor that a client could have. Beyond it a
-/// connection takes one of [`REFUSED_MAX`] places, where all but the health checks is answered with
-/// 503: a client that is told so can wait, one that is left in the accept queue cannot tell a crowd
-/// from a dead server, and a watchdog would restart it with all its streams.
-pub(crate) const CONNECTIONS_MAX: usize = if cfg!(test) { 8 } else { 512 };
+/// Connections at a time that have sent an authorized request. Publishers keep a few each; more
+/// than this would only wait for each other, and each costs a descriptor that a client could have.
+/// Beyond it a request is answered with 503: a client that is told so can wait.
+pub(crate) const AUTHORIZED_MAX: usize = if cfg!(test) { 8 } else { 512 };
 
-/// Connections beyond the limit that are told so at a time; those beyond are closed unanswered.
-pub(crate) const REFUSED_MAX: usize = if cfg!(test) { 2 } else { 64 };
+/// Connections at a time that have not sent an authorized request: health checks, clients without
+/// the token, and those whose first request has not come. Beyond it the one whose last request is
+/// oldest is closed. At 10,000 new connections a second, a publisher has 25 ms to send its head,
+/// which usually comes with the connection.
+pub(crate) const UNAUTHORIZED_MAX: usize = if cfg!(test) { 4 } else { 256 };
 
-/// How long a connection beyond the limit may take to ask, so that those places come free soon.
-pub(crate) const REFUSED_WAIT: Duration = Duration::from_secs(2);
+/// How long a connection without an authorized request may stand idle after an answer. A watchdog
+/// may use one for two checks; it needs none for longer.
+pub(crate) const UNAUTHORIZED_IDLE_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a connection that was answered may stand idle. Longer than the pools of HTTP clients
+/// How long after its last request a connection without an authorized one ends, beyond the time of
+/// a head: it does not read its answer.
+pub(crate) const UNAUTHORIZED_WAIT: Duration = Duration::from_secs(20);
+
+/// Descriptors that are kept for the control listener, at most and as a part of the limit on open
+/// files: publishers and operators connect although clients have taken all others.
+pub(crate) const RESERVED_DESCRIPTORS_MAX: usize = 64;
+pub(crate) const RESERVED_PART: u64 = 16;
+
+/// How long a connection with an authorized request may stand idle. Longer than the pools of HTTP clients
 /// keep theirs (5 to 60 s mostly), so that the client ends it and not a close that crosses its next
 /// request.
 pub(crate) const IDLE_WAIT: Duration = Duration::from_secs(75);

@@ -3,6 +3,10 @@
 //! Connections that are silent or slow before their request is read are bounded in number and time,
 //! as no token has been checked by then. Must never look into a request.
 
+/// Places of connections: those with authorized requests, and the others.
+mod places;
+/// Descriptors that are kept for this listener.
+mod reserve;
 /// A connection on which hyper sees checked heads only.
 mod checked_stream;
 /// Boundaries of requests, and the rules for their heads.
@@ -15,9 +19,11 @@ mod head_timeout;
 mod tests;
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -32,66 +38,42 @@ use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Instant, sleep};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
 use tower::ServiceExt;
 
-use crate::limits::{
-    ACCEPT_PAUSE, CONNECTIONS_MAX, IDLE_WAIT, KEEPALIVE_INTERVAL, KEEPALIVE_TIME,
-    PAUSE_WARNING_INTERVAL, REFUSED_MAX, REFUSED_WAIT,
-};
+use crate::limits::{ACCEPT_PAUSE, KEEPALIVE_INTERVAL, KEEPALIVE_TIME, PAUSE_WARNING_INTERVAL};
 use crate::metrics::ListenerMetrics;
 use crate::problem::Problem;
 use checked_stream::{CheckedStream, RefusedHead};
-use head_timeout::HeadTimeouts;
+use head_timeout::connection_timer;
+pub(crate) use places::Place;
+use places::Places;
+use reserve::{Reserve, Socket};
 
 /// The control listener. Lives in a task of its own until the control API stops.
 pub(crate) struct Listener {
     socket: TcpListener,
-    within: Admission,
-    beyond: Admission,
+    service: ConnectionService,
+    places: Arc<Places>,
+    reserve: Arc<Reserve>,
     counts: Arc<ListenerMetrics>,
     warned: Option<Instant>,
 }
 
-/// Admission of connections: their maximum number, and how admitted ones are served.
-struct Admission {
-    places: Arc<Semaphore>,
+/// How connections are served.
+#[derive(Clone)]
+struct ConnectionService {
     http: Router,
-    timeouts: HeadTimeouts,
-    /// Whether a connection may carry more than one request.
-    lasting: bool,
+    head_timeout: Duration,
 }
 
-impl Admission {
-    /// Admission within the limit.
-    fn within(http: Router, head_timeout: Duration) -> Self {
-        Self {
-            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-            http,
-            timeouts: HeadTimeouts::new(head_timeout, IDLE_WAIT),
-            lasting: true,
-        }
-    }
-
-    /// Admission beyond the limit, to be refused.
-    fn beyond(http: Router, head_timeout: Duration) -> Self {
-        Self {
-            places: Arc::new(Semaphore::new(REFUSED_MAX)),
-            http,
-            timeouts: HeadTimeouts::new(REFUSED_WAIT.min(head_timeout), Duration::ZERO),
-            lasting: false,
-        }
-    }
-
-    fn enter(&self) -> Option<OwnedSemaphorePermit> {
-        self.places.clone().try_acquire_owned().ok()
-    }
-
+impl ConnectionService {
     /// Serves a connection, as a future to be polled to its end.
     fn connection<S>(
         &self,
         stream: S,
+        place: Arc<Place>,
     ) -> impl GracefulConnection<Error = hyper::Error, Output = hyper::Result<()>> + Send + use<S>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -99,10 +81,12 @@ impl Admission {
         let refused = RefusedHead::default();
         let stream = CheckedStream::new(stream, refused.clone());
         Builder::new()
-            .timer(self.timeouts.connection_timer())
-            .header_read_timeout(self.timeouts.head)
-            .keep_alive(self.lasting)
-            .serve_connection(TokioIo::new(stream), service(self.http.clone(), refused))
+            .timer(connection_timer(self.head_timeout, Arc::clone(&place)))
+            .header_read_timeout(self.head_timeout)
+            .serve_connection(
+                TokioIo::new(stream),
+                service(self.http.clone(), refused, place),
+            )
     }
 }
 
@@ -110,9 +94,12 @@ impl Admission {
 fn service(
     http: Router,
     refused: RefusedHead,
+    place: Arc<Place>,
 ) -> impl HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> {
     let number = AtomicU64::new(0);
-    service_fn(move |request: Request<Incoming>| {
+    service_fn(move |mut request: Request<Incoming>| {
+        place.renew();
+        request.extensions_mut().insert(Arc::clone(&place));
         let refused = refused.of_request(number.fetch_add(1, Relaxed));
         let http = http.clone();
         async move {
@@ -126,10 +113,8 @@ fn service(
 
 /// Routes for connections, and the metrics that count them.
 pub(crate) struct Entry {
-    /// Routes for connections within the limit.
-    pub(crate) within: Router,
-    /// Routes for connections beyond the limit.
-    pub(crate) beyond: Router,
+    /// Routes for connections.
+    pub(crate) http: Router,
     /// Metrics of all connections.
     pub(crate) counts: Arc<ListenerMetrics>,
 }
@@ -138,9 +123,13 @@ impl Listener {
     pub(crate) fn new(socket: TcpListener, entrance: Entry, head_timeout: Duration) -> Self {
         Self {
             socket,
+            service: ConnectionService {
+                http: entrance.http,
+                head_timeout,
+            },
+            places: Places::new(entrance.counts.clone(), head_timeout),
+            reserve: Reserve::take(),
             counts: entrance.counts,
-            within: Admission::within(entrance.within, head_timeout),
-            beyond: Admission::beyond(entrance.beyond, head_timeout),
             warned: None,
         }
     }
@@ -155,37 +144,55 @@ impl Listener {
                 _ = &mut stopped => break,
             };
             match accepted {
-                Ok((stream, _)) => self.admit(stream, &all),
+                Ok((stream, _)) => {
+                    self.admit(stream, &all);
+                    self.reserve.refill();
+                }
                 Err(error) if is_of_one_connection(&error) => {}
-                Err(error) => self.pause(&error).await,
+                Err(error) => self.accept_without_descriptors(&all, &error).await,
             }
         }
         drop(self);
         all.shutdown().await;
     }
 
-    /// Gives the connection a place and a task, or closes it when even those who are refused are
-    /// too many.
+    /// Gives the connection a place and a task.
     fn admit(&self, stream: TcpStream, all: &GracefulShutdown) {
-        let (door, place) = match self.within.enter() {
-            Some(place) => (&self.within, place),
-            None => {
-                self.counts.refuse();
-                let Some(place) = self.beyond.enter() else {
-                    return;
-                };
-                (&self.beyond, place)
-            }
-        };
+        let place = self.places.enter();
         prepare(&stream);
-        let connection = all.watch(door.connection(stream));
-        let counted = self.counts.enter();
+        let socket = Socket::new(stream, Arc::clone(&self.reserve));
+        let connection = all.watch(self.service.connection(socket, Arc::clone(&place)));
+        let counts = Arc::clone(&self.counts);
         tokio::spawn(async move {
-            if connection.await.is_err_and(|error| error.is_timeout()) {
-                counted.cut();
+            tokio::select! {
+                served = connection => {
+                    if served.is_err_and(|error| error.is_timeout()) {
+                        counts.cut();
+                    }
+                }
+                () = place.ended() => {}
             }
-            drop((counted, place));
         });
+    }
+
+    /// Accepts a connection with a descriptor of the reserve, or makes an unauthorized connection
+    /// give its descriptor up. Pauses if there is none.
+    async fn accept_without_descriptors(&mut self, all: &GracefulShutdown, error: &io::Error) {
+        while self.reserve.release() {
+            let accepted = poll_fn(|context| Poll::Ready(self.socket.poll_accept(context))).await;
+            match accepted {
+                Poll::Ready(Ok((stream, _))) => return self.admit(stream, all),
+                Poll::Pending => return self.reserve.refill(),
+                // Another thread has taken the descriptor.
+                Poll::Ready(Err(_)) => {}
+            }
+        }
+        let has_room = self.places.end_oldest()
+            && timeout(ACCEPT_PAUSE, self.reserve.returned()).await.is_ok();
+        if !has_room {
+            self.pause(error).await;
+            self.reserve.refill();
+        }
     }
 
     /// Pauses accepting until a file descriptor may be free.

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -20,6 +20,8 @@ pub(crate) struct Problem {
     status: StatusCode,
     detail: Cow<'static, str>,
     header: Option<(HeaderName, &'static str)>,
+    /// Whether the connection ends after it.
+    closes: bool,
 }
 
 #[derive(Serialize)]
@@ -36,6 +38,7 @@ impl Problem {
             status,
             detail: detail.into(),
             header: None,
+            closes: false,
         }
     }
 
@@ -65,6 +68,12 @@ impl Problem {
         let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, detail);
         problem.header = Some((RETRY_AFTER, "1"));
         problem
+    }
+
+    /// The same as the last answer of its connection.
+    pub(crate) const fn closing(mut self) -> Self {
+        self.closes = true;
+        self
     }
 
     /// The same with another sentence.
@@ -104,6 +113,10 @@ impl IntoResponse for Problem {
             response
                 .headers_mut()
                 .insert(name, HeaderValue::from_static(value));
+        }
+        if self.closes {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
         }
         response
     }

@@ -10,9 +10,8 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, delete, get, post, put};
 
 use crate::api::Shared;
-use crate::authorization::{Token, UNAUTHENTICATED, authorize};
+use crate::authorization::{Token, authorize};
 use crate::backend::Backend;
-use crate::limits::CONNECTIONS_MAX;
 use crate::problem::Problem;
 use crate::unread_body::announce_close;
 use crate::{
@@ -103,26 +102,6 @@ pub(crate) fn require_authorization(routes: Router, token: Token) -> Router {
     routes
         .layer(from_fn_with_state(token, authorize))
         .layer(from_fn(announce_close))
-}
-
-/// Routes for connections beyond the limit: health checks, and a refusal of everything else.
-pub(crate) fn over_limit<B: Backend>(api: Shared<B>) -> Router {
-    table()
-        .into_iter()
-        .filter(|(path, ..)| UNAUTHENTICATED.contains(path))
-        .fold(Router::new(), |router, (path, _, handler)| {
-            router.route(path, handler)
-        })
-        .fallback(over_limit_problem)
-        .method_not_allowed_fallback(method_not_allowed)
-        .with_state(api)
-}
-
-async fn over_limit_problem() -> Problem {
-    Problem::unavailable(format!(
-        "the control listener has {CONNECTIONS_MAX} connections, which is its limit; close unused \
-         ones, or send many events in one request with POST /v1/publish"
-    ))
 }
 
 /// Answers unknown paths.

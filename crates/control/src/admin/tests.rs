@@ -197,21 +197,6 @@ fn readiness_ends_when_draining_begins_and_health_does_not() {
 }
 
 #[test]
-fn beyond_the_limit_only_health_is_answered() {
-    run(async {
-        let admin = Arc::new(Admin {
-            source: Box::new(Fake::default()),
-            epoch: "e".to_owned(),
-            started: Instant::now(),
-            listening: Arc::default(),
-        });
-        let http = beyond(admin);
-        assert_eq!(ask(&http, "GET", "/healthz", &[], "").await.status, 200);
-        assert_eq!(ask(&http, "GET", "/v1/stats", &[], "").await.status, 503);
-    });
-}
-
-#[test]
 fn it_listens_until_it_is_stopped_and_needs_a_token_beyond_loopback() {
     let config = |address: [u8; 4]| AdminConfig {
         listen: SocketAddr::from((address, 0)),

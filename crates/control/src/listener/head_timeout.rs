@@ -1,47 +1,35 @@
-//! Timeouts for request heads: one for the first head of a connection, another for later ones.
+//! Timeouts for request heads: one for the first head of a connection, others for later ones.
 //!
-//! Hyper has one timeout for both. A new connection that sends nothing should be closed soon; a
-//! client that was answered keeps its connection for its next request, which may come much later.
+//! Hyper has one timeout for all. A new connection that sends nothing should be closed soon; a
+//! client whose requests are authorized keeps its connection for its next request, which may come
+//! much later.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use hyper::rt::{Sleep, Timer};
 use hyper_util::rt::TokioTimer;
 
-/// The timeouts of a kind of connections.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HeadTimeouts {
-    /// The timeout for the first head, from the start of the connection.
-    pub(crate) head: Duration,
-    /// The additional time for a later head, from the end of the previous answer.
-    more: Duration,
-}
+use super::places::Place;
+use crate::limits::{IDLE_WAIT, UNAUTHORIZED_IDLE_WAIT};
 
-impl HeadTimeouts {
-    /// Makes timeouts. An idle connection gets at least the time of a new one.
-    pub(crate) const fn new(head: Duration, idle: Duration) -> Self {
-        Self {
-            head,
-            more: idle.saturating_sub(head),
-        }
-    }
-
-    /// Makes the timer of one connection whose `header_read_timeout` is `head`: the only time that
-    /// hyper's HTTP/1 server asks a timer for, once for each head it begins to wait for.
-    pub(crate) const fn connection_timer(self) -> HeadTimer {
-        HeadTimer {
-            more: self.more,
-            answered: AtomicBool::new(false),
-        }
+/// Makes the timer of one connection whose `header_read_timeout` is `head`: the only time that
+/// hyper's HTTP/1 server asks a timer for, once for each head it begins to wait for.
+pub(crate) const fn connection_timer(head: Duration, place: Arc<Place>) -> HeadTimer {
+    HeadTimer {
+        head,
+        place,
+        answered: AtomicBool::new(false),
     }
 }
 
-/// A timer whose first sleep takes the requested time, and whose later sleeps take longer.
+/// A timer whose first sleep takes the requested time. Later ones depend on the connection's place.
 #[derive(Debug)]
 pub(crate) struct HeadTimer {
-    more: Duration,
+    head: Duration,
+    place: Arc<Place>,
     answered: AtomicBool,
 }
 
@@ -51,12 +39,16 @@ impl Timer for HeadTimer {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        let more = if self.answered.swap(true, Relaxed) {
-            self.more
+        let is_first = !self.answered.swap(true, Relaxed);
+        let deadline = if is_first {
+            deadline
+        } else if self.place.is_authorized() {
+            // At least the time of a new connection.
+            deadline + IDLE_WAIT.saturating_sub(self.head)
         } else {
-            Duration::ZERO
+            deadline - self.head.saturating_sub(UNAUTHORIZED_IDLE_WAIT)
         };
-        TokioTimer::new().sleep_until(deadline + more)
+        TokioTimer::new().sleep_until(deadline)
     }
 
     fn now(&self) -> Instant {

@@ -5,35 +5,54 @@ mod bodies;
 /// Heads that are refused, whatever the pieces they come in.
 mod heads;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::time::{Instant, sleep};
 
-use super::Admission;
+use super::{ConnectionService, Places};
 use wire::head::HEAD_BYTES_MAX;
 
-use crate::limits::{IDLE_WAIT, REFUSED_WAIT};
+use crate::limits::{
+    AUTHORIZED_MAX, IDLE_WAIT, UNAUTHORIZED_IDLE_WAIT, UNAUTHORIZED_MAX, UNAUTHORIZED_WAIT,
+};
+use crate::metrics::ListenerMetrics;
 use crate::routes;
 use crate::tests::fake::{Fake, run};
 
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-fn within(fake: &Fake) -> Admission {
-    Admission::within(routes::router(fake.api().into()), HEAD_TIMEOUT)
+fn within(fake: &Fake) -> Server {
+    let api = Arc::new(fake.api());
+    Server {
+        places: Places::new(api.listening.clone(), HEAD_TIMEOUT),
+        counts: api.listening.clone(),
+        service: ConnectionService {
+            http: routes::router(api),
+            head_timeout: HEAD_TIMEOUT,
+        },
+    }
 }
 
-fn beyond(fake: &Fake) -> Admission {
-    Admission::beyond(routes::over_limit(fake.api().into()), HEAD_TIMEOUT)
+/// What a listener has beside its socket.
+struct Server {
+    service: ConnectionService,
+    places: Arc<Places>,
+    counts: Arc<ListenerMetrics>,
 }
 
-/// A client of a connection behind a door.
-fn enter(door: &Admission) -> DuplexStream {
-    let (client, server) = duplex(64 << 10);
-    let connection = door.connection(server);
+/// A client of a connection.
+fn enter(server: &Server) -> DuplexStream {
+    let (client, socket) = duplex(64 << 10);
+    let place = server.places.enter();
+    let connection = server.service.connection(socket, place.clone());
     tokio::spawn(async move {
-        let _ = connection.await;
+        tokio::select! {
+            _ = connection => {}
+            () = place.ended() => {}
+        }
     });
     client
 }
@@ -88,12 +107,14 @@ fn a_trickle_wins_no_time() {
     });
 }
 
+const AUTHORIZED: &[u8] = b"GET /v1/slowest?limit=1 HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
 #[test]
-fn a_client_that_was_answered_may_be_idle_for_longer() {
+fn a_client_with_an_authorized_request_may_be_idle_for_longer() {
     run(async {
         let mut client = enter(&within(&Fake::new()));
-        for _ in 0..3 {
-            client.write_all(REQUEST).await.unwrap();
+        for request in [AUTHORIZED, REQUEST, REQUEST] {
+            client.write_all(request).await.unwrap();
             answered(&mut client).await;
             sleep(IDLE_WAIT - Duration::from_secs(1)).await;
         }
@@ -147,28 +168,97 @@ fn a_head_beyond_its_limit_is_refused() {
 }
 
 #[test]
-fn beyond_the_limit_health_is_answered_and_all_else_refused() {
+fn a_client_without_an_authorized_request_is_idle_for_a_short_time() {
     run(async {
-        let fake = Fake::new();
-        let ask = async |path: &str| {
-            let mut client = enter(&beyond(&fake));
-            let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-            client.write_all(head.as_bytes()).await.unwrap();
-            until_the_end(&mut client).await.1.to_lowercase()
-        };
-        for path in ["/healthz", "/livez", "/readyz"] {
-            let answer = ask(path).await;
-            assert!(answer.starts_with("http/1.1 200 "), "{answer}");
+        let mut client = enter(&within(&Fake::new()));
+        client.write_all(REQUEST).await.unwrap();
+        answered(&mut client).await;
+        let (seconds, rest) = until_the_end(&mut client).await;
+        assert_eq!(
+            (seconds, rest),
+            (UNAUTHORIZED_IDLE_WAIT.as_secs(), String::new())
+        );
+    });
+}
+
+#[test]
+fn a_client_that_reads_no_answers_ends_unless_it_is_authorized() {
+    run(async {
+        for (first, ends) in [(REQUEST, true), (AUTHORIZED, false)] {
+            let server = within(&Fake::new());
+            let mut client = enter(&server);
+            client.write_all(first).await.unwrap();
+            answered(&mut client).await;
+            // More than both buffers hold.
+            for _ in 0..2000 {
+                let write = client.write_all(REQUEST);
+                if tokio::time::timeout(Duration::from_secs(1), write)
+                    .await
+                    .is_err()
+                {
+                    break;
+                }
+            }
+            let late = HEAD_TIMEOUT + UNAUTHORIZED_WAIT + Duration::from_secs(1);
+            sleep(late).await;
+            let open = server.counts.visits().connections;
+            assert_eq!((open, ends), (u64::from(!ends), ends));
         }
-        for path in ["/v1/stats", "/metrics", "/nothing"] {
-            let answer = ask(path).await;
-            assert!(answer.starts_with("http/1.1 503 "), "{answer}");
-            assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
-            assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
-            assert!(answer.contains("application/problem+json"), "{answer}");
+    });
+}
+
+#[test]
+fn the_oldest_of_too_many_unauthorized_connections_gives_way() {
+    run(async {
+        let server = within(&Fake::new());
+        let mut authorized = enter(&server);
+        authorized.write_all(AUTHORIZED).await.unwrap();
+        answered(&mut authorized).await;
+        let mut clients: Vec<DuplexStream> =
+            (0..UNAUTHORIZED_MAX).map(|_| enter(&server)).collect();
+        // The first has just sent a request; so the second is the oldest.
+        clients[0].write_all(REQUEST).await.unwrap();
+        answered(&mut clients[0]).await;
+        for number in 1..UNAUTHORIZED_MAX {
+            clients.push(enter(&server));
+            assert_eq!(
+                until_the_end(&mut clients[number]).await,
+                (0, String::new())
+            );
         }
-        let mut silent = enter(&beyond(&fake));
-        let (seconds, _) = until_the_end(&mut silent).await;
-        assert_eq!(seconds, REFUSED_WAIT.as_secs());
+        assert_eq!(server.counts.visits().evicted, UNAUTHORIZED_MAX as u64 - 1);
+        for client in [&mut clients[0], &mut authorized] {
+            client.write_all(REQUEST).await.unwrap();
+            answered(client).await;
+        }
+    });
+}
+
+#[test]
+fn connections_beyond_the_limit_of_authorized_ones_are_told_so_and_places_come_free() {
+    run(async {
+        let server = within(&Fake::new());
+        let mut all = Vec::new();
+        for _ in 0..AUTHORIZED_MAX {
+            let mut client = enter(&server);
+            client.write_all(AUTHORIZED).await.unwrap();
+            answered(&mut client).await;
+            all.push(client);
+        }
+        let mut late = enter(&server);
+        late.write_all(REQUEST).await.unwrap();
+        answered(&mut late).await;
+        late.write_all(AUTHORIZED).await.unwrap();
+        let (_, answer) = until_the_end(&mut late).await;
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        for field in ["retry-after: 1", "connection: close"] {
+            assert!(answer.contains(&format!("\r\n{field}\r\n")), "{answer}");
+        }
+        drop(all.pop());
+        tokio::task::yield_now().await;
+        let mut next = enter(&server);
+        next.write_all(AUTHORIZED).await.unwrap();
+        answered(&mut next).await;
+        assert_eq!(server.counts.visits().refused, 1);
     });
 }

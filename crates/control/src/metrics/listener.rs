@@ -1,7 +1,6 @@
 //! Metrics of the control listener.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
@@ -15,6 +14,7 @@ use super::gauge;
 pub(crate) struct ListenerMetrics {
     connections: AtomicU64,
     refused: AtomicU64,
+    evicted: AtomicU64,
     timeouts: AtomicU64,
     pauses: AtomicU64,
 }
@@ -24,9 +24,11 @@ pub(crate) struct ListenerMetrics {
 pub(crate) struct ListenerCounts {
     /// Open connections.
     pub(crate) connections: u64,
-    /// Connections refused because the limit was reached.
+    /// Requests refused because there were too many connections.
     pub(crate) refused: u64,
-    /// Connections closed because no request arrived in time.
+    /// Connections without an authorized request that were closed to make room.
+    pub(crate) evicted: u64,
+    /// Connections closed because no request arrived, or no answer was read, in time.
     pub(crate) timeouts: u64,
     /// Times accepting paused.
     #[serde(rename = "accept_pauses")]
@@ -34,10 +36,20 @@ pub(crate) struct ListenerCounts {
 }
 
 impl ListenerMetrics {
-    /// Counts a connection for as long as the answer lives.
-    pub(crate) fn enter(self: &Arc<Self>) -> CountedConnection {
+    pub(crate) fn enter(&self) {
         self.connections.fetch_add(1, Relaxed);
-        CountedConnection(Arc::clone(self))
+    }
+
+    pub(crate) fn leave(&self) {
+        self.connections.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn evict(&self) {
+        self.evicted.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn cut(&self) {
+        self.timeouts.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn refuse(&self) {
@@ -52,6 +64,7 @@ impl ListenerMetrics {
         ListenerCounts {
             connections: self.connections.load(Relaxed),
             refused: self.refused.load(Relaxed),
+            evicted: self.evicted.load(Relaxed),
             timeouts: self.timeouts.load(Relaxed),
             pauses: self.pauses.load(Relaxed),
         }
@@ -67,14 +80,20 @@ impl ListenerCounts {
         for (name, help, count) in [
             (
                 "control_refused",
-                "Connections to the control listener that were refused because its limit was \
-                 reached.",
+                "Authorized requests to the control listener that were refused because it had too \
+                 many connections.",
                 self.refused,
             ),
             (
+                "control_evicted",
+                "Connections without an authorized request that were closed to make room for \
+                 another one.",
+                self.evicted,
+            ),
+            (
                 "control_timeouts",
-                "Connections to the control listener that were closed because no request arrived \
-                 in time.",
+                "Connections to the control listener that were closed because no request arrived, \
+                 or no answer was read, in time.",
                 self.timeouts,
             ),
             (
@@ -89,22 +108,5 @@ impl ListenerCounts {
                 .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
         }
         Ok(())
-    }
-}
-
-/// An open connection, counted until it is dropped. Owned by the connection's task.
-#[derive(Debug)]
-pub(crate) struct CountedConnection(Arc<ListenerMetrics>);
-
-impl CountedConnection {
-    /// The connection is closed because no request came in time.
-    pub(crate) fn cut(&self) {
-        self.0.timeouts.fetch_add(1, Relaxed);
-    }
-}
-
-impl Drop for CountedConnection {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Relaxed);
     }
 }
