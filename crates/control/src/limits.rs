@@ -41,9 +41,9 @@ pub(crate) const UNAUTHORIZED_WAIT: Duration = Duration::from_secs(20);
 pub(crate) const RESERVED_DESCRIPTORS_MAX: usize = 64;
 pub(crate) const RESERVED_PART: u64 = 16;
 
-/// How long a connection with an authorized request may stand idle. Longer than the pools of HTTP clients
-/// keep theirs (5 to 60 s mostly), so that the client ends it and not a close that crosses its next
-/// request.
+/// How long a connection with an authorized request may stand idle. Longer than the pools of HTTP
+/// clients keep theirs (5 to 60 s mostly), so that the client ends it and not a close that crosses
+/// its next request.
 pub(crate) const IDLE_WAIT: Duration = Duration::from_secs(75);
 
 /// How long a connection is read on after its last answer while its client may still be sending:
