@@ -1,5 +1,8 @@
 """`encke flood` against this server, against servers that lie on purpose, and against strangers."""
 
+import base64
+import hmac
+import http.server
 import json
 import resource
 import signal
@@ -362,6 +365,47 @@ def test_urls_that_cannot_be_used_are_named(tmp_path):
     urls.write_text("http://127.0.0.1/\nftp://a/\nfile://b/\n")
     said = encke("flood", "--urls", urls)
     assert said.returncode == 2 and "2 of 3 URLs cannot be used; the first: `ftp://a/`" in said.stderr
+
+
+def test_each_client_shows_a_token_of_its_own(tmp_path):
+    secret, tokens = tmp_path / "secret", tmp_path / "tokens"
+    secret.write_text("a secret of this test that is long\n")
+    tokens.write_text("one\ntwo\n")
+    shown = []
+
+    class Asking(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            shown.append(self.headers["Authorization"].removeprefix("Bearer "))
+            self.send_response(401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    def decoded(part):
+        return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Asking) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = ["http://127.0.0.1:%d/events" % server.server_address[1], "-c", 3, "--window", 1]
+        signed = ["--jwt-secret-file", secret, "--jwt-ttl", "1m", "--jwt-claims", '{"aud":"here"}']
+        before = time.time()
+        _, said = flood(*url, *signed, code=1)
+        assert "give credentials with --token-file" in said
+        for number, token in zip([1, 2, 3], shown, strict=True):
+            head, claims, signature = token.split(".")
+            key = b"a secret of this test that is long"
+            assert decoded(signature) == hmac.digest(key, f"{head}.{claims}".encode(), "sha256")
+            claims = json.loads(decoded(claims))
+            assert (claims["sub"], claims["aud"]) == (str(number), "here")
+            assert 0 <= claims["exp"] - int(before) - 60 < 30
+        shown.clear()
+        flood(*url, "--token-file", tokens, code=1)
+        assert shown == ["one", "two", "one"]
+        server.shutdown()
+    said = encke("flood", *url, "--jwt-secret-file", tokens)
+    assert said.returncode == 2 and "HS256 needs 32" in said.stderr, said.stderr
 
 
 def test_too_few_descriptors_are_told_before_the_first_client():

@@ -28,7 +28,7 @@ use crate::failure::Failure;
 
 pub(crate) use doctor::DoctorArguments;
 pub(crate) use drive::{DriveArguments, Targets};
-pub(crate) use flood::{FloodArguments, FloodTransport};
+pub(crate) use flood::{CredentialArguments, FloodArguments, FloodTransport};
 pub(crate) use friends::{FriendsArguments, FriendsVerb, GenerateArguments, LoadArguments};
 pub(crate) use listen::{ListenArguments, Transport};
 pub(crate) use manual::{CompletionsArguments, ManArguments};

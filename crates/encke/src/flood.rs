@@ -1,10 +1,13 @@
 //! `encke flood`: the report on standard output, how it goes on standard error.
 
+use std::fmt::Display;
 use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use client::decode::Transport;
 use client::tls::Resumption;
 use load::flood::behaviours::ClientBehaviours;
+use load::flood::credentials::{Credentials, TokenSigner};
 use load::flood::expect::Expectations;
 use load::flood::order::Check;
 use load::flood::report::Report;
@@ -13,7 +16,7 @@ use load::flood::watch::{self, Progress, StopCondition};
 use load::flood::{Flood, Options};
 use machine::interrupt::Interrupt;
 
-use crate::arguments::{FloodArguments, FloodTransport};
+use crate::arguments::{CredentialArguments, FloodArguments, FloodTransport};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::ProgressBar;
@@ -181,11 +184,32 @@ fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
             Resumption::Never
         },
         headers: arguments.headers.clone(),
+        credentials: credentials(&arguments.credentials)?,
         sources: arguments.room.source.clone(),
         behaviours,
         check,
         ..Options::new(targets, name, connections, transport)
     })
+}
+
+/// What clients show to prove who they are.
+fn credentials(arguments: &CredentialArguments) -> Result<Credentials, Failure> {
+    let (path, is_secret) = match (&arguments.token_file, &arguments.jwt_secret_file) {
+        (Some(path), _) => (path, false),
+        (None, Some(path)) => (path, true),
+        (None, None) => return Ok(Credentials::None),
+    };
+    let misused = |what: &dyn Display| Failure::misused(format_args!("{}: {what}", path.display()));
+    let bytes = fs::read(path).map_err(|error| misused(&error))?;
+    if is_secret {
+        let mut claims = arguments.jwt_claims.clone().unwrap_or_default();
+        let end = SystemTime::now() + arguments.jwt_ttl;
+        let end = end.duration_since(UNIX_EPOCH).unwrap_or_default();
+        claims.entry("exp").or_insert(end.as_secs().into());
+        let signer = TokenSigner::new(&bytes, claims).map_err(|error| misused(&error))?;
+        return Ok(Credentials::Signed(Box::new(signer)));
+    }
+    Credentials::list(&String::from_utf8_lossy(&bytes)).map_err(|error| misused(&error))
 }
 
 /// Where to connect, and what that is called in reports.

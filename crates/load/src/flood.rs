@@ -1,11 +1,12 @@
 //! Many streaming clients in one process: opened at a pace, kept, and counted.
 //!
-//! In the order of a client's life: `targets` says where it connects and `sources` and `plan` from
-//! where, `behaviours` how it behaves, `client_thread` is one thread of clients and `stream` one of
+//! In the order of a client's life: `targets` says where it connects, `credentials` what it shows,
+//! `sources` and `plan` from where, `behaviours` how it behaves, `client_thread` is one thread of clients and `stream` one of
 //! them, `order` checks what it gets, `tally` counts it. `watch` runs a flood to its `report`,
 //! which `expect` judges; `driven` obeys another process.
 
 pub mod targets;
+pub mod credentials;
 pub mod sources;
 pub mod plan;
 pub mod behaviours;
@@ -27,6 +28,7 @@ use crate::poll::Waker;
 use behaviours::ClientBehaviours;
 use client::decode::Transport;
 use client::tls::{Authorities, Resumption};
+use credentials::Credentials;
 use machine::failure::{Context, Failure, Outcome};
 use machine::host;
 use order::{Check, IdRule};
@@ -69,6 +71,8 @@ pub struct Options {
     pub transport: Transport,
     /// More header lines of each request, like `Authorization: Bearer x`.
     pub headers: Vec<String>,
+    /// What clients show to prove who they are.
+    pub credentials: Credentials,
     /// Source addresses; nothing means such as fit.
     pub sources: Option<Sources>,
     /// Which clients behave badly.
@@ -93,6 +97,7 @@ impl Options {
             resumption: Resumption::Never,
             transport,
             headers: Vec::new(),
+            credentials: Credentials::None,
             sources: None,
             behaviours: ClientBehaviours::default(),
             check: Check::default(),
@@ -111,6 +116,7 @@ impl Options {
                 all.push_str("\r\n");
                 all
             }),
+            credentials: Arc::new(self.credentials.clone()),
             seed: machine::clock::realtime_nanos(),
         }
     }

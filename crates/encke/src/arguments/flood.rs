@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use load::flood::order::IdRule;
 use load::flood::sources::Sources;
+use serde_json::{Map, Value};
 
 use super::{AuthorityArguments, Report};
 use crate::units::duration;
@@ -27,6 +28,7 @@ Examples:
 --private-fds
   encke flood ws://127.0.0.1:9000/ --connections 1000 --ramp 100
   encke flood https://localhost:8443/events/{\x1b[0mn} --ca authority.pem --resume
+  encke flood http://127.0.0.1:8000/events --jwt-secret-file secret --connections 10000
   encke flood http://127.0.0.1:8000/events/{\x1b[0mn} --connections 100 --slow 10 --every 2s
   encke flood http://127.0.0.1:8000/events/{\x1b[0mn} --duration 10s --expect-no-loss";
 
@@ -51,6 +53,8 @@ pub(crate) struct FloodArguments {
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<String>,
     #[command(flatten)]
+    pub(crate) credentials: CredentialArguments,
+    #[command(flatten)]
     pub(crate) tls: Tls,
     #[command(flatten)]
     pub(crate) pace: Pace,
@@ -64,6 +68,25 @@ pub(crate) struct FloodArguments {
     pub(crate) citizens: ClientBehaviours,
     #[command(flatten)]
     pub(crate) report: Report,
+}
+
+/// What clients show to prove who they are.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Identity")]
+pub(crate) struct CredentialArguments {
+    /// File with one token in each line; clients take them in turn, and start over at the end
+    #[arg(long, value_name = "FILE", conflicts_with = "jwt_secret_file")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// File with a secret of the server: each client gets a token (JWT, HS256) that is signed with
+    /// it. The subject of a token is the client's number
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jwt_secret_file: Option<PathBuf>,
+    /// How long these tokens are valid
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
+    pub(crate) jwt_ttl: Duration,
+    /// Further claims of these tokens, as a JSON object
+    #[arg(long, value_name = "JSON", requires = "jwt_secret_file", value_parser = claims)]
+    pub(crate) jwt_claims: Option<Map<String, Value>>,
 }
 
 /// How `https` servers are reached.
@@ -203,6 +226,11 @@ fn rate(text: &str) -> Result<f64, String> {
         Ok(rate) if rate > 0.0 && f64::is_finite(rate) => Ok(rate),
         _ => Err("a rate is a number of connections a second, above 0".to_owned()),
     }
+}
+
+fn claims(text: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(text)
+        .map_err(|error| format!("claims are a JSON object like {{\"iss\":\"me\"}}: {error}"))
 }
 
 fn header(text: &str) -> Result<String, String> {

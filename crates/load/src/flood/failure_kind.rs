@@ -111,7 +111,10 @@ impl FailureKind {
                 "",
                 "that opens no WebSocket, so check the URL and --transport",
             ),
-            Self::Status(401 | 403) => ("", "give credentials with --header"),
+            Self::Status(401 | 403) => (
+                "",
+                "give credentials with --token-file, --jwt-secret-file or --header",
+            ),
             Self::Status(404 | 405) => ("", "check the URL's path"),
             Self::Status(408) => ("", "their request took too long for the server"),
             Self::Status(429 | 503) => (

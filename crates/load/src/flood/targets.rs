@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use super::credentials::Credentials;
 use client::decode::{Transport, websocket};
 use client::http::Url;
 use client::tls::{Authorities, Resumption, TlsClient};
@@ -196,6 +198,7 @@ impl Targets {
             Transport::Chunks | Transport::Raw => {}
         }
         out.extend_from_slice(how.fields.as_bytes());
+        how.credentials.write_field(ordinal, number, out);
         out.extend_from_slice(b"\r\n");
     }
 }
@@ -206,6 +209,8 @@ pub(super) struct RequestOptions {
     pub(super) transport: Transport,
     /// More header lines, each with its end.
     pub(super) fields: String,
+    /// What each client shows to prove who it is.
+    pub(super) credentials: Arc<Credentials>,
     /// Of the keys of WebSockets.
     pub(super) seed: u64,
 }
@@ -227,6 +232,7 @@ mod tests {
         RequestOptions {
             transport,
             fields: "X-Test: 1\r\n".to_owned(),
+            credentials: Arc::default(),
             seed: 1,
         }
     }
