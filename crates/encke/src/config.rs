@@ -133,6 +133,7 @@ impl Reader<'_> {
             drain_timeout: self.get("drain-timeout", time),
             drain_spread: self.get("drain-spread", time),
             cors_origins: self.list("cors-origin", origin),
+            tls: None,
         }
     }
 

@@ -4,14 +4,18 @@
 //! arrived whole is kept for its connection. What a request leads to is decided by the
 //! [`RequestHandler`](crate::ingress::RequestHandler) that the worker passes in.
 
+mod handshake;
+
 use std::collections::HashMap;
 use std::mem;
 
-use reactor::{Driver, Received, SlotKey};
+use reactor::{Driver, RateLimitedWarnings, Received, SlotKey};
+use tls::ServerConfig;
 use wire::head::{self, HeadError, Request};
 
 use crate::limits::{BLOCK_BYTES, READS_PER_TURN, REQUESTS_PER_TURN};
-use crate::table::{CloseReason, ConnectionTable, Phase};
+use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
+use handshake::TlsInput;
 
 /// Handler of the request heads that arrive.
 pub(crate) trait RequestHandler<D: Driver> {
@@ -26,27 +30,32 @@ pub(crate) trait RequestHandler<D: Driver> {
 #[derive(Debug)]
 pub(crate) struct Ingress {
     block: Box<[u8]>,
-    /// Incomplete heads, by slot.
+    /// Incomplete heads and ClientHellos, by slot.
     partial: HashMap<u32, Vec<u8>>,
     /// Connections with more to read, or more requests to answer, than one turn allows: no edge
     /// will announce them again. With whether their end is among it.
     unread: HashMap<SlotKey, bool>,
+    tls: TlsInput,
 }
 
-impl Default for Ingress {
-    fn default() -> Self {
+impl Ingress {
+    pub(crate) fn new(tls: Option<ServerConfig>, warnings: RateLimitedWarnings) -> Self {
         Self {
             block: vec![0; BLOCK_BYTES].into_boxed_slice(),
             partial: HashMap::new(),
             unread: HashMap::new(),
+            tls: TlsInput::new(tls, warnings),
         }
     }
-}
 
-impl Ingress {
+    /// Replaces the configuration of handshakes that begin from now on.
+    pub(crate) fn set_tls(&mut self, tls: Option<ServerConfig>) {
+        self.tls.config = tls;
+    }
+
     /// Returns whether connections must be read without a signal.
     pub(crate) fn has_unread(&self) -> bool {
-        !self.unread.is_empty()
+        !self.unread.is_empty() || self.tls.has_waiting()
     }
 
     /// Removes the input that was kept for a closed connection.
@@ -63,6 +72,7 @@ impl Ingress {
         table: &mut ConnectionTable<D>,
         handler: &mut impl RequestHandler<D>,
     ) {
+        self.begin_waiting_handshakes(table, handler);
         for (key, ended) in mem::take(&mut self.unread) {
             if table.get(key).is_some() {
                 self.resume(table, key, ended, handler);
@@ -78,7 +88,9 @@ impl Ingress {
         ended: bool,
         handler: &mut impl RequestHandler<D>,
     ) {
-        if let Some(kept) = self.partial.remove(&key.index) {
+        if !table.awaits_hello(key)
+            && let Some(kept) = self.partial.remove(&key.index)
+        {
             self.read_heads(table, key, &kept, 0, handler);
         }
         self.read(table, key, ended, handler);
@@ -123,10 +135,19 @@ impl Ingress {
             Phase::AwaitingControl | Phase::Closed => return false,
             _ => {}
         }
+        let extras = connection.extras;
+        if extras.has(Extras::CLIENT_HELLO) {
+            return false;
+        }
         match table.receive(key, block) {
             Received::Bytes(count) => {
-                self.ingest(table, key, &block[..count], handler);
-                return count == block.len() || ended;
+                let is_full = count == block.len();
+                if extras.has(Extras::TLS) {
+                    self.ingest_ciphertext(table, key, &block[..count], is_full, handler);
+                } else {
+                    self.ingest(table, key, &block[..count], is_full, handler);
+                }
+                return is_full || ended;
             }
             Received::Blocked => {}
             Received::Ended => on_ended(table, key),
@@ -135,11 +156,13 @@ impl Ingress {
         false
     }
 
+    /// Acts on bytes of a connection, which filled the block if `is_full`.
     fn ingest<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
         key: SlotKey,
         bytes: &[u8],
+        is_full: bool,
         handler: &mut impl RequestHandler<D>,
     ) {
         let Some(connection) = table.get(key) else {
@@ -148,7 +171,7 @@ impl Ingress {
         match connection.phase {
             // A stream is never followed by another answer: what a client says during it is
             // ignored. One that says a lot does not speak this protocol.
-            Phase::Open(_) if bytes.len() == BLOCK_BYTES => table.close(key, CloseReason::Rejected),
+            Phase::Open(_) if is_full => table.close(key, CloseReason::Rejected),
             Phase::Open(_) | Phase::Ending { .. } | Phase::AwaitingControl | Phase::Closed => {}
             Phase::Head { partial: false } => self.read_heads(table, key, bytes, 0, handler),
             Phase::Head { partial: true } => {

@@ -48,6 +48,17 @@ pub(crate) const SESSIONS_PER_FLUSH: usize = if cfg!(test) { 2 } else { 32 };
 /// Frames gathered into one system call.
 pub(crate) const FRAMES_PER_SEND: usize = 64;
 
+/// TLS records sealed for one system call. What the socket does not take of them is kept for its
+/// connection alone, and a record has 16 KiB.
+pub(crate) const RECORDS_PER_SEND: usize = 2;
+
+/// TLS handshakes that begin in one turn, between which sessions are served: about 1.5 ms.
+pub(crate) const HANDSHAKES_PER_TURN: usize = if cfg!(test) { 2 } else { 16 };
+
+/// Bytes of a record that has not arrived whole which a session may leave waiting: a session has
+/// only alerts and changes of keys to say, and no time limit to say them in.
+pub(crate) const SESSION_RECORD_BYTES_MAX: usize = 1024;
+
 /// Slots visited at a time while ending: a farewell is a system call.
 pub(crate) const DRAIN_SLOTS_PER_TURN: u32 = 1024;
 
@@ -71,6 +82,9 @@ pub(crate) const PAGE_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Least time between two warnings that the server cannot accept.
 pub(crate) const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Least time between two warnings about TLS handshakes that fail for one reason.
+pub(crate) const TLS_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Time between two steps of the heartbeat scan, each of which visits a small share of the slots.
 pub(crate) const HEARTBEAT_SCAN_INTERVAL: Duration = Duration::from_millis(100);

@@ -135,6 +135,11 @@ impl ClaimedListener {
         self.address
     }
 
+    /// Returns whether its connections begin with a TLS handshake.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.context.kind == ListenerKind::Tls
+    }
+
     /// Returns the listener for one worker.
     ///
     /// # Errors

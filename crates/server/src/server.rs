@@ -14,7 +14,7 @@ use reactor::{ListenerOptions, Mailbox, RateLimitedWarnings, SourceCounts, Syste
 use router::{Router, WORKERS_MAX, WorkerId};
 
 use crate::external::ExternalWorker;
-use crate::limits::ACCEPT_WARNING_INTERVAL;
+use crate::limits::{ACCEPT_WARNING_INTERVAL, TLS_WARNING_INTERVAL};
 use crate::listener::{ClaimedListener, Listener, WorkerListener};
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
 use crate::settings::Settings;
@@ -76,6 +76,8 @@ pub enum StartError {
     NoListener,
     /// Two listeners have this address.
     Twice(SocketAddr),
+    /// A listener for TLS, but no certificate.
+    NoCertificate(SocketAddr),
     /// The address is in use.
     AddressInUse(SocketAddr),
     /// The listener cannot be bound to the address.
@@ -103,6 +105,11 @@ impl Server {
         }
         let places = count + settings.external_workers;
         let listeners = ClaimedListener::claim_all(listeners)?;
+        if settings.live.tls.is_none()
+            && let Some(listener) = listeners.iter().find(|listener| listener.is_tls())
+        {
+            return Err(StartError::NoCertificate(listener.address()));
+        }
         let mailboxes = (0..places)
             .map(|number| {
                 let mailbox = Mailbox::new(MAILBOX_WEIGHT_MAX);
@@ -125,6 +132,7 @@ impl Server {
             connections: AtomicUsize::new(0),
             sources: SourceCounts::default(),
             draining: Arc::clone(&draining),
+            tls_warnings: RateLimitedWarnings::new(TLS_WARNING_INTERVAL),
         });
         let mut server = Self {
             addresses: listeners.iter().map(ClaimedListener::address).collect(),
@@ -294,6 +302,11 @@ impl fmt::Display for StartError {
             Self::Twice(address) => write!(
                 f,
                 "two listeners have the address {address}; remove one, or give it another address"
+            ),
+            Self::NoCertificate(address) => write!(
+                f,
+                "the TLS listener at {address} has no certificate; give one with --tls-cert and \
+                 --tls-key"
             ),
             Self::AddressInUse(address) => write!(
                 f,

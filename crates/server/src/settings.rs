@@ -47,6 +47,8 @@ pub struct LiveSettings {
     pub drain_spread: Duration,
     /// Origins whose pages may read streams in a browser; `*` for all.
     pub cors_origins: Vec<String>,
+    /// Certificates and options of TLS listeners, for new connections.
+    pub tls: Option<tls::ServerConfig>,
 }
 
 impl Default for Settings {
@@ -75,6 +77,7 @@ impl Default for LiveSettings {
             drain_timeout: Duration::from_secs(10),
             drain_spread: Duration::from_secs(60),
             cors_origins: Vec::new(),
+            tls: None,
         }
     }
 }

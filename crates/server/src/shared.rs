@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use reactor::SourceCounts;
+use reactor::{RateLimitedWarnings, SourceCounts};
 use router::Router;
 
 use crate::demo::DemoPage;
@@ -20,6 +20,7 @@ pub(crate) struct Shared {
     /// Connections by source, if sources are limited.
     pub(crate) sources: SourceCounts,
     pub(crate) draining: Arc<AtomicBool>,
+    pub(crate) tls_warnings: RateLimitedWarnings,
 }
 
 impl Shared {

@@ -1,7 +1,13 @@
 //! Simulation: the real worker over a simulated network, in virtual time, checked against a model.
 
 mod net;
+mod client;
 mod world;
 mod laws;
 mod stories;
+#[expect(
+    clippy::duplicate_mod,
+    reason = "stories are run over both kinds of listeners"
+)]
+mod stories_over_tls;
 mod stages;

@@ -47,6 +47,26 @@ reactor::metrics! {
             Deliveries = "written", DeliveriesQueued = "queued", DeliveriesShed = "shed",
             DeliveriesLost = "lost",
         }
+        Gauge "tls_connections" [] "Open connections whose TLS handshake is complete."
+            { TlsConnections }
+        Counter "tls_handshakes" ["kind"]
+            "TLS handshakes that were completed. Resumed: with a session ticket, and without the \
+             cost of a signature."
+        {
+            TlsFull = "full", TlsResumed = "resumed",
+        }
+        Counter "tls_handshake_failures" ["reason"]
+            "TLS handshakes that failed. Alert: the client refused, for example because it does \
+             not trust the certificate. Incompatible: no common version, cipher or protocol."
+        {
+            TlsFailedPlain = "plain_http", TlsFailedNotTls = "not_tls",
+            TlsFailedTooLarge = "too_large", TlsFailedAlert = "alert",
+            TlsFailedIncompatible = "incompatible", TlsFailedMalformed = "malformed",
+            TlsFailedTimeout = "timeout", TlsFailedEnded = "ended",
+            TlsFailedInternal = "internal",
+        }
+        Time "tls_handshake_seconds" [] "Busy seconds spent in TLS handshakes."
+            { TlsHandshakeTime }
         Counter "heartbeats" [] "Heartbeats written to idle sessions." { Heartbeats }
         Counter "bytes_read" [] "Bytes received from clients." { BytesRead }
         Counter "bytes_written" [] "Bytes written to client sockets." { BytesWritten }

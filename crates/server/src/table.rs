@@ -11,6 +11,12 @@ mod connection;
 mod backlog;
 /// Sending.
 mod send;
+/// Plaintext to TLS records, for one system call.
+mod seal;
+/// TLS connections by slot.
+mod tls_connections;
+/// Sending over TLS.
+mod tls_send;
 /// Deadlines of connections.
 mod deadline;
 
@@ -28,7 +34,9 @@ use crate::stats::{Metric, WorkerStats};
 pub(crate) use backlog::Backlogs;
 pub(crate) use connection::{CloseReason, Connection, Extras, OwedPlace, Phase, Session};
 pub(crate) use deadline::Expired;
+use seal::SealedBatch;
 pub(crate) use send::OwedFrame;
+use tls_connections::{TlsConnections, is_tls};
 
 /// Connections of a worker, from accept to close.
 pub(crate) struct ConnectionTable<D: Driver> {
@@ -37,10 +45,13 @@ pub(crate) struct ConnectionTable<D: Driver> {
     pub(crate) clock: Clock,
     slots: Slab<Connection<D::Socket>>,
     backlogs: Backlogs,
+    tls: TlsConnections,
     deadlines: Wheel<SlotKey>,
     limits: TableLimits,
     /// Working memory: an answer's bytes.
     scratch: Vec<u8>,
+    /// Working memory: records for one system call.
+    batch: SealedBatch,
     ended: Vec<Ended>,
     closed: Vec<Closed>,
 }
@@ -88,9 +99,11 @@ impl<D: Driver> ConnectionTable<D> {
             stats,
             slots: Slab::default(),
             backlogs: Backlogs::default(),
+            tls: TlsConnections::default(),
             deadlines: Wheel::default(),
             limits: TableLimits::from(settings),
             scratch: Vec::new(),
+            batch: SealedBatch::default(),
             ended: Vec::new(),
             closed: Vec::new(),
         }
@@ -232,13 +245,21 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Ends this side of a connection after everything is sent. The peer then ends its own.
+    /// Ends this side of a connection after everything is sent, `close_notify` included. The peer
+    /// then ends its own.
     pub(crate) fn shutdown_write(&mut self, key: SlotKey) {
         let since = Tenths::of(self.clock.now);
         let Some(connection) = self.slots.get_mut(key) else {
             return;
         };
         connection.since = since;
+        if is_tls(connection.extras) && !self.send_close_notify(key) {
+            // It is tried again when the backlog is empty.
+            return;
+        }
+        let Some(connection) = self.slots.get(key) else {
+            return;
+        };
         self.stats.add(Metric::Shutdowns, 1);
         self.driver.shutdown_write(&connection.socket);
         self.arm(key);
@@ -289,9 +310,14 @@ impl<D: Driver> ConnectionTable<D> {
         }
         self.stats.add(Metric::Closes, 1);
         // Dropping the record closes its socket.
-        self.slots
-            .remove(key)
-            .is_some_and(|connection| connection.admitted)
+        let removed = self.slots.remove(key);
+        if removed
+            .as_ref()
+            .is_some_and(|connection| is_tls(connection.extras))
+        {
+            self.remove_tls(key, reason);
+        }
+        removed.is_some_and(|connection| connection.admitted)
     }
 
     /// Clears the places of a group of sessions among those with frames. A loop without other work,

@@ -33,7 +33,7 @@ use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::slowest::SlowestSearch;
 use crate::stats::{Metric, WorkerCounters, WorkerStats};
-use crate::table::{CloseReason, ConnectionTable, Expired, Phase};
+use crate::table::{CloseReason, ConnectionTable, Expired, Extras, Phase};
 
 /// Remedy for operators when descriptors run out.
 const MORE_DESCRIPTORS: &str =
@@ -72,12 +72,13 @@ impl<D: Driver> Worker<D> {
         driver: D,
     ) -> Self {
         let live = Arc::clone(&shared.settings.live);
+        let tls_warnings = shared.tls_warnings.clone();
         Self {
             id,
             table: ConnectionTable::new(driver, stats, &live),
             acceptor: Acceptor::new(warnings, MORE_DESCRIPTORS),
             admission: Admission::new(Arc::clone(&shared)),
-            ingress: Ingress::default(),
+            ingress: Ingress::new(live.tls.clone(), tls_warnings),
             sessions: Sessions::new(id, Arc::clone(&shared), Arc::clone(&mailbox)),
             responder: Responder::new(Arc::clone(&shared)),
             fanout: Fanout::default(),
@@ -141,8 +142,9 @@ impl<D: Driver> Worker<D> {
     /// with it, which saves a poll.
     fn admit(&mut self, socket: D::Socket, peer: std::net::IpAddr, listener: ListenerContext) {
         let key = self.table.open(socket);
-        if listener.kind == ListenerKind::Tls {
-            return self.table.close(key, CloseReason::Rejected);
+        let is_tls = listener.kind == ListenerKind::Tls;
+        if is_tls && let Some(connection) = self.table.get_mut(key) {
+            connection.extras.insert(Extras::TLS);
         }
         match self.admission.admit(key.index, peer) {
             Ok(()) => {
@@ -153,7 +155,11 @@ impl<D: Driver> Worker<D> {
             }
             Err(limit) => {
                 self.table.stats.add(limit, 1);
-                self.responder.refuse(&mut self.table, key);
+                // A handshake would cost more than the connection that there is no room for.
+                match is_tls {
+                    true => self.table.close(key, CloseReason::Rejected),
+                    false => self.responder.refuse(&mut self.table, key),
+                }
             }
         }
         if let Err(error) = self.table.watch(key) {
@@ -195,6 +201,7 @@ impl<D: Driver> Worker<D> {
     fn reload(&mut self, live: Arc<LiveSettings>) {
         self.table.set_limits(&live);
         self.heartbeats.set_period(live.heartbeat);
+        self.ingress.set_tls(live.tls.clone());
         self.admission.live = Arc::clone(&live);
         self.sessions.live = Arc::clone(&live);
         self.responder.live = Arc::clone(&live);
@@ -332,6 +339,8 @@ impl<D: Driver> Handler for Worker<D> {
     fn before_sleep(&mut self) {
         self.fanout.trim();
         self.frames.trim();
+        self.table.trim();
+        self.ingress.trim();
     }
 
     fn begin(&mut self, clock: Clock) {

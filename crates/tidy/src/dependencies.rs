@@ -89,7 +89,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "server",
-        uses: &["auth", "graph", "reactor", "router", "wire"],
+        uses: &["auth", "graph", "reactor", "router", "tls", "wire"],
         not_named: &[SOCKETS],
         not_reached: &[ASYNC],
     },

@@ -7,6 +7,7 @@ use std::time::Duration;
 use reactor::{MetricSet, Tick};
 
 use super::world::{World, id};
+use crate::listener::ListenerKind;
 use crate::settings::LiveSettings;
 use crate::stats::Metric;
 
@@ -50,13 +51,13 @@ struct Model {
 }
 
 impl Model {
-    fn new(seed: u64) -> Self {
+    fn new(kind: ListenerKind, seed: u64) -> Self {
         let settings = LiveSettings {
             backlog_bytes: 400,
             ..LiveSettings::default()
         };
         Self {
-            world: World::new(settings),
+            world: World::new(kind, settings),
             dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             clients: Vec::new(),
             edges: BTreeSet::new(),
@@ -100,11 +101,13 @@ impl Model {
         } else {
             100 + self.dice.roll(600)
         };
-        let number = self
-            .world
-            .net
-            .borrow_mut()
-            .connect(request.as_bytes(), room, bite);
+        // The login must not wait until the session tickets of TLS are taken.
+        let at_first = if self.world.is_tls() {
+            usize::MAX
+        } else {
+            bite
+        };
+        let number = self.world.connect_with(request.as_bytes(), room, at_first);
         self.clients.push(Client {
             number,
             ids,
@@ -115,6 +118,7 @@ impl Model {
         });
         // The login happens in the turn that accepts.
         self.world.turn();
+        self.world.net.borrow_mut().pipes[number].bite = bite;
     }
 
     fn publish(&mut self) {
@@ -314,12 +318,19 @@ impl Model {
 // Invariants 1 to 6 of the fan-out.
 #[test]
 fn clients_get_all_events_in_order_and_no_record_is_left() {
-    for seed in 0..400 {
-        let mut model = Model::new(seed);
-        for _ in 0..150 {
-            model.step();
-        }
-        model.judge();
-        model.end();
+    (0..400).for_each(|seed| check(ListenerKind::Plain, seed));
+}
+
+#[test]
+fn clients_get_all_events_in_order_over_tls_and_no_record_is_left() {
+    (0..100).for_each(|seed| check(ListenerKind::Tls, seed));
+}
+
+fn check(kind: ListenerKind, seed: u64) {
+    let mut model = Model::new(kind, seed);
+    for _ in 0..150 {
+        model.step();
     }
+    model.judge();
+    model.end();
 }

@@ -1,8 +1,9 @@
 //! Single stages over the simulated network, each without the rest of the worker.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use reactor::{Accepted, Driver, Interest, SlotKey, Token};
+use reactor::{Accepted, Driver, Interest, RateLimitedWarnings, SlotKey, Token};
 use wire::head::{HeadError, Request};
 use wire::transport::{Framing, Transport};
 
@@ -25,6 +26,10 @@ fn table(settings: &LiveSettings) -> (Table, Shared) {
     driver.listen(address, &LISTENER, token).expect("it opens");
     let stats = Arc::new(WorkerStats::default());
     (ConnectionTable::new(driver, stats, settings), net)
+}
+
+fn ingress() -> Ingress {
+    Ingress::new(None, RateLimitedWarnings::new(Duration::from_secs(60)))
 }
 
 /// A connection whose client has sent `bytes`, and whose socket takes `room` bytes.
@@ -65,7 +70,7 @@ fn requests(count: usize) -> Vec<u8> {
 #[test]
 fn ingress_hands_on_a_turns_worth_of_requests_and_the_rest_in_the_next_turn() {
     let (mut table, net) = table(&LiveSettings::default());
-    let (mut ingress, mut recorder) = (Ingress::default(), Recorder::default());
+    let (mut ingress, mut recorder) = (ingress(), Recorder::default());
     let (key, _) = connect(&mut table, &net, &requests(REQUESTS_PER_TURN + 2), 0);
     ingress.read(&mut table, key, false, &mut recorder);
     assert_eq!(recorder.paths.len(), REQUESTS_PER_TURN);
@@ -81,7 +86,7 @@ fn ingress_hands_on_a_turns_worth_of_requests_and_the_rest_in_the_next_turn() {
 #[test]
 fn ingress_hands_on_no_request_before_the_answers_so_far_are_taken() {
     let (mut table, net) = table(&LiveSettings::default());
-    let mut ingress = Ingress::default();
+    let mut ingress = ingress();
     let mut recorder = Recorder {
         answer: b"an answer",
         ..Recorder::default()
@@ -102,7 +107,7 @@ fn ingress_hands_on_no_request_before_the_answers_so_far_are_taken() {
 #[test]
 fn ingress_reports_bytes_that_are_no_request_once() {
     let (mut table, net) = table(&LiveSettings::default());
-    let (mut ingress, mut recorder) = (Ingress::default(), Recorder::default());
+    let (mut ingress, mut recorder) = (ingress(), Recorder::default());
     let (key, _) = connect(
         &mut table,
         &net,
@@ -156,7 +161,7 @@ fn ended_sessions_stay_in_the_table_until_the_worker_takes_them() {
 #[test]
 fn heartbeats_go_to_sessions_only() {
     let (mut table, net) = table(&LiveSettings::default());
-    let mut heartbeats = Heartbeats::new(std::time::Duration::from_secs(1));
+    let mut heartbeats = Heartbeats::new(Duration::from_secs(1));
     assert_eq!(heartbeats.next_in(&table, table.clock.now), None);
     let (_, client) = connect(&mut table, &net, b"", 100);
     table.clock.now = reactor::Tick(2_000);

@@ -6,16 +6,22 @@ mod streams;
 mod slow;
 mod endings;
 mod reload;
+mod plain;
 
 use std::time::Duration;
 
 use super::world::World;
+use crate::listener::ListenerKind;
 use crate::settings::LiveSettings;
 
 /// A world without heartbeats: these would wake the worker every tenth of a second, and hide a
 /// deadline that it forgot.
 fn world() -> World {
-    World::new(quiet())
+    world_with(quiet())
+}
+
+fn world_with(settings: LiveSettings) -> World {
+    World::new(ListenerKind::Plain, settings)
 }
 
 fn quiet() -> LiveSettings {

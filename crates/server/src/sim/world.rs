@@ -1,5 +1,6 @@
 //! Test world: one worker, its router, graph and network, and what its clients receive.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use reactor::{
 };
 use router::{Accepted, Event, Payload, Router, Tally, WorkerId};
 
+use super::client::{self, TlsClient};
 use super::net::{self, Shared as Net, SimDriver};
 use crate::listener::{ListenerContext, ListenerKind};
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
@@ -24,13 +26,24 @@ pub(super) struct World {
     pub(super) worker: Worker<SimDriver>,
     pub(super) handle: Handle,
     pub(super) mailbox: Arc<Mailbox<Mail>>,
+    /// Protocol of the clients that connect.
+    kind: ListenerKind,
+    client_config: Arc<rustls::ClientConfig>,
+    /// TLS clients, by the numbers of their pipes.
+    pub(super) tls: BTreeMap<usize, TlsClient>,
     turns: EventLoop,
     /// The worker sleeps, until this time or for as long as it takes.
     asleep: Option<Option<Tick>>,
 }
 
 impl World {
-    pub(super) fn new(live: LiveSettings) -> Self {
+    /// A world whose clients connect to a listener of `kind`. The plain listeners have the numbers
+    /// 0 and 2, that for TLS the number 1.
+    pub(super) fn new(kind: ListenerKind, live: LiveSettings) -> Self {
+        let live = LiveSettings {
+            tls: live.tls.or_else(|| Some(client::server_config())),
+            ..live
+        };
         let settings = Settings {
             live: Arc::new(live),
             ..Settings::default()
@@ -50,6 +63,7 @@ impl World {
             connections: AtomicUsize::new(0),
             sources: SourceCounts::default(),
             draining: Arc::clone(&draining),
+            tls_warnings: RateLimitedWarnings::new(Duration::from_secs(60)),
         });
         let driver = SimDriver(Net::clone(&net));
         let handle = Handle {
@@ -63,7 +77,7 @@ impl World {
         let warnings = RateLimitedWarnings::new(Duration::from_secs(60));
         let (id, mail) = (WorkerId(0), Arc::clone(&mailbox));
         let mut worker = Worker::new(id, shared, mail, stats, warnings, driver);
-        for kind in [ListenerKind::Plain, ListenerKind::Plain] {
+        for kind in [ListenerKind::Plain, ListenerKind::Tls, ListenerKind::Plain] {
             let context = ListenerContext { kind };
             worker
                 .acceptor
@@ -78,6 +92,9 @@ impl World {
             worker,
             handle,
             mailbox,
+            kind,
+            client_config: client::config(rustls::ALL_VERSIONS),
+            tls: BTreeMap::new(),
             asleep: None,
         }
     }
@@ -85,9 +102,61 @@ impl World {
     /// A client that asks for `key` and has room for all it is sent.
     pub(super) fn connect(&mut self, key: &str) -> usize {
         let request = format!("GET {key} HTTP/1.1\r\nHost: a\r\n\r\n");
-        self.net
-            .borrow_mut()
-            .connect(request.as_bytes(), usize::MAX, usize::MAX)
+        self.connect_with(request.as_bytes(), usize::MAX, usize::MAX)
+    }
+
+    /// A client that says `bytes`, and whose socket takes `room` bytes in all and `bite` at a time.
+    /// Over TLS, its handshake has been made, and what it costs does not count.
+    pub(super) fn connect_with(&mut self, bytes: &[u8], room: usize, bite: usize) -> usize {
+        match self.kind {
+            ListenerKind::Plain => self.net.borrow_mut().connect(bytes, room, bite),
+            ListenerKind::Tls => {
+                let number = self.begin_tls(bytes);
+                self.turn();
+                let pipe = &mut self.net.borrow_mut().pipes[number];
+                (pipe.room, pipe.bite) = (room.saturating_add(TICKETS_BYTES), bite);
+                number
+            }
+        }
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        self.kind == ListenerKind::Tls
+    }
+
+    /// A TLS client that has sent its ClientHello, and says `bytes` when the handshake is done.
+    pub(super) fn begin_tls(&mut self, bytes: &[u8]) -> usize {
+        let mut client = TlsClient::new(Arc::clone(&self.client_config));
+        client.say(bytes);
+        let hello = client.output();
+        let mut net = self.net.borrow_mut();
+        let number = net.connect_to(1, &hello, usize::MAX, usize::MAX);
+        self.tls.insert(number, client);
+        number
+    }
+
+    /// Makes later TLS clients use another configuration.
+    pub(super) fn set_client_config(&mut self, config: Arc<rustls::ClientConfig>) {
+        self.client_config = config;
+    }
+
+    /// A client says something more.
+    pub(super) fn say(&mut self, client: usize, bytes: &[u8]) {
+        match self.tls.get_mut(&client) {
+            None => self.net.borrow_mut().say(client, bytes),
+            Some(tls) => {
+                tls.say(bytes);
+                self.pump();
+            }
+        }
+    }
+
+    /// Lets TLS clients read and answer.
+    pub(super) fn pump(&mut self) {
+        let network = &mut *self.net.borrow_mut();
+        for (&number, client) in &mut self.tls {
+            client.pump(network, number);
+        }
     }
 
     /// Lets the worker take a turn, if it has a reason to: work of its own, a signal, a deadline or
@@ -108,6 +177,7 @@ impl World {
                 .expect("the simulated poller does not fail");
             self.turns.act(&mut self.worker);
         }
+        self.pump();
     }
 
     /// Turns until nothing is left to do at this time.
@@ -162,7 +232,10 @@ impl World {
 
     /// Everything a client was sent, as text.
     pub(super) fn text(&self, client: usize) -> String {
-        String::from_utf8_lossy(&self.net.borrow().pipes[client].outbound).into_owned()
+        match self.tls.get(&client) {
+            None => String::from_utf8_lossy(&self.net.borrow().pipes[client].outbound).into_owned(),
+            Some(tls) => String::from_utf8_lossy(&tls.text).into_owned(),
+        }
     }
 
     /// The payloads a client was sent, in order.
@@ -214,6 +287,7 @@ impl World {
             Metric::SessionsTest,
             Metric::BacklogSessions,
             Metric::BacklogBytes,
+            Metric::TlsConnections,
         ] {
             assert_eq!(self.metric(gauge), 0, "{gauge:?}");
         }
@@ -221,6 +295,9 @@ impl World {
         assert_eq!(self.mailbox.outstanding(), 0, "weight in the mailbox");
     }
 }
+
+/// Room for the session tickets that a client gets before the answer to its first request.
+const TICKETS_BYTES: usize = 1000;
 
 pub(super) const LISTENER: ListenerOptions = ListenerOptions {
     backlog: 1,

@@ -47,6 +47,8 @@ impl Extras {
     pub(crate) const LEASE: Self = Self(1);
     /// The connection is encrypted.
     pub(crate) const TLS: Self = Self(1 << 1);
+    /// A whole ClientHello waits for the turn in which its handshake may begin.
+    pub(crate) const CLIENT_HELLO: Self = Self(1 << 2);
 
     /// Returns whether all tables of `other` know the connection.
     pub(crate) const fn has(self, other: Self) -> bool {

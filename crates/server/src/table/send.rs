@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use reactor::{Driver, Interest, Sent, SlotKey};
 
+use super::tls_connections::is_tls;
 use super::{CloseReason, ConnectionTable, Phase, live};
 use crate::frames::{TurnEvent, TurnFrames};
 use crate::limits::{FRAMES_PER_SEND, SCRATCH_KEPT_BYTES};
@@ -21,7 +22,7 @@ pub(crate) struct OwedFrame {
 
 /// Makes one system call. Returns the number of bytes that the socket took; `None` when the
 /// connection is broken.
-fn send<D: Driver>(
+pub(super) fn send<D: Driver>(
     driver: &mut D,
     stats: &WorkerStats,
     socket: &D::Socket,
@@ -45,6 +46,9 @@ impl<D: Driver> ConnectionTable<D> {
         let Some(connection) = live(&mut self.slots, key) else {
             return;
         };
+        if is_tls(connection.extras) {
+            return self.send_sealed(key, bytes);
+        }
         let taken = if connection.blocked || bytes.is_empty() {
             0
         } else {
@@ -77,6 +81,9 @@ impl<D: Driver> ConnectionTable<D> {
             };
             if connection.blocked {
                 return self.queue_frames(key, rest, 0, frames);
+            }
+            if is_tls(connection.extras) {
+                return self.send_frames_sealed(key, rest, frames);
             }
             let count = rest.len().min(FRAMES_PER_SEND);
             let batch = &rest[..count];
@@ -117,7 +124,7 @@ impl<D: Driver> ConnectionTable<D> {
     }
 
     /// Appends frames to a session's backlog, the first of them without its first `taken` bytes.
-    fn queue_frames(
+    pub(super) fn queue_frames(
         &mut self,
         key: SlotKey,
         owed: &[OwedFrame],
@@ -149,6 +156,9 @@ impl<D: Driver> ConnectionTable<D> {
     pub(crate) fn flush(&mut self, key: SlotKey) -> Option<Phase> {
         loop {
             let connection = live(&mut self.slots, key).filter(|connection| connection.blocked)?;
+            if is_tls(connection.extras) {
+                return self.flush_sealed(key);
+            }
             let backlog = self.backlogs.get_mut(key.index)?;
             let mut slices = [&[][..]; FRAMES_PER_SEND];
             let count = backlog.front(&mut slices);
@@ -168,33 +178,34 @@ impl<D: Driver> ConnectionTable<D> {
                     backlog.advance(taken, self.clock.now);
                     self.stats.take(Metric::BacklogBytes, taken as u64);
                     if backlog.bytes() == 0 {
-                        connection.blocked = false;
-                        let phase = connection.phase;
-                        self.backlogs.remove(key.index);
-                        self.stats.take(Metric::BacklogSessions, 1);
-                        return Some(phase);
+                        return self.end_backlog(key);
                     }
                 }
             }
         }
     }
 
+    /// Removes a backlog that has become empty. Returns the phase of its connection.
+    pub(super) fn end_backlog(&mut self, key: SlotKey) -> Option<Phase> {
+        self.backlogs.remove(key.index);
+        self.stats.take(Metric::BacklogSessions, 1);
+        let connection = live(&mut self.slots, key)?;
+        connection.blocked = false;
+        Some(connection.phase)
+    }
+
     /// Appends to a connection's backlog. Returns whether there was room.
-    fn queue(
+    pub(super) fn queue(
         &mut self,
         key: SlotKey,
         shared: Rc<[u8]>,
         range: Range<usize>,
         is_event: bool,
     ) -> bool {
-        let Some(connection) = live(&mut self.slots, key) else {
+        let Some(begins) = self.block(key) else {
             return true;
         };
-        let begins = !mem::replace(&mut connection.blocked, true);
-        if begins {
-            self.stats.add(Metric::BacklogSessions, 1);
-        }
-        let length = range.len() as u64;
+        let length = range.len();
         let (now, bytes_max) = (self.clock.now, self.limits.backlog_bytes);
         if !self
             .backlogs
@@ -202,12 +213,28 @@ impl<D: Driver> ConnectionTable<D> {
         {
             return false;
         }
-        self.stats.add(Metric::BacklogBytes, length);
+        self.queued(key, length, begins);
+        true
+    }
+
+    /// Marks a connection's socket as full. Returns whether it was not so before; `None` for a
+    /// closed connection.
+    pub(super) fn block(&mut self, key: SlotKey) -> Option<bool> {
+        let connection = live(&mut self.slots, key)?;
+        let begins = !mem::replace(&mut connection.blocked, true);
+        if begins {
+            self.stats.add(Metric::BacklogSessions, 1);
+        }
+        Some(begins)
+    }
+
+    /// Counts bytes that were added to a backlog, and watches for room if it `begins` with them.
+    pub(super) fn queued(&mut self, key: SlotKey, bytes: usize, begins: bool) {
+        self.stats.add(Metric::BacklogBytes, bytes as u64);
         if begins {
             self.watch_writable(key);
             self.arm(key);
         }
-        true
     }
 
     /// Starts to report room to send, when a watched socket is full for the first time.
@@ -238,7 +265,7 @@ impl<D: Driver> ConnectionTable<D> {
     }
 }
 
-fn shed(owed: &[OwedFrame], frames: &mut TurnFrames) {
+pub(super) fn shed(owed: &[OwedFrame], frames: &mut TurnFrames) {
     for frame in owed {
         frames.count_shed(frame.event);
     }

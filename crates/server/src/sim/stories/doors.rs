@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{quiet, world};
+use super::{quiet, world, world_with};
 use crate::settings::LiveSettings;
 use crate::sim::world::World;
 use crate::stats::Metric;
@@ -25,7 +25,7 @@ fn accepting_pauses_when_descriptors_run_out_and_resumes_when_one_is_free() {
 fn connections_come_from_all_listeners_and_a_drain_closes_all() {
     let mut world = world();
     let request = b"GET /events/1 HTTP/1.1\r\nHost: a\r\n\r\n";
-    let clients = [0, 1].map(|listener| {
+    let clients = [0, 2].map(|listener| {
         let mut net = world.net.borrow_mut();
         net.connect_to(listener, request, usize::MAX, usize::MAX)
     });
@@ -44,13 +44,13 @@ fn connections_come_from_all_listeners_and_a_drain_closes_all() {
 fn a_pause_in_accepting_holds_for_all_listeners() {
     let mut world = world();
     world.net.borrow_mut().descriptors = 1;
-    let first = world.connect("/events/1");
-    let request = b"GET /events/2 HTTP/1.1\r\nHost: a\r\n\r\n";
-    let connect = |listener| {
+    let request = b"GET /events/1 HTTP/1.1\r\nHost: a\r\n\r\n";
+    let connect = |world: &World, listener| {
         let mut net = world.net.borrow_mut();
         net.connect_to(listener, request, usize::MAX, usize::MAX)
     };
-    let others = [connect(0), connect(1)];
+    let first = connect(&world, 0);
+    let others = [connect(&world, 0), connect(&world, 2)];
     world.run_until_idle();
     assert_eq!(world.metric(Metric::AcceptPauses), 1);
     assert!(!world.net.borrow().has_signals(), "the worker would spin");
@@ -62,29 +62,10 @@ fn a_pause_in_accepting_holds_for_all_listeners() {
     }
 }
 
-#[test]
-fn connections_beyond_a_limit_are_answered_503_with_retry_after() {
-    let mut world = World::new(LiveSettings {
-        max_connections: 1,
-        ..quiet()
-    });
-    let first = world.connect("/events/1");
-    let second = world.connect("/events/2");
-    world.run_until_idle();
-    assert!(world.text(second).starts_with("HTTP/1.1 503 "));
-    assert!(world.text(second).contains("Retry-After: "));
-    world.net.borrow_mut().end(first);
-    world.net.borrow_mut().end(second);
-    world.run_until_idle();
-    let third = world.connect("/events/3");
-    world.run_until_idle();
-    assert!(world.text(third).starts_with("HTTP/1.1 200 "));
-}
-
 // Refused connections once counted until they were closed, and shut out other clients.
 #[test]
 fn refused_connections_do_not_count_against_the_limits() {
-    let mut world = World::new(LiveSettings {
+    let mut world = world_with(LiveSettings {
         max_connections: 3,
         max_connections_per_address: Some(1),
         ..quiet()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reactor::Handler as _;
 
-use super::{quiet, world};
+use super::{quiet, world, world_with};
 use crate::settings::LiveSettings;
 use crate::sim::world::{World, id};
 
@@ -36,7 +36,7 @@ fn a_drain_flushes_backlogs_sends_farewells_and_ends_each_stream() {
 #[test]
 fn a_drain_does_not_wait_for_a_stalled_client_beyond_its_timeout() {
     // Later than the drain: nothing else wakes the worker in time.
-    let mut world = World::new(LiveSettings {
+    let mut world = world_with(LiveSettings {
         stall_timeout: Duration::from_secs(60),
         ..quiet()
     });
@@ -81,7 +81,7 @@ fn an_event_accepted_before_the_end_is_delivered_before_the_farewells() {
 
 #[test]
 fn a_worker_that_ends_settles_its_parcels() {
-    let mut world = World::new(LiveSettings { ..quiet() });
+    let mut world = world_with(LiveSettings { ..quiet() });
     let client = world.connect("/events/1");
     world.turn();
     world.handle.drain();

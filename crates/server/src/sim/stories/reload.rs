@@ -74,7 +74,7 @@ fn a_reload_changes_the_time_a_head_may_take() {
             ..quiet()
         },
     );
-    let silent = world.net.borrow_mut().connect(b"", usize::MAX, usize::MAX);
+    let silent = world.connect_with(b"", usize::MAX, usize::MAX);
     world.pass(Duration::from_secs(2));
     assert!(world.is_closed(silent));
 }

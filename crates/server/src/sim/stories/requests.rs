@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reactor::Handler as _;
 
-use super::{quiet, world};
+use super::{quiet, world, world_with};
 use crate::settings::LiveSettings;
 use crate::sim::world::World;
 use crate::stats::Metric;
@@ -12,11 +12,8 @@ use crate::stats::Metric;
 #[test]
 fn a_slow_head_is_answered_408_and_a_silent_connection_is_closed() {
     let mut world = world();
-    let slow = world
-        .net
-        .borrow_mut()
-        .connect(b"GET /events/1 HT", usize::MAX, usize::MAX);
-    let silent = world.net.borrow_mut().connect(b"", usize::MAX, usize::MAX);
+    let slow = world.connect_with(b"GET /events/1 HT", usize::MAX, usize::MAX);
+    let silent = world.connect_with(b"", usize::MAX, usize::MAX);
     world.pass(Duration::from_secs(9));
     assert!(!world.is_closed(silent));
     world.pass(Duration::from_secs(2));
@@ -30,9 +27,9 @@ fn a_slow_head_is_answered_408_and_a_silent_connection_is_closed() {
 #[test]
 fn a_head_may_arrive_a_byte_at_a_time() {
     let mut world = world();
-    let client = world.net.borrow_mut().connect(b"", usize::MAX, usize::MAX);
+    let client = world.connect_with(b"", usize::MAX, usize::MAX);
     for byte in b"GET /stream/9 HTTP/1.1\r\nHost: a\r\n\r\n" {
-        world.net.borrow_mut().say(client, &[*byte]);
+        world.say(client, &[*byte]);
         world.turn();
     }
     world.publish("9", "hello");
@@ -45,10 +42,7 @@ fn pipelined_requests_are_answered_in_order_and_the_stream_last() {
     let mut world = world();
     let request = b"GET /none HTTP/1.1\r\nHost: a\r\n\r\nHEAD / HTTP/1.1\r\nHost: a\r\n\r\n\
                     GET /events/1 HTTP/1.1\r\nHost: a\r\n\r\n";
-    let client = world
-        .net
-        .borrow_mut()
-        .connect(request, usize::MAX, usize::MAX);
+    let client = world.connect_with(request, usize::MAX, usize::MAX);
     world.run_until_idle();
     let text = world.text(client);
     let at = |needle| {
@@ -67,12 +61,9 @@ fn pipelined_requests_are_answered_alike_at_every_split() {
     let answers = |split: usize| {
         let mut world = world();
         let (first, second) = requests.as_bytes().split_at(split);
-        let client = world
-            .net
-            .borrow_mut()
-            .connect(first, usize::MAX, usize::MAX);
+        let client = world.connect_with(first, usize::MAX, usize::MAX);
         world.turn();
-        world.net.borrow_mut().say(client, second);
+        world.say(client, second);
         world.run_until_idle();
         world.text(client)
     };
@@ -85,15 +76,12 @@ fn pipelined_requests_are_answered_alike_at_every_split() {
 
 #[test]
 fn pipelined_requests_wait_until_their_answers_are_taken() {
-    let mut world = World::new(LiveSettings {
+    let mut world = world_with(LiveSettings {
         backlog_bytes: 4096,
         ..quiet()
     });
     let requests = "GET /none HTTP/1.1\r\nHost: a\r\n\r\n".repeat(400);
-    let client = world
-        .net
-        .borrow_mut()
-        .connect(requests.as_bytes(), 100, usize::MAX);
+    let client = world.connect_with(requests.as_bytes(), 100, usize::MAX);
     world.run_until_idle();
     assert!(world.metric(Metric::BacklogBytes) < 4096);
     for _ in 0..2_000 {
@@ -108,10 +96,7 @@ fn pipelined_requests_wait_until_their_answers_are_taken() {
 fn a_flood_of_pipelined_requests_is_answered_in_portions() {
     let mut world = world();
     let requests = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(400);
-    let client = world
-        .net
-        .borrow_mut()
-        .connect(requests.as_bytes(), usize::MAX, usize::MAX);
+    let client = world.connect_with(requests.as_bytes(), usize::MAX, usize::MAX);
     let answers = |world: &World| world.text(client).matches("HTTP/1.1 200 ").count();
     let mut before = 0;
     while before < 400 {
@@ -131,13 +116,10 @@ fn a_flood_of_pipelined_requests_is_answered_in_portions() {
 fn requests_that_come_while_others_wait_for_their_turn_are_read_after_them() {
     let mut world = world();
     let portion = "HEAD /none HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100);
-    let client = world
-        .net
-        .borrow_mut()
-        .connect(portion.as_bytes(), usize::MAX, usize::MAX);
+    let client = world.connect_with(portion.as_bytes(), usize::MAX, usize::MAX);
     for _ in 0..10 {
         world.turn();
-        world.net.borrow_mut().say(client, portion.as_bytes());
+        world.say(client, portion.as_bytes());
     }
     world.run_until_idle();
     while world.worker.has_work() {
@@ -150,7 +132,7 @@ fn requests_that_come_while_others_wait_for_their_turn_are_read_after_them() {
 fn a_client_that_has_ended_its_side_gets_the_whole_answer() {
     let mut world = world();
     let request = b"GET / HTTP/1.0\r\n\r\n";
-    let client = world.net.borrow_mut().connect(request, 100, usize::MAX);
+    let client = world.connect_with(request, 100, usize::MAX);
     world.net.borrow_mut().end(client);
     world.run_until_idle();
     world.net.borrow_mut().make_room(client, usize::MAX);

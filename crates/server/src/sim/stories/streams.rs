@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Wake};
 use std::time::Duration;
 
-use super::world;
+use super::{world, world_with};
 use crate::mail::Handle;
 use crate::settings::LiveSettings;
 use crate::sim::world::{World, id};
@@ -51,7 +51,7 @@ fn an_event_in_flight_to_an_ended_session_is_shed_and_reaches_no_other() {
 
 #[test]
 fn heartbeats_come_once_in_every_period_and_spread_over_it() {
-    let mut world = World::new(LiveSettings::default());
+    let mut world = world_with(LiveSettings::default());
     let clients: Vec<_> = (0..200)
         .map(|n| world.connect(&format!("/events/{n}")))
         .collect();

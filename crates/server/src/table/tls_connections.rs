@@ -1,0 +1,199 @@
+//! TLS connections of a worker, by slot.
+//!
+//! The table is asked only about connections that have the [`Extras::TLS`] bit. A slot with the bit
+//! and without an entry has not sent its ClientHello, or its handshake has failed.
+
+use std::iter;
+
+use reactor::{Driver, SlotKey};
+use tls::{Connection, Received, ServerConfig, TlsError};
+
+use super::{CloseReason, ConnectionTable, Extras, Phase};
+use crate::limits::SLOTS_PER_SHELF;
+use crate::stats::Metric;
+
+/// TLS connections by slot. Neighbouring slots share a shelf, which is there only while one of them
+/// has a TLS connection; each then costs eight bytes.
+#[derive(Debug, Default)]
+pub(crate) struct TlsConnections(Vec<Shelf>);
+
+#[derive(Debug, Default)]
+struct Shelf {
+    connections: Box<[Option<Connection>]>,
+    taken: u32,
+}
+
+impl TlsConnections {
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Connection> {
+        let shelf = self.0.get_mut((slot / SLOTS_PER_SHELF) as usize)?;
+        let place = shelf
+            .connections
+            .get_mut((slot % SLOTS_PER_SHELF) as usize)?;
+        place.as_mut()
+    }
+
+    fn insert(&mut self, slot: u32, connection: Connection) {
+        let shelf = (slot / SLOTS_PER_SHELF) as usize;
+        if self.0.len() <= shelf {
+            self.0.resize_with(shelf + 1, Shelf::default);
+        }
+        let shelf = &mut self.0[shelf];
+        if shelf.connections.is_empty() {
+            let empty = iter::repeat_with(|| None);
+            shelf.connections = empty.take(SLOTS_PER_SHELF as usize).collect();
+        }
+        let place = &mut shelf.connections[(slot % SLOTS_PER_SHELF) as usize];
+        if place.replace(connection).is_none() {
+            shelf.taken += 1;
+        }
+    }
+
+    fn remove(&mut self, slot: u32) -> Option<Connection> {
+        let shelf = self.0.get_mut((slot / SLOTS_PER_SHELF) as usize)?;
+        let place = shelf
+            .connections
+            .get_mut((slot % SLOTS_PER_SHELF) as usize)?;
+        let removed = place.take()?;
+        shelf.taken -= 1;
+        if shelf.taken == 0 {
+            shelf.connections = Box::default();
+        }
+        Some(removed)
+    }
+}
+
+/// Returns the metric that counts handshakes that fail with an error.
+const fn failure(error: TlsError) -> Metric {
+    match error {
+        TlsError::Alert(_) => Metric::TlsFailedAlert,
+        TlsError::Incompatible => Metric::TlsFailedIncompatible,
+        TlsError::Malformed | TlsError::BadRecord => Metric::TlsFailedMalformed,
+        TlsError::TooLarge => Metric::TlsFailedTooLarge,
+        TlsError::Ended | TlsError::Handshaking | TlsError::Internal => Metric::TlsFailedInternal,
+    }
+}
+
+impl<D: Driver> ConnectionTable<D> {
+    /// Returns the TLS connection in a slot, from its ClientHello on.
+    pub(crate) fn tls(&mut self, key: SlotKey) -> Option<&mut Connection> {
+        self.tls.get_mut(key.index)
+    }
+
+    /// Returns whether what a connection has sent so far is the beginning of a ClientHello.
+    pub(crate) fn awaits_hello(&mut self, key: SlotKey) -> bool {
+        self.get(key)
+            .is_some_and(|connection| is_tls(connection.extras))
+            && self.tls(key).is_none()
+    }
+
+    /// Returns whether nothing is kept for TLS.
+    #[cfg(test)]
+    pub(crate) fn is_without_tls(&self) -> bool {
+        self.tls.0.iter().all(|shelf| shelf.connections.is_empty())
+    }
+
+    /// Makes a TLS connection, as a whole ClientHello has arrived.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Connection::new`].
+    pub(crate) fn begin_tls(
+        &mut self,
+        key: SlotKey,
+        config: &ServerConfig,
+    ) -> Result<(), TlsError> {
+        let now = std::time::Duration::from_secs(self.clock.unix_seconds);
+        let connection = Connection::new(config, tls::UnixTime::since_unix_epoch(now))?;
+        self.tls.insert(key.index, connection);
+        Ok(())
+    }
+
+    /// Opens the records that a connection has received, and sends what TLS itself has to answer.
+    /// The content is appended to `plaintext`. Returns `None` when the connection is broken, or
+    /// closed because its peer does not take the answers.
+    ///
+    /// # Errors
+    ///
+    /// What ends the connection. The alert has been sent.
+    pub(crate) fn open_records(
+        &mut self,
+        key: SlotKey,
+        ciphertext: &[u8],
+        plaintext: &mut Vec<u8>,
+    ) -> Option<Result<Received, TlsError>> {
+        let connection = self.tls.get_mut(key.index)?;
+        let began = connection.is_handshaking().then(|| self.driver.elapsed());
+        let mut received = Ok(Received::Open);
+        self.batch
+            .set(|reply| received = connection.receive(ciphertext, plaintext, reply));
+        if let Some(began) = began {
+            let took = self.driver.elapsed().saturating_sub(began);
+            self.stats
+                .add(Metric::TlsHandshakeTime, took.as_nanos() as u64);
+        }
+        if began.is_some() {
+            match (connection.negotiated(), received) {
+                (Some(negotiated), _) => {
+                    self.stats.add(Metric::TlsConnections, 1);
+                    let kind = match negotiated.resumed {
+                        true => Metric::TlsResumed,
+                        false => Metric::TlsFull,
+                    };
+                    self.stats.add(kind, 1);
+                    // The time for the first request begins.
+                    self.enter(key, Phase::Head { partial: false });
+                }
+                (None, Err(error)) => {
+                    self.stats.add(failure(error), 1);
+                    self.tls.remove(key.index);
+                }
+                (None, Ok(_)) => {}
+            }
+        }
+        self.send_batch(key).then_some(received)
+    }
+
+    /// Sends an alert to a peer that has not begun a handshake.
+    pub(crate) fn send_alert(&mut self, key: SlotKey, alert: &[u8]) {
+        self.batch.set(|records| records.extend_from_slice(alert));
+        self.send_batch(key);
+    }
+
+    /// Sends `close_notify`, once. Returns whether the socket took it, so that this side may end.
+    pub(super) fn send_close_notify(&mut self, key: SlotKey) -> bool {
+        let Some(tls) = self.tls.get_mut(key.index) else {
+            return true;
+        };
+        self.batch.set(|records| tls.close_notify(records));
+        self.send_batch(key) && self.get(key).is_some_and(|connection| !connection.blocked)
+    }
+
+    /// Closes a connection whose peer has ended it by `close_notify`, with one in return if the
+    /// socket takes it.
+    pub(crate) fn close_both(&mut self, key: SlotKey, reason: CloseReason) {
+        if self.get(key).is_some_and(|connection| !connection.blocked) {
+            self.send_close_notify(key);
+        }
+        self.close(key, reason);
+    }
+
+    /// Removes the TLS connection of a slot whose connection was closed for `reason`.
+    pub(super) fn remove_tls(&mut self, key: SlotKey, reason: CloseReason) {
+        match self.tls.remove(key.index) {
+            Some(tls) if !tls.is_handshaking() => self.stats.take(Metric::TlsConnections, 1),
+            _ => match reason {
+                CloseReason::Timeout => self.stats.add(Metric::TlsFailedTimeout, 1),
+                CloseReason::Peer | CloseReason::Reset => {
+                    self.stats.add(Metric::TlsFailedEnded, 1);
+                }
+                // Counted when it failed, or not the handshake's fault.
+                _ => {}
+            },
+        }
+    }
+}
+
+/// Returns whether a connection is encrypted.
+pub(super) const fn is_tls(extras: Extras) -> bool {
+    extras.has(Extras::TLS)
+}
