@@ -17,11 +17,11 @@ use crate::traffic::{Failed, Suite, TrafficKeys};
 /// AES-GCM stays safe for 2^24.5 full records (RFC 8446, section 5.5); rustls changes keys after
 /// 2^24. Half of that leaves room, and a connection with 1,000 events a second gets there in two
 /// hours.
-const RECORDS_PER_KEY_MAX: u64 = 1 << 23;
+pub(crate) const RECORDS_PER_KEY_MAX: u64 = if cfg!(test) { 50 } else { 1 << 23 };
 
 /// Consecutive `KeyUpdate` messages that a peer may send without application data between them, as
 /// in BoringSSL. Each costs the server three derivations, and the peer 27 bytes.
-const KEY_UPDATES_MAX: u8 = 32;
+pub(crate) const KEY_UPDATES_MAX: u8 = 32;
 
 /// Keys and state of an established connection of TLS 1.3.
 pub(crate) struct Established {

@@ -5,3 +5,7 @@ mod pair;
 
 mod certificates;
 mod handshakes;
+mod hostile;
+mod records;
+mod updates;
+mod vectors;

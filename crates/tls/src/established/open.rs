@@ -126,13 +126,14 @@ impl Established {
         };
         let content_type = text[end];
         plaintext.truncate(start + end);
-        self.check_content(content_type, end)?;
-        if content_type == APPLICATION_DATA {
+        let checked = self.check_content(content_type, end);
+        if checked.is_ok() && content_type == APPLICATION_DATA {
             return Ok(Changed::Nothing);
         }
-        let changed = self.take_message(content_type, &plaintext[start..]);
+        // The rest is for this layer, and not for the caller.
+        let message = checked.and_then(|()| self.take_message(content_type, &plaintext[start..]));
         plaintext.truncate(start);
-        changed
+        message
     }
 
     /// Checks what a record may carry now, by its content type and length.
