@@ -745,6 +745,19 @@ def test_large_messages_in_pieces_arrive_whole(shared):
     assert said == ["ok", "60000"]
 
 
+def test_a_call_that_is_too_large_is_answered(shared):
+    """A caller that waits without a time limit must not wait for ever."""
+    said = shared.run(
+        """
+        Pairs = [{I, too_many} || I <- lists:seq(1 bsl 32, 1 bsl 32 + 600000)],
+        {error, Why} = gen_server:call({subsmanager, N}, {add_subscriptions, Pairs}, infinity),
+        say(binary:match(Why, <<"several calls">>) =/= nomatch),
+        say(call(subsmanager, {get_subscribers, too_many}))
+        """
+    )
+    assert said == ["true", "[]"]
+
+
 def test_improper_lists_are_refused_as_lists_and_kept_as_terms(shared):
     said = shared.run(
         """

@@ -3,12 +3,14 @@
 //! Turns bytes into messages. Must never decide how to answer a message.
 
 use crate::control::Control;
-use crate::fragments::FragmentAssembler;
+use crate::fragments::{FragmentAssembler, RefusedFragment};
 use crate::handshake::{Admission, Handshake, LocalNode, Peer, Step};
-use crate::limits::{HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, PACKET_BYTES_ALWAYS};
+use crate::limits::{
+    CALLER_BYTES_MAX, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, PACKET_BYTES_ALWAYS,
+};
 use crate::packet::{LengthPrefix, Packet, PacketReader};
 use crate::refusal::Refusal;
-use crate::term::Raw;
+use crate::term::{Raw, tag};
 
 /// First byte of a message without a distribution header.
 const PASS_THROUGH: u8 = 112;
@@ -45,7 +47,24 @@ pub(crate) enum ChannelEvent<'a> {
     /// A message with its payload.
     Message(Control<'a>, Option<Raw<'a>>),
     /// A message that is refused. The connection goes on.
-    Rejected(Refusal),
+    Rejected(Refused<'a>),
+}
+
+/// A refused message.
+#[derive(Debug)]
+pub(crate) struct Refused<'a> {
+    pub(crate) refusal: Refusal,
+    /// Who waits for an answer, if the message is a call.
+    pub(crate) caller: Option<Raw<'a>>,
+}
+
+impl<R: Into<Refusal>> From<R> for Refused<'_> {
+    fn from(refusal: R) -> Self {
+        Self {
+            refusal: refusal.into(),
+            caller: None,
+        }
+    }
 }
 
 impl Channel {
@@ -129,8 +148,14 @@ impl Channel {
         let packet = match self.packets.next(input, width, bytes_max) {
             None => return Ok(None),
             Some(Packet::Whole(packet)) => packet,
-            Some(Packet::TooLarge) if width == LengthPrefix::Two => return Err(Refusal::Handshake),
-            Some(Packet::TooLarge) => return Ok(Some(ChannelEvent::Rejected(Refusal::TooLarge))),
+            Some(Packet::TooLarge(_)) if width == LengthPrefix::Two => {
+                return Err(Refusal::Handshake);
+            }
+            Some(Packet::TooLarge(beginning)) => {
+                let refusal = Refusal::TooLarge;
+                let caller = caller_of_packet(beginning);
+                return Ok(Some(ChannelEvent::Rejected(Refused { refusal, caller })));
+            }
         };
         let event = match &mut self.stage {
             Stage::Handshake(handshake) => {
@@ -158,7 +183,7 @@ fn message<'a>(
     packet: &'a [u8],
     fragments: &mut FragmentAssembler,
     assembled: &'a mut Vec<u8>,
-) -> Result<ChannelEvent<'a>, Refusal> {
+) -> Result<ChannelEvent<'a>, Refused<'a>> {
     match *packet {
         // A tick.
         [] => Ok(ChannelEvent::Nothing),
@@ -171,47 +196,83 @@ fn message<'a>(
             let (sequence, number) = (u64::from_be_bytes(*sequence), u64::from_be_bytes(*number));
             let whole = match (kind, rest) {
                 (FIRST_FRAGMENT, [0, piece @ ..]) => {
-                    fragments.start_message(sequence, number, piece)?
+                    fragments.start_message(sequence, number, piece)
                 }
-                (FIRST_FRAGMENT, _) => return Err(Refusal::Message),
-                _ => fragments.continue_message(sequence, number, rest)?,
+                (FIRST_FRAGMENT, _) => return Err(Refusal::Message.into()),
+                _ => fragments.continue_message(sequence, number, rest),
             };
             match whole {
-                None => Ok(ChannelEvent::Nothing),
-                Some(whole) => {
+                Ok(None) => Ok(ChannelEvent::Nothing),
+                Ok(Some(whole)) => {
                     *assembled = whole;
                     bare(assembled)
                 }
+                Err(RefusedFragment { refusal, beginning }) => {
+                    *assembled = beginning;
+                    let payload = Raw::parse(assembled).ok().map(|(_, payload)| payload);
+                    let caller = payload.and_then(caller);
+                    Err(Refused { refusal, caller })
+                }
             }
         }
-        _ => Err(Refusal::Message),
+        _ => Err(Refusal::Message.into()),
     }
 }
 
 /// Reads a control message and a payload, each with a version byte.
-fn versioned(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refusal> {
+fn versioned(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refused<'_>> {
     let (control, rest) = Raw::versioned(bytes)?;
     let (control, has_payload) = Control::read(control)?;
-    let payload = if has_payload {
-        Some(Raw::external(rest)?)
-    } else {
-        None
+    let payload = match has_payload {
+        true => Some(Raw::external(rest).map_err(|error| Refused {
+            refusal: error.into(),
+            caller: rest.split_first().and_then(|(_, payload)| caller(payload)),
+        })?),
+        false => None,
     };
     Ok(ChannelEvent::Message(control, payload))
 }
 
 /// Reads a control message and a payload without version bytes.
-fn bare(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refusal> {
+fn bare(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refused<'_>> {
     let (control, rest) = Raw::parse(bytes)?;
     let (control, has_payload) = Control::read(control)?;
     let payload = if has_payload {
-        let (payload, rest) = Raw::parse(rest)?;
-        if !rest.is_empty() {
-            return Err(Refusal::Message);
+        let (payload, after) = Raw::parse(rest).map_err(|error| Refused {
+            refusal: error.into(),
+            caller: caller(rest),
+        })?;
+        if !after.is_empty() {
+            return Err(Refusal::Message.into());
         }
         Some(payload)
     } else {
         None
     };
     Ok(ChannelEvent::Message(control, payload))
+}
+
+/// Reads the caller from the beginning of a packet with a call.
+fn caller_of_packet(packet: &[u8]) -> Option<Raw<'_>> {
+    let payload = match packet {
+        [PASS_THROUGH, rest @ ..] => match Raw::versioned(rest).ok()?.1 {
+            [VERSION, payload @ ..] => payload,
+            _ => return None,
+        },
+        [VERSION, HEADER, 0, rest @ ..] => Raw::parse(rest).ok()?.1,
+        _ => return None,
+    };
+    caller(payload)
+}
+
+/// Reads the caller of a call, `{'$gen_call', Caller, Request}`, of which the request may be
+/// incomplete or invalid.
+fn caller(payload: &[u8]) -> Option<Raw<'_>> {
+    let [tag::SMALL_TUPLE, 3, parts @ ..] = payload else {
+        return None;
+    };
+    let (kind, rest) = Raw::parse(parts).ok()?;
+    let (caller, _) = Raw::parse(rest).ok()?;
+    let is_call = kind.is_atom("$gen_call") && caller.bytes().len() <= CALLER_BYTES_MAX;
+    is_call.then_some(caller)
 }

@@ -5,6 +5,21 @@ use std::collections::HashMap;
 use crate::limits::{MESSAGE_BYTES_MAX, SEQUENCES_MAX};
 use crate::refusal::Refusal;
 
+/// A fragment that is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RefusedFragment {
+    pub(crate) refusal: Refusal,
+    /// The beginning of its message, if that is too large: it may name a caller.
+    pub(crate) beginning: Vec<u8>,
+}
+
+impl From<Refusal> for RefusedFragment {
+    fn from(refusal: Refusal) -> Self {
+        let beginning = Vec::new();
+        Self { refusal, beginning }
+    }
+}
+
 /// The incomplete messages of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct FragmentAssembler {
@@ -37,15 +52,15 @@ impl FragmentAssembler {
         sequence: u64,
         number: u64,
         piece: &[u8],
-    ) -> Result<Option<Vec<u8>>, Refusal> {
+    ) -> Result<Option<Vec<u8>>, RefusedFragment> {
         if number == 1 {
             return Ok(Some(piece.to_vec()));
         }
         if number == 0 || self.open.contains_key(&sequence) {
-            return Err(Refusal::Message);
+            return Err(Refusal::Message.into());
         }
         if self.open.len() == SEQUENCES_MAX {
-            return Err(Refusal::TooLarge);
+            return Err(Refusal::TooLarge.into());
         }
         let is_kept = self.bytes + piece.len() <= MESSAGE_BYTES_MAX;
         self.bytes += if is_kept { piece.len() } else { 0 };
@@ -57,7 +72,10 @@ impl FragmentAssembler {
         if is_kept {
             Ok(None)
         } else {
-            Err(Refusal::TooLarge)
+            Err(RefusedFragment {
+                refusal: Refusal::TooLarge,
+                beginning: piece.to_vec(),
+            })
         }
     }
 
@@ -71,9 +89,9 @@ impl FragmentAssembler {
         sequence: u64,
         number: u64,
         piece: &[u8],
-    ) -> Result<Option<Vec<u8>>, Refusal> {
+    ) -> Result<Option<Vec<u8>>, RefusedFragment> {
         let Some(open) = self.open.get_mut(&sequence) else {
-            return Err(Refusal::Message);
+            return Err(Refusal::Message.into());
         };
         let follows = number != 0 && number + 1 == open.last;
         open.last = number;
@@ -83,13 +101,15 @@ impl FragmentAssembler {
                 bytes.extend(piece);
                 self.bytes += piece.len();
             } else {
-                refusal = Some(if follows {
-                    Refusal::TooLarge
-                } else {
-                    Refusal::Message
-                });
                 self.bytes -= bytes.len();
-                open.bytes = None;
+                let beginning = open.bytes.take().unwrap_or_default();
+                refusal = Some(match follows {
+                    true => RefusedFragment {
+                        refusal: Refusal::TooLarge,
+                        beginning,
+                    },
+                    false => Refusal::Message.into(),
+                });
             }
         }
         let mut whole = None;
@@ -138,7 +158,11 @@ mod tests {
             refusals.extend(fragments.continue_message(1, number, &piece).err());
             assert!(fragments.bytes <= MESSAGE_BYTES_MAX);
         }
-        assert_eq!(refusals, [Refusal::TooLarge]);
+        let [refused] = &refusals[..] else {
+            panic!("it is refused once: {refusals:?}");
+        };
+        assert_eq!(refused.refusal, Refusal::TooLarge);
+        assert_eq!(refused.beginning.len(), MESSAGE_BYTES_MAX);
         assert!(fragments.open.is_empty());
         assert_eq!(fragments.bytes, 0);
     }
@@ -146,13 +170,22 @@ mod tests {
     #[test]
     fn pieces_that_do_not_follow_are_refused() {
         let mut fragments = FragmentAssembler::default();
-        assert_eq!(fragments.continue_message(1, 1, b""), Err(Refusal::Message));
-        assert_eq!(fragments.start_message(1, 0, b""), Err(Refusal::Message));
+        assert_eq!(
+            fragments.continue_message(1, 1, b""),
+            Err(Refusal::Message.into())
+        );
+        assert_eq!(
+            fragments.start_message(1, 0, b""),
+            Err(Refusal::Message.into())
+        );
         assert_eq!(fragments.start_message(1, 5, b"a"), Ok(None));
-        assert_eq!(fragments.start_message(1, 5, b"a"), Err(Refusal::Message));
+        assert_eq!(
+            fragments.start_message(1, 5, b"a"),
+            Err(Refusal::Message.into())
+        );
         assert_eq!(
             fragments.continue_message(1, 2, b"b"),
-            Err(Refusal::Message)
+            Err(Refusal::Message.into())
         );
         assert_eq!(fragments.continue_message(1, 1, b"c"), Ok(None));
         assert!(fragments.open.is_empty());
@@ -161,7 +194,7 @@ mod tests {
         }
         assert_eq!(
             fragments.start_message(u64::MAX, 2, b""),
-            Err(Refusal::TooLarge)
+            Err(Refusal::TooLarge.into())
         );
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 /// Bytes of the largest message, and of all incomplete messages of one connection: enough for a
-/// hundred thousand subscriptions in one call. A larger message is counted and skipped without
-/// being stored.
+/// hundred thousand subscriptions in one call. A larger message is counted and skipped; if it is a
+/// call, its caller gets an error.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
 /// Bytes of a packet that is accepted however many fragments are held. A fragment has 64 KiB.
@@ -48,6 +48,9 @@ pub(crate) const CALLS_MAX: usize = 64 * 1024;
 /// call is answered and are part of the answer. A message with a longer caller is not treated as a
 /// call.
 pub(crate) const CALLER_BYTES_MAX: usize = 4096;
+
+/// Bytes that are kept of a packet that is too large: enough to answer the caller if it is a call.
+pub(crate) const CALL_BEGINNING_BYTES: usize = 2 * CALLER_BYTES_MAX;
 
 /// Subscriptions in one call. As changes they take several times the bytes of the message.
 pub(crate) const SUBSCRIPTIONS_MAX: usize = 100_000;

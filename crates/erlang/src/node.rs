@@ -13,7 +13,7 @@ use reactor::{SlotKey, Tick};
 use router::{Counts, Mailboxes, Parcel, Router, WorkerId};
 use server::SessionReport;
 
-use crate::channel::{Channel, ChannelEvent};
+use crate::channel::{Channel, ChannelEvent, Refused};
 use crate::connections::{ConnectionId, Connections};
 use crate::handshake::LocalNode;
 use crate::metrics::{Metric, NodeCounters};
@@ -150,7 +150,11 @@ impl<M: Mailboxes> Node<M> {
                 }
                 Ok(Some(ChannelEvent::NameReceived)) => self.admit(id, &mut channel),
                 Ok(Some(ChannelEvent::Up)) => self.on_up(id, &channel),
-                Ok(Some(ChannelEvent::Rejected(refusal))) => self.refuse(id, &channel, refusal),
+                Ok(Some(ChannelEvent::Rejected(Refused { refusal, caller }))) => {
+                    self.registry
+                        .answer_refused(&mut self.connections, id, caller, refusal);
+                    self.refuse(id, &channel, refusal);
+                }
                 Err(refusal) => {
                     self.refuse(id, &channel, refusal);
                     self.close(id);

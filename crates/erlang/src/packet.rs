@@ -3,6 +3,8 @@
 //! A packet that arrived in one piece is not copied. Memory grows with the bytes that have arrived,
 //! never with an announced size; a packet that is too large is skipped without being stored.
 
+use crate::limits::CALL_BEGINNING_BYTES;
+
 /// The width of the size before a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LengthPrefix {
@@ -30,8 +32,8 @@ pub(crate) struct PacketReader {
 pub(crate) enum Packet<'a> {
     /// A complete packet.
     Whole(&'a [u8]),
-    /// The beginning of a packet that is too large. Its bytes are skipped.
-    TooLarge,
+    /// The beginning of a packet that is too large. The rest of it is skipped.
+    TooLarge(&'a [u8]),
 }
 
 impl LengthPrefix {
@@ -39,6 +41,14 @@ impl LengthPrefix {
         match self {
             Self::Two => 2,
             Self::Four => 4,
+        }
+    }
+
+    /// The bytes that are kept of a packet that is too large.
+    const fn beginning_bytes(self) -> usize {
+        match self {
+            Self::Two => 0,
+            Self::Four => CALL_BEGINNING_BYTES,
         }
     }
 
@@ -82,9 +92,14 @@ impl PacketReader {
         }
         let size = width.size(&self.held[..prefix]);
         if size > bytes_max {
-            self.held.clear();
-            self.skipping = size;
-            return Some(Packet::TooLarge);
+            let kept = size.min(width.beginning_bytes());
+            self.hold(input, prefix + kept);
+            if self.held.len() < prefix + kept {
+                return None;
+            }
+            self.skipping = size - kept;
+            self.is_spent = true;
+            return Some(Packet::TooLarge(&self.held[prefix..]));
         }
         self.hold(input, prefix + size);
         if self.held.len() < prefix + size {
@@ -121,7 +136,7 @@ mod tests {
             while let Some(packet) = packets.next(&mut piece, width, bytes_max) {
                 found.push(match packet {
                     Packet::Whole(bytes) => Some(bytes.to_vec()),
-                    Packet::TooLarge => None,
+                    Packet::TooLarge(_) => None,
                 });
             }
             assert!(piece.is_empty(), "all input is taken");
@@ -154,16 +169,27 @@ mod tests {
 
     #[test]
     fn a_size_that_lies_takes_no_memory() {
+        for lie in [b"\xff\xff\xff\xffabc", b"\x00\x0f\xff\xffabc"] {
+            let mut packets = PacketReader::default();
+            let mut input: &[u8] = lie;
+            assert_eq!(packets.next(&mut input, LengthPrefix::Four, 1 << 20), None);
+            assert!(packets.held.capacity() < 64);
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_a_packet_that_is_too_large_is_told() {
         let mut packets = PacketReader::default();
-        let mut input: &[u8] = b"\xff\xff\xff\xffabc";
+        let mut input: &[u8] = b"\x00\x02\x00\x00";
+        assert_eq!(packets.next(&mut input, LengthPrefix::Four, 1 << 16), None);
+        let block = [b'x'; 1 << 17];
+        let mut input = &block[..];
+        let beginning = Packet::TooLarge(&block[..CALL_BEGINNING_BYTES]);
         assert_eq!(
-            packets.next(&mut input, LengthPrefix::Four, 1 << 20),
-            Some(Packet::TooLarge)
+            packets.next(&mut input, LengthPrefix::Four, 1 << 16),
+            Some(beginning)
         );
-        assert_eq!(packets.next(&mut input, LengthPrefix::Four, 1 << 20), None);
-        let mut input: &[u8] = b"\x00\x0f\xff\xffabc";
-        let mut packets = PacketReader::default();
-        assert_eq!(packets.next(&mut input, LengthPrefix::Four, 1 << 20), None);
-        assert!(packets.held.capacity() < 64);
+        assert_eq!(packets.next(&mut input, LengthPrefix::Four, 1 << 16), None);
+        assert!(input.is_empty() && packets.held.is_empty());
     }
 }

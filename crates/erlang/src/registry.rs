@@ -17,7 +17,7 @@ use crate::connections::{ConnectionId, Connections};
 use crate::control::{self, Control};
 use crate::handshake::LocalNode;
 use crate::id_terms::IdTerms;
-use crate::limits::CALLER_BYTES_MAX;
+use crate::limits::{CALLER_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::metrics::NodeCounters;
 use crate::pending_calls::PendingCalls;
 use crate::refusal::Refusal;
@@ -210,6 +210,26 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             return Err(Refusal::NotUnderstood);
         }
         Ok(())
+    }
+
+    /// Answers a call whose message is refused: its caller may wait without a time limit.
+    pub(crate) fn answer_refused(
+        &self,
+        connections: &mut Connections,
+        connection: ConnectionId,
+        caller: Option<Raw<'_>>,
+        refusal: Refusal,
+    ) {
+        let sentence = match refusal {
+            Refusal::TooLarge => format!(
+                "the message is larger than {} MiB, or too many large ones are in progress; make \
+                 several calls, each with a part of it",
+                MESSAGE_BYTES_MAX >> 20
+            ),
+            Refusal::Term(error) => format!("the request cannot be read: {error}"),
+            _ => "the message is not a valid request".to_owned(),
+        };
+        answer_error(connections, connection, caller, &sentence);
     }
 
     /// Handles a call, or a cast, which has no caller to answer.

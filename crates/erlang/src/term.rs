@@ -5,7 +5,7 @@
 //! that reading cannot fail. Nothing is copied and there is no atom table: a peer that invents
 //! atoms or lies about sizes costs no memory.
 
-mod tag;
+pub(crate) mod tag;
 mod error;
 mod reader;
 mod measure;

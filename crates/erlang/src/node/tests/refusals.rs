@@ -105,6 +105,70 @@ fn a_message_too_large_in_pieces_passes_by_as_well() {
 }
 
 #[test]
+fn a_call_that_is_refused_is_answered() {
+    let control = tuple(&[integer(6), PEER.pid(5), atom(""), atom("subsmanager")]);
+    let call = |request: &[u8]| {
+        let caller = tuple(&[PEER.pid(5), integer(77)]);
+        tuple(&[atom("$gen_call"), caller, request.to_vec()])
+    };
+    let large = call(&binary(&vec![b'x'; MESSAGE_BYTES_MAX]));
+    let deep = call(&[[104, 1].repeat(200), nil()].concat());
+    for (packets, refusal, sentence) in [
+        (
+            pieces(1, 150, &control, &large),
+            Refusal::TooLarge,
+            "several calls",
+        ),
+        (
+            vec![message(&control, Some(&large))],
+            Refusal::TooLarge,
+            "several calls",
+        ),
+        (pieces(1, 2, &control, &deep), TERM, "deeper than 100"),
+        (
+            vec![message(&control, Some(&deep))],
+            TERM,
+            "deeper than 100",
+        ),
+    ] {
+        let (mut sim, connection) = connected();
+        for piece in packets.concat().chunks(100_000) {
+            sim.receive(connection, piece);
+        }
+        sim.run_until_idle();
+        assert_eq!(sim.counted().refused, refused(refusal));
+        assert_eq!(sim.node.held_bytes(), 0);
+        let answers = hear_messages(&sim.take_sent(connection));
+        let [answer] = &answers[..] else {
+            panic!("one answer to {refusal:?}: {answers:?}");
+        };
+        assert!(
+            answer.contains("77") && answer.contains(sentence),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
+fn a_refused_message_that_is_no_call_is_not_answered() {
+    let control = tuple(&[integer(6), PEER.pid(5), atom(""), atom("subsmanager")]);
+    let large = binary(&vec![b'x'; MESSAGE_BYTES_MAX]);
+    let caller = tuple(&[PEER.pid(5), integer(77)]);
+    for payload in [
+        tuple(&[atom("$gen_cast"), large.clone()]),
+        tuple(&[atom("call"), caller, large]),
+    ] {
+        let (mut sim, connection) = connected();
+        for piece in pieces(1, 150, &control, &payload) {
+            sim.receive(connection, &piece);
+        }
+        sim.run_until_idle();
+        assert_eq!(sim.counted().refused, refused(Refusal::TooLarge));
+        assert!(hear_messages(&sim.take_sent(connection)).is_empty());
+    }
+}
+
+#[test]
 fn messages_begun_without_end_take_no_more_than_their_bound() {
     let (mut sim, connection) = connected();
     let control = tuple(&[integer(6), PEER.pid(5), atom(""), atom("any")]);
