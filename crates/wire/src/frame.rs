@@ -145,6 +145,56 @@ pub fn farewell(transport: Transport, retry_ms: u64, out: &mut Vec<u8>) -> Frame
     })
 }
 
+/// Appends the last frame of a stream that ends because the identity behind it has ended. Clients
+/// learn that they need a new one; those of the wire of 2008 learn nothing, and the frame is empty.
+///
+/// ```
+/// use wire::frame::{self, Expiry};
+/// use wire::transport::{Framing, Transport};
+///
+/// let mut out = Vec::new();
+/// let frame = frame::expired(Transport::Sse, Expiry::Revoked, &mut out);
+/// let bytes = &out[frame.range(Framing::Close)];
+/// assert_eq!(bytes, b"event: expired\ndata: {\"reason\":\"revoked\"}\n\n");
+/// ```
+pub fn expired(transport: Transport, reason: Expiry, out: &mut Vec<u8>) -> Frame {
+    let reason = reason.text();
+    framed(out, |out| {
+        let written = match transport {
+            Transport::Sse => {
+                write!(out, "event: expired\ndata: {{\"reason\":\"{reason}\"}}\n\n")
+            }
+            Transport::Ndjson => {
+                writeln!(
+                    out,
+                    "{{\"type\":\"expired\",\"data\":{{\"reason\":\"{reason}\"}}}}"
+                )
+            }
+            Transport::Test => Ok(()),
+        };
+        written.expect("a Vec takes every byte");
+    })
+}
+
+/// Reason why the identity behind a stream has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Expiry {
+    /// Its time is over.
+    Expired,
+    /// The operator has revoked it.
+    Revoked,
+}
+
+impl Expiry {
+    /// Returns the word that the stream carries.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
 /// Reserves room for a chunk's size, lets `write` append the body, and puts the size before it.
 fn framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Frame {
     let reserved = out.len();

@@ -132,6 +132,23 @@ pub fn query_value<'a>(
         .transpose()
 }
 
+/// Returns whether a target names ids at all, valid or not.
+pub fn names_ids(segment: &str, query: Option<&str>) -> bool {
+    !segment.is_empty() || query_values(query, "id").next().is_some()
+}
+
+/// Decodes all values of `name` in `query` as a form, for a caller to whom a second value matters.
+///
+/// # Errors
+///
+/// In place of a value that has a broken escape or bytes that are not UTF-8.
+pub fn query_texts<'a>(
+    query: Option<&'a str>,
+    name: &str,
+) -> impl Iterator<Item = Result<Cow<'a, str>, IdsError>> {
+    query_values(query, name).map(|raw| percent_decode(raw, Plus::Space))
+}
+
 /// Returns the raw values of `name` in `query`. Names are compared in decoded form; a name that
 /// cannot be decoded is skipped.
 fn query_values<'a>(query: Option<&'a str>, name: &str) -> impl Iterator<Item = &'a str> {
