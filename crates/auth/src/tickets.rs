@@ -170,6 +170,32 @@ impl Tickets {
         Ok(URL_SAFE_NO_PAD.encode(secret))
     }
 
+    /// Returns what a ticket is good for, and does not use it.
+    ///
+    /// # Errors
+    ///
+    /// [`TicketError::Unknown`] when it is not good, or no ticket at all.
+    pub fn look_up(&self, text: &str, now: UnixSeconds) -> Result<Redeemed, TicketError> {
+        let hash = hash(&secret(text).ok_or(TicketError::Unknown)?);
+        let index = *self.by_hash.get(&hash).ok_or(TicketError::Unknown)?;
+        let slot = &self.slots[index as usize];
+        let ticket = slot.ticket.as_ref().ok_or(TicketError::Unknown)?;
+        let superseded = match ticket.state {
+            State::Waiting(until) if until <= now => return Err(TicketError::Unknown),
+            State::Waiting(_) => None,
+            State::Bound(held_by) => Some(held_by),
+        };
+        Ok(Redeemed {
+            ticket: TicketKey {
+                index,
+                generation: slot.generation,
+            },
+            ids: ticket.ids.clone(),
+            superseded,
+            issued: ticket.issued,
+        })
+    }
+
     /// Uses a ticket for a new session, which the caller names.
     ///
     /// # Errors
@@ -182,25 +208,12 @@ impl Tickets {
         now: UnixSeconds,
     ) -> Result<Redeemed, TicketError> {
         self.forget_until(now);
-        let hash = hash(&secret(text).ok_or(TicketError::Unknown)?);
-        let index = *self.by_hash.get(&hash).ok_or(TicketError::Unknown)?;
-        let slot = &mut self.slots[index as usize];
-        let ticket = slot.ticket.as_mut().ok_or(TicketError::Unknown)?;
-        let superseded = match ticket.state {
-            State::Waiting(until) if until <= now => return Err(TicketError::Unknown),
-            State::Waiting(_) => None,
-            State::Bound(held_by) => Some(held_by).filter(|&held_by| held_by != session),
-        };
-        ticket.state = State::Bound(session);
-        Ok(Redeemed {
-            ticket: TicketKey {
-                index,
-                generation: slot.generation,
-            },
-            ids: ticket.ids.clone(),
-            superseded,
-            issued: ticket.issued,
-        })
+        let mut found = self.look_up(text, now)?;
+        found.superseded = found.superseded.filter(|&held_by| held_by != session);
+        if let Some(ticket) = &mut self.slots[found.ticket.index as usize].ticket {
+            ticket.state = State::Bound(session);
+        }
+        Ok(found)
     }
 
     /// Notes that `session` has ended: its ticket is good for a reconnect for

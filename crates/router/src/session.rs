@@ -28,6 +28,11 @@ impl SessionRef {
         Self((worker.0 as u64) << SlotKey::BITS | key.to_bits())
     }
 
+    /// Unpacks a name.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// Returns the worker that owns the session.
     pub const fn worker(self) -> WorkerId {
         WorkerId((self.0 >> SlotKey::BITS) as u16)
