@@ -134,6 +134,7 @@ impl Reader<'_> {
             drain_spread: self.get("drain-spread", time),
             cors_origins: self.list("cors-origin", origin),
             tls: None,
+            policy: Arc::default(),
         }
     }
 

@@ -65,6 +65,8 @@ pub(crate) struct Answer {
 pub(crate) enum Fields {
     Fixed(&'static [(&'static str, &'static str)]),
     Allow(&'static str),
+    /// `WWW-Authenticate` (RFC 9110, section 11.6.1).
+    Challenge(String),
     /// Fields of the page, with this content security policy.
     Page(Arc<str>),
 }
@@ -108,6 +110,17 @@ impl Answer {
             status: Status::NO_CONTENT,
             content_type: "",
             fields: Fields::Fixed(PREFLIGHT_FIELDS),
+            body: Cow::Borrowed(&[]),
+        }
+    }
+
+    /// An answer after which a browser's `EventSource` does not come back (WHATWG HTML, section
+    /// 9.2.3).
+    pub(crate) const fn stay_away() -> Self {
+        Self {
+            status: Status::NO_CONTENT,
+            content_type: "",
+            fields: Fields::Fixed(&[("Cache-Control", "no-store")]),
             body: Cow::Borrowed(&[]),
         }
     }
@@ -228,12 +241,19 @@ impl Responder {
             false => (Metric::RequestsAnswered, CloseReason::Done),
         };
         table.stats.add(metric, 1);
-        let (allow, page);
+        let (allow, challenge, page);
         let fields = match &answer.fields {
             Fields::Fixed(fields) => *fields,
             Fields::Allow(methods) => {
                 allow = [("Allow", *methods)];
                 &allow
+            }
+            Fields::Challenge(text) => {
+                challenge = [
+                    ("WWW-Authenticate", text.as_str()),
+                    ("Cache-Control", "no-store"),
+                ];
+                &challenge
             }
             Fields::Page(policy) => {
                 page = page_fields(policy);

@@ -6,7 +6,7 @@ use reactor::{Driver, Tick};
 use router::WorkerId;
 
 use crate::limits::DRAIN_SLOTS_PER_TURN;
-use crate::session::end_stream;
+use crate::session::{LastWord, end_stream};
 use crate::settings::LiveSettings;
 use crate::table::{CloseReason, ConnectionTable, Phase};
 
@@ -72,11 +72,16 @@ impl Drain {
             };
             match connection.phase {
                 Phase::Open(_) => {
-                    end_stream(table, key, Some(self.retry_of(index)), CloseReason::Drain);
+                    end_stream(
+                        table,
+                        key,
+                        LastWord::Retry(self.retry_of(index)),
+                        CloseReason::Drain,
+                    );
                 }
                 Phase::Head { partial: false } => table.end(key, CloseReason::Drain),
                 // A request in flight is answered, and the answer closes the connection.
-                Phase::Head { partial: true } | Phase::AwaitingControl => {}
+                Phase::Head { partial: true } | Phase::AwaitingControl | Phase::AwaitingKeys => {}
                 Phase::Ending { .. } | Phase::Closed => {}
             }
         }

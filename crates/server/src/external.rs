@@ -57,7 +57,12 @@ impl ExternalWorker {
                 Mail::Close(sessions) => Some(WorkerCommand::Close(sessions)),
                 Mail::Drain => Some(WorkerCommand::Drain),
                 // Only the server's own workers relay requests, have backlogs and take settings.
-                Mail::Answer { .. } | Mail::Slowest { .. } | Mail::Reload(_) => None,
+                Mail::Answer { .. }
+                | Mail::Slowest { .. }
+                | Mail::Reload(_)
+                | Mail::KeysFetched
+                | Mail::Revoke(_)
+                | Mail::RevokeOlder(..) => None,
             })
     }
 

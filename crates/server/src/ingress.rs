@@ -132,7 +132,7 @@ impl Ingress {
             Phase::Head { .. } if connection.blocked => return false,
             // Its requests so far have used up the turn.
             Phase::Head { .. } if self.unread.contains_key(&key) => return false,
-            Phase::AwaitingControl | Phase::Closed => return false,
+            Phase::AwaitingControl | Phase::AwaitingKeys | Phase::Closed => return false,
             _ => {}
         }
         let extras = connection.extras;
@@ -172,7 +172,8 @@ impl Ingress {
             // A stream is never followed by another answer: what a client says during it is
             // ignored. One that says a lot does not speak this protocol.
             Phase::Open(_) if is_full => table.close(key, CloseReason::Rejected),
-            Phase::Open(_) | Phase::Ending { .. } | Phase::AwaitingControl | Phase::Closed => {}
+            Phase::Open(_) | Phase::Ending { .. } | Phase::Closed => {}
+            Phase::AwaitingControl | Phase::AwaitingKeys => {}
             Phase::Head { partial: false } => self.read_heads(table, key, bytes, 0, handler),
             Phase::Head { partial: true } => {
                 let mut head = self.partial.remove(&key.index).unwrap_or_default();
@@ -216,6 +217,11 @@ impl Ingress {
             match head::parse_from(input, seen) {
                 Ok(Some(request)) => {
                     handler.handle(table, key, &request);
+                    let phase = table.get(key).map(|connection| connection.phase);
+                    if phase == Some(Phase::AwaitingKeys) {
+                        // The request is handled again when the keys are there.
+                        return self.keep(key, input);
+                    }
                     input = &input[request.consumed..];
                     seen = 0;
                 }

@@ -25,6 +25,10 @@ mod table;
 mod admission;
 /// Bytes to requests.
 mod ingress;
+/// Who may open which session.
+mod identity;
+/// Ends of identities behind sessions.
+mod lease;
 /// Requests to answers or streams.
 mod session;
 /// Short answers: pages, errors, preflights.
@@ -56,6 +60,7 @@ pub use wire::target::IDS_MAX;
 
 pub use demo::{DemoPage, DemoSecret};
 pub use external::{ExternalWorker, WorkerCommand};
+pub use identity::KeyFetcher;
 pub use listener::{Listener, ListenerKind, ListenerSocket};
 pub use mail::{Handle, PageHandler, PageRequest, PageResponse, Post, SessionReport};
 pub use server::{Server, StartError};

@@ -80,6 +80,17 @@ pub(crate) const LINGER: Duration = Duration::from_secs(2);
 /// How long the control API may take to answer a relayed request.
 pub(crate) const PAGE_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a request waits for key sets to be fetched, when its token names an unknown key.
+pub(crate) const KEY_FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Requests of one worker that wait for key sets at a time. Each keeps its head; further ones are
+/// answered with 503.
+pub(crate) const AWAITING_KEYS_MAX: usize = if cfg!(test) { 4 } else { 1024 };
+
+/// Requests that are taken up again in a turn after key sets were fetched: each verifies a token,
+/// which takes up to 60 µs.
+pub(crate) const AWAITED_KEYS_PER_TURN: usize = if cfg!(test) { 2 } else { 64 };
+
 /// Least time between two warnings that the server cannot accept.
 pub(crate) const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -88,6 +99,16 @@ pub(crate) const TLS_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Time between two steps of the heartbeat scan, each of which visits a small share of the slots.
 pub(crate) const HEARTBEAT_SCAN_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Time in which the leases of all sessions are visited once. Ending a session a few seconds early
+/// does less harm than a longer time would; visiting a million takes some milliseconds.
+pub(crate) const LEASE_SCAN_PERIOD: Duration = Duration::from_secs(1);
+
+/// Time between two steps of the scan over leases, each of which visits a tenth of them.
+pub(crate) const LEASE_SCAN_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Slots visited in a turn to find the sessions of a revoked identity: some hundred microseconds.
+pub(crate) const LEASES_PER_TURN: u32 = if cfg!(test) { 4 } else { 65_536 };
 
 /// Seconds after which a refused client may try again.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "5";

@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use auth::UnixSeconds;
 use graph::{Graph, Id};
 use parking_lot::{Mutex, RwLock};
 use reactor::{Mailbox, MetricDescription, SlotKey, Snapshot};
 use router::{Mailboxes, Parcel, Router, SessionRef, WorkerId};
 
 use crate::demo::DemoPage;
+use crate::identity::{IdentityStore, KeyFetcher};
+use crate::lease::Revoked;
 use crate::settings::LiveSettings;
 use crate::stats::{Metric, ServerStats, WorkerStats};
 
@@ -36,11 +39,17 @@ pub(crate) enum Mail {
         report: Report,
     },
     Close(Vec<SlotKey>),
+    /// End the sessions of a revoked identity.
+    Revoke(Revoked),
+    /// End those of the sessions whose identity was issued before a time.
+    RevokeOlder(Vec<SlotKey>, UnixSeconds),
     /// The whole response to a relayed request.
     Answer {
         key: SlotKey,
         response: PageResponse,
     },
+    /// The key sets were fetched: requests that waited for it go on.
+    KeysFetched,
     /// Use these settings from now on.
     Reload(Arc<LiveSettings>),
     /// Stop accepting, send farewells, flush backlogs, and end.
@@ -131,6 +140,7 @@ pub struct Handle {
     pub(crate) draining: Arc<AtomicBool>,
     pub(crate) demo: Arc<OnceLock<DemoPage>>,
     pub(crate) live: Arc<Mutex<Arc<LiveSettings>>>,
+    pub(crate) identity: Arc<IdentityStore>,
 }
 
 impl Handle {
@@ -246,6 +256,12 @@ impl Handle {
         }
     }
 
+    /// Sets the handler that fetches key sets when a token names an unknown key. Only the first
+    /// call counts. Without a handler, such tokens are refused at once.
+    pub fn fetch_keys_with(&self, fetcher: Box<KeyFetcher>) {
+        self.identity.key_fetch.set_fetcher(fetcher);
+    }
+
     /// Lets the page publish, if [`Settings::demo`](crate::Settings::demo) is set. Only the first
     /// call counts.
     pub fn open_demo(&self, page: DemoPage) {
@@ -261,7 +277,14 @@ impl Handle {
         }
     }
 
-    fn by_worker(&self, sessions: &[SessionRef], mail: impl Fn(Vec<SlotKey>) -> Mail) {
+    /// Sends mail to each worker.
+    pub(crate) fn to_all(&self, mail: impl Fn() -> Mail) {
+        for mailbox in &self.router.mailboxes().0 {
+            mailbox.insert(mail());
+        }
+    }
+
+    pub(crate) fn by_worker(&self, sessions: &[SessionRef], mail: impl Fn(Vec<SlotKey>) -> Mail) {
         let mut sessions = sessions.to_vec();
         sessions.sort_unstable();
         for group in sessions.chunk_by(|a, b| a.worker() == b.worker()) {

@@ -14,6 +14,7 @@ use reactor::{ListenerOptions, Mailbox, RateLimitedWarnings, SourceCounts, Syste
 use router::{Router, WORKERS_MAX, WorkerId};
 
 use crate::external::ExternalWorker;
+use crate::identity::IdentityStore;
 use crate::limits::{ACCEPT_WARNING_INTERVAL, TLS_WARNING_INTERVAL};
 use crate::listener::{ClaimedListener, Listener, WorkerListener};
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
@@ -124,6 +125,7 @@ impl Server {
         let draining = Arc::new(AtomicBool::new(false));
         let demo = Arc::new(OnceLock::new());
         let router = Arc::new(Router::new(epoch, graph, Post(mailboxes.clone())));
+        let identity = Arc::new(IdentityStore::default());
         let live = Arc::new(Mutex::new(Arc::clone(&settings.live)));
         let shared = Arc::new(Shared {
             settings,
@@ -133,6 +135,7 @@ impl Server {
             sources: SourceCounts::default(),
             draining: Arc::clone(&draining),
             tls_warnings: RateLimitedWarnings::new(TLS_WARNING_INTERVAL),
+            identity: Arc::clone(&identity),
         });
         let mut server = Self {
             addresses: listeners.iter().map(ClaimedListener::address).collect(),
@@ -143,6 +146,7 @@ impl Server {
                 draining,
                 demo,
                 live,
+                identity,
             },
             workers: Vec::with_capacity(usize::from(count)),
             external_workers: Vec::new(),

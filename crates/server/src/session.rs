@@ -1,26 +1,35 @@
 //! Sessions: requests to answers or streams.
 
+/// Login.
+mod login;
+/// Ends of streams.
+mod last_word;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use graph::{Id, Key};
+use auth::{TokenError, UnixSeconds};
+use graph::Key;
 use reactor::{Driver, Mailbox, SlotKey};
 use router::{SessionRef, WorkerId};
-use wire::frame::{self, LAST_CHUNK};
+use wire::frame;
 use wire::head::{Body, HeadError, Method, Request, Version};
 use wire::status::Status;
-use wire::target;
 use wire::transport::{Framing, Transport};
 
 use crate::answer::{Answer, Responder};
 use crate::demo::is_direct;
+use crate::identity::{AwaitingKeys, Denial, Grant};
 use crate::ingress::RequestHandler;
+use crate::lease::{Lease, Leases};
 use crate::mail::Mail;
 use crate::page_request;
 use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::stats::Metric;
-use crate::table::{CloseReason, ConnectionTable, Ended, Phase, Session};
+use crate::table::{CloseReason, ConnectionTable, Ended, Extras, Phase, Session};
+
+pub(crate) use last_word::{LastWord, end_stream};
 
 /// Sessions of a worker: what login needs beyond the connection table.
 pub(crate) struct Sessions {
@@ -30,6 +39,8 @@ pub(crate) struct Sessions {
     mailbox: Arc<Mailbox<Mail>>,
     /// All ids of a session that has several, by slot.
     several: HashMap<u32, Box<[Key]>>,
+    pub(crate) awaiting_keys: AwaitingKeys,
+    pub(crate) leases: Leases,
 }
 
 /// Resource that a path names.
@@ -104,15 +115,25 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
                 Some(demo) if is_direct(request) => demo.answer(),
                 _ => Answer::page(),
             },
-            (Route::Stream(transport, segment), method) => match ids(segment, request.query) {
-                Ok(ids) if method == Method::Get => {
-                    return sessions.open(table, responder, key, request, transport, &ids);
+            (Route::Stream(transport, segment), method) => {
+                match sessions.authorize(table, key, request, segment) {
+                    Ok(grant) if method == Method::Get => {
+                        return sessions.open(table, responder, key, request, transport, &grant);
+                    }
+                    Ok(_) => {
+                        return sessions.answer_head(table, responder, key, request, transport);
+                    }
+                    Err(Denial::Token(TokenError::UnknownKey(_)))
+                        if sessions.await_keys(table, key) =>
+                    {
+                        return;
+                    }
+                    Err(denial) => {
+                        table.stats.denied(&denial);
+                        denial.answer()
+                    }
                 }
-                Ok(_) => {
-                    return sessions.answer_head(table, responder, key, request, transport);
-                }
-                Err(answer) => answer,
-            },
+            }
         };
         responder.answer(table, key, request, &answer);
     }
@@ -120,15 +141,6 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
     fn reject(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, error: HeadError) {
         self.responder.reject_head(table, key, error);
     }
-}
-
-fn ids(segment: &str, query: Option<&str>) -> Result<Vec<Id>, Answer> {
-    let names = target::ids(segment, query)
-        .map_err(|error| Answer::error(error.status(), error.reason()))?;
-    let parse = |name: &str| {
-        Id::parse(name).map_err(|error| Answer::error_owned(Status::BAD_REQUEST, error.to_string()))
-    };
-    names.iter().map(|name| parse(name)).collect()
 }
 
 const fn framing(version: Version) -> Framing {
@@ -154,6 +166,8 @@ impl Sessions {
             shared,
             mailbox,
             several: HashMap::new(),
+            awaiting_keys: AwaitingKeys::default(),
+            leases: Leases::default(),
         }
     }
 
@@ -170,7 +184,7 @@ impl Sessions {
         }
     }
 
-    /// Logs a connection in as `ids` and begins its stream.
+    /// Logs a connection in as the ids of `grant` and begins its stream.
     fn open<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -178,16 +192,45 @@ impl Sessions {
         key: SlotKey,
         request: &Request<'_>,
         transport: Transport,
-        ids: &[Id],
+        grant: &Grant<'_>,
     ) {
+        let ids = &grant.ids;
         if self.shared.is_draining() {
             let answer = Answer::busy("the server is shutting down; try again in a moment");
             return responder.answer(table, key, request, &answer);
         }
-        let keys = match self.log_in(key, ids) {
-            Ok(keys) => keys,
-            Err(answer) => return responder.answer(table, key, request, &answer),
+        let now = UnixSeconds(table.clock.unix_seconds);
+        let ticket = match self.redeem(key, grant, now) {
+            Ok(ticket) => ticket,
+            Err(denial) => {
+                table.stats.denied(&denial);
+                return responder.answer(table, key, request, &denial.answer());
+            }
         };
+        let logged_in =
+            self.log_in(key, ids)
+                .and_then(|keys| match self.shared.identity.check(grant, now) {
+                    Ok(()) => Ok(keys),
+                    Err(denial) => {
+                        self.log_out_of(key, &keys);
+                        table.stats.denied(&denial);
+                        Err(denial.answer())
+                    }
+                });
+        let keys = match logged_in {
+            Ok(keys) => keys,
+            Err(answer) => {
+                self.release(key, ticket, now);
+                return responder.answer(table, key, request, &answer);
+            }
+        };
+        if let Some(identity) = &grant.identity
+            && let Some(connection) = table.get_mut(key)
+        {
+            connection.extras.insert(Extras::LEASE);
+            let lease = Lease::of(identity, &self.shared.identity.fingerprints);
+            self.leases.insert(key.index, lease, ticket);
+        }
         let framing = framing(request.version);
         let session = Session {
             key: keys[0],
@@ -212,25 +255,6 @@ impl Sessions {
         out.truncate(head + welcome.len());
         table.send(key, &out);
         table.put_back(out);
-    }
-
-    /// Adds a session to the directory under all of `ids`, or under none.
-    fn log_in(&self, key: SlotKey, ids: &[Id]) -> Result<Vec<Key>, Answer> {
-        let name = self.name(key);
-        let mut keys = Vec::with_capacity(ids.len());
-        for id in ids {
-            match self.shared.router.login(id, name) {
-                Ok(id) => keys.push(id),
-                Err(error) => {
-                    for id in keys {
-                        self.shared.router.logout(id, name);
-                    }
-                    tracing::error!(%error, "a session could not be opened");
-                    return Err(Answer::busy("the server has too many ids; try again later"));
-                }
-            }
-        }
-        Ok(keys)
     }
 
     /// Answers HEAD like GET, without the stream (RFC 9110, section 9.3.2).
@@ -267,38 +291,17 @@ impl Sessions {
             table.stats.slow(id);
         }
         table.stats.take(gauge(session.transport), 1);
-        let name = self.name(*key);
-        for &id in self.keys(key.index, session) {
-            self.shared.router.logout(id, name);
-        }
+        self.log_out_of(*key, self.keys(key.index, session));
         if session.several {
             self.several.remove(&key.index);
         }
+        let has_lease = |extras: Extras| extras.has(Extras::LEASE);
+        if table
+            .at(key.index)
+            .is_some_and(|(_, connection)| has_lease(connection.extras))
+        {
+            let ticket = self.leases.log_out(key.index);
+            self.release(*key, ticket, UnixSeconds(table.clock.unix_seconds));
+        }
     }
-}
-
-/// Ends the stream of a session after what it is owed and, where given, a last word that tells the
-/// client after how many milliseconds to come back.
-pub(crate) fn end_stream<D: Driver>(
-    table: &mut ConnectionTable<D>,
-    key: SlotKey,
-    retry: Option<u64>,
-    reason: CloseReason,
-) {
-    let Some(Phase::Open(session)) = table.get(key).map(|connection| connection.phase) else {
-        return;
-    };
-    let mut out = table.scratch();
-    let mut start = 0;
-    if let Some(retry) = retry {
-        let farewell = frame::farewell(session.transport, retry, &mut out).range(session.framing);
-        start = farewell.start;
-        out.truncate(farewell.end);
-    }
-    if session.framing == Framing::Chunked {
-        out.extend_from_slice(LAST_CHUNK);
-    }
-    table.send(key, &out[start..]);
-    table.put_back(out);
-    table.end(key, reason);
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use auth::Policy;
+
 /// Settings of the data path for the whole run. Built once, shared by all workers.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -49,6 +51,8 @@ pub struct LiveSettings {
     pub cors_origins: Vec<String>,
     /// Certificates and options of TLS listeners, for new connections.
     pub tls: Option<tls::ServerConfig>,
+    /// Who may read what. By default no identity is needed, and every client may read every id.
+    pub policy: Arc<Policy>,
 }
 
 impl Default for Settings {
@@ -78,6 +82,7 @@ impl Default for LiveSettings {
             drain_spread: Duration::from_secs(60),
             cors_origins: Vec::new(),
             tls: None,
+            policy: Arc::default(),
         }
     }
 }

@@ -7,6 +7,7 @@ use reactor::{RateLimitedWarnings, SourceCounts};
 use router::Router;
 
 use crate::demo::DemoPage;
+use crate::identity::IdentityStore;
 use crate::mail::Post;
 use crate::settings::Settings;
 
@@ -21,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) sources: SourceCounts,
     pub(crate) draining: Arc<AtomicBool>,
     pub(crate) tls_warnings: RateLimitedWarnings,
+    pub(crate) identity: Arc<IdentityStore>,
 }
 
 impl Shared {

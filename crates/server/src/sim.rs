@@ -3,6 +3,7 @@
 mod net;
 mod client;
 mod world;
+mod tokens;
 mod laws;
 mod stories;
 #[expect(

@@ -5,6 +5,8 @@ use parking_lot::Mutex;
 use reactor::{Counters, Snapshot};
 use router::Counts;
 
+use crate::identity::Denial;
+
 /// Ids remembered as closed for being slow, per worker. The rarest makes room for a new one.
 const SLOW_IDS_MAX: usize = 32;
 
@@ -31,13 +33,24 @@ reactor::metrics! {
              descriptors."
             { AcceptPauses }
         Counter "logins" [] "Sessions opened." { Logins }
+        Counter "logins_denied" ["reason"]
+            "Stream requests that were refused because of the identity of the client, by reason."
+        {
+            DeniedNone = "no_credential", DeniedSeveral = "several_credentials",
+            DeniedMalformed = "malformed", DeniedUntrustedPeer = "untrusted_peer",
+            DeniedAlgorithm = "algorithm", DeniedUnknownKey = "unknown_key",
+            DeniedSignature = "signature", DeniedExpired = "expired", DeniedClaim = "claim",
+            DeniedNoSubject = "no_subject", DeniedScope = "scope", DeniedRevoked = "revoked",
+            DeniedTicket = "ticket", DeniedBanned = "banned",
+        }
         Counter "requests_answered" []
             "Requests other than streams that were answered without an error." { RequestsAnswered }
         Counter "requests_rejected" [] "Requests answered with an error." { RequestsRejected }
         Counter "connections_closed" ["reason"] "Connections closed, by reason." {
             ClosedPeer = "peer", ClosedReset = "reset", ClosedTimeout = "timeout",
             ClosedSlow = "slow", ClosedRejected = "rejected", ClosedDone = "done",
-            ClosedKicked = "kicked", ClosedDrain = "drain",
+            ClosedKicked = "kicked", ClosedExpired = "expired", ClosedRevoked = "revoked",
+            ClosedDrain = "drain",
         }
         Counter "deliveries" ["outcome"]
             "Events at single sessions, by outcome. Written: the socket took it. Queued: it waits \
@@ -111,6 +124,13 @@ impl WorkerStats {
     /// Returns a metric's value.
     pub fn get(&self, metric: Metric) -> u64 {
         self.counters.get(metric)
+    }
+
+    /// Counts a refused session.
+    pub(crate) fn denied(&self, denial: &Denial) {
+        if let Some(metric) = denial.metric() {
+            self.add(metric, 1);
+        }
     }
 
     /// Counts the results of deliveries. This happens before their publishers are woken, so the

@@ -209,6 +209,11 @@ impl<D: Driver> ConnectionTable<D> {
         received
     }
 
+    /// Returns the address of the peer.
+    pub(crate) fn peer_address(&self, key: SlotKey) -> Option<SocketAddr> {
+        self.driver.peer(&self.slots.get(key)?.socket)
+    }
+
     /// Returns the address of the peer and the kernel's byte counts of the connection.
     pub(crate) fn peer(&mut self, key: SlotKey) -> (Option<SocketAddr>, Option<TcpInfo>) {
         match self.slots.get(key) {

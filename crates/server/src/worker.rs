@@ -3,6 +3,9 @@
 //! Control flow is here: a stage acts on the connection table and returns what is to be done next;
 //! no stage calls another that came before it.
 
+/// Sessions that must end.
+mod leaving;
+
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
@@ -23,17 +26,19 @@ use crate::frames::TurnFrames;
 use crate::heartbeat::Heartbeats;
 use crate::ingress::Ingress;
 use crate::inspect::{inspect, session_report};
-use crate::limits::{ACCEPTS_PER_TURN, DRAIN_SLOTS_PER_TURN};
+use crate::lease::LeaseScan;
+use crate::limits::ACCEPTS_PER_TURN;
 use crate::listener::{ListenerContext, ListenerKind};
 use crate::mail::Mail;
 use crate::page_request;
 use crate::parcel::ParcelInFlight;
-use crate::session::{Requests, Sessions, end_stream};
+use crate::session::{LastWord, Requests, Sessions};
 use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::slowest::SlowestSearch;
 use crate::stats::{Metric, WorkerCounters, WorkerStats};
 use crate::table::{CloseReason, ConnectionTable, Expired, Extras, Phase};
+use leaving::Leaving;
 
 /// Remedy for operators when descriptors run out.
 const MORE_DESCRIPTORS: &str =
@@ -56,8 +61,9 @@ pub(crate) struct Worker<D: Driver> {
     heartbeats: Heartbeats,
     pub(crate) slowest: SlowestSearch,
     drain: Option<Drain>,
-    /// Sessions that the operator has closed and that are not logged out yet.
-    kicked: VecDeque<SlotKey>,
+    /// Sessions that must end and are not logged out yet.
+    leaving: VecDeque<Leaving>,
+    lease_scan: LeaseScan,
     /// Working memory: connections whose deadlines have passed.
     due: Vec<SlotKey>,
 }
@@ -86,7 +92,8 @@ impl<D: Driver> Worker<D> {
             heartbeats: Heartbeats::new(live.heartbeat),
             slowest: SlowestSearch::default(),
             drain: None,
-            kicked: VecDeque::new(),
+            leaving: VecDeque::new(),
+            lease_scan: LeaseScan::default(),
             due: Vec::new(),
             shared,
             live,
@@ -134,7 +141,8 @@ impl<D: Driver> Worker<D> {
                 let (ingress, table, mut requests) = self.request_path();
                 ingress.resume(table, key, true, &mut requests);
             }
-            Some(Phase::AwaitingControl | Phase::Open(_) | Phase::Closed) | None => {}
+            Some(Phase::AwaitingControl | Phase::AwaitingKeys | Phase::Open(_) | Phase::Closed)
+            | None => {}
         }
     }
 
@@ -187,12 +195,34 @@ impl<D: Driver> Worker<D> {
                     report,
                 ),
                 Mail::Slowest { limit, report } => self.slowest.ask(limit, report),
-                Mail::Close(sessions) => self.kicked.extend(sessions),
+                Mail::Close(sessions) => {
+                    self.end_sessions(sessions, LastWord::Nothing, CloseReason::Kicked);
+                }
+                Mail::Revoke(revoked) => self.lease_scan.search(revoked),
+                Mail::RevokeOlder(sessions, before) => self.revoke_older(sessions, before),
                 Mail::Answer { key, response } => {
                     page_request::respond(&mut self.table, &mut self.responder, key, response);
                 }
+                Mail::KeysFetched => self.sessions.awaiting_keys.release(),
                 Mail::Reload(live) => self.reload(live),
                 Mail::Drain => self.begin_drain(),
+            }
+        }
+    }
+
+    /// Handles requests again that waited for key sets, a turn's worth of them.
+    fn resume_awaiting_keys(&mut self) {
+        for key in self.sessions.awaiting_keys.take() {
+            let waits = |phase| phase == Phase::AwaitingKeys;
+            if self
+                .table
+                .get(key)
+                .is_some_and(|connection| waits(connection.phase))
+            {
+                self.table.enter(key, Phase::Head { partial: true });
+                let (ingress, table, mut requests) = self.request_path();
+                // No edge will announce what has come meanwhile.
+                ingress.resume(table, key, true, &mut requests);
             }
         }
     }
@@ -226,15 +256,6 @@ impl<D: Driver> Worker<D> {
         slowest.answer(&reports);
     }
 
-    /// Logs sessions out that the operator has closed, a turn's worth of them, and ends their
-    /// streams.
-    fn kick(&mut self) {
-        let count = self.kicked.len().min(DRAIN_SLOTS_PER_TURN as usize);
-        for key in self.kicked.drain(..count) {
-            end_stream(&mut self.table, key, None, CloseReason::Kicked);
-        }
-    }
-
     fn begin_drain(&mut self) {
         self.acceptor.close(&mut self.table.driver, |_| false);
         let (now, taken) = (self.table.clock.now, self.fanout.taken());
@@ -262,6 +283,10 @@ impl<D: Driver> Worker<D> {
             match self.table.check_deadline(key) {
                 Some(Expired::Close(key, reason)) => self.table.close(key, reason),
                 Some(Expired::RejectLate(key)) => self.responder.reject_late(&mut self.table, key),
+                Some(Expired::RejectKey(key)) => {
+                    self.sessions
+                        .reject_key(&mut self.table, &mut self.responder, key);
+                }
                 None => {}
             }
         }
@@ -280,6 +305,7 @@ impl<D: Driver> Worker<D> {
         for closed in self.table.take_closed() {
             let index = closed.key.index;
             self.ingress.forget(index);
+            self.sessions.awaiting_keys.forget(closed.key);
             if self.table.remove(&closed) {
                 self.admission.leave(index);
             }
@@ -321,7 +347,9 @@ impl<D: Driver> Handler for Worker<D> {
             || self.ingress.has_unread()
             || self.drain.as_ref().is_some_and(Drain::has_farewells)
             || self.slowest.has_work()
-            || !self.kicked.is_empty()
+            || !self.leaving.is_empty()
+            || self.lease_scan.has_work()
+            || self.sessions.awaiting_keys.has_work()
     }
 
     fn next_deadline(&self, now: Tick) -> Option<Duration> {
@@ -329,6 +357,7 @@ impl<D: Driver> Handler for Worker<D> {
             self.table.next_deadline(now),
             self.heartbeats.next_in(&self.table, now),
             self.acceptor.resume_in(now),
+            self.lease_scan.next_in(&self.sessions.leases, now),
             self.drain.as_ref().map(|drain| drain.ends_in(now)),
         ]
         .into_iter()
@@ -380,8 +409,10 @@ impl<D: Driver> Handler for Worker<D> {
 
     fn finish(&mut self, timing: &mut Timing) {
         self.take_mail();
+        self.resume_awaiting_keys();
         self.search_slowest();
-        self.kick();
+        self.check_leases();
+        self.end_leaving();
         self.pass(timing, Metric::StageMail);
         self.fan_out();
         self.pass(timing, Metric::StageFanOut);

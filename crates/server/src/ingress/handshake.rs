@@ -173,7 +173,8 @@ impl Ingress {
         match (connection.phase, received) {
             // The peer reads on, and its last answer is still to be taken or to come.
             (Phase::Head { .. }, Received::Closed) if connection.blocked => {}
-            (Phase::AwaitingControl | Phase::Ending { .. } | Phase::Closed, _) => {}
+            (Phase::AwaitingControl | Phase::AwaitingKeys, _) => {}
+            (Phase::Ending { .. } | Phase::Closed, _) => {}
             (_, Received::Closed) => table.close_both(key, CloseReason::Peer),
             (Phase::Open(_), Received::Open) => {
                 let waits = table.tls(key).map_or(0, |tls| tls.buffered());

@@ -177,6 +177,11 @@ impl Drop for Socket {
     }
 }
 
+/// The address of a client: every fourth has the same.
+fn address_of(client: usize) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, (client % 4) as u8 + 1], 1024))
+}
+
 /// The driver of the worker under test.
 pub(super) struct SimDriver(pub(super) Shared);
 
@@ -232,7 +237,7 @@ impl Driver for SimDriver {
         }
         network.descriptors -= 1;
         let number = arriving.pop_front().expect("checked above");
-        let peer = SocketAddr::from(([127, 0, 0, (number % 4) as u8 + 1], 1024));
+        let peer = address_of(number);
         Accepted::Connection(
             Socket {
                 network: Rc::clone(&self.0),
@@ -322,8 +327,8 @@ impl Driver for SimDriver {
         self.0.borrow_mut().pipes[socket.number].server_ended = true;
     }
 
-    fn peer(&self, _: &Socket) -> Option<SocketAddr> {
-        None
+    fn peer(&self, socket: &Socket) -> Option<SocketAddr> {
+        Some(address_of(socket.number))
     }
 
     fn tcp_info(&mut self, socket: &Socket) -> Option<TcpInfo> {

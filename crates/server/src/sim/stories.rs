@@ -7,6 +7,11 @@ mod slow;
 mod endings;
 mod reload;
 mod plain;
+mod access;
+mod leases;
+mod tickets;
+mod refusals;
+mod unknown_keys;
 
 use std::time::Duration;
 
@@ -24,7 +29,7 @@ fn world_with(settings: LiveSettings) -> World {
     World::new(ListenerKind::Plain, settings)
 }
 
-fn quiet() -> LiveSettings {
+pub(super) fn quiet() -> LiveSettings {
     LiveSettings {
         heartbeat: Duration::ZERO,
         ..LiveSettings::default()

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use auth::UnixSeconds;
 use graph::{Graph, Id};
 use parking_lot::Mutex;
 use reactor::{
@@ -14,6 +15,7 @@ use router::{Accepted, Event, Payload, Router, Tally, WorkerId};
 
 use super::client::{self, TlsClient};
 use super::net::{self, Shared as Net, SimDriver};
+use crate::identity::IdentityStore;
 use crate::listener::{ListenerContext, ListenerKind};
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
 use crate::settings::{LiveSettings, Settings};
@@ -55,6 +57,7 @@ impl World {
         let stats = Arc::new(WorkerStats::default());
         let draining = Arc::new(AtomicBool::new(false));
         let demo = Arc::new(OnceLock::new());
+        let identity = Arc::new(IdentityStore::default());
         let live = Arc::new(Mutex::new(Arc::clone(&settings.live)));
         let shared = Arc::new(Shared {
             settings,
@@ -64,6 +67,7 @@ impl World {
             sources: SourceCounts::default(),
             draining: Arc::clone(&draining),
             tls_warnings: RateLimitedWarnings::new(Duration::from_secs(60)),
+            identity: Arc::clone(&identity),
         });
         let driver = SimDriver(Net::clone(&net));
         let handle = Handle {
@@ -73,6 +77,7 @@ impl World {
             draining,
             demo,
             live,
+            identity,
         };
         let warnings = RateLimitedWarnings::new(Duration::from_secs(60));
         let (id, mail) = (WorkerId(0), Arc::clone(&mailbox));
@@ -157,6 +162,35 @@ impl World {
         for (&number, client) in &mut self.tls {
             client.pump(network, number);
         }
+    }
+
+    /// A client that sends a request for `target`, with these lines of fields.
+    pub(super) fn request(&mut self, method: &str, target: &str, fields: &str) -> usize {
+        let request = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");
+        self.net
+            .borrow_mut()
+            .connect(request.as_bytes(), usize::MAX, usize::MAX)
+    }
+
+    /// Lets clients come and go until the next one has the address 127.0.0.1 (0) to 127.0.0.4 (3).
+    pub(super) fn next_at_address(&mut self, nth: usize) {
+        while self.net.borrow().pipes.len() % 4 != nth {
+            let passing = self.net.borrow_mut().connect(b"", usize::MAX, usize::MAX);
+            self.net.borrow_mut().end(passing);
+        }
+        self.turn();
+    }
+
+    /// The status that a client was answered with.
+    pub(super) fn status(&self, client: usize) -> u16 {
+        let text = self.text(client);
+        let code = text.get(9..12).and_then(|code| code.parse().ok());
+        code.unwrap_or_else(|| panic!("a status line: {text}"))
+    }
+
+    /// The time by the clock on the wall.
+    pub(super) fn time(&self) -> UnixSeconds {
+        UnixSeconds(self.worker.table.driver.unix_seconds())
     }
 
     /// Lets the worker take a turn, if it has a reason to: work of its own, a signal, a deadline or

@@ -30,7 +30,6 @@ pub(crate) struct Connection<S> {
     /// Whether the connection is counted against `max_connections`.
     pub(crate) admitted: bool,
     /// Side tables that know the connection.
-    #[allow(dead_code)] // Each table brings the use of its bit.
     pub(crate) extras: Extras,
 }
 
@@ -39,7 +38,6 @@ pub(crate) struct Connection<S> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extras(u8);
 
-#[allow(dead_code)] // Each table brings the use of its bit.
 impl Extras {
     /// No side table.
     pub(crate) const NONE: Self = Self(0);
@@ -76,6 +74,8 @@ pub(crate) enum Phase {
     Head { partial: bool },
     /// The control API works on its request; input waits.
     AwaitingControl,
+    /// The key of its token is not known, and the key sets are fetched; input waits.
+    AwaitingKeys,
     /// Logged in and streaming. Owns no buffer while its socket takes what it is given.
     Open(Session),
     /// The last bytes are on their way and input is ignored, until the peer ends its side too.
@@ -112,6 +112,10 @@ pub(crate) enum CloseReason {
     Done,
     /// The control API asked for it.
     Kicked,
+    /// The identity behind the session has ended.
+    Expired,
+    /// The identity behind the session was revoked.
+    Revoked,
     /// The server is ending.
     Drain,
 }
@@ -126,6 +130,8 @@ impl CloseReason {
             Self::Rejected => Metric::ClosedRejected,
             Self::Done => Metric::ClosedDone,
             Self::Kicked => Metric::ClosedKicked,
+            Self::Expired => Metric::ClosedExpired,
+            Self::Revoked => Metric::ClosedRevoked,
             Self::Drain => Metric::ClosedDrain,
         }
     }

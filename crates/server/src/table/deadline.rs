@@ -7,7 +7,7 @@ use std::time::Duration;
 use reactor::{Driver, SlotKey, Tenths, Tick};
 
 use super::{CloseReason, ConnectionTable, Phase};
-use crate::limits::{LINGER, PAGE_REQUEST_TIMEOUT};
+use crate::limits::{KEY_FETCH_TIMEOUT, LINGER, PAGE_REQUEST_TIMEOUT};
 
 /// Action for a connection whose phase has lasted too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(crate) enum Expired {
     Close(SlotKey, CloseReason),
     /// Answer that its head is late, and end it.
     RejectLate(SlotKey),
+    /// Answer that the key of its token is not known, and end it.
+    RejectKey(SlotKey),
 }
 
 impl<D: Driver> ConnectionTable<D> {
@@ -55,6 +57,7 @@ impl<D: Driver> ConnectionTable<D> {
         match connection.phase {
             Phase::Head { .. } => stalled.or(Some(since.after(self.limits.head_timeout))),
             Phase::AwaitingControl => Some(since.after(PAGE_REQUEST_TIMEOUT)),
+            Phase::AwaitingKeys => Some(since.after(KEY_FETCH_TIMEOUT)),
             Phase::Open(_) => stalled,
             Phase::Ending { .. } => stalled.or(Some(since.after(LINGER))),
             Phase::Closed => None,
@@ -72,7 +75,7 @@ impl<D: Driver> ConnectionTable<D> {
         connection.due = Tenths::NEVER;
         let (phase, blocked) = (connection.phase, connection.blocked);
         let deadline = self.deadline(key)?;
-        let stalls = blocked && phase != Phase::AwaitingControl;
+        let stalls = blocked && !matches!(phase, Phase::AwaitingControl | Phase::AwaitingKeys);
         if deadline > now || (stalls && self.renew_deadline(key)) {
             self.arm(key);
             return None;
@@ -80,6 +83,7 @@ impl<D: Driver> ConnectionTable<D> {
         Some(match phase {
             Phase::Open(_) => Expired::Close(key, CloseReason::Slow),
             Phase::Head { partial: true } if !blocked => Expired::RejectLate(key),
+            Phase::AwaitingKeys => Expired::RejectKey(key),
             Phase::Ending { reason } if !blocked => Expired::Close(key, reason),
             _ => Expired::Close(key, CloseReason::Timeout),
         })

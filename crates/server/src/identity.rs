@@ -1,0 +1,192 @@
+//! Identity on the data path: who may open which session.
+//!
+//! Owns the order of the checks: a request names ids, carries a proof of identity, and is let in
+//! only if the proof is good for each id. Nothing is interned before that. What is remembered of
+//! identities is shared by all workers; none of it is on the path of an event.
+
+/// Credentials of a request.
+mod credential;
+/// Reasons to refuse a session, and the answers.
+mod denial;
+/// Fetches of key sets for unknown keys.
+mod key_fetch;
+/// Operations on identities, for the control API.
+mod operations;
+/// Requests that wait for key sets.
+mod awaiting_keys;
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use auth::{Bans, Identity, Policy, Revocations, Tickets, UnixSeconds};
+use graph::Id;
+use parking_lot::{Mutex, RwLock};
+use wire::head::Request;
+use wire::target::{self, IdsError};
+
+use crate::lease::Fingerprints;
+
+pub(crate) use awaiting_keys::AwaitingKeys;
+use credential::Credential;
+pub(crate) use denial::Denial;
+pub(crate) use key_fetch::KeyFetch;
+pub use key_fetch::KeyFetcher;
+
+/// What a server remembers of identities. Lives as long as its workers; the handle has it too.
+#[derive(Default)]
+pub(crate) struct IdentityStore {
+    pub(crate) tickets: Mutex<Tickets>,
+    pub(crate) revocations: RwLock<Revocations>,
+    bans: RwLock<Bans>,
+    /// Whether there ever was a ban, so that servers without one take no lock at login.
+    has_bans: AtomicBool,
+    pub(crate) fingerprints: Fingerprints,
+    pub(crate) key_fetch: KeyFetch,
+}
+
+/// Session that a request may open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Grant<'a> {
+    /// The ids that it reads; at least one.
+    pub(crate) ids: Vec<Id>,
+    /// The same as text.
+    names: Vec<Cow<'a, str>>,
+    /// Who the client is; `None` where no identity is needed.
+    pub(crate) identity: Option<Identity>,
+    /// The ticket to use, as text.
+    pub(crate) ticket: Option<Cow<'a, str>>,
+}
+
+/// Returns the session that a request for a stream may open. `segment` is what its path names, and
+/// `is_trusted` tells whether its peer is a trusted proxy.
+///
+/// # Errors
+///
+/// See [`Denial`].
+pub(crate) fn authorize<'a>(
+    policy: &Policy,
+    store: &IdentityStore,
+    request: &Request<'a>,
+    segment: &'a str,
+    is_trusted: bool,
+    now: UnixSeconds,
+) -> Result<Grant<'a>, Denial> {
+    let named = match target::names_ids(segment, request.query) {
+        true => target::ids(segment, request.query)?,
+        false if policy.requires_identity() => Vec::new(),
+        false => return Err(Denial::Target(IdsError::Empty)),
+    };
+    let (identity, names, ticket) = if policy.requires_identity() {
+        let proof = identify(policy, store, request, is_trusted, now)?;
+        let names = match named.is_empty() {
+            true => proof.own,
+            false => named,
+        };
+        for name in &names {
+            proof.identity.authorize(name)?;
+        }
+        (Some(proof.identity), names, proof.ticket)
+    } else {
+        (None, named, None)
+    };
+    if names.is_empty() {
+        return Err(Denial::NoSubject);
+    }
+    let grant = Grant {
+        ids: parse(&names)?,
+        names,
+        identity,
+        ticket,
+    };
+    store.check(&grant, now)?;
+    Ok(grant)
+}
+
+fn parse(names: &[Cow<'_, str>]) -> Result<Vec<Id>, Denial> {
+    let ids = names.iter().map(|name| Id::parse(name));
+    Ok(ids.collect::<Result<_, _>>()?)
+}
+
+/// What a credential has proved.
+struct Proof<'a> {
+    identity: Identity,
+    /// The ids of a session whose request names none.
+    own: Vec<Cow<'a, str>>,
+    ticket: Option<Cow<'a, str>>,
+}
+
+/// Returns who sends a request.
+fn identify<'a>(
+    policy: &Policy,
+    store: &IdentityStore,
+    request: &Request<'a>,
+    is_trusted: bool,
+    now: UnixSeconds,
+) -> Result<Proof<'a>, Denial> {
+    let credential = credential::find(policy, request, is_trusted)?;
+    let identity = match credential.ok_or(Denial::NoCredential)? {
+        Credential::Ticket(text) => {
+            let found = store.tickets.lock().look_up(&text, now)?;
+            return Ok(Proof {
+                identity: found.identity(),
+                own: found
+                    .ids
+                    .iter()
+                    .map(|id| Cow::Owned(id.to_string()))
+                    .collect(),
+                ticket: Some(text),
+            });
+        }
+        Credential::Token(token) => policy.verify(&token, now)?,
+        Credential::User(user) => Identity::of_user(user, now),
+    };
+    let own = identity.subject.iter().map(|id| Cow::Owned(id.to_string()));
+    Ok(Proof {
+        own: own.collect(),
+        identity,
+        ticket: None,
+    })
+}
+
+impl IdentityStore {
+    /// Checks that neither the identity is revoked nor the client kept away: neither as who it is,
+    /// nor as what it reads.
+    ///
+    /// A login checks this again when the session is in the directory. The operator's side first
+    /// writes down what is refused, and then looks for sessions: so one of the two finds the other.
+    ///
+    /// # Errors
+    ///
+    /// [`Denial::Token`] or [`Denial::Banned`].
+    pub(crate) fn check(&self, grant: &Grant<'_>, now: UnixSeconds) -> Result<(), Denial> {
+        let names = grant.names.iter().map(AsRef::as_ref);
+        if let Some(identity) = &grant.identity {
+            self.revocations
+                .read()
+                .check(identity, names.clone(), now)?;
+        }
+        if !self.has_bans.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let bans = self.bans.read();
+        let identity = grant.identity.as_ref();
+        let subject = identity.and_then(|identity| identity.subject.as_deref());
+        let mut ids = subject.into_iter().chain(names);
+        match ids.any(|id| bans.until(id, now).is_some()) {
+            true => Err(Denial::Banned),
+            false => Ok(()),
+        }
+    }
+
+    /// Bans an id for so many seconds.
+    pub(crate) fn ban(
+        &self,
+        id: &str,
+        seconds: u64,
+        now: UnixSeconds,
+    ) -> Result<(), auth::bans::BanError> {
+        let banned = self.bans.write().ban(id, seconds, now);
+        self.has_bans.store(true, Ordering::Release);
+        banned
+    }
+}

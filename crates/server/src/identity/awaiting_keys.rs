@@ -1,0 +1,51 @@
+//! Requests that wait for key sets.
+//!
+//! Owns which connections of a worker wait, and how many of them go on in a turn. Their heads are
+//! kept by the ingress stage.
+
+use std::collections::{HashSet, VecDeque};
+
+use reactor::SlotKey;
+
+use crate::limits::{AWAITED_KEYS_PER_TURN, AWAITING_KEYS_MAX};
+
+/// Connections of a worker that wait for key sets, and those that go on.
+#[derive(Debug, Default)]
+pub(crate) struct AwaitingKeys {
+    waiting: HashSet<SlotKey>,
+    /// Those whose wait is over. Some may be closed by now.
+    released: VecDeque<SlotKey>,
+}
+
+impl AwaitingKeys {
+    /// Returns whether another request may wait.
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting.len() + self.released.len() < AWAITING_KEYS_MAX
+    }
+
+    /// Returns whether requests can go on.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.released.is_empty()
+    }
+
+    /// Adds a request.
+    pub(crate) fn add(&mut self, key: SlotKey) {
+        self.waiting.insert(key);
+    }
+
+    /// Removes a request that was answered, or whose connection was closed.
+    pub(crate) fn forget(&mut self, key: SlotKey) {
+        self.waiting.remove(&key);
+    }
+
+    /// Lets all that wait now go on.
+    pub(crate) fn release(&mut self) {
+        self.released.extend(self.waiting.drain());
+    }
+
+    /// Takes the requests that go on in this turn.
+    pub(crate) fn take(&mut self) -> Vec<SlotKey> {
+        let count = self.released.len().min(AWAITED_KEYS_PER_TURN);
+        self.released.drain(..count).collect()
+    }
+}

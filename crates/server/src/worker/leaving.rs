@@ -1,0 +1,75 @@
+//! Sessions that must end: closed by the operator, expired, or revoked.
+
+use auth::UnixSeconds;
+use reactor::{Driver, SlotKey};
+use wire::frame::Expiry;
+
+use super::Worker;
+use crate::limits::DRAIN_SLOTS_PER_TURN;
+use crate::session::{LastWord, end_stream};
+use crate::table::CloseReason;
+
+/// Session that must end.
+pub(super) struct Leaving {
+    key: SlotKey,
+    word: LastWord,
+    reason: CloseReason,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Notes sessions that must end.
+    pub(super) fn end_sessions(
+        &mut self,
+        keys: impl IntoIterator<Item = SlotKey>,
+        word: LastWord,
+        reason: CloseReason,
+    ) {
+        let leaving = |key| Leaving { key, word, reason };
+        self.leaving.extend(keys.into_iter().map(leaving));
+    }
+
+    /// Ends sessions that must end, a turn's worth of them.
+    pub(super) fn end_leaving(&mut self) {
+        let count = self.leaving.len().min(DRAIN_SLOTS_PER_TURN as usize);
+        for Leaving { key, word, reason } in self.leaving.drain(..count) {
+            end_stream(&mut self.table, key, word, reason);
+        }
+    }
+
+    /// Notes sessions whose identity is about to expire, or was revoked.
+    pub(super) fn check_leases(&mut self) {
+        let (now, time) = (
+            self.table.clock.now,
+            UnixSeconds(self.table.clock.unix_seconds),
+        );
+        let expired = self.lease_scan.expired(&self.sessions.leases, now, time);
+        self.end_leases(expired, Expiry::Expired, CloseReason::Expired);
+        let revoked = self.lease_scan.revoked(&self.sessions.leases);
+        self.end_leases(revoked, Expiry::Revoked, CloseReason::Revoked);
+    }
+
+    /// Notes those of the sessions whose identity was issued before a time.
+    pub(super) fn revoke_older(&mut self, sessions: Vec<SlotKey>, before: UnixSeconds) {
+        let leases = &self.sessions.leases;
+        let is_older = |key: &SlotKey| {
+            // Of a stale name, the slot may have the lease of another session.
+            self.table.get(*key).is_some()
+                && leases
+                    .get(key.index)
+                    .is_some_and(|lease| lease.is_older(before))
+        };
+        let older = sessions.into_iter().filter(is_older).map(|key| key.index);
+        let older = older.collect();
+        self.end_leases(older, Expiry::Revoked, CloseReason::Revoked);
+    }
+
+    fn end_leases(&mut self, slots: Vec<u32>, expiry: Expiry, reason: CloseReason) {
+        for slot in slots {
+            // The scan need not find it again.
+            self.sessions.leases.remove(slot);
+            if let Some((key, _)) = self.table.at(slot) {
+                self.end_sessions([key], LastWord::Expired(expiry), reason);
+            }
+        }
+    }
+}
