@@ -9,6 +9,7 @@ mod layers;
 mod sources;
 mod changes;
 mod listeners;
+mod tls;
 mod print;
 mod secret;
 mod values;
@@ -16,6 +17,7 @@ mod values;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ::tls::TicketKeys;
 use clap::Command;
 use server::{LiveSettings, Settings};
 use tracing_subscriber::filter::LevelFilter;
@@ -28,6 +30,7 @@ pub(crate) use listeners::{Addresses, check_control};
 pub(crate) use print::print;
 pub(crate) use secret::Secret;
 pub(crate) use sources::Sources;
+pub(crate) use tls::{Tls, now as unix_time};
 pub(crate) use values::{LogFormat, TIME_MAX, TIMEOUT_MIN, USER_TIMEOUT, address};
 use values::{
     count, default_workers, directory, event_bytes, heartbeat, log_format, log_level, origin,
@@ -40,6 +43,8 @@ pub(crate) struct Config {
     pub(crate) addresses: Addresses,
     pub(crate) allow_anonymous: bool,
     pub(crate) token: Option<Secret>,
+    /// Certificates of TLS listeners.
+    pub(crate) tls: Option<Tls>,
     /// Whether the page may publish, where only this machine reaches both listeners.
     pub(crate) demo: bool,
     /// Data directory of the graph; `None` keeps it in memory only.
@@ -51,6 +56,21 @@ pub(crate) struct Config {
     pub(crate) erlang: Option<erlang::Settings>,
     /// Those of the data path. Whether there is a demo page is known only when the listeners are.
     pub(crate) settings: Settings,
+}
+
+impl Config {
+    /// Settings that a reload can change, with those of TLS listeners.
+    ///
+    /// # Errors
+    ///
+    /// A sentence, when the cryptographic library fails.
+    pub(crate) fn live_settings(&self, tickets: &TicketKeys) -> Result<LiveSettings, String> {
+        let tls = self.tls.as_ref().map(|tls| tls.server_config(tickets));
+        Ok(LiveSettings {
+            tls: tls.transpose()?,
+            ..LiveSettings::clone(&self.settings.live)
+        })
+    }
 }
 
 /// The flags of `encke serve` that are settings.
@@ -83,6 +103,7 @@ impl Reader<'_> {
         let addresses = self.addresses();
         let allow_anonymous = self.get("allow-anonymous", switch);
         let token = self.token();
+        let tls = self.tls();
         let event_bytes = self.get("event-bytes", event_bytes);
         let data = self.data();
         let erlang = self.erlang(event_bytes, data.clone());
@@ -92,6 +113,7 @@ impl Reader<'_> {
             addresses,
             allow_anonymous,
             token,
+            tls,
             demo: self.get("demo", switch),
             data,
             event_bytes,

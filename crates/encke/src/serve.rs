@@ -17,6 +17,7 @@ use machine::signals::Signals;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sd_notify::NotifyState;
 use server::{DemoSecret, Server};
+use tls::TicketKeys;
 
 use crate::arguments::ServeArguments;
 use crate::config::{self, Config, Sources};
@@ -66,8 +67,11 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
 
     let epoch = epoch::of_this_run();
     let secret = demo.then(demo_secret).transpose()?;
+    let tickets = TicketKeys::new(config::unix_time()).map_err(Failure::failed)?;
+    let live = config.live_settings(&tickets).map_err(Failure::failed)?;
     let settings = server::Settings {
         demo,
+        live: Arc::new(live),
         ..config.settings.clone()
     };
     let graph = Arc::new(open_graph(config.data.as_deref())?);
@@ -112,12 +116,15 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
 
     let reloader = Reloader {
         loaded,
+        tickets,
         server: server.handle().clone(),
-        addresses,
+        addresses: addresses.clone(),
     };
     handle_signals(caught, reloader)?;
+    let (public, tls) = server.addresses().split_at(addresses.public.len());
     let running = Running {
-        public: server.addresses(),
+        public,
+        tls,
         control: control.address(),
         erlang: node.as_ref().map(erlang::Running::address),
         epoch: &epoch,

@@ -142,7 +142,7 @@ const RULES: &[Rule] = &[
         name: "encke",
         uses: &[
             "auth", "bench", "client", "control", "erlang", "graph", "load", "machine", "proxy",
-            "reactor", "router", "server",
+            "reactor", "router", "server", "tls",
         ],
         not_named: &[ASYNC],
         not_reached: &[],

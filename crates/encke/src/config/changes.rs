@@ -18,7 +18,7 @@ pub(crate) struct FileDigests(BTreeMap<&'static str, Vec<Option<u64>>>);
 impl FileDigests {
     /// Reads the files. One that cannot be read has no digest.
     pub(crate) fn of(layers: &Layers) -> Self {
-        let named = Key::all().filter(|key| key.shape == Shape::File);
+        let named = Key::all().filter(|key| matches!(key.shape, Shape::File | Shape::Files));
         let digests = named.filter_map(|key| {
             let (_, paths) = layers.get(key)?;
             Some((key.name, paths.iter().map(|path| digest(path)).collect()))

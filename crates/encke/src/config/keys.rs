@@ -22,6 +22,8 @@ pub(crate) enum Shape {
     Path,
     /// The path of a file that is read with the configuration.
     File,
+    /// Paths of files that are read with the configuration.
+    Files,
     /// Several texts. A repeated flag adds one; in the environment, commas separate them.
     List(&'static str),
 }
@@ -131,6 +133,7 @@ impl Key {
             Shape::Text(name) => single.value_name(name),
             Shape::Path | Shape::File => single.value_name("FILE"),
             Shape::List(name) => argument.value_name(name).action(ArgAction::Append),
+            Shape::Files => argument.value_name("FILE").action(ArgAction::Append),
         }
     }
 }

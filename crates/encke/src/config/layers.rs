@@ -121,7 +121,7 @@ impl Layer {
                 continue;
             };
             let texts = match key.shape {
-                Shape::List(_) => value
+                Shape::List(_) | Shape::Files => value
                     .split(',')
                     .map(|text| text.trim().to_owned())
                     .filter(|text| !text.is_empty())
@@ -193,14 +193,14 @@ fn texts(key: &Key, value: Value) -> Result<Vec<String>, &'static str> {
         // `heartbeat = 0`, `event-bytes = 65536`
         (Shape::Text(_), Value::Integer(number)) => Ok(vec![number.to_string()]),
         (_, Value::String(text)) => Ok(vec![text]),
-        (Shape::List(_), Value::Array(items)) => items
+        (Shape::List(_) | Shape::Files, Value::Array(items)) => items
             .into_iter()
             .map(|item| match item {
                 Value::String(text) => Ok(text),
                 _ => Err("an array of strings"),
             })
             .collect(),
-        (Shape::List(_), _) => Err("an array of strings"),
+        (Shape::List(_) | Shape::Files, _) => Err("an array of strings"),
         (Shape::Text(_) | Shape::Path | Shape::File, _) => Err("a string"),
     }
 }

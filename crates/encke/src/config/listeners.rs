@@ -10,6 +10,8 @@ use super::{Config, Reader};
 pub(crate) struct Addresses {
     /// Where clients connect.
     pub(crate) public: Vec<SocketAddr>,
+    /// Where clients connect with TLS.
+    pub(crate) tls: Vec<SocketAddr>,
     /// Where publishers and operators connect.
     pub(crate) control: SocketAddr,
 }
@@ -19,12 +21,14 @@ impl Reader<'_> {
     pub(super) fn addresses(&mut self) -> Addresses {
         let problems = self.problems.len();
         let public = self.list("listen", address);
-        if public.is_empty() && self.problems.len() == problems {
+        let tls = self.list("tls-listen", address);
+        if public.is_empty() && tls.is_empty() && self.problems.len() == problems {
             self.problems
                 .push("there is no public listener; set an address with --listen".to_owned());
         }
         let control = self.get("control", address);
         let named = public.iter().map(|&address| (address, "--listen"));
+        let named = named.chain(tls.iter().map(|&address| (address, "--tls-listen")));
         let named: Vec<_> = named.chain([(control, "--control")]).collect();
         for (number, &(address, name)) in named.iter().enumerate() {
             let earlier = named[..number].iter().find(|(other, _)| *other == address);
@@ -35,7 +39,11 @@ impl Reader<'_> {
                 ));
             }
         }
-        Addresses { public, control }
+        Addresses {
+            public,
+            tls,
+            control,
+        }
     }
 }
 
@@ -46,11 +54,16 @@ impl Addresses {
     ///
     /// A sentence for each.
     pub(crate) fn check(&self, config: &Config) -> Result<(), Vec<String>> {
-        let public = self.public.iter();
+        let public = self.public.iter().chain(&self.tls);
         let mut checks: Vec<_> = public
             .map(|&address| check_public(address, config.allow_anonymous))
             .collect();
         checks.push(check_control(self.control, config.token.is_some()));
+        if let (Some(address), None) = (self.tls.first(), &config.tls) {
+            checks.push(Err(format!(
+                "the TLS listener at {address} has no certificate; set --tls-cert and --tls-key"
+            )));
+        }
         let problems: Vec<String> = checks.into_iter().filter_map(Result::err).collect();
         match problems.is_empty() {
             true => Ok(()),
@@ -60,7 +73,7 @@ impl Addresses {
 
     /// Whether only this machine reaches all of them.
     pub(crate) fn are_private(&self) -> bool {
-        let mut all = self.public.iter().chain([&self.control]);
+        let mut all = self.public.iter().chain(&self.tls).chain([&self.control]);
         all.all(|address| address.ip().is_loopback())
     }
 }

@@ -65,6 +65,6 @@ fn value(shape: Shape, texts: &[String]) -> String {
         Shape::Switch => super::switch(text).is_ok_and(|on| on).to_string(),
         Shape::Number => text.trim_start_matches(['+', '0']).to_owned(),
         Shape::Text(_) | Shape::Path | Shape::File => Value::from(text).to_string(),
-        Shape::List(_) => Value::from(texts.to_vec()).to_string(),
+        Shape::List(_) | Shape::Files => Value::from(texts.to_vec()).to_string(),
     }
 }

@@ -15,7 +15,9 @@ use super::room::Room;
 /// A server that is ready.
 #[derive(Debug)]
 pub(super) struct Running<'a> {
+    /// The public listeners without TLS, and those with it.
     pub(super) public: &'a [SocketAddr],
+    pub(super) tls: &'a [SocketAddr],
     pub(super) control: SocketAddr,
     pub(super) erlang: Option<SocketAddr>,
     pub(super) epoch: &'a str,
@@ -24,11 +26,14 @@ pub(super) struct Running<'a> {
 /// Content of the ports file. The addresses are the bound ones, never port 0.
 #[derive(Debug, Serialize)]
 struct Ports<'a> {
-    /// The first public listener.
+    /// The first public listener without TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     public: Option<SocketAddr>,
-    /// All public listeners, in the order in which they were given.
+    /// All public listeners without TLS, in the order in which they were given.
     listen: &'a [SocketAddr],
+    /// All public listeners with TLS.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    tls: &'a [SocketAddr],
     control: SocketAddr,
     #[serde(skip_serializing_if = "Option::is_none")]
     erlang: Option<SocketAddr>,
@@ -39,6 +44,7 @@ struct Ports<'a> {
 pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failure> {
     let Running {
         public,
+        tls,
         control,
         erlang,
         epoch,
@@ -53,7 +59,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
                 format!("erlang   {name}, at {address}\n")
             });
             let plural = if workers == 1 { "" } else { "s" };
-            let public = lines("public   http://", public);
+            let public = lines("public   http://", public) + &lines("public   https://", tls);
             let _ = output::line(format_args!(
                 "Encke {version}, run {epoch}, {workers} worker{plural}\n\
                  {public}\
@@ -66,6 +72,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
             epoch = *epoch,
             workers,
             public = %join(public),
+            tls = (!tls.is_empty()).then(|| tracing::field::display(join(tls))),
             control = %control,
             erlang = node.map(|(_, address)| tracing::field::display(address)),
             erlang_name = node.map(|(name, _)| tracing::field::display(name)),
@@ -81,6 +88,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
         let ports = Ports {
             public: running.public.first().copied(),
             listen: running.public,
+            tls: running.tls,
             control: running.control,
             erlang: running.erlang,
             pid: process::id(),

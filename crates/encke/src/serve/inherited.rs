@@ -11,13 +11,14 @@ use crate::failure::Failure;
 #[derive(Debug, Default)]
 pub(super) struct Inherited {
     pub(super) public: Vec<TcpListener>,
+    pub(super) tls: Vec<TcpListener>,
     pub(super) control: Option<TcpListener>,
 }
 
 impl Inherited {
-    /// Takes them. `FileDescriptorName=` says which is which, and there may be several public ones;
-    /// without names the first is the public one and the second control. Must be called while there
-    /// is one thread, as it cleans the environment.
+    /// Takes them. `FileDescriptorName=` says which is which, and there may be several but for
+    /// control; without names the first is the public one and the second control. Must be called
+    /// while there is one thread, as it cleans the environment.
     pub(super) fn take() -> Result<Self, Failure> {
         let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut sockets = ListenFd::from_env();
@@ -31,6 +32,7 @@ impl Inherited {
             })?;
             match role {
                 Role::Public => taken.public.extend(listener),
+                Role::Tls => taken.tls.extend(listener),
                 Role::Control => taken.control = listener,
             }
         }
@@ -41,6 +43,7 @@ impl Inherited {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Public,
+    Tls,
     Control,
 }
 
@@ -48,13 +51,14 @@ enum Role {
 fn roles(names: &str, count: usize) -> Result<Vec<Role>, Failure> {
     let names: Vec<&str> = names.split(':').filter(|_| count > 0).take(count).collect();
     let named = |role: &str| names.contains(&role);
-    let roles: Vec<Role> = if named("public") || named("control") {
+    let roles: Vec<Role> = if ["public", "tls", "control"].into_iter().any(named) {
         let role = |name: &&str| match *name {
             "public" => Ok(Role::Public),
+            "tls" => Ok(Role::Tls),
             "control" => Ok(Role::Control),
             other => Err(Failure::misused(format_args!(
                 "a socket from the service manager has the name `{other}`; set FileDescriptorName= \
-                 to public or control"
+                 to public, tls or control"
             ))),
         };
         names.iter().map(role).collect::<Result<_, _>>()?
@@ -67,8 +71,8 @@ fn roles(names: &str, count: usize) -> Result<Vec<Role>, Failure> {
     let controls = roles.iter().filter(|&&role| role == Role::Control);
     if roles.len() < count || controls.count() > 1 {
         return Err(Failure::misused(format_args!(
-            "the service manager passed {count} sockets; several public listeners and one control \
-             listener are possible, each with FileDescriptorName=public or control"
+            "the service manager passed {count} sockets; several public and TLS listeners and one \
+             control listener are possible, each with FileDescriptorName=public, tls or control"
         )));
     }
     Ok(roles)
@@ -77,7 +81,7 @@ fn roles(names: &str, count: usize) -> Result<Vec<Role>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Role::{Control, Public};
+    use Role::{Control, Public, Tls};
 
     #[test]
     fn names_say_what_a_socket_is_for_and_else_its_place() {
@@ -91,8 +95,8 @@ mod tests {
         assert_eq!(roles("control", 1).unwrap(), [Control]);
         assert_eq!(roles("control:public", 2).unwrap(), [Control, Public]);
         assert_eq!(
-            roles("public:control:public", 3).unwrap(),
-            [Public, Control, Public]
+            roles("public:control:tls:public", 4).unwrap(),
+            [Public, Control, Tls, Public]
         );
         for (names, count) in [
             ("", 3),

@@ -23,22 +23,9 @@ impl Listeners {
     /// service manager take the place of the configured ones.
     pub(super) fn new(config: &Config, inherited: Inherited) -> Result<Self, Failure> {
         let mut addresses = config.addresses.clone();
-        let public = if inherited.public.is_empty() {
-            addresses
-                .public
-                .iter()
-                .copied()
-                .map(Listener::bind)
-                .collect()
-        } else {
-            let bound = inherited.public.iter().map(address_of);
-            addresses.public = bound.collect::<Result<_, _>>()?;
-            inherited
-                .public
-                .into_iter()
-                .map(Listener::inherited)
-                .collect()
-        };
+        let mut public = collect(&mut addresses.public, inherited.public)?;
+        let tls = collect(&mut addresses.tls, inherited.tls)?;
+        public.extend(tls.into_iter().map(Listener::with_tls));
         let control = match inherited.control {
             Some(listener) => {
                 addresses.control = address_of(&listener)?;
@@ -66,6 +53,20 @@ impl Listeners {
         }
         config.demo && is_private
     }
+}
+
+/// Collects the public listeners of a kind: the sockets from a service manager, whose addresses
+/// take the place of the configured ones, or else those.
+fn collect(
+    addresses: &mut Vec<SocketAddr>,
+    inherited: Vec<TcpListener>,
+) -> Result<Vec<Listener>, Failure> {
+    if inherited.is_empty() {
+        return Ok(addresses.iter().copied().map(Listener::bind).collect());
+    }
+    let bound = inherited.iter().map(address_of);
+    *addresses = bound.collect::<Result<_, _>>()?;
+    Ok(inherited.into_iter().map(Listener::inherited).collect())
 }
 
 fn address_of(listener: &TcpListener) -> Result<SocketAddr, Failure> {

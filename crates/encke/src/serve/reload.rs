@@ -3,6 +3,7 @@
 //!
 //! Must never apply a part of a configuration that is not valid, and never log a value.
 
+use tls::TicketKeys;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::config::{self, Addresses, Changes, Config, FileDigests, Layers, Sources};
@@ -34,6 +35,8 @@ impl Loaded {
 /// What a reload reads, and what it applies the settings to.
 pub(super) struct Reloader {
     pub(super) loaded: Loaded,
+    /// Keys of session tickets, which stay good across reloads.
+    pub(super) tickets: TicketKeys,
     pub(super) server: server::Handle,
     /// Addresses of the listeners, which a reload does not change.
     pub(super) addresses: Addresses,
@@ -41,7 +44,8 @@ pub(super) struct Reloader {
 
 /// A configuration that was read again and may be applied.
 struct Newer {
-    config: Config,
+    live: server::LiveSettings,
+    log_level: LevelFilter,
     layers: Layers,
     files: FileDigests,
     changes: Changes,
@@ -79,8 +83,10 @@ impl Reloader {
             problems.into_iter().map(until_restart).collect::<Vec<_>>()
         })?;
         let files = running.files.with_reloadable(&files);
+        let live = config.live_settings(&self.tickets);
         Ok(Newer {
-            config,
+            live: live.map_err(|problem| vec![problem])?,
+            log_level: config.log_level,
             layers,
             files,
             changes,
@@ -89,15 +95,15 @@ impl Reloader {
 
     fn apply(&mut self, newer: Newer) {
         let Newer {
-            config,
+            live,
+            log_level: after,
             layers,
             files,
             changes,
         } = newer;
-        let live = &config.settings.live;
-        self.server.reload(|_| server::LiveSettings::clone(live));
+        self.server.reload(|_| live);
         let loaded = &mut self.loaded;
-        let (before, after) = (loaded.log_level, config.log_level);
+        let before = loaded.log_level;
         // The report is logged if either level lets it through.
         loaded.log.set(before.max(after));
         tracing::info!("the configuration was reloaded; {changes}");

@@ -4,7 +4,7 @@
 //! [`live`] one that a reload applies too.
 
 use super::Otherwise::{Found, Is, Unset};
-use super::Shape::{File, List, Number, Path, Switch, Text};
+use super::Shape::{File, Files, List, Number, Path, Switch, Text};
 use super::{Key, key, live};
 
 /// Settings that belong together, under one heading of the help.
@@ -36,6 +36,32 @@ const LISTENERS: &[Key] = &[
         List("ADDRESS"),
         Is("127.0.0.1:8000"),
         "Address where clients connect; port 0 takes a free port; may be repeated",
+    ),
+    key(
+        "tls-listen",
+        List("ADDRESS"),
+        Unset("none"),
+        "Address where clients connect with TLS (https); may be repeated",
+    ),
+    live(
+        "tls-cert",
+        Files,
+        Unset("no certificate"),
+        "PEM file with the server's certificate, followed by those of its issuers; may be repeated \
+         for several names, of which the first is for clients that ask for none of them",
+    ),
+    live(
+        "tls-key",
+        Files,
+        Unset("no key"),
+        "PEM file with the private key of a certificate, in the order of the certificates; may be \
+         repeated",
+    ),
+    live(
+        "tls-keep-rustls",
+        Switch,
+        Is("false"),
+        "Leave the records of TLS 1.3 to rustls, which needs about 7 KiB more for each connection",
     ),
     key(
         "control",

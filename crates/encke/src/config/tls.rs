@@ -1,0 +1,85 @@
+//! Certificates of TLS listeners, read with the configuration.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ::tls::{Certificate, Options, PemFile, ServerConfig, TicketKeys, UnixTime};
+
+use super::values::switch;
+use super::{Reader, known};
+
+/// What TLS listeners need. Has at least one certificate.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    certificates: Vec<Certificate>,
+    options: Options,
+}
+
+impl Tls {
+    /// Makes the configuration of TLS listeners.
+    ///
+    /// # Errors
+    ///
+    /// A sentence, when the cryptographic library fails.
+    pub(crate) fn server_config(&self, tickets: &TicketKeys) -> Result<ServerConfig, String> {
+        ServerConfig::new(&self.certificates, tickets, self.options)
+            .map_err(|error| format!("TLS cannot be set up: {error}"))
+    }
+}
+
+impl Reader<'_> {
+    /// Reads the certificates and their keys.
+    pub(super) fn tls(&mut self) -> Option<Tls> {
+        let options = Options {
+            keep_rustls: self.get("tls-keep-rustls", switch),
+        };
+        let (chains, keys) = (self.paths("tls-cert"), self.paths("tls-key"));
+        if chains.len() != keys.len() {
+            self.problems.push(format!(
+                "there are {} certificates (--tls-cert) and {} keys (--tls-key); give each \
+                 certificate its key, in the same order; a file may hold both",
+                chains.len(),
+                keys.len()
+            ));
+            return None;
+        }
+        let mut certificates = Vec::with_capacity(chains.len());
+        for (chain, key) in chains.iter().zip(&keys) {
+            match read(chain, key) {
+                Ok(certificate) => certificates.push(certificate),
+                Err(problem) => self.problems.push(problem),
+            }
+        }
+        let is_complete = !chains.is_empty() && certificates.len() == chains.len();
+        is_complete.then_some(Tls {
+            certificates,
+            options,
+        })
+    }
+
+    fn paths(&self, name: &str) -> Vec<String> {
+        let texts = self.layers.get(known(name)).map(|(_, texts)| texts);
+        texts.map(<[String]>::to_vec).unwrap_or_default()
+    }
+}
+
+fn read(chain: &str, key: &str) -> Result<Certificate, String> {
+    let load =
+        |path| fs::read(path).map_err(|error| format!("the file {path} cannot be read: {error}"));
+    let (chain_text, key_text) = (load(chain)?, load(key)?);
+    let chain = PemFile {
+        name: chain,
+        text: &chain_text,
+    };
+    let key = PemFile {
+        name: key,
+        text: &key_text,
+    };
+    Certificate::from_pem(chain, key, now()).map_err(|error| error.to_string())
+}
+
+/// The time by the machine's clock.
+pub(crate) fn now() -> UnixTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    UnixTime::since_unix_epoch(since.unwrap_or_default())
+}
