@@ -19,7 +19,8 @@ RELAY = "X-Encke-Relay"
 
 @pytest.fixture(scope="module")
 def server():
-    server = Server("--demo", "--drain-timeout", "5s")
+    # Any host, so that what is refused is refused by the rules of the page's requests.
+    server = Server("--demo", "--host", "*", "--drain-timeout", "5s")
     yield server
     server.stop()
 
@@ -27,7 +28,7 @@ def server():
 @pytest.fixture(scope="module")
 def plain():
     """A server that nobody asked for a demo."""
-    server = Server("--drain-timeout", "5s")
+    server = Server("--host", "*", "--drain-timeout", "5s")
     yield server
     server.stop()
 
@@ -37,7 +38,7 @@ def ask(address, method, target, headers, body=b""):
         lines = [f"{method} {target} HTTP/1.1"]
         lines += [f"{key}: {value}" for key, value in headers.items()] + ["", ""]
         connection.sendall("\r\n".join(lines).encode() + body)
-        answer = http.client.HTTPResponse(connection)
+        answer = http.client.HTTPResponse(connection, method=method)
         answer.begin()
         return answer.status, answer.read().decode()
 
@@ -197,6 +198,18 @@ def test_nobody_publishes_through_a_reverse_proxy(request, port, name, proxy, de
         server.publish(me, "last")
         assert stream.data() == "last"
     assert server.api.get(f"/v1/subscriptions/{me}").json()["subscriptions"] == []
+
+
+@pytest.mark.parametrize("proxy", ALL)
+def test_a_proxy_counts_with_the_host_that_it_sends(start, port, proxy):
+    """Alone, nginx sends the address of the server; the others pass on what clients sent."""
+    passes_on = proxy == "nginx, Host" or not proxy.startswith("nginx")
+    headers = {"Host": "push.example"}
+    for flags, status in [([], 421 if passes_on else 200), (["--host", "push.example"], 200)]:
+        server = start(*flags)
+        with reverse_proxy(proxy, port().number, server.public) as edge:
+            assert ask(edge, "HEAD", "/events/a", headers)[0] == status, flags
+            assert ask(edge, "HEAD", "/events/a", {"Host": "localhost"})[0] == 200
 
 
 @pytest.mark.parametrize("proxy", TELLING)

@@ -66,6 +66,8 @@ def test_token_from_file_and_environment(start, tmp_path):
         (["--workers", "0"], ["--workers", "0"]),
         (["--backlog-bytes", "lots"], ["--backlog-bytes", "lots"]),
         (["--cors-origin", "example.com"], ["--cors-origin", "example.com"]),
+        (["--host", "http://example.com"], ["--host", "without scheme"]),
+        (["--host", "example.com:8000"], ["--host", "without a port"]),
         (["--listen", "nowhere"], ["--listen", "nowhere"]),
         (["--control-token", ""], ["--control-token"]),
     ],

@@ -9,6 +9,8 @@ const context = await chromium.launchPersistentContext(directory, {
   headless: true,
   args: [
     '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
+    // Names of pages; a name in DNS may lead here as well.
+    '--host-resolver-rules=MAP *.example 127.0.0.1',
     '--disable-background-networking', '--disable-component-update', '--disable-sync',
   ],
 });

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use ::tls::TicketKeys;
 use clap::Command;
-use server::{LiveSettings, Settings};
+use server::{AllowedHosts, LiveSettings, Settings};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::units;
@@ -33,7 +33,7 @@ pub(crate) use sources::Sources;
 pub(crate) use tls::{Tls, now as unix_time};
 pub(crate) use values::{LogFormat, TIME_MAX, TIMEOUT_MIN, USER_TIMEOUT, address};
 use values::{
-    count, default_workers, directory, event_bytes, heartbeat, log_format, log_level, origin,
+    count, default_workers, directory, event_bytes, heartbeat, host, log_format, log_level, origin,
     switch, time, timeout, user_timeout, workers,
 };
 
@@ -154,6 +154,7 @@ impl Reader<'_> {
             stall_timeout: self.get("stall-timeout", timeout),
             drain_timeout: self.get("drain-timeout", time),
             drain_spread: self.get("drain-spread", time),
+            hosts: AllowedHosts::new(self.list("host", host)),
             cors_origins: self.list("cors-origin", origin),
             tls: None,
             policy: Arc::default(),

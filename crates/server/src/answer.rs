@@ -95,6 +95,17 @@ impl Answer {
         }
     }
 
+    /// Refuses a request whose `Host` this server does not answer to. 421 says so more exactly than
+    /// 403, which is about rights (RFC 9110, section 15.5.20).
+    pub(crate) fn misdirected() -> Self {
+        Self::error(
+            Status::MISDIRECTED_REQUEST,
+            "this server does not answer to the name in the Host header; use localhost or an IP \
+             address, or start the server with --host NAME; a reverse proxy must send one of these \
+             as Host",
+        )
+    }
+
     pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
         Self {
             fields: Fields::Allow(allow),

@@ -56,6 +56,7 @@ mod drain;
 #[cfg(test)]
 mod sim;
 
+pub use wire::host::{AllowedHosts, HostPattern};
 pub use wire::target::IDS_MAX;
 
 pub use demo::{DemoPage, DemoSecret};

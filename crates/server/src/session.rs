@@ -90,6 +90,9 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
             sessions,
             responder,
         } = self;
+        if !responder.live.allows_host(request.host) {
+            return responder.answer(table, key, request, &Answer::misdirected());
+        }
         let shared = &sessions.shared;
         let route = Route::of(request.path);
         if let (Route::PageRequest, true) = (&route, shared.settings.demo) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::Policy;
+use wire::host::AllowedHosts;
 
 /// Settings of the data path for the whole run. Built once, shared by all workers.
 #[derive(Debug, Clone)]
@@ -47,12 +48,29 @@ pub struct LiveSettings {
     pub drain_timeout: Duration,
     /// Time over which the reconnect delays of a drain are spread.
     pub drain_spread: Duration,
+    /// Host names to which the public listener answers, beside local names and IP addresses. An
+    /// empty list allows every name where clients need a token or a ticket.
+    pub hosts: AllowedHosts,
     /// Origins whose pages may read streams in a browser; `*` for all.
     pub cors_origins: Vec<String>,
     /// Certificates and options of TLS listeners, for new connections.
     pub tls: Option<tls::ServerConfig>,
     /// Who may read what. By default no identity is needed, and every client may read every id.
     pub policy: Arc<Policy>,
+}
+
+impl LiveSettings {
+    /// Returns whether a request with this `Host` field may be answered.
+    ///
+    /// Where clients need a token or a ticket and no name is listed, every name is allowed: a page
+    /// whose name was made to lead here has no credentials for that name. It could set the header
+    /// of a trusted proxy, if it runs on the proxy's machine, so the rule stays with such a header.
+    pub(crate) fn allows_host(&self, host: Option<&str>) -> bool {
+        let policy = &self.policy;
+        let needs_secret =
+            policy.requires_identity() && policy.settings().identity_header.is_none();
+        (needs_secret && self.hosts.is_local()) || self.hosts.allows(host)
+    }
 }
 
 impl Default for Settings {
@@ -80,6 +98,7 @@ impl Default for LiveSettings {
             stall_timeout: Duration::from_secs(10),
             drain_timeout: Duration::from_secs(10),
             drain_spread: Duration::from_secs(60),
+            hosts: AllowedHosts::default(),
             cors_origins: Vec::new(),
             tls: None,
             policy: Arc::default(),

@@ -2,6 +2,11 @@
 //!
 //! Owns the rule for names that lead to this machine only. Must never resolve a name.
 
+// Host names that a listener answers to.
+mod allowed;
+
+pub use allowed::{AllowedHosts, HostPattern, HostPatternError};
+
 use core::net::IpAddr;
 
 /// Kind of host in a `Host` field or an authority.

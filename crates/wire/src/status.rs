@@ -41,6 +41,7 @@ statuses! {
     LENGTH_REQUIRED 411 "Length Required",
     CONTENT_TOO_LARGE 413 "Content Too Large",
     URI_TOO_LONG 414 "URI Too Long",
+    MISDIRECTED_REQUEST 421 "Misdirected Request",
     TOO_MANY_REQUESTS 429 "Too Many Requests",
     HEADER_FIELDS_TOO_LARGE 431 "Request Header Fields Too Large",
     INTERNAL_SERVER_ERROR 500 "Internal Server Error",

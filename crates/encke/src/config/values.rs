@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use router::WORKERS_MAX;
+use server::HostPattern;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::units;
@@ -137,6 +138,11 @@ pub(super) fn log_level(text: &str) -> Result<LevelFilter, String> {
         .ok()
         .filter(|_| text.bytes().all(|byte| byte.is_ascii_alphabetic()));
     level.ok_or_else(|| "expected off, error, warn, info, debug or trace".to_owned())
+}
+
+/// A host name of the public listener, or a set of them.
+pub(super) fn host(text: &str) -> Result<HostPattern, String> {
+    HostPattern::parse(text).map_err(|error| error.reason().to_owned())
 }
 
 /// An origin as browsers send it (RFC 6454, section 6.2): compared as text, so its form matters.

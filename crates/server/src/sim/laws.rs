@@ -88,7 +88,7 @@ impl Model {
         let path = ["/events/", "/stream/", "/test/"][self.dice.roll(3)];
         let version = self.dice.roll(2);
         let list = ids.iter().copied().collect::<Vec<_>>().join(",");
-        let request = format!("GET {path}{list} HTTP/1.{version}\r\nHost: a\r\n\r\n");
+        let request = format!("GET {path}{list} HTTP/1.{version}\r\nHost: localhost\r\n\r\n");
         let faithful = self.dice.roll(3) > 0;
         // Room for the head at least, so that its arrival shows the login.
         let room = if faithful {

@@ -63,7 +63,7 @@ impl RequestHandler<SimDriver> for Recorder {
 
 fn requests(count: usize) -> Vec<u8> {
     (0..count)
-        .flat_map(|n| format!("GET /{n} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes())
+        .flat_map(|n| format!("GET /{n} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes())
         .collect()
 }
 

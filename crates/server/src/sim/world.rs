@@ -106,7 +106,7 @@ impl World {
 
     /// A client that asks for `key` and has room for all it is sent.
     pub(super) fn connect(&mut self, key: &str) -> usize {
-        let request = format!("GET {key} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let request = format!("GET {key} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         self.connect_with(request.as_bytes(), usize::MAX, usize::MAX)
     }
 

@@ -76,6 +76,14 @@ const LISTENERS: &[Key] = &[
         "Allow a public listener without authentication: every client can read every id",
     ),
     live(
+        "host",
+        List("NAME"),
+        Unset("none"),
+        "Host name under which clients reach the public listener, beside localhost and IP \
+         addresses; requests with another Host header are refused. `*.example.com` for all names \
+         below one, `*` for every name; may be repeated",
+    ),
+    live(
         "cors-origin",
         List("ORIGIN"),
         Unset("none"),

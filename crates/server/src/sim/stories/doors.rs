@@ -24,7 +24,7 @@ fn accepting_pauses_when_descriptors_run_out_and_resumes_when_one_is_free() {
 #[test]
 fn connections_come_from_all_listeners_and_a_drain_closes_all() {
     let mut world = world();
-    let request = b"GET /events/1 HTTP/1.1\r\nHost: a\r\n\r\n";
+    let request = b"GET /events/1 HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let clients = [0, 2].map(|listener| {
         let mut net = world.net.borrow_mut();
         net.connect_to(listener, request, usize::MAX, usize::MAX)
@@ -44,7 +44,7 @@ fn connections_come_from_all_listeners_and_a_drain_closes_all() {
 fn a_pause_in_accepting_holds_for_all_listeners() {
     let mut world = world();
     world.net.borrow_mut().descriptors = 1;
-    let request = b"GET /events/1 HTTP/1.1\r\nHost: a\r\n\r\n";
+    let request = b"GET /events/1 HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let connect = |world: &World, listener| {
         let mut net = world.net.borrow_mut();
         net.connect_to(listener, request, usize::MAX, usize::MAX)

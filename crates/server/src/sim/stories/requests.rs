@@ -28,7 +28,7 @@ fn a_slow_head_is_answered_408_and_a_silent_connection_is_closed() {
 fn a_head_may_arrive_a_byte_at_a_time() {
     let mut world = world();
     let client = world.connect_with(b"", usize::MAX, usize::MAX);
-    for byte in b"GET /stream/9 HTTP/1.1\r\nHost: a\r\n\r\n" {
+    for byte in b"GET /stream/9 HTTP/1.1\r\nHost: localhost\r\n\r\n" {
         world.say(client, &[*byte]);
         world.turn();
     }
@@ -40,8 +40,9 @@ fn a_head_may_arrive_a_byte_at_a_time() {
 #[test]
 fn pipelined_requests_are_answered_in_order_and_the_stream_last() {
     let mut world = world();
-    let request = b"GET /none HTTP/1.1\r\nHost: a\r\n\r\nHEAD / HTTP/1.1\r\nHost: a\r\n\r\n\
-                    GET /events/1 HTTP/1.1\r\nHost: a\r\n\r\n";
+    let request =
+        b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\nHEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n\
+                    GET /events/1 HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let client = world.connect_with(request, usize::MAX, usize::MAX);
     world.run_until_idle();
     let text = world.text(client);
@@ -55,9 +56,12 @@ fn pipelined_requests_are_answered_in_order_and_the_stream_last() {
 
 #[test]
 fn pipelined_requests_are_answered_alike_at_every_split() {
-    let long = format!("GET /none?{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(99));
+    let long = format!(
+        "GET /none?{} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "x".repeat(99)
+    );
     let requests =
-        format!("{long}GET /a HTTP/1.1\r\nHost: a\r\n\r\n{long}OPTIONS * HTTP/1.1\r\n\r\n");
+        format!("{long}GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n{long}OPTIONS * HTTP/1.1\r\n\r\n");
     let answers = |split: usize| {
         let mut world = world();
         let (first, second) = requests.as_bytes().split_at(split);
@@ -80,7 +84,7 @@ fn pipelined_requests_wait_until_their_answers_are_taken() {
         backlog_bytes: 4096,
         ..quiet()
     });
-    let requests = "GET /none HTTP/1.1\r\nHost: a\r\n\r\n".repeat(400);
+    let requests = "GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(400);
     let client = world.connect_with(requests.as_bytes(), 100, usize::MAX);
     world.run_until_idle();
     assert!(world.metric(Metric::BacklogBytes) < 4096);
@@ -95,7 +99,7 @@ fn pipelined_requests_wait_until_their_answers_are_taken() {
 #[test]
 fn a_flood_of_pipelined_requests_is_answered_in_portions() {
     let mut world = world();
-    let requests = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(400);
+    let requests = "HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(400);
     let client = world.connect_with(requests.as_bytes(), usize::MAX, usize::MAX);
     let answers = |world: &World| world.text(client).matches("HTTP/1.1 200 ").count();
     let mut before = 0;
@@ -115,7 +119,7 @@ fn a_flood_of_pipelined_requests_is_answered_in_portions() {
 #[test]
 fn requests_that_come_while_others_wait_for_their_turn_are_read_after_them() {
     let mut world = world();
-    let portion = "HEAD /none HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100);
+    let portion = "HEAD /none HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
     let client = world.connect_with(portion.as_bytes(), usize::MAX, usize::MAX);
     for _ in 0..10 {
         world.turn();

@@ -11,7 +11,7 @@ use crate::sim::client;
 use crate::sim::world::World;
 use crate::stats::Metric;
 
-const REQUEST: &[u8] = b"GET /events/1 HTTP/1.1\r\nHost: a\r\n\r\n";
+const REQUEST: &[u8] = b"GET /events/1 HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 fn is_logged_in(world: &World, client: usize) -> bool {
     world.text(client).starts_with("HTTP/1.1 200 ")
@@ -185,7 +185,10 @@ fn a_client_that_leaves_while_its_handshake_waits_is_forgotten() {
 fn strangers_who_do_not_speak_tls_get_an_alert_and_are_counted() {
     let mut world = world();
     let says: [(&[u8], Metric); 4] = [
-        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", Metric::TlsFailedPlain),
+        (
+            b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            Metric::TlsFailedPlain,
+        ),
         (
             b"\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10",
             Metric::TlsFailedNotTls,
