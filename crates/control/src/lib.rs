@@ -64,6 +64,8 @@ mod health;
 mod page_requests;
 /// The secret of the demo page.
 mod demo;
+/// Key sets of issuers, fetched from their JWKS addresses.
+mod jwks;
 /// Read-only admin endpoints of `proxy` and `hello`.
 mod admin;
 
@@ -71,6 +73,7 @@ pub use admin::{AdminConfig, AdminSource, BackendReport, Backends, serve_admin};
 pub use backup::ERLANG_IDS;
 pub use control::{Config, Control, Listen, StartError, Threads, start};
 pub use demo::Demo;
+pub use jwks::{JWKS_URLS_MAX, JwksFetcher, JwksStats, JwksUrl, KeysChanged};
 
 #[cfg(test)]
 mod tests;
