@@ -63,7 +63,9 @@ pub use demo::{DemoPage, DemoSecret};
 pub use external::{ExternalWorker, WorkerCommand};
 pub use identity::KeyFetcher;
 pub use listener::{Listener, ListenerKind, ListenerSocket};
-pub use mail::{Handle, PageHandler, PageRequest, PageResponse, Post, SessionReport};
+pub use mail::{
+    Handle, PageHandler, PageRequest, PageResponse, PendingReload, Post, SessionReport,
+};
 pub use server::{Server, StartError};
 pub use settings::{LiveSettings, Settings};
 pub use stats::{Metric, ServerStats, WorkerStats};

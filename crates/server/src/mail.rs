@@ -1,7 +1,9 @@
 //! Mail to workers, and the handle by which other threads send it.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -51,9 +53,28 @@ pub(crate) enum Mail {
     /// The key sets were fetched: requests that waited for it go on.
     KeysFetched,
     /// Use these settings from now on.
-    Reload(Arc<LiveSettings>),
+    Reload(Reload),
     /// Stop accepting, send farewells, flush backlogs, and end.
     Drain,
+}
+
+/// New settings for a worker.
+pub(crate) struct Reload {
+    pub(crate) live: Arc<LiveSettings>,
+    /// Nothing is sent here: it is dropped when the worker uses the settings.
+    pub(crate) pending: SyncSender<Infallible>,
+}
+
+/// Reload under way. It need not be awaited.
+#[derive(Debug)]
+pub struct PendingReload(Receiver<Infallible>);
+
+impl PendingReload {
+    /// Waits until all workers use the new settings, or have ended. Returns whether they did so
+    /// within `timeout`.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.0.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
+    }
 }
 
 /// State of a session, from its worker and the kernel at the time of the request.
@@ -248,12 +269,17 @@ impl Handle {
     /// Replaces the settings that can change without touching a stream by those that `change` makes
     /// of the current ones. They hold from each worker's next turn; time limits hold for what
     /// begins after it. One call at a time takes effect, and none undoes another.
-    pub fn reload(&self, change: impl FnOnce(&LiveSettings) -> LiveSettings) {
+    pub fn reload(&self, change: impl FnOnce(&LiveSettings) -> LiveSettings) -> PendingReload {
+        let (pending, reload) = mpsc::sync_channel(1);
         let mut live = self.live.lock();
         *live = Arc::new(change(&live));
         for mailbox in &self.router.mailboxes().0 {
-            mailbox.insert(Mail::Reload(Arc::clone(&live)));
+            mailbox.insert(Mail::Reload(Reload {
+                live: Arc::clone(&live),
+                pending: pending.clone(),
+            }));
         }
+        PendingReload(reload)
     }
 
     /// Sets the handler that fetches key sets when a token names an unknown key. Only the first

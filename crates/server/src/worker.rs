@@ -29,7 +29,7 @@ use crate::inspect::{inspect, session_report};
 use crate::lease::LeaseScan;
 use crate::limits::ACCEPTS_PER_TURN;
 use crate::listener::{ListenerContext, ListenerKind};
-use crate::mail::Mail;
+use crate::mail::{Mail, Reload};
 use crate::page_request;
 use crate::parcel::ParcelInFlight;
 use crate::session::{LastWord, Requests, Sessions};
@@ -204,7 +204,10 @@ impl<D: Driver> Worker<D> {
                     page_request::respond(&mut self.table, &mut self.responder, key, response);
                 }
                 Mail::KeysFetched => self.sessions.awaiting_keys.release(),
-                Mail::Reload(live) => self.reload(live),
+                Mail::Reload(Reload { live, pending }) => {
+                    self.reload(live);
+                    drop(pending);
+                }
                 Mail::Drain => self.begin_drain(),
             }
         }

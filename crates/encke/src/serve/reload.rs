@@ -3,12 +3,17 @@
 //!
 //! Must never apply a part of a configuration that is not valid, and never log a value.
 
+use std::time::Duration;
+
 use tls::TicketKeys;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::config::{self, Addresses, Changes, Config, FileDigests, Layers, Sources};
 
 use super::logs::LogLevel;
+
+/// How long all workers together may take to use new settings. Their turns take milliseconds.
+const WORKERS_WAIT: Duration = Duration::from_secs(5);
 
 /// The configuration that is in force, and where it was read.
 #[derive(Debug)]
@@ -101,7 +106,11 @@ impl Reloader {
             files,
             changes,
         } = newer;
-        self.server.reload(|_| live);
+        let pending = self.server.reload(|_| live);
+        // What the log and the service manager are told is then true.
+        if !pending.wait(WORKERS_WAIT) {
+            tracing::warn!("a worker is too busy to take the new settings at once; it will");
+        }
         let loaded = &mut self.loaded;
         let before = loaded.log_level;
         // The report is logged if either level lets it through.

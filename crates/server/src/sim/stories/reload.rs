@@ -8,8 +8,10 @@ use crate::sim::world::World;
 use crate::stats::Metric;
 
 fn reload(world: &mut World, live: LiveSettings) {
-    world.handle.reload(|_| live);
+    let pending = world.handle.reload(|_| live);
+    assert!(!pending.wait(Duration::ZERO), "no worker has had a turn");
     world.turn();
+    assert!(pending.wait(Duration::ZERO));
 }
 
 #[test]
