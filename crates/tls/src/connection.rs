@@ -15,7 +15,7 @@ use crate::{ServerConfig, TlsError};
 /// Made when [`hello::inspect`](crate::hello::inspect) has found a whole ClientHello. What
 /// [`receive`](Self::receive) and [`seal`](Self::seal) append must be sent in the order of the
 /// calls. After an error the caller sends what is in `reply` and closes the socket.
-pub struct Connection(Box<State>);
+pub struct Connection(pub(crate) Box<State>);
 
 /// Stages of a connection.
 #[expect(

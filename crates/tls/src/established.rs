@@ -92,6 +92,12 @@ impl Established {
         }
     }
 
+    /// Whether the keys of both directions follow from their secrets.
+    #[cfg(test)]
+    pub(crate) fn has_derived_keys(&self) -> bool {
+        self.send.are_derived(self.suite) && self.receive.are_derived(self.suite)
+    }
+
     /// Whether the handshake resumed an earlier session.
     pub(crate) fn resumed(&self) -> bool {
         self.said.is(Said::RESUMED)

@@ -124,7 +124,7 @@ impl Handshake {
 }
 
 /// The keys of one direction. `rustls` gives key, initialization vector and record number, and logs
-/// the secret that they are made of, which only a later `KeyUpdate` needs. Both must agree.
+/// the secret that they follow from, which only a later `KeyUpdate` needs.
 fn traffic_keys(
     secret: &[u8],
     (sequence, extracted): (u64, ConnectionTrafficSecrets),
@@ -137,11 +137,7 @@ fn traffic_keys(
         }
         _ => return Err(TlsError::Internal),
     };
-    let mut keys = TrafficKeys::new(suite, secret)?;
-    if !keys.are(suite, key.as_ref(), iv.as_ref()) {
-        return Err(TlsError::Internal);
-    }
-    keys.set_sequence(sequence);
+    let keys = TrafficKeys::from_parts(suite, secret, (key.as_ref(), iv.as_ref()), sequence)?;
     Ok((suite, keys))
 }
 

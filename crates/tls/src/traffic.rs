@@ -78,6 +78,7 @@ impl TrafficKeys {
     /// # Errors
     ///
     /// [`Failed`] unless `secret` has the length of the suite's hash.
+    #[cfg(test)]
     pub(crate) fn new(suite: Suite, secret: &[u8]) -> Result<Self, Failed> {
         if secret.len() != suite.secret_bytes() {
             return Err(Failed);
@@ -93,11 +94,38 @@ impl TrafficKeys {
         Ok(keys)
     }
 
-    /// Whether key and initialization vector are these.
-    pub(crate) fn are(&self, suite: Suite, key: &[u8], iv: &[u8]) -> bool {
-        let own = &self.key[..suite.key_bytes()];
-        let same = aws_lc_rs::constant_time::verify_slices_are_equal;
-        same(own, key).is_ok() && same(&self.iv, iv).is_ok()
+    /// Keys that `rustls` has derived from `secret`, and the number of the next record.
+    ///
+    /// # Errors
+    ///
+    /// [`Failed`] unless all have the lengths of the suite.
+    pub(crate) fn from_parts(
+        suite: Suite,
+        secret: &[u8],
+        (key, iv): (&[u8], &[u8]),
+        sequence: u64,
+    ) -> Result<Self, Failed> {
+        let fits = secret.len() == suite.secret_bytes() && key.len() == suite.key_bytes();
+        if !fits || iv.len() != IV_BYTES {
+            return Err(Failed);
+        }
+        let mut keys = Self {
+            secret: [0; SECRET_BYTES_MAX],
+            key: [0; KEY_BYTES_MAX],
+            iv: [0; IV_BYTES],
+            sequence: sequence.to_be_bytes(),
+        };
+        keys.secret[..secret.len()].copy_from_slice(secret);
+        keys.key[..key.len()].copy_from_slice(key);
+        keys.iv.copy_from_slice(iv);
+        Ok(keys)
+    }
+
+    /// Whether key and initialization vector follow from the secret.
+    #[cfg(test)]
+    pub(crate) fn are_derived(&self, suite: Suite) -> bool {
+        let derived = Self::new(suite, &self.secret[..suite.secret_bytes()]);
+        derived.is_ok_and(|derived| derived.key == self.key && derived.iv == self.iv)
     }
 
     /// Number of the next record.

@@ -6,6 +6,7 @@ use super::pair::{
     BOTH, NOW, Offer, Server, TLS12, TLS13, after, certificate, connected, fixture, server,
     shake_hands,
 };
+use crate::connection::State;
 use crate::hello::{self, Hello, HelloError};
 use crate::{Negotiated, Options, ServerConfig, TicketKeys, TlsError, Version};
 
@@ -31,6 +32,10 @@ fn every_suite_of_tls_1_3_is_taken_over_unless_rustls_shall_keep_it() {
                 own_records: !options.keep_rustls,
             };
             assert_eq!(server.tls.negotiated(), Some(negotiated));
+            if let State::Established(established) = &*server.tls.0 {
+                // What `rustls` logs is what it makes keys of.
+                assert!(established.has_derived_keys());
+            }
             assert_eq!(client.rustls.alpn_protocol(), Some(&b"http/1.1"[..]));
             assert_eq!(server.receive(&client.seal(b"ping")), Ok(vec![]));
             assert_eq!(server.read, b"ping");

@@ -28,15 +28,24 @@ fn keys(secret: &str) -> TrafficKeys {
 
 #[test]
 fn keys_follow_from_secrets_as_in_the_example() {
-    let client = keys(CLIENT_SECRET);
-    let key = bytes("17422dda596ed5d9acd890e3c63f5051");
-    let iv = bytes("5b78923dee08579033e523d9");
-    assert!(client.are(SUITE, &key, &iv));
-    assert!(!client.are(SUITE, &key, &[0; 12]));
-    assert!(!client.are(SUITE, &[0; 16], &iv));
-    let server = keys(SERVER_SECRET);
-    let key = bytes("9f02283b6c9c07efc26bb9f2ac92e356");
-    assert!(server.are(SUITE, &key, &bytes("cf782b88dd83549aadf1e984")));
+    let parts = |secret: &str, key: &str, iv: &str| {
+        let (key, iv) = (bytes(key), bytes(iv));
+        TrafficKeys::from_parts(SUITE, &bytes(secret), (&key, &iv), 0)
+    };
+    let (key, iv) = (
+        "17422dda596ed5d9acd890e3c63f5051",
+        "5b78923dee08579033e523d9",
+    );
+    assert!(parts(CLIENT_SECRET, key, iv).unwrap().are_derived(SUITE));
+    assert!(!parts(SERVER_SECRET, key, iv).unwrap().are_derived(SUITE));
+    let (key, iv) = (
+        "9f02283b6c9c07efc26bb9f2ac92e356",
+        "cf782b88dd83549aadf1e984",
+    );
+    assert!(parts(SERVER_SECRET, key, iv).unwrap().are_derived(SUITE));
+    for (key, iv) in [(key, ""), ("", iv), (key, "00"), ("00", iv)] {
+        assert_eq!(parts(SERVER_SECRET, key, iv).map(|_| ()), Err(Failed));
+    }
 }
 
 #[test]
