@@ -1,7 +1,12 @@
 """Reloads by SIGHUP: what they change, what they leave alone, and what they say."""
 
+import base64
+import hashlib
+import hmac
+import json
 import signal
 import threading
+import time
 
 import pytest
 
@@ -189,3 +194,110 @@ def test_flags_and_environment_of_the_start_stay_above_the_file(start, settings)
     report = file.reload(server, retry='"9s"', cors_origin='"https://other.example"')
     assert "nothing has changed" in report
     assert allowed_origin(server) == ORIGIN
+
+
+class Keys:
+    """A file with a secret for HS256, and tokens that are signed with it."""
+
+    def __init__(self, path, secret):
+        self.path = path
+        self.rotate(secret)
+
+    def rotate(self, secret):
+        self.secret = secret
+        self.path.write_text(secret)
+        self.path.chmod(0o600)
+
+    def token(self, subject, secret=None):
+        claims = {"sub": subject, "exp": int(time.time()) + 600}
+        parts = [encode(json.dumps(part).encode()) for part in ({"alg": "HS256"}, claims)]
+        key = (secret or self.secret).encode()
+        signature = hmac.new(key, ".".join(parts).encode(), hashlib.sha256).digest()
+        return ".".join([*parts, encode(signature)])
+
+
+def encode(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+OLD, NEW = "old-" * 8, "new-" * 8
+
+
+def status(server, token=None, target="/events"):
+    """The status of the answer to a stream request with a token."""
+    with Connection(server) as connection:
+        connection.get(target, *([f"Authorization: Bearer {token}"] if token else []))
+        return connection.head()[0]
+
+
+def test_keys_are_rotated_under_load_and_no_good_client_is_refused(start, settings, tmp_path):
+    """As an issuer rotates: both keys are good for a while, then the old one goes."""
+    old, new = Keys(tmp_path / "old", OLD), Keys(tmp_path / "new", NEW)
+    file = settings(jwt_secret_file=f'["{old.path}"]')
+    server = start("--config", file.path)
+    current, refused, served = [old], [], []
+    done = threading.Event()
+
+    def connect():
+        while not done.is_set():
+            keys = current[0]  # The key that the issuer signs with now.
+            answer = status(server, keys.token("alice"))
+            if answer == 200:
+                served.append(answer)
+            elif keys is current[0]:
+                # Else the issuer has changed to another key in between.
+                refused.append(answer)
+
+    with Sse(server, "", f"Authorization: Bearer {old.token('alice')}") as before:
+        assert status(server, new.token("alice")) == 401
+        assert status(server) == 401
+        clients = [threading.Thread(target=connect, daemon=True) for _ in range(3)]
+        for client in clients:
+            client.start()
+        for _ in range(5):
+            both = f'["{old.path}", "{new.path}"]'
+            assert "changed: jwt-secret-file" in file.reload(server, jwt_secret_file=both)
+            current[0] = new
+            count = len(served)
+            until(lambda: refused or len(served) >= count + 6, "new tokens are in use")
+            file.reload(server, jwt_secret_file=f'["{new.path}"]')
+            assert status(server, old.token("alice")) == 401
+            count = len(served)
+            until(lambda: refused or len(served) >= count + 6, "the load goes on")
+            old, new = new, old
+        done.set()
+        for client in clients:
+            client.join()
+        assert not refused and len(served) > 50, (refused, len(served))
+        server.publish("alice", "the key is gone, the session is not")
+        assert before.data() == "the key is gone, the session is not"
+
+
+def test_a_key_file_with_other_content_is_read_again(start, settings, tmp_path):
+    keys = Keys(tmp_path / "secret", OLD)
+    file = settings(jwt_secret_file=f'"{keys.path}"')
+    server = start("--config", file.path)
+    assert status(server, keys.token("alice")) == 200
+    keys.rotate(NEW)
+    assert "changed: jwt-secret-file" in file.reload(server)
+    assert status(server, keys.token("alice", OLD)) == 401
+    assert status(server, keys.token("alice")) == 200
+    keys.path.chmod(0o644)
+    assert "chmod 600" in file.reload(server)
+    keys.path.write_text("too short")
+    keys.path.chmod(0o600)
+    assert "changed nothing" in file.reload(server)
+    assert status(server, keys.token("alice", NEW)) == 200
+    assert OLD not in server.log and NEW not in server.log
+
+
+def test_a_reload_cannot_open_a_listener_to_strangers(start, settings, tmp_path):
+    """The file is good in itself; with the listener that stays open until a restart it is not."""
+    keys = Keys(tmp_path / "secret", OLD)
+    file = settings(listen='"0.0.0.0:0"', jwt_secret_file=f'"{keys.path}"')
+    server = start("--config", file.path, public=None)
+    server.public = ("127.0.0.1", server.public[1])
+    report = file.reload(server, listen='"127.0.0.1:0"', jwt_secret_file="[]")
+    assert "changed nothing" in report and "restart" in report, report
+    assert status(server, target="/events/alice") == 401
+    assert status(server, keys.token("alice")) == 200

@@ -139,7 +139,7 @@ ends it at once.
 Examples:
   encke serve
   encke serve --workers 64 --private-fds
-  encke serve --listen 0.0.0.0:8000 --allow-anonymous
+  encke serve --listen 0.0.0.0:8000 --jwt-key-file issuer.pem --host push.example.org
   encke serve --config encke.toml --check-config";
 
 const PUBLISH_HELP: &str = "\

@@ -10,6 +10,8 @@ mod sources;
 mod changes;
 mod listeners;
 mod tls;
+mod identity;
+mod files;
 mod print;
 mod secret;
 mod values;
@@ -18,7 +20,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::tls::TicketKeys;
+use auth::Policy;
 use clap::Command;
+use control::JwksUrl;
 use server::{AllowedHosts, LiveSettings, Settings};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -54,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) log_level: LevelFilter,
     pub(crate) ports_file: Option<PathBuf>,
     pub(crate) erlang: Option<erlang::Settings>,
+    /// Addresses of sets of keys that tokens are checked with.
+    pub(crate) jwks_urls: Vec<JwksUrl>,
     /// Those of the data path. Whether there is a demo page is known only when the listeners are.
     pub(crate) settings: Settings,
 }
@@ -107,7 +113,8 @@ impl Reader<'_> {
         let event_bytes = self.get("event-bytes", event_bytes);
         let data = self.data();
         let erlang = self.erlang(event_bytes, data.clone());
-        let mut settings = self.settings();
+        let identity = self.identity();
+        let mut settings = self.settings(identity.policy);
         settings.external_workers = u16::from(erlang.is_some());
         let config = Config {
             addresses,
@@ -121,6 +128,7 @@ impl Reader<'_> {
             log_level: self.get("log-level", log_level),
             erlang,
             ports_file: self.find("ports-file", |text| Ok(PathBuf::from(text))),
+            jwks_urls: identity.jwks_urls,
             settings,
         };
         if let Err(problems) = config.addresses.check(&config) {
@@ -129,7 +137,7 @@ impl Reader<'_> {
         config
     }
 
-    fn settings(&mut self) -> Settings {
+    fn settings(&mut self, policy: Policy) -> Settings {
         Settings {
             workers: self
                 .find("workers", workers)
@@ -138,12 +146,12 @@ impl Reader<'_> {
             external_workers: 0,
             user_timeout: self.get("user-timeout", user_timeout),
             demo: false,
-            live: Arc::new(self.live_settings()),
+            live: Arc::new(self.live_settings(policy)),
         }
     }
 
     /// Settings that a reload can change.
-    fn live_settings(&mut self) -> LiveSettings {
+    fn live_settings(&mut self, policy: Policy) -> LiveSettings {
         LiveSettings {
             max_connections: self.find("max-connections", count).unwrap_or(usize::MAX),
             max_connections_per_address: self.find("max-connections-per-address", count),
@@ -155,9 +163,9 @@ impl Reader<'_> {
             drain_timeout: self.get("drain-timeout", time),
             drain_spread: self.get("drain-spread", time),
             hosts: AllowedHosts::new(self.list("host", host)),
+            policy: Arc::new(policy),
             cors_origins: self.list("cors-origin", origin),
             tls: None,
-            policy: Arc::default(),
         }
     }
 

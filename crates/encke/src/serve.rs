@@ -2,6 +2,7 @@
 
 mod announce;
 mod inherited;
+mod key_sets;
 mod listeners;
 pub(crate) mod logs;
 mod reload;
@@ -27,6 +28,7 @@ use crate::output;
 use crate::signals::{self, Request};
 use announce::Running;
 use inherited::Inherited;
+use key_sets::KeySets;
 use listeners::Listeners;
 use reload::{Loaded, Reloader};
 
@@ -114,9 +116,12 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         None => None,
     };
 
+    let mut key_sets = KeySets::new(server.handle().clone());
+    key_sets.set_urls(&config.jwks_urls);
     let reloader = Reloader {
         loaded,
         tickets,
+        key_sets,
         server: server.handle().clone(),
         addresses: addresses.clone(),
     };
@@ -130,6 +135,9 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         epoch: &epoch,
     };
     announce::ready(&config, &running)?;
+    for warning in addresses.warnings(&config) {
+        tracing::warn!("{warning}");
+    }
     tell_manager(&[NotifyState::Ready]);
 
     let ended = server.join();

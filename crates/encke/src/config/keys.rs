@@ -132,8 +132,8 @@ impl Key {
             Shape::Number => single.value_name("N"),
             Shape::Text(name) => single.value_name(name),
             Shape::Path | Shape::File => single.value_name("FILE"),
-            Shape::List(name) => argument.value_name(name).action(ArgAction::Append),
             Shape::Files => argument.value_name("FILE").action(ArgAction::Append),
+            Shape::List(name) => argument.value_name(name).action(ArgAction::Append),
         }
     }
 }

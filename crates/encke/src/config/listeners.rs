@@ -55,8 +55,9 @@ impl Addresses {
     /// A sentence for each.
     pub(crate) fn check(&self, config: &Config) -> Result<(), Vec<String>> {
         let public = self.public.iter().chain(&self.tls);
+        let is_guarded = config.allow_anonymous || config.settings.live.policy.requires_identity();
         let mut checks: Vec<_> = public
-            .map(|&address| check_public(address, config.allow_anonymous))
+            .map(|&address| check_public(address, is_guarded))
             .collect();
         checks.push(check_control(self.control, config.token.is_some()));
         if let (Some(address), None) = (self.tls.first(), &config.tls) {
@@ -71,6 +72,26 @@ impl Addresses {
         }
     }
 
+    /// Advice about secrets that cross a network without TLS.
+    pub(crate) fn warnings(&self, config: &Config) -> Vec<String> {
+        let policy = &config.settings.live.policy;
+        let has_secrets = policy.accepts_tokens() || policy.settings().tickets;
+        let public = self.public.iter().filter(|_| has_secrets);
+        let public = public.map(|address| (address, "clients", "--tls-listen"));
+        let control = [(&self.control, "publishers", "TLS")];
+        let control = control.into_iter().filter(|_| config.token.is_some());
+        let exposed = public
+            .chain(control)
+            .filter(|(address, ..)| !address.ip().is_loopback());
+        let warning = |(address, who, remedy)| {
+            format!(
+                "{who} send their tokens to {address} without encryption; use {remedy}, or let \
+                 only a TLS proxy in a private network reach this address"
+            )
+        };
+        exposed.map(warning).collect()
+    }
+
     /// Whether only this machine reaches all of them.
     pub(crate) fn are_private(&self) -> bool {
         let mut all = self.public.iter().chain(&self.tls).chain([&self.control]);
@@ -79,13 +100,15 @@ impl Addresses {
 }
 
 /// Refuses a public listener on which every client of the network could read every id.
-fn check_public(address: SocketAddr, allow_anonymous: bool) -> Result<(), String> {
-    if allow_anonymous || address.ip().is_loopback() {
+fn check_public(address: SocketAddr, is_guarded: bool) -> Result<(), String> {
+    if is_guarded || address.ip().is_loopback() {
         return Ok(());
     }
     Err(format!(
-        "clients on other machines could connect to {address} and read every id, because there is \
-         no authentication; listen on 127.0.0.1, or set --allow-anonymous if this is what you want"
+        "clients on other machines could connect to {address} and read every id, because no \
+         identity is asked for; set --jwt-key-file, --jwt-secret-file, --jwks-url, --tickets or \
+         --identity-header, or listen on 127.0.0.1, or set --allow-anonymous if every client may \
+         read everything"
     ))
 }
 

@@ -1,4 +1,5 @@
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use super::layers::{Layer, Source};
@@ -395,4 +396,91 @@ fn a_file_with_other_content_is_a_change_of_the_setting_that_names_it() {
     let changes = Changes::between((&layers, &before), (&layers, &after));
     assert_eq!(changes.to_string().matches("control-token-file").count(), 1);
     assert!(!format!("{after:?}").contains("another"));
+}
+
+/// A folder with a secret for HS256 that only its owner can read, and the path of the secret.
+fn secret_file() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("secret");
+    fs::write(&path, "0123456789abcdef0123456789abcdef\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let text = path.to_str().unwrap().to_owned();
+    (folder, text)
+}
+
+#[test]
+fn each_kind_of_identity_lets_the_public_listener_leave_loopback() {
+    let (_folder, secret) = secret_file();
+    for identity in [
+        vec!["--tickets"],
+        vec!["--jwt-secret-file", &secret],
+        vec!["--jwks-url", "https://issuer.example/jwks.json"],
+        vec!["--identity-header=X-User", "--trusted-proxy=10.0.0.0/8"],
+    ] {
+        let flag = [&["--listen", "0.0.0.0:8000"], &identity[..]].concat();
+        let config = flags(&flag).resolve().unwrap();
+        assert!(
+            config.settings.live.policy.requires_identity(),
+            "{identity:?}"
+        );
+    }
+    // Trusting a proxy is no identity.
+    let problem = flags(&["--listen=0.0.0.0:8000", "--trusted-proxy=10.0.0.0/8"]).problem();
+    assert!(problem.contains("--tickets"), "{problem}");
+}
+
+#[test]
+fn identity_that_would_not_do_what_it_says_is_refused() {
+    let (folder, secret) = secret_file();
+    let open = folder.path().join("open");
+    fs::copy(&secret, &open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
+    let open = open.to_str().unwrap();
+    let short = folder.path().join("short");
+    fs::write(&short, "too short").unwrap();
+    fs::set_permissions(&short, fs::Permissions::from_mode(0o640)).unwrap();
+    let short = short.to_str().unwrap();
+    for (flag, said) in [
+        (vec!["--identity-header", "X-User"], "--trusted-proxy"),
+        (
+            vec!["--identity-header", "X User", "--trusted-proxy=::1"],
+            "--identity-header",
+        ),
+        (vec!["--trusted-proxy", "10.1.2.3/8"], "10.1.2.3/8"),
+        (vec!["--jwt-issuer", "https://a"], "--jwt-issuer needs keys"),
+        (vec!["--jwt-query"], "--jwt-query needs keys"),
+        (vec!["--jwt-secret-file", open], "chmod 600"),
+        (vec!["--jwt-secret-file", short], "32"),
+        (vec!["--jwt-key-file", &secret], "PEM"),
+        (vec!["--jwt-key-file", "/nowhere"], "/nowhere"),
+        (vec!["--jwks-url", "http://issuer.example/"], "https"),
+    ] {
+        let problem = flags(&flag).problem();
+        assert!(problem.contains(said), "{flag:?}: {problem}");
+        assert!(!problem.contains("0123456789abcdef"), "{problem}");
+    }
+    // Nothing of it is refused together with keys.
+    let flag = [
+        "--jwt-secret-file",
+        &secret,
+        "--jwt-issuer=a",
+        "--jwt-query",
+    ];
+    let config = flags(&flag).resolve().unwrap();
+    assert!(!format!("{config:?}").contains("0123456789abcdef"));
+}
+
+#[test]
+fn tokens_that_cross_a_network_in_the_clear_are_warned_about() {
+    let warnings = |flag: &[&str]| {
+        let config = flags(flag).resolve().unwrap();
+        config.addresses.warnings(&config).join(" ")
+    };
+    assert_eq!(warnings(&["--tickets"]), "");
+    let said = warnings(&["--tickets", "--listen=127.0.0.1:1", "--listen=0.0.0.0:2"]);
+    assert!(
+        said.contains("0.0.0.0:2") && !said.contains("127.0.0.1"),
+        "{said}"
+    );
+    assert_eq!(warnings(&["--listen=0.0.0.0:2", "--allow-anonymous"]), "");
 }

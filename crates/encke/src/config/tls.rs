@@ -1,10 +1,11 @@
 //! Certificates of TLS listeners, read with the configuration.
 
-use std::fs;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ::tls::{Certificate, Options, PemFile, ServerConfig, TicketKeys, UnixTime};
 
+use super::files::{read_private, read_public};
 use super::values::switch;
 use super::{Reader, known};
 
@@ -64,9 +65,8 @@ impl Reader<'_> {
 }
 
 fn read(chain: &str, key: &str) -> Result<Certificate, String> {
-    let load =
-        |path| fs::read(path).map_err(|error| format!("the file {path} cannot be read: {error}"));
-    let (chain_text, key_text) = (load(chain)?, load(key)?);
+    let chain_text = read_public(Path::new(chain))?;
+    let key_text = read_private(Path::new(key))?;
     let chain = PemFile {
         name: chain,
         text: &chain_text,

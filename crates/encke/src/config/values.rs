@@ -173,3 +173,21 @@ pub(super) fn default_workers() -> u16 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     u16::try_from(cores).unwrap_or(WORKERS_MAX).min(WORKERS_MAX)
 }
+
+/// Text of at least one character.
+pub(super) fn nonempty(text: &str) -> Result<String, String> {
+    match text.is_empty() {
+        true => Err("expected at least one character".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// The name of a header field or of a cookie: both are tokens (RFC 9110, section 5.6.2; RFC 6265,
+/// section 4.1.1).
+pub(super) fn token(text: &str) -> Result<String, String> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if text.is_empty() || !text.bytes().all(is_token) {
+        return Err("expected a name of letters, digits and hyphens, without spaces".to_owned());
+    }
+    Ok(text.to_owned())
+}

@@ -5,11 +5,14 @@
 
 use std::time::Duration;
 
+use control::JwksUrl;
+use server::LiveSettings;
 use tls::TicketKeys;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::config::{self, Addresses, Changes, Config, FileDigests, Layers, Sources};
 
+use super::key_sets::{KeySets, keep_fetched};
 use super::logs::LogLevel;
 
 /// How long all workers together may take to use new settings. Their turns take milliseconds.
@@ -42,6 +45,7 @@ pub(super) struct Reloader {
     pub(super) loaded: Loaded,
     /// Keys of session tickets, which stay good across reloads.
     pub(super) tickets: TicketKeys,
+    pub(super) key_sets: KeySets,
     pub(super) server: server::Handle,
     /// Addresses of the listeners, which a reload does not change.
     pub(super) addresses: Addresses,
@@ -49,7 +53,8 @@ pub(super) struct Reloader {
 
 /// A configuration that was read again and may be applied.
 struct Newer {
-    live: server::LiveSettings,
+    live: LiveSettings,
+    jwks_urls: Vec<JwksUrl>,
     log_level: LevelFilter,
     layers: Layers,
     files: FileDigests,
@@ -91,6 +96,7 @@ impl Reloader {
         let live = config.live_settings(&self.tickets);
         Ok(Newer {
             live: live.map_err(|problem| vec![problem])?,
+            jwks_urls: config.jwks_urls,
             log_level: config.log_level,
             layers,
             files,
@@ -100,17 +106,22 @@ impl Reloader {
 
     fn apply(&mut self, newer: Newer) {
         let Newer {
-            live,
+            mut live,
+            jwks_urls,
             log_level: after,
             layers,
             files,
             changes,
         } = newer;
-        let pending = self.server.reload(|_| live);
+        let pending = self.server.reload(|running| {
+            keep_fetched(&running.policy, &mut live, &jwks_urls);
+            live
+        });
         // What the log and the service manager are told is then true.
         if !pending.wait(WORKERS_WAIT) {
             tracing::warn!("a worker is too busy to take the new settings at once; it will");
         }
+        self.key_sets.set_urls(&jwks_urls);
         let loaded = &mut self.loaded;
         let before = loaded.log_level;
         // The report is logged if either level lets it through.

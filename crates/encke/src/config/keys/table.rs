@@ -21,6 +21,7 @@ const fn group(heading: &'static str, keys: &'static [Key]) -> Group {
 /// All settings, in the order in which they are printed.
 pub(crate) const GROUPS: &[Group] = &[
     group("Listeners", LISTENERS),
+    group("Identity", IDENTITY),
     group("Control API", CONTROL_API),
     group("Subscriptions", SUBSCRIPTIONS),
     group("Workers", WORKERS),
@@ -95,6 +96,72 @@ const LISTENERS: &[Key] = &[
         Is("false"),
         "Let the page at / publish and subscribe, to try the server: only for browsers on this \
          machine that connect without a proxy, and only without a control token",
+    ),
+];
+
+const IDENTITY: &[Key] = &[
+    live(
+        "tickets",
+        Switch,
+        Is("false"),
+        "Let clients log in with tickets, which POST /v1/tickets of the control listener makes",
+    ),
+    live(
+        "jwt-secret-file",
+        Files,
+        Unset("none"),
+        "File with a secret of at least 32 bytes that tokens (JWT) are signed with by HS256; only \
+         its owner and group may have access; may be repeated",
+    ),
+    live(
+        "jwt-key-file",
+        Files,
+        Unset("none"),
+        "File with public keys in PEM that tokens are signed with by RS256, ES256 or EdDSA; may be \
+         repeated",
+    ),
+    live(
+        "jwks-url",
+        List("URL"),
+        Unset("none"),
+        "Address of a set of public keys (JWKS), fetched again every 5 minutes; may be repeated",
+    ),
+    live(
+        "jwt-issuer",
+        List("TEXT"),
+        Unset("not checked"),
+        "Issuer whose tokens are accepted (`iss`); may be repeated",
+    ),
+    live(
+        "jwt-audience",
+        List("TEXT"),
+        Unset("none; tokens for an audience are refused"),
+        "Name of this server in tokens (`aud`); may be repeated",
+    ),
+    live(
+        "jwt-cookie",
+        Text("NAME"),
+        Unset("none"),
+        "Cookie that may hold a token, for browsers, whose EventSource sets no header",
+    ),
+    live(
+        "jwt-query",
+        Switch,
+        Is("false"),
+        "Accept a token in the query (`?access_token=`), where logs of proxies may show it",
+    ),
+    live(
+        "identity-header",
+        Text("NAME"),
+        Unset("none"),
+        "Header field in which a trusted proxy names the client that it has authenticated",
+    ),
+    live(
+        "trusted-proxy",
+        List("CIDR"),
+        Unset("none"),
+        "Network of proxies whose word about a client is taken, like 10.0.0.0/8 or 127.0.0.1; may \
+         be repeated",
     ),
 ];
 

@@ -1,0 +1,109 @@
+//! Settings of identity: how clients prove who they are, and with which keys that is checked.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use auth::{KeyError, KeySet, Network, Policy, PolicySettings};
+use control::{JWKS_URLS_MAX, JwksUrl};
+
+use super::Reader;
+use super::files::{read_private, read_public};
+use super::values::{nonempty, switch, token};
+
+/// Settings that only say how tokens are checked: without keys there are no tokens.
+const NEEDING_KEYS: [&str; 4] = ["jwt-issuer", "jwt-audience", "jwt-cookie", "jwt-query"];
+
+/// How clients prove who they are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct IdentityConfig {
+    /// The policy, with an empty set of keys for each address of key sets.
+    pub(crate) policy: Policy,
+    /// Addresses of key sets.
+    pub(crate) jwks_urls: Vec<JwksUrl>,
+}
+
+impl Reader<'_> {
+    /// Reads how clients prove who they are, and the files of keys.
+    pub(super) fn identity(&mut self) -> IdentityConfig {
+        let mut policy = Policy::new(PolicySettings {
+            issuers: self.list("jwt-issuer", nonempty),
+            audiences: self.list("jwt-audience", nonempty),
+            cookie: self.find("jwt-cookie", token),
+            query: self.get("jwt-query", switch),
+            tickets: self.get("tickets", switch),
+            identity_header: self.find("identity-header", token),
+            trusted_proxies: self.list("trusted-proxy", network),
+            ..PolicySettings::default()
+        });
+        let secrets = self.list("jwt-secret-file", |path| {
+            keys(path, read_private, KeySet::from_secret)
+        });
+        let public = self.list("jwt-key-file", |path| {
+            keys(path, read_public, KeySet::from_pem)
+        });
+        for (path, keys) in secrets.into_iter().chain(public) {
+            policy = policy.with_keys(&path, Arc::new(keys));
+        }
+        let jwks_urls = self.list("jwks-url", |text| {
+            text.parse::<JwksUrl>().map_err(str::to_owned)
+        });
+        if jwks_urls.len() > JWKS_URLS_MAX {
+            self.problems.push(format!(
+                "there are {} addresses of key sets (--jwks-url); at most {JWKS_URLS_MAX} are \
+                 possible",
+                jwks_urls.len()
+            ));
+        }
+        for url in &jwks_urls {
+            policy = policy.with_keys(&url.name(), Arc::default());
+        }
+        self.check_identity(&policy);
+        IdentityConfig { policy, jwks_urls }
+    }
+
+    /// Notes settings that would be without effect, which an operator must not rely on.
+    fn check_identity(&mut self, policy: &Policy) {
+        // With problems so far, settings that are there may be missing in the policy.
+        if !self.problems.is_empty() {
+            return;
+        }
+        let settings = policy.settings();
+        if settings.identity_header.is_some() && settings.trusted_proxies.is_empty() {
+            self.problems.push(
+                "--identity-header needs --trusted-proxy, the addresses of the proxies that may \
+                 send it; from all others the header would be a claim of the client itself"
+                    .to_owned(),
+            );
+        }
+        if policy.accepts_tokens() {
+            return;
+        }
+        for name in NEEDING_KEYS {
+            let is_set = match name {
+                "jwt-query" => settings.query,
+                _ => self.layers.get(super::known(name)).is_some(),
+            };
+            if is_set {
+                self.problems.push(format!(
+                    "--{name} needs keys to check tokens with; set --jwt-secret-file, \
+                     --jwt-key-file or --jwks-url"
+                ));
+            }
+        }
+    }
+}
+
+fn network(text: &str) -> Result<Network, String> {
+    text.parse::<Network>().map_err(|error| error.to_string())
+}
+
+/// Reads a file of keys.
+fn keys(
+    path: &str,
+    read: fn(&Path) -> Result<Vec<u8>, String>,
+    parse: fn(&[u8]) -> Result<KeySet, KeyError>,
+) -> Result<(String, KeySet), String> {
+    let bytes = read(Path::new(path))?;
+    let keys = parse(&bytes).map_err(|error| error.to_string())?;
+    Ok((path.to_owned(), keys))
+}

@@ -1,0 +1,132 @@
+//! Key sets of issuers: fetched for the running server, from the addresses of its configuration.
+//!
+//! Owns which fetched keys enter the policy: only those of addresses that are configured now.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{KeySet, Policy};
+use control::{JwksFetcher, JwksUrl};
+use parking_lot::Mutex;
+use server::{Handle, LiveSettings};
+
+/// How long a start or a reload waits for new key sets, so that the first clients are not refused
+/// because of keys that are on their way. It goes on without keys that take longer.
+const FIRST_FETCH_WAIT: Duration = Duration::from_secs(3);
+
+/// Fetcher of key sets, which a reload replaces.
+pub(super) struct KeySets {
+    fetcher: Arc<Mutex<Option<Arc<JwksFetcher>>>>,
+    urls: Vec<JwksUrl>,
+    server: Handle,
+}
+
+impl KeySets {
+    /// Prepares to fetch for a server. Nothing is fetched yet.
+    pub(super) fn new(server: Handle) -> Self {
+        let fetcher: Arc<Mutex<Option<Arc<JwksFetcher>>>> = Arc::default();
+        let for_workers = Arc::clone(&fetcher);
+        server.fetch_keys_with(Box::new(move |done| match &*for_workers.lock() {
+            Some(fetcher) => fetcher.fetch(done),
+            None => done(),
+        }));
+        Self {
+            fetcher,
+            urls: Vec::new(),
+            server,
+        }
+    }
+
+    /// Fetches from these addresses from now on, and waits a moment for keys of new ones. The
+    /// policy of the server must have a source for each.
+    pub(super) fn set_urls(&mut self, urls: &[JwksUrl]) {
+        if self.urls == urls {
+            return;
+        }
+        let server = self.server.clone();
+        let changed = move |url: &JwksUrl, keys: Arc<KeySet>| {
+            server.reload(|live| with_fetched(live, &url.name(), keys));
+        };
+        // Its threads would not find the addresses in the policy any more.
+        *self.fetcher.lock() = None;
+        self.urls = urls.to_vec();
+        if urls.is_empty() {
+            return;
+        }
+        match JwksFetcher::start(urls.to_vec(), Box::new(changed)) {
+            Ok(fetcher) => {
+                let fetcher = Arc::new(fetcher);
+                *self.fetcher.lock() = Some(Arc::clone(&fetcher));
+                fetcher.wait_for_first(FIRST_FETCH_WAIT);
+            }
+            Err(error) => {
+                // The next reload tries again.
+                self.urls.clear();
+                tracing::error!("key sets cannot be fetched: {error}");
+            }
+        }
+    }
+}
+
+/// Puts a fetched key set into the policy, if its address is still configured: a reload may have
+/// taken it away while the fetch was under way.
+fn with_fetched(live: &LiveSettings, name: &str, keys: Arc<KeySet>) -> LiveSettings {
+    let mut live = live.clone();
+    if live.policy.keys(name).is_some() {
+        live.policy = Arc::new(Policy::clone(&live.policy).with_keys(name, keys));
+    }
+    live
+}
+
+/// Takes over the key sets that were fetched for the running policy. `newer` has an empty one for
+/// each address.
+pub(super) fn keep_fetched(running: &Policy, newer: &mut LiveSettings, urls: &[JwksUrl]) {
+    let mut policy = Policy::clone(&newer.policy);
+    for name in urls.iter().map(JwksUrl::name) {
+        if let Some(keys) = running.keys(&name) {
+            policy = policy.with_keys(&name, Arc::clone(keys));
+        }
+    }
+    newer.policy = Arc::new(policy);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const URL: &str = "https://issuer.example/jwks.json";
+
+    fn keys(secret: &str) -> Arc<KeySet> {
+        Arc::new(KeySet::from_secret(secret.repeat(32).as_bytes()).unwrap())
+    }
+
+    fn settings(policy: Policy) -> LiveSettings {
+        LiveSettings {
+            policy: Arc::new(policy),
+            ..LiveSettings::default()
+        }
+    }
+
+    #[test]
+    fn keys_of_an_address_that_is_no_longer_configured_do_not_enter_the_policy() {
+        let live = settings(Policy::default().with_keys(URL, Arc::default()));
+        let live = with_fetched(&live, URL, keys("a"));
+        assert_eq!(live.policy.keys(URL), Some(&keys("a")));
+        let without = with_fetched(&settings(Policy::default()), URL, keys("a"));
+        assert_eq!(without.policy.keys(URL), None);
+        assert!(!without.policy.requires_identity());
+    }
+
+    #[test]
+    fn a_reload_keeps_the_keys_that_were_fetched() {
+        let urls: Vec<JwksUrl> = vec![URL.parse().unwrap()];
+        let running = Policy::default().with_keys(URL, keys("a"));
+        let mut newer = settings(Policy::default().with_keys(URL, Arc::default()));
+        keep_fetched(&running, &mut newer, &urls);
+        assert_eq!(newer.policy.keys(URL), Some(&keys("a")));
+        // Those of an address that is gone are gone.
+        let mut newer = settings(Policy::default());
+        keep_fetched(&running, &mut newer, &[]);
+        assert_eq!(newer.policy.keys(URL), None);
+    }
+}
