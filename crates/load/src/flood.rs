@@ -1,9 +1,9 @@
 //! Many streaming clients in one process: opened at a pace, kept, and counted.
 //!
 //! In the order of a client's life: `targets` says where it connects, `credentials` what it shows,
-//! `sources` and `plan` from where, `behaviours` how it behaves, `client_thread` is one thread of clients and `stream` one of
-//! them, `order` checks what it gets, `tally` counts it. `watch` runs a flood to its `report`,
-//! which `expect` judges; `driven` obeys another process.
+//! `sources` and `plan` from where, `behaviours` how it behaves, `client_thread` is one thread of
+//! clients and `stream` one of them, `order` checks what it gets, `tally` counts it. `watch` runs a
+//! flood to its `report`, which `expect` judges; `driven` obeys another process.
 
 pub mod targets;
 pub mod credentials;

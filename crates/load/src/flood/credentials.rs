@@ -151,9 +151,10 @@ mod tests {
     #[test]
     fn the_example_of_rfc_7515_is_signed_alike() {
         // Appendix A.1: the signature of its very text, with its key.
-        let key = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow";
-        let text = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODA\
-                    sDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
+        let key = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0\
+                   iPS4hcgUuTwjAzZr1Z9CAow";
+        let text = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiO\
+                    jEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
         let secret = URL_SAFE_NO_PAD.decode(key).unwrap();
         let signer = TokenSigner::new(&secret, claims()).unwrap();
         let signature = URL_SAFE_NO_PAD.encode(hmac::sign(&signer.key, text.as_bytes()));
