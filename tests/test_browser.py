@@ -1,8 +1,12 @@
 """What web pages may do with the public listener, in Chromium."""
 
+import http.server
+import threading
+
 import pytest
 
 from harness.node import Browser
+from harness.wait import until
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +52,80 @@ class TestRebinding:
             assert page.evaluate(self.EVENTS) == "open", host
         page.goto(url_of(server, "apps.example"))
         assert page.evaluate(self.FETCH) == 421
+
+
+class Blank(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<title>a page</title>")
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def pages():
+    """A web server with a blank page, under every name below `example`: its port."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Blank) as web:
+        thread = threading.Thread(target=web.serve_forever)
+        thread.start()
+        yield web.server_address[1]
+        web.shutdown()
+        thread.join()
+
+
+class TestOtherOrigins:
+    """A page of another origin reads streams where its origin is listed, and nowhere else."""
+
+    FETCH = """fetch('%s', %s).then(
+        answer => answer.status,
+        () => 'refused',
+    )"""
+    EVENTS = """new Promise(done => {
+        const source = new EventSource('%s', { withCredentials: %s });
+        source.onopen = () => { source.close(); done('open'); };
+        source.onerror = () => done('refused');
+    })"""
+    WITH_TOKEN = "{ headers: { Authorization: 'Bearer a.b.c' } }"
+
+    @pytest.mark.parametrize(
+        ("listed", "plain", "credentials", "token"),
+        [
+            ("own", 200, 200, 200),
+            ("*", 200, "refused", 200),
+            ("other", "refused", "refused", "refused"),
+        ],
+    )
+    def test_what_is_listed_counts(self, page, pages, start, listed, plain, credentials, token):
+        origin = f"http://app.example:{pages}"
+        allowed = {"own": origin, "*": "*", "other": f"http://app.example:{pages + 1}"}[listed]
+        server = start("--cors-origin", allowed)
+        stream = f"{server.public_url}/events/alice"
+        page.goto(origin)
+        for options, expected in [
+            ("{}", plain),
+            ("{ credentials: 'include' }", credentials),
+            (self.WITH_TOKEN, token),
+            ("{ headers: { 'Last-Event-ID': 'e-1', 'Cache-Control': 'no-cache' } }", plain),
+        ]:
+            assert page.evaluate(self.FETCH % (stream, options)) == expected, options
+        for with_credentials, expected in [("false", plain), ("true", credentials)]:
+            found = page.evaluate(self.EVENTS % (stream, with_credentials))
+            assert found == ("open" if expected == 200 else "refused"), with_credentials
+
+
+def test_the_transport_of_2008_runs_no_script(page, start):
+    """It sends payloads as they are, as HTML. Its header keeps browsers from running them."""
+    server = start()
+    page.goto("about:blank")
+    page.begin(f"{server.public_url}/test/mallory")
+    until(lambda: server.sessions("mallory"), "online")
+    server.publish("mallory", "<h1>seen</h1><script>document.title = 'run'; alert(1)</script>")
+    until(lambda: page.texts("h1") == ["seen"], "shown as HTML")
+    server.publish("mallory", "<p>after</p>")
+    until(lambda: page.texts("p") == ["after"], "shown after the script")
+    assert page.evaluate("document.title") == ""
+    assert page.evaluate("window.origin") == "null", "it has no access to the server's origin"
+    assert page.dialogs() == 0

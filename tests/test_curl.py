@@ -253,8 +253,31 @@ class TestCors:
         )
         assert fields["Access-Control-Allow-Origin"] == self.ASKED
         assert "GET" in fields["Access-Control-Allow-Methods"].split(", ")
-        assert "Last-Event-ID" in fields["Access-Control-Allow-Headers"].split(", ")
+        headers = fields["Access-Control-Allow-Headers"].split(", ")
+        assert {"Authorization", "Last-Event-ID", "Cache-Control", "Accept"} <= set(headers)
+        assert fields["Access-Control-Allow-Credentials"] == "true"
         assert self.fields(server, self.OTHER, "/events/a", *asked)[0] is None
+
+    @pytest.mark.parametrize(
+        ("allowed", "origin", "credentials"),
+        [
+            ([ASKED], ASKED, "true"),
+            ([ASKED], OTHER, None),
+            ([ASKED], None, None),
+            (["*"], ASKED, None),
+            (["*", ASKED], ASKED, None),
+            # Any site can make a page of this origin.
+            (["null"], "null", None),
+        ],
+    )
+    def test_credentials(self, start, allowed, origin, credentials):
+        server = start(*(word for one in allowed for word in ("--cors-origin", one)))
+        given = ["--header", f"Origin: {origin}"] if origin else []
+        for path in ["/nothing", "/", "/events/a"]:
+            _, fields = head_of("--head", *given, server.public_url + path)
+            assert fields.get("Access-Control-Allow-Credentials") == credentials
+            exposed = fields.get("Access-Control-Expose-Headers")
+            assert (exposed is None) == ("Access-Control-Allow-Origin" not in fields)
 
     def test_any_origin(self, start):
         server = start("--cors-origin", "*")

@@ -59,6 +59,19 @@ def test_token_from_file_and_environment(start, tmp_path):
     assert server.stats()["online"] == 0
 
 
+def test_the_page_can_be_switched_off(start):
+    server = start("--page=false")
+    for method in ["GET", "HEAD"]:
+        with Connection(server) as connection:
+            connection.get("/", method=method)
+            answer = connection.response(head_only=method == "HEAD")
+            assert answer.status == 404
+    with Sse(server, "a") as stream:
+        server.publish("a", "x")
+        assert stream.data() == "x"
+    assert "--page=false" in refused(*FREE, "--demo", "--page=false")
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

@@ -26,6 +26,8 @@ page.on('dialog', (dialog) => { dialogs += 1; dialog.dismiss(); });
 
 const commands = {
   goto: (url) => page.goto(url).then(() => null),
+  // For a page that never ends.
+  begin: (url) => page.goto(url, { waitUntil: 'commit' }).then(() => null),
   reload: () => page.reload().then(() => null),
   size: (width, height) => page.setViewportSize({ width, height }).then(() => null),
   scheme: (colorScheme) => page.emulateMedia({ colorScheme }).then(() => null),

@@ -134,6 +134,13 @@ impl Reader<'_> {
         if let Err(problems) = config.addresses.check(&config) {
             self.problems.extend(problems);
         }
+        if config.demo && !config.settings.live.page {
+            self.problems.push(
+                "--demo lets the page at / publish, and --page=false switches that page off; \
+                 remove one of them"
+                    .to_owned(),
+            );
+        }
         config
     }
 
@@ -165,6 +172,7 @@ impl Reader<'_> {
             hosts: AllowedHosts::new(self.list("host", host)),
             policy: Arc::new(policy),
             cors_origins: self.list("cors-origin", origin),
+            page: self.get("page", switch),
             tls: None,
         }
     }

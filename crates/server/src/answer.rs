@@ -46,7 +46,7 @@ const PREFLIGHT_FIELDS: &[(&str, &str)] = &[
     ("Access-Control-Allow-Methods", "GET, HEAD, OPTIONS"),
     (
         "Access-Control-Allow-Headers",
-        "Last-Event-ID, Cache-Control, Accept",
+        "Authorization, Last-Event-ID, Cache-Control, Accept",
     ),
     ("Access-Control-Max-Age", "86400"),
 ];
@@ -134,6 +134,14 @@ impl Answer {
             fields: Fields::Fixed(&[("Cache-Control", "no-store")]),
             body: Cow::Borrowed(&[]),
         }
+    }
+
+    pub(crate) fn no_page() -> Self {
+        Self::error(
+            Status::NOT_FOUND,
+            "there is no page here: the server was started with --page=false; streams are at \
+             /events/{id}, /stream/{id} and /test/{id}",
+        )
     }
 
     pub(crate) const fn page() -> Self {
@@ -319,17 +327,23 @@ impl DateField {
 }
 
 /// Returns the CORS fields for a page of another origin: none, unless the operator allows the
-/// origin.
+/// origin. Credentials are allowed only to origins that are listed by name.
 fn cors<'a>(allowed: &[String], origin: Option<&'a str>) -> Cors<'a> {
     match origin {
         _ if allowed.is_empty() => Cors::default(),
         _ if allowed.iter().any(|origin| origin == "*") => Cors {
             allow_origin: Some("*"),
+            allow_credentials: false,
             vary: false,
         },
-        origin => Cors {
-            allow_origin: origin.filter(|origin| allowed.iter().any(|known| known == origin)),
-            vary: true,
-        },
+        origin => {
+            let origin = origin.filter(|origin| allowed.iter().any(|known| known == origin));
+            Cors {
+                allow_origin: origin,
+                // Any site can make a page of the origin `null`, in a sandboxed frame.
+                allow_credentials: origin.is_some_and(|origin| origin != "null"),
+                vary: true,
+            }
+        }
     }
 }

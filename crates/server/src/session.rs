@@ -114,6 +114,7 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
                 "requests to this listener must not have a body; use the control listener to \
                  publish",
             ),
+            (Route::Page, _) if !responder.live.page => Answer::no_page(),
             (Route::Page, _) => match shared.demo.get() {
                 Some(demo) if is_direct(request) => demo.answer(),
                 _ => Answer::page(),

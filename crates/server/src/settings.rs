@@ -51,8 +51,11 @@ pub struct LiveSettings {
     /// Host names to which the public listener answers, beside local names and IP addresses. An
     /// empty list allows every name where clients need a token or a ticket.
     pub hosts: AllowedHosts,
-    /// Origins whose pages may read streams in a browser; `*` for all.
+    /// Origins whose pages may read streams in a browser, with their credentials; `*` for all,
+    /// without credentials.
     pub cors_origins: Vec<String>,
+    /// Whether there is a page at `/`.
+    pub page: bool,
     /// Certificates and options of TLS listeners, for new connections.
     pub tls: Option<tls::ServerConfig>,
     /// Who may read what. By default no identity is needed, and every client may read every id.
@@ -100,6 +103,7 @@ impl Default for LiveSettings {
             drain_spread: Duration::from_secs(60),
             hosts: AllowedHosts::default(),
             cors_origins: Vec::new(),
+            page: true,
             tls: None,
             policy: Arc::default(),
         }

@@ -16,11 +16,17 @@ const DATE_SECONDS_MAX: u64 = 253_402_300_799;
 /// Interim answer to a client that waits for it before it sends a body (RFC 9110, section 15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
+/// Fields of a response that pages of another origin need and may not read by themselves: when to
+/// come back, and why a token is refused.
+const EXPOSED_FIELDS: &str = "Retry-After, WWW-Authenticate";
+
 /// CORS fields of a response (WHATWG Fetch, section 3.2).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cors<'a> {
     /// The value of `Access-Control-Allow-Origin`, when the origin is allowed: it or `*`.
     pub allow_origin: Option<&'a str>,
+    /// Whether pages of that origin may send cookies and read the answer. Never with `*`.
+    pub allow_credentials: bool,
     /// Whether the answer depends on the origin, so that caches need `Vary`.
     pub vary: bool,
 }
@@ -166,6 +172,10 @@ fn push_date(date: &[u8; DATE_BYTES], out: &mut Vec<u8>) {
 fn push_cors(cors: Cors<'_>, out: &mut Vec<u8>) {
     if let Some(origin) = cors.allow_origin {
         push_field("Access-Control-Allow-Origin", origin, out);
+        if cors.allow_credentials {
+            push_field("Access-Control-Allow-Credentials", "true", out);
+        }
+        push_field("Access-Control-Expose-Headers", EXPOSED_FIELDS, out);
     }
     if cors.vary {
         push_field("Vary", "Origin", out);

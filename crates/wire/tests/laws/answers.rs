@@ -90,6 +90,7 @@ fn the_wire_of_2008_is_sandboxed() {
 fn cross_origin_fields_are_those_asked_for() {
     let cors = Cors {
         allow_origin: Some("https://a.example"),
+        allow_credentials: false,
         vary: true,
     };
     let mut out = Vec::new();

@@ -88,7 +88,14 @@ const LISTENERS: &[Key] = &[
         "cors-origin",
         List("ORIGIN"),
         Unset("none"),
-        "Web origin whose pages may read streams; `*` for all; may be repeated",
+        "Web origin whose pages may read streams, also with cookies and tokens; `*` for all, \
+         without cookies; may be repeated",
+    ),
+    live(
+        "page",
+        Switch,
+        Is("true"),
+        "Show a page at / that reads streams; `--page=false` switches it off",
     ),
     key(
         "demo",
