@@ -7,13 +7,23 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::support::{PATIENCE, Process, command, end};
+use crate::support::{Folder, Lines, PATIENCE, Process, command, end};
 
 /// Starts a server as systemd does: the sockets are descriptors 3 and 4, and the process id is the
 /// server's own. A shell puts them there, from where a child's descriptors can be chosen.
 fn activate(first: TcpListener, second: TcpListener, names: Option<&str>) -> Process {
+    activate_with(first, second, names, &[])
+}
+
+/// As [`activate`], with more flags.
+fn activate_with(
+    first: TcpListener,
+    second: TcpListener,
+    names: Option<&str>,
+    flags: &[&str],
+) -> Process {
     let script = "exec 3<&0 4<&1 0</dev/null 1>&2; LISTEN_FDS=2 LISTEN_PID=$$ exec \"$@\"";
-    let program = command(&["serve", "--workers", "2"]);
+    let program = command(&[&["serve", "--workers", "2"], flags].concat());
     let mut shell = Command::new("sh");
     shell
         .args(["-c", script, "sh"])
@@ -31,7 +41,7 @@ fn activate(first: TcpListener, second: TcpListener, names: Option<&str>) -> Pro
     shell
         .stdin(Stdio::from(OwnedFd::from(first)))
         .stdout(Stdio::from(OwnedFd::from(second)));
-    Process(shell.stderr(Stdio::null()).spawn().expect("a shell"))
+    Process(shell.stderr(Stdio::piped()).spawn().expect("a shell"))
 }
 
 fn check(public: &str, control: &str, mut server: Process) {
@@ -39,7 +49,7 @@ fn check(public: &str, control: &str, mut server: Process) {
     let mut stream = TcpStream::connect(public).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
     write!(stream, "GET /test/rj HTTP/1.1\r\nHost: {public}\r\n\r\n").expect("writable");
-    let lines = crate::support::Lines::of(stream);
+    let lines = Lines::of(stream);
     lines.find("HTTP/1.1 200");
     let mut publish = command(&["publish", "rj", "hello"]);
     publish.env("ENCKE_CONTROL", control);
@@ -71,4 +81,28 @@ fn an_inherited_socket_is_judged_like_any_other() {
     let private = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut server = activate(open, private, None);
     assert_eq!(server.wait().code(), Some(2));
+}
+
+#[test]
+fn a_reload_judges_the_inherited_socket_and_not_the_configured_address() {
+    let folder = Folder::new();
+    let path = folder.file("encke.toml", "tickets = true\n");
+    let open = TcpListener::bind("0.0.0.0:0").unwrap();
+    let private = TcpListener::bind("127.0.0.1:0").unwrap();
+    let flags = [
+        "--config",
+        &*path,
+        "--ports-file",
+        &*folder.path("ports.json"),
+    ];
+    let mut server = activate_with(open, private, None, &flags);
+    let lines = Lines::of(server.0.stderr.take().expect("piped"));
+    lines.find("0.0.0.0:");
+    folder.file("encke.toml", "tickets = false\n");
+    server.signal(Signal::HUP);
+    let said = lines.find("reload");
+    assert!(
+        said.contains("changed nothing") && said.contains("0.0.0.0:"),
+        "{said}"
+    );
 }
