@@ -311,7 +311,7 @@ class TestListener:
 
     @pytest.mark.parametrize("sent", [b"", b"G", REQUEST[:-1]], ids=["silent", "a byte", "half"])
     def test_less_than_a_head_is_cut(self, start, sent):
-        server = start("--head-timeout", "1s", token="secret", env={"ENCKE_CONTROL_TOKEN": "secret"})
+        server = start("--head-timeout", "1s", token=TOKEN, env={"ENCKE_CONTROL_TOKEN": TOKEN})
         began = time.monotonic()
         with self.connect(server) as connection:
             connection.send(sent)

@@ -234,12 +234,12 @@ def test_a_server_that_is_not_there(start):
 
 @pytest.mark.parametrize("way", [[], ["--per-request"]], ids=["batch", "requests"])
 def test_a_token_is_asked_for(start, way):
-    server = start("--control-token", "secret", token="secret")
+    server = start("--control-token", "secret-0123456789", token="secret-0123456789")
     once = ["--rate", 10, "--count", 1, *way]
     report, said = drive(server, *once, code=1)
     assert "status 401" in said and "pass --control-token" in said
     adds_up(report)
-    report, _ = drive(server, *once, "--control-token", "secret")
+    report, _ = drive(server, *once, "--control-token", "secret-0123456789")
     assert report["events"]["accepted"] == 1
 
 

@@ -414,22 +414,22 @@ def test_nobody_may_look_unless_told_where(start, echo):
 def test_the_file_says_where_to_look_and_the_process_is_told_better(start, echo, port, tmp_path):
     config = tmp_path / "proxy.toml"
     config.write_text(
-        'control = "127.0.0.1:0"\ncontrol-token = "of-the-file"\n'
+        'control = "127.0.0.1:0"\ncontrol-token = "of-the-file-0123456789"\n'
         f'[[listener]]\nlisten = "127.0.0.1:0"\nto = ["{echo()}"]\n'
     )
     program = start("proxy", "--config", config)
     assert program.ask("/v1/stats").status_code == 401
-    bearer = {"Authorization": "Bearer of-the-file"}
+    bearer = {"Authorization": "Bearer of-the-file-0123456789"}
     assert program.ask("/v1/stats", headers=bearer).status_code == 200
-    assert top(program, "--json", "--control-token", "of-the-file")
+    assert top(program, "--json", "--control-token", "of-the-file-0123456789")
     address = port().address
     program = start(
         "proxy", "--config", config,
-        env={"ENCKE_PROXY_CONTROL": f"http://{address}/", "ENCKE_CONTROL_TOKEN": "better"},
+        env={"ENCKE_PROXY_CONTROL": f"http://{address}/", "ENCKE_CONTROL_TOKEN": "better-0123456789"},
     )
     assert program.control_url == f"http://{address}"
     assert program.ask("/v1/stats", headers=bearer).status_code == 401
-    bearer = {"Authorization": "Bearer better"}
+    bearer = {"Authorization": "Bearer better-0123456789"}
     assert program.ask("/metrics", headers=bearer).status_code == 200
     program.signal(signal.SIGHUP)
     until(lambda: "was reloaded" in program.log, "a reload")

@@ -266,7 +266,7 @@ def test_comes_back_after_a_crash(page, start, port):
     page.complaints()
 
 
-@pytest.mark.parametrize("flags", [[], ["--demo", "--control-token", "secret"]])
+@pytest.mark.parametrize("flags", [[], ["--demo", "--control-token", "secret-0123456789"]])
 def test_says_how_to_publish_when_it_may_not(page, start, flags):
     server = start(*flags, token=flags[-1] if flags else None)
     open_page(page, server, "me")

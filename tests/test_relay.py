@@ -158,7 +158,7 @@ def test_nothing_is_relayed_unless_it_is_asked_for(plain):
     assert 'name="control" content=""' in ask(plain.public, "GET", "/", {"Host": host(plain)})[1]
 
 
-@pytest.mark.parametrize("flags", [["--control-token", "secret"], ["--allow-anonymous"]])
+@pytest.mark.parametrize("flags", [["--control-token", "secret-0123456789"], ["--allow-anonymous"]])
 def test_demo_is_refused_where_others_could_use_it(start, flags):
     public = "0.0.0.0:0" if "--allow-anonymous" in flags else "127.0.0.1:0"
     token = flags[1] if len(flags) > 1 else None

@@ -46,16 +46,16 @@ def test_public_bind_that_is_meant(start):
 def test_control_off_loopback_needs_a_token(start):
     sentence = refused("--listen", "127.0.0.1:0", "--control", "0.0.0.0:0")
     assert "token" in sentence
-    start("--control-token", "secret", control="0.0.0.0:0", token="secret")
+    start("--control-token", "secret-0123456789", control="0.0.0.0:0", token="secret-0123456789")
 
 
 def test_token_from_file_and_environment(start, tmp_path):
     path = tmp_path / "token"
-    path.write_text("from-file\n")
+    path.write_text("from-file-0123456789\n")
     path.chmod(0o600)
-    server = start("--control-token-file", path, token="from-file")
+    server = start("--control-token-file", path, token="from-file-0123456789")
     assert server.stats()["online"] == 0
-    server = start(env={"ENCKE_CONTROL_TOKEN": "from-env"}, token="from-env")
+    server = start(env={"ENCKE_CONTROL_TOKEN": "from-env-0123456789"}, token="from-env-0123456789")
     assert server.stats()["online"] == 0
 
 
@@ -72,6 +72,15 @@ def test_the_page_can_be_switched_off(start):
     assert "--page=false" in refused(*FREE, "--demo", "--page=false")
 
 
+@pytest.mark.parametrize("flag", ["--control-token-file", "--control-tokens"])
+def test_a_token_file_that_others_can_read_is_refused(tmp_path, flag):
+    path = tmp_path / "token"
+    path.write_text("from-file-0123456789\n")
+    path.chmod(0o644)
+    sentence = refused("--listen", "127.0.0.1:0", flag, path)
+    assert "chmod 600" in sentence and "0123456789" not in sentence
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -83,6 +92,7 @@ def test_the_page_can_be_switched_off(start):
         (["--host", "example.com:8000"], ["--host", "without a port"]),
         (["--listen", "nowhere"], ["--listen", "nowhere"]),
         (["--control-token", ""], ["--control-token"]),
+        (["--control-token", "15-bytes-x-x-x-"], ["--control-token", "15 bytes"]),
     ],
 )
 def test_bad_flags_are_named(flags, words):

@@ -273,10 +273,10 @@ def test_a_server_that_is_not_there_is_a_failure(port):
 
 
 def test_a_token_is_needed_where_the_server_has_one(start):
-    server = start("--control-token", "secret", token="secret")
+    server = start("--control-token", "secret-0123456789", token="secret-0123456789")
     done = encke("top", "--once", "--control", server.control_url)
     assert done.returncode == 1 and "--control-token" in done.stderr
-    assert json.loads(once(server, "--json", "--control-token", "secret"))
+    assert json.loads(once(server, "--json", "--control-token", "secret-0123456789"))
 
 
 def test_a_reader_that_goes_away_is_no_failure(server):

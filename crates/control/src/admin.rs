@@ -19,13 +19,14 @@ use std::time::Instant;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get};
+use axum::routing::get;
 use axum::{Json, Router};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use reactor::Snapshot;
 use serde::Serialize;
 
+use crate::caller::Need::{Nothing, Right};
 use crate::control::{Control, Listen, Socket, StartError, Threads};
 use crate::health;
 use crate::limits::ADMIN_HEAD_TIMEOUT;
@@ -33,9 +34,10 @@ use crate::listener::Entry;
 use crate::metrics::{ListenerCounts, ListenerMetrics, exposition, snapshot};
 use crate::problem::Problem;
 use crate::query::Query;
-use crate::routes::{method_not_allowed, require_authorization};
+use crate::routes::{Route, method_not_allowed, require_authorization, with_needs};
 use crate::run::Run;
 use crate::stats::Metrics;
+use crate::tokens::{self, LiveTokens, TokenCounts, Tokens};
 pub use source::{AdminSource, BackendReport, Backends};
 
 /// Configuration of admin endpoints.
@@ -58,16 +60,21 @@ pub struct AdminConfig {
 ///
 /// When the configuration is not safe, the address cannot be bound or threads cannot be started.
 pub fn serve_admin(config: AdminConfig, source: impl AdminSource) -> Result<Control, StartError> {
-    let socket = Socket::open(Listen::Address(config.listen), config.token)?;
+    let tokens = match &config.token {
+        Some(secret) => Tokens::single(secret).map_err(StartError::Tokens)?,
+        None => Tokens::default(),
+    };
+    let socket = Socket::open(Listen::Address(config.listen), tokens)?;
     let admin = Arc::new(Admin {
         source: Box::new(source),
         epoch: config.epoch,
         started: Instant::now(),
         listening: Arc::default(),
+        tokens: socket.tokens.clone(),
     });
     let entrance = Entry {
         counts: admin.listening.clone(),
-        http: require_authorization(within(admin), socket.token.clone()),
+        http: http(admin),
     };
     let Threads(runtime) = Threads::start()?;
     socket.serve(runtime, entrance, ADMIN_HEAD_TIMEOUT)
@@ -79,6 +86,7 @@ struct Admin {
     epoch: String,
     started: Instant,
     listening: Arc<ListenerMetrics>,
+    tokens: LiveTokens,
 }
 
 type Shared = Arc<Admin>;
@@ -89,6 +97,7 @@ impl Admin {
         Report {
             run: Run::new(self.source.program(), &self.epoch, self.started, draining),
             control: self.listening.visits(),
+            tokens: self.tokens.counts(),
             metrics: self.source.snapshot(),
             backends: self.source.backends(),
         }
@@ -100,6 +109,7 @@ impl Admin {
 struct Report {
     run: Run,
     control: ListenerCounts,
+    tokens: TokenCounts,
     metrics: Snapshot,
     backends: Option<Backends>,
 }
@@ -115,28 +125,33 @@ struct Stats {
     backends: Option<Backends>,
 }
 
-fn table() -> Vec<(&'static str, MethodRouter<Shared>)> {
+fn table() -> Vec<Route<Shared>> {
     vec![
-        ("/v1/stats", get(stats)),
-        ("/metrics", get(metrics)),
-        ("/healthz", get(health::healthz)),
-        ("/livez", get(health::healthz)),
-        ("/readyz", get(readyz)),
+        (
+            "/v1/stats",
+            "get",
+            Right(tokens::Right::Metrics),
+            get(stats),
+        ),
+        (
+            "/metrics",
+            "get",
+            Right(tokens::Right::Metrics),
+            get(metrics),
+        ),
+        ("/healthz", "get", Nothing, get(health::healthz)),
+        ("/livez", "get", Nothing, get(health::healthz)),
+        ("/readyz", "get", Nothing, get(readyz)),
     ]
 }
 
-fn within(admin: Shared) -> Router {
-    routes(table(), admin).fallback(not_found)
-}
-
-fn routes(table: Vec<(&'static str, MethodRouter<Shared>)>, admin: Shared) -> Router {
-    table
-        .into_iter()
-        .fold(Router::new(), |router, (path, handler)| {
-            router.route(path, handler)
-        })
+fn http(admin: Shared) -> Router {
+    let tokens = admin.tokens.clone();
+    let routes = with_needs(table(), &tokens)
+        .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .with_state(admin)
+        .with_state(admin);
+    require_authorization(routes, tokens)
 }
 
 /// `GET /v1/stats`
@@ -162,6 +177,7 @@ impl Collector for Report {
         let encoder = &mut encoder;
         self.run.encode(encoder)?;
         self.control.encode(encoder)?;
+        self.tokens.encode(encoder)?;
         snapshot::encode(encoder, &self.metrics)?;
         match &self.backends {
             Some(backends) => backends.encode(encoder),
@@ -178,7 +194,7 @@ async fn readyz(State(admin): State<Shared>) -> Result<Response, Problem> {
 /// Answers unknown paths.
 async fn not_found(request: Request) -> Problem {
     let path = request.uri().path();
-    let there: Vec<&str> = table().iter().map(|(path, _)| *path).collect();
+    let there: Vec<&str> = table().iter().map(|(path, ..)| *path).collect();
     Problem::new(
         StatusCode::NOT_FOUND,
         format!(

@@ -8,17 +8,17 @@ use std::time::Instant;
 use router::Router;
 use tokio::sync::Semaphore;
 
-use crate::authorization::Token;
 use crate::backend::Backend;
 use crate::limits::RELAYED_MAX;
 use crate::metrics::{ListenerMetrics, Published};
 use crate::run::Run;
+use crate::tokens::LiveTokens;
 
 /// The state of the control API.
 pub(crate) struct Api<B> {
     pub(crate) backend: B,
-    /// The bearer token that requests must carry, if any.
-    pub(crate) token: Token,
+    /// The tokens that requests must carry one of, if any.
+    pub(crate) tokens: LiveTokens,
     pub(crate) event_bytes_max: usize,
     pub(crate) started: Instant,
     pub(crate) published: Arc<Published>,
@@ -31,10 +31,10 @@ pub(crate) struct Api<B> {
 pub(crate) type Shared<B> = Arc<Api<B>>;
 
 impl<B: Backend> Api<B> {
-    pub(crate) fn new(backend: B, token: Token, event_bytes_max: usize) -> Self {
+    pub(crate) fn new(backend: B, tokens: LiveTokens, event_bytes_max: usize) -> Self {
         Self {
             backend,
-            token,
+            tokens,
             event_bytes_max,
             started: Instant::now(),
             published: Arc::default(),

@@ -1,44 +1,128 @@
 //! Authorization of requests: by the bearer token, or, without one, by coming directly from a
 //! program on this machine.
 //!
-//! Must never depend on the route of a request, except for the health checks, which need none.
+//! In two steps. The first, before the route is known, finds the caller. The second, at the route,
+//! compares the caller's rights with those that the route needs.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use std::sync::Arc;
-use subtle::ConstantTimeEq;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
 use wire::host::{Host, is_forwarding_field};
 
+use crate::caller::{Caller, Need};
 use crate::limits::AUTHORIZED_MAX;
 use crate::listener::Place;
 use crate::problem::Problem;
-
-/// The bearer token that requests must carry, if any.
-pub(crate) type Token = Option<Arc<str>>;
+use crate::tokens::{Denial, LiveTokens, Token};
 
 /// Paths that need no authorization: health checks, for probes that have no token.
 pub(crate) const UNAUTHENTICATED: &[&str] = &["/healthz", "/livez", "/readyz"];
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Passes an authorized request on, and answers any other with a problem.
-pub(crate) async fn authorize(
-    State(token): State<Token>,
+/// Passes an authorized request on with its [`Caller`], and answers any other with a problem.
+pub(crate) async fn authenticate(
+    State(tokens): State<LiveTokens>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if UNAUTHENTICATED.contains(&request.uri().path()) {
+        return next.run(request).await;
+    }
+    let caller = match find_caller(&tokens, request.headers()) {
+        Ok(caller) => caller,
+        Err((denial, problem)) => {
+            tokens.deny(denial);
+            return problem.into_response();
+        }
+    };
+    if let Err(problem) = take_place(&request) {
+        return problem.into_response();
+    }
+    tracing::debug!(
+        token = caller.name(),
+        method = %request.method(),
+        path = request.uri().path(),
+        "control request"
+    );
+    let token = caller.token().cloned();
+    request.extensions_mut().insert(caller);
+    match token {
+        Some(token) if !request.body().is_end_stream() => {
+            let generation = tokens.generation();
+            let request = request.map(|body| {
+                Body::new(AuthorizedBody {
+                    body,
+                    tokens,
+                    generation,
+                    token,
+                })
+            });
+            next.run(request).await
+        }
+        _ => next.run(request).await,
+    }
+}
+
+/// Passes a request on whose caller has the rights that its route needs.
+pub(crate) async fn require(
+    State((need, tokens)): State<(Need, LiveTokens)>,
     request: Request,
     next: Next,
 ) -> Response {
-    let headers = request.headers();
-    let allowed = match &token {
-        _ if UNAUTHENTICATED.contains(&request.uri().path()) => return next.run(request).await,
-        Some(token) => check_token(headers, token),
-        None => check_local_program(headers),
-    };
-    match allowed.and_then(|()| take_place(&request)) {
+    match Caller::of(&request).check(need) {
         Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
+        Err(problem) => {
+            tokens.deny(Denial::Right);
+            problem.into_response()
+        }
+    }
+}
+
+fn find_caller(tokens: &LiveTokens, headers: &HeaderMap) -> Result<Caller, (Denial, Problem)> {
+    if !tokens.are_needed() {
+        check_local_program(headers).map_err(|problem| (Denial::NotLocal, problem))?;
+    }
+    let mut all = headers.get_all(AUTHORIZATION).iter();
+    let given = all.next();
+    if all.next().is_some() {
+        let why = "it occurs twice; send it once";
+        let problem = Problem::bad("header Authorization", why);
+        return Err((Denial::WrongToken, problem));
+    }
+    // A scheme is case-insensitive. Another scheme than Bearer carries no token.
+    let secret = given.map(|given| {
+        let given = given.as_bytes();
+        match given.get(..7) {
+            Some(scheme) if scheme.eq_ignore_ascii_case(b"bearer ") => given[7..].trim_ascii(),
+            _ => b"",
+        }
+    });
+    match tokens.check(secret) {
+        Ok(token) => Ok(Caller::new(token)),
+        Err(denial) => {
+            let (detail, challenge) = match denial {
+                Denial::NoToken => (
+                    "this server requires a token; send it as Authorization: Bearer <token>",
+                    "Bearer realm=\"encke\"",
+                ),
+                _ => (
+                    "the Authorization header does not contain a token of this server; send it as \
+                     Authorization: Bearer <token>",
+                    "Bearer realm=\"encke\", error=\"invalid_token\"",
+                ),
+            };
+            Err((denial, Problem::unauthorized(detail, challenge)))
+        }
     }
 }
 
@@ -52,37 +136,6 @@ fn take_place(request: &Request) -> Result<(), Problem> {
         ))
         .closing()),
         _ => Ok(()),
-    }
-}
-
-fn check_token(headers: &HeaderMap, token: &str) -> Result<(), Problem> {
-    let mut all = headers.get_all(AUTHORIZATION).iter();
-    let given = all.next();
-    if all.next().is_some() {
-        return Err(Problem::bad(
-            "header Authorization",
-            "it occurs twice; send it once",
-        ));
-    }
-    let Some(given) = given else {
-        return Err(Problem::unauthorized(
-            "this server requires a token; send it as Authorization: Bearer <token>",
-            "Bearer realm=\"encke\"",
-        ));
-    };
-    // The scheme is case-insensitive. The comparison takes the same time wherever the texts differ.
-    let given = given.as_bytes();
-    let right = given
-        .get(..7)
-        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "))
-        && bool::from(given[7..].trim_ascii().ct_eq(token.as_bytes()));
-    match right {
-        true => Ok(()),
-        false => Err(Problem::unauthorized(
-            "the Authorization header does not contain this server's token; send it as \
-             Authorization: Bearer <token>",
-            "Bearer realm=\"encke\", error=\"invalid_token\"",
-        )),
     }
 }
 
@@ -124,5 +177,48 @@ fn check_local_program(headers: &HeaderMap) -> Result<(), Problem> {
             "the Host header is neither an IP address nor localhost; without a token the control \
              API requires one of these; start the server with --control-token, and send the token",
         )),
+    }
+}
+
+/// Body of a request whose token may be removed or changed while it is read.
+struct AuthorizedBody {
+    body: Body,
+    tokens: LiveTokens,
+    /// That of the tokens that were looked at last.
+    generation: u64,
+    token: Arc<Token>,
+}
+
+impl AuthorizedBody {
+    fn is_authorized(&mut self) -> bool {
+        let generation = self.tokens.generation();
+        let same = generation == self.generation || self.tokens.has(&self.token);
+        self.generation = generation;
+        same
+    }
+}
+
+impl HttpBody for AuthorizedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if frame.is_some() && !self.is_authorized() {
+            let why = "the token of the request was removed or changed";
+            return Poll::Ready(Some(Err(axum::Error::new(why))));
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -19,6 +19,7 @@ use axum::response::Response;
 
 use crate::api::Shared;
 use crate::backend::Backend;
+use crate::caller::Caller;
 use crate::items::Shape;
 use crate::limits::{LINE_FACTOR, LINE_OVERHEAD};
 use crate::problem::Problem;
@@ -36,6 +37,7 @@ pub(crate) async fn publish<B: Backend>(
     State(api): State<Shared<B>>,
     request: Request,
 ) -> Result<Response, Problem> {
+    let caller = Caller::of(&request);
     let (head, body) = request.into_parts();
     let query = Query::parse(&head.uri, &["receipts"])?;
     let words = [("each", Receipts::Each), ("summary", Receipts::Summary)];
@@ -44,8 +46,8 @@ pub(crate) async fn publish<B: Backend>(
     let line_bytes_max = api.event_bytes_max.saturating_mul(LINE_FACTOR) + LINE_OVERHEAD;
     let stream = Stream::open(body, shape, line_bytes_max).await?;
     match receipts {
-        Receipts::Each => Ok(line_receipts::answer(api, stream)),
-        Receipts::Summary => summary::answer(&api, stream).await,
+        Receipts::Each => Ok(line_receipts::answer(api, stream, caller)),
+        Receipts::Summary => summary::answer(&api, stream, caller).await,
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::task::yield_now;
 
 use crate::api::{Api, Shared};
 use crate::backend::Backend;
+use crate::caller::Caller;
 use crate::change;
 use crate::items::{Fault, Item, Shape};
 use crate::limits::{EDGE_LINE_BYTES_MAX, EDGES_TOGETHER_MAX};
@@ -105,6 +106,7 @@ async fn make_all<B: Backend>(
     request: Request,
     asked: Asked,
 ) -> Result<Changes, Problem> {
+    let caller = Caller::of(&request);
     let (head, body) = request.into_parts();
     Query::parse(&head.uri, &[])?;
     let (shape, format) = match announced(&head.headers)? {
@@ -117,7 +119,7 @@ async fn make_all<B: Backend>(
     let mut changes = Changes::default();
     loop {
         while let Some(item) = stream.items.next() {
-            changes.note(item, format, asked);
+            changes.note(item, format, asked, &caller);
             if changes.waiting.len() == EDGES_TOGETHER_MAX {
                 changes.make(graph).await?;
                 yield_now().await;
@@ -138,7 +140,13 @@ async fn make_all<B: Backend>(
 
 impl Changes {
     /// Puts the change of a line to those that wait.
-    fn note(&mut self, item: Result<Item<'_>, (u64, Fault)>, format: Format, asked: Asked) {
+    fn note(
+        &mut self,
+        item: Result<Item<'_>, (u64, Fault)>,
+        format: Format,
+        asked: Asked,
+        caller: &Caller,
+    ) {
         let item = match item {
             Ok(item) => item,
             Err((number, fault)) => return self.failures.add(number, fault),
@@ -146,6 +154,9 @@ impl Changes {
         match edge(item.text, format) {
             Ok(None) => {}
             Ok(Some(edge)) => {
+                if let Some(why) = caller.refusal_of_id(&edge.subject) {
+                    return self.failures.add(item.number, why);
+                }
                 self.waiting.push(asked(edge));
                 self.lines.push(item.number);
             }

@@ -17,11 +17,11 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::api::Api;
-use crate::authorization::Token;
 use crate::backend::Backend;
 use crate::demo::Demo;
 use crate::limits::{STOP_WAIT, THREADS};
 use crate::listener::{Entry, Listener};
+use crate::tokens::{LiveTokens, Tokens, TokensError};
 use crate::{demo, page_requests, routes};
 
 /// Where the control API listens.
@@ -38,8 +38,8 @@ pub enum Listen {
 pub struct Config {
     /// Where it listens.
     pub listen: Listen,
-    /// The bearer token that requests must carry. Needed when the address is not on loopback.
-    pub token: Option<String>,
+    /// The tokens that requests must carry one of. Needed when the address is not on loopback.
+    pub tokens: Tokens,
     /// The largest event, in bytes of its content.
     pub event_bytes_max: usize,
     /// How long a new connection may take to send a request's head.
@@ -53,6 +53,7 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Control {
     address: SocketAddr,
+    tokens: LiveTokens,
     running: Option<Running>,
 }
 
@@ -98,15 +99,17 @@ pub(crate) fn begin<B: Backend>(
     backend: B,
     open_demo: impl FnOnce(DemoPage),
 ) -> Result<Control, StartError> {
-    let socket = Socket::open(config.listen, config.token)?;
-    let is_private = socket.token.is_none() && socket.address.ip().is_loopback();
+    let is_open = config.tokens.is_empty();
+    let socket = Socket::open(config.listen, config.tokens)?;
+    let is_private = is_open && socket.address.ip().is_loopback();
     if config.demo.is_some() && !is_private {
         return Err(StartError::DemoNotPrivate);
     }
-    let token = socket.token.clone();
-    let api = Arc::new(Api::new(backend, token, config.event_bytes_max));
+    let tokens = socket.tokens.clone();
+    let api = Arc::new(Api::new(backend, tokens, config.event_bytes_max));
     let mut within = routes::router(api.clone());
     if let Some(demo) = config.demo {
+        api.tokens.open_demo();
         let handler = page_requests::handler(runtime.handle().clone(), Arc::downgrade(&api));
         open_demo(DemoPage::new(demo.secret.clone(), socket.address, handler));
         within = within.merge(demo::routes(demo));
@@ -122,12 +125,12 @@ pub(crate) fn begin<B: Backend>(
 pub(crate) struct Socket {
     listener: TcpListener,
     address: SocketAddr,
-    pub(crate) token: Token,
+    pub(crate) tokens: LiveTokens,
 }
 
 impl Socket {
     /// Binds, unless strangers could reach it without a token.
-    pub(crate) fn open(listen: Listen, token: Option<String>) -> Result<Self, StartError> {
+    pub(crate) fn open(listen: Listen, tokens: Tokens) -> Result<Self, StartError> {
         let listener = match listen {
             Listen::Address(address) => {
                 TcpListener::bind(address).map_err(|error| StartError::Bind { address, error })?
@@ -138,20 +141,14 @@ impl Socket {
             .set_nonblocking(true)
             .map_err(StartError::Listener)?;
         let address = listener.local_addr().map_err(StartError::Listener)?;
-        match &token {
-            Some(token) if token.is_empty() => return Err(StartError::TokenEmpty),
-            Some(token) if !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
-                return Err(StartError::TokenNotPlain);
-            }
-            None if !address.ip().is_loopback() => {
-                return Err(StartError::TokenMissing { address });
-            }
-            _ => {}
+        let may_be_open = address.ip().is_loopback();
+        if tokens.is_empty() && !may_be_open {
+            return Err(StartError::TokenMissing { address });
         }
         Ok(Self {
             listener,
             address,
-            token: token.map(Into::into),
+            tokens: LiveTokens::new(tokens, may_be_open),
         })
     }
 
@@ -173,6 +170,7 @@ impl Socket {
         tracing::debug!(%address, "the control API is listening");
         Ok(Control {
             address,
+            tokens: self.tokens,
             running: Some(Running {
                 runtime,
                 stop,
@@ -198,6 +196,20 @@ impl Control {
     /// The address it listens on.
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The tokens in force, for a reload from any thread.
+    pub fn tokens(&self) -> LiveTokens {
+        self.tokens.clone()
+    }
+
+    /// Replaces the tokens: [`LiveTokens::replace`].
+    ///
+    /// # Errors
+    ///
+    /// When there would be no token where one is needed.
+    pub fn reload_tokens(&self, tokens: Tokens) -> Result<(), StartError> {
+        self.tokens.replace(tokens)
     }
 
     /// Stops listening, lets requests under way finish for two seconds, and ends the threads.
@@ -247,10 +259,10 @@ pub enum StartError {
         /// The address.
         address: SocketAddr,
     },
-    /// The token has no characters.
-    TokenEmpty,
-    /// The token has characters that cannot stand in a header.
-    TokenNotPlain,
+    /// A token cannot be used.
+    Tokens(TokensError),
+    /// A reload would leave no token where one is needed.
+    TokensRemoved,
     /// The demo page is wanted where it would open the API to strangers.
     DemoNotPrivate,
 }
@@ -276,14 +288,13 @@ impl fmt::Display for StartError {
             Self::TokenMissing { address } => write!(
                 f,
                 "the control listener on {address} can be reached from other machines and has no \
-                 token; set one with --control-token, or listen on 127.0.0.1"
+                 token; set one with --control-token-file or --control-tokens, or listen on \
+                 127.0.0.1"
             ),
-            Self::TokenEmpty => f.write_str(
-                "the control token is empty; set one of at least one character, or none at all",
-            ),
-            Self::TokenNotPlain => f.write_str(
-                "the control token contains a space, a control character or a non-ASCII character; \
-                 use letters, digits and punctuation",
+            Self::Tokens(error) => error.fmt(f),
+            Self::TokensRemoved => f.write_str(
+                "the control listener can be reached from other machines and would have no token; \
+                 the tokens in force stay; set one with --control-token-file or --control-tokens",
             ),
             Self::DemoNotPrivate => f.write_str(
                 "the page can publish only if the control listener is on loopback and has no \
@@ -297,6 +308,7 @@ impl Error for StartError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Bind { error, .. } | Self::Listener(error) | Self::Threads(error) => Some(error),
+            Self::Tokens(error) => Some(error),
             _ => None,
         }
     }

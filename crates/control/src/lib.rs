@@ -18,8 +18,12 @@ mod backend;
 mod api;
 /// The table of routes.
 mod routes;
-/// Authorization: the bearer token, and the refusal of foreign web pages.
+/// Authorization: bearer tokens, and the refusal of foreign web pages and proxies.
 mod authorization;
+/// Tokens, their rights, and the file that they come from.
+mod tokens;
+/// Callers, and what a route needs of them.
+mod caller;
 /// `Connection: close` on refusals whose request body was not read.
 mod unread_body;
 /// Errors as RFC 9457 problem details.
@@ -74,6 +78,7 @@ pub use backup::ERLANG_IDS;
 pub use control::{Config, Control, Listen, StartError, Threads, start};
 pub use demo::Demo;
 pub use jwks::{JWKS_URLS_MAX, JwksFetcher, JwksStats, JwksUrl, KeysChanged};
+pub use tokens::{LiveTokens, Right, Tokens, TokensError};
 
 #[cfg(test)]
 mod tests;

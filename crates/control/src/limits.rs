@@ -54,6 +54,19 @@ pub(crate) const LINGER_WAIT: Duration = Duration::from_secs(1);
 /// Bytes that are read and dropped in that time.
 pub(crate) const LINGER_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes of a secret token. 16 random bytes cannot be guessed; the head has room for a long one.
+pub(crate) const TOKEN_BYTES_MIN: usize = 16;
+pub(crate) const TOKEN_BYTES_MAX: usize = 1024;
+
+/// Tokens of a server: each is compared with what a request carries, and labels a metric.
+pub(crate) const TOKENS_MAX: usize = 64;
+
+/// Bytes of the name of a token.
+pub(crate) const TOKEN_NAME_BYTES_MAX: usize = 32;
+
+/// Prefixes of a token.
+pub(crate) const TOKEN_PREFIXES_MAX: usize = 64;
+
 /// How long accepting pauses when descriptors have run out: the listener stays readable and would
 /// spin the thread.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,12 +1,14 @@
 //! Metrics for Prometheus, in the OpenMetrics text format.
 //!
-//! Metrics are read when they are asked for. Must never label by anything that users choose, nor by
-//! worker where the sum tells enough.
+//! Metrics are read when they are asked for. Must never label by anything that clients choose, nor
+//! by worker where the sum tells enough.
 
 /// What the control API counts of events.
 mod published;
 /// What the control listener counts of connections.
 mod listener;
+/// What the control API counts of tokens.
+mod tokens;
 /// What workers count.
 pub(crate) mod snapshot;
 
@@ -27,6 +29,7 @@ use crate::api::Shared;
 use crate::backend::Backend;
 use crate::problem::Problem;
 use crate::run::Run;
+use crate::tokens::TokenCounts;
 pub(crate) use listener::{ListenerCounts, ListenerMetrics};
 use published::BOUNDS;
 pub(crate) use published::{Counting, FanOut, Published, Verb};
@@ -45,6 +48,7 @@ pub(crate) async fn metrics<B: Backend>(State(api): State<Shared<B>>) -> Result<
         pending: api.published.requests_pending(),
         fan_out: api.published.fan_out(),
         visits: api.listening.visits(),
+        tokens: api.tokens.counts(),
     })
 }
 
@@ -59,6 +63,7 @@ struct Scrape {
     pending: u64,
     fan_out: FanOut,
     visits: ListenerCounts,
+    tokens: TokenCounts,
 }
 
 impl Collector for Scrape {
@@ -95,6 +100,7 @@ impl Collector for Scrape {
         gauge(encoder, "publishes_pending", help, self.pending as f64)?;
         self.encode_published(encoder)?;
         self.visits.encode(encoder)?;
+        self.tokens.encode(encoder)?;
         snapshot::encode(encoder, &self.stats.metrics)
     }
 }

@@ -63,6 +63,13 @@ impl Problem {
         problem
     }
 
+    /// The token of the request does not suffice (RFC 6750, section 3.1).
+    pub(crate) fn forbidden(detail: String, challenge: &'static str) -> Self {
+        let mut problem = Self::new(StatusCode::FORBIDDEN, detail);
+        problem.header = Some((WWW_AUTHENTICATE, challenge));
+        problem
+    }
+
     /// The server cannot do it now; the client may ask again in a second.
     pub(crate) fn unavailable(detail: impl Into<Cow<'static, str>>) -> Self {
         let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, detail);

@@ -10,6 +10,7 @@ use router::{Event, EventType, Payload, Tally};
 
 use crate::api::{Api, Shared};
 use crate::backend::Backend;
+use crate::caller::Caller;
 use crate::metrics::Verb;
 use crate::problem::Problem;
 use crate::query::{Query, id_at};
@@ -46,8 +47,10 @@ pub(crate) async fn send<B: Backend>(
 }
 
 async fn one<B: Backend>(api: &Api<B>, verb: Verb, request: Request) -> Result<Response, Problem> {
+    let caller = Caller::of(&request);
     let (head, body) = request.into_parts();
     let subject = id_at(&head.uri, 2)?;
+    caller.check_id(&subject)?;
     let query = Query::parse(&head.uri, &["type", "receipt"])?;
     let event_type = event_type(&query)?;
     let when = query.word("receipt", &When::WORDS)?.unwrap_or(When::Full);

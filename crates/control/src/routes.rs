@@ -10,97 +10,167 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, delete, get, post, put};
 
 use crate::api::Shared;
-use crate::authorization::{Token, authorize};
+use crate::authorization::{authenticate, require};
 use crate::backend::Backend;
+use crate::caller::Need::{self, AnyToken, Nothing, Right, RightOverAll};
 use crate::problem::Problem;
+use crate::tokens::LiveTokens;
+use crate::tokens::Right::{Graph, Metrics, Publish, Sessions};
 use crate::unread_body::announce_close;
 use crate::{
     backup, batch, bulk, health, metrics, publish, replace_subscriptions, sessions, stats,
     subscriptions,
 };
 
-/// Path, method in lower case, handler.
-pub(crate) type Route<B> = (&'static str, &'static str, MethodRouter<Shared<B>>);
+/// Path, method in lower case, what it needs of the caller, handler.
+pub(crate) type Route<S> = (&'static str, &'static str, Need, MethodRouter<S>);
 
 /// All routes in the order of the documentation.
-pub(crate) fn table<B: Backend>() -> Vec<Route<B>> {
+pub(crate) fn table<B: Backend>() -> Vec<Route<Shared<B>>> {
     vec![
-        ("/v1/publish/{subject}", "post", post(publish::publish::<B>)),
-        ("/v1/publish", "post", post(batch::publish::<B>)),
-        ("/v1/send/{id}", "post", post(publish::send::<B>)),
+        (
+            "/v1/publish/{subject}",
+            "post",
+            Right(Publish),
+            post(publish::publish::<B>),
+        ),
+        (
+            "/v1/publish",
+            "post",
+            Right(Publish),
+            post(batch::publish::<B>),
+        ),
+        (
+            "/v1/send/{id}",
+            "post",
+            Right(Publish),
+            post(publish::send::<B>),
+        ),
         (
             "/v1/subscriptions/{subscriber}/{subject}",
             "put",
+            Right(Graph),
             put(subscriptions::add::<B>),
         ),
         (
             "/v1/subscriptions/{subscriber}/{subject}",
             "delete",
+            Right(Graph),
             delete(subscriptions::remove::<B>),
         ),
         (
             "/v1/subscriptions/{subscriber}",
             "put",
+            RightOverAll(Graph),
             put(replace_subscriptions::replace::<B>),
         ),
         (
             "/v1/subscriptions/{subscriber}",
             "delete",
+            RightOverAll(Graph),
             delete(replace_subscriptions::end::<B>),
         ),
         (
             "/v1/ids/{id}",
             "delete",
+            RightOverAll(Graph),
             delete(replace_subscriptions::forget::<B>),
         ),
-        ("/v1/subscriptions", "post", post(bulk::add::<B>)),
-        ("/v1/subscriptions/remove", "post", post(bulk::remove::<B>)),
+        (
+            "/v1/subscriptions",
+            "post",
+            Right(Graph),
+            post(bulk::add::<B>),
+        ),
+        (
+            "/v1/subscriptions/remove",
+            "post",
+            Right(Graph),
+            post(bulk::remove::<B>),
+        ),
         (
             "/v1/subscribers/{subject}",
             "get",
+            Right(Graph),
             get(subscriptions::subscribers::<B>),
         ),
         (
             "/v1/subscriptions/{subscriber}",
             "get",
+            RightOverAll(Graph),
             get(subscriptions::subscriptions::<B>),
         ),
-        ("/v1/graph/backup", "get", get(backup::backup::<B>)),
+        (
+            "/v1/graph/backup",
+            "get",
+            RightOverAll(Graph),
+            get(backup::backup::<B>),
+        ),
         (
             "/v1/graph/backup/erlang-ids",
             "get",
+            RightOverAll(Graph),
             get(backup::erlang_ids::<B>),
         ),
-        ("/v1/sessions/{id}", "get", get(sessions::inspect::<B>)),
-        ("/v1/sessions/{id}", "delete", delete(sessions::close::<B>)),
-        ("/v1/slowest", "get", get(sessions::slowest::<B>)),
-        ("/v1/stats", "get", get(stats::stats::<B>)),
-        ("/metrics", "get", get(metrics::metrics::<B>)),
-        ("/healthz", "get", get(health::healthz)),
-        ("/livez", "get", get(health::healthz)),
-        ("/readyz", "get", get(health::readyz::<B>)),
-        ("/openapi.json", "get", get(health::openapi)),
+        (
+            "/v1/sessions/{id}",
+            "get",
+            Right(Sessions),
+            get(sessions::inspect::<B>),
+        ),
+        (
+            "/v1/sessions/{id}",
+            "delete",
+            Right(Sessions),
+            delete(sessions::close::<B>),
+        ),
+        (
+            "/v1/slowest",
+            "get",
+            RightOverAll(Sessions),
+            get(sessions::slowest::<B>),
+        ),
+        ("/v1/stats", "get", Right(Metrics), get(stats::stats::<B>)),
+        (
+            "/metrics",
+            "get",
+            Right(Metrics),
+            get(metrics::metrics::<B>),
+        ),
+        ("/healthz", "get", Nothing, get(health::healthz)),
+        ("/livez", "get", Nothing, get(health::healthz)),
+        ("/readyz", "get", Nothing, get(health::readyz::<B>)),
+        ("/openapi.json", "get", AnyToken, get(health::openapi)),
     ]
 }
 
 /// The whole control API.
 pub(crate) fn router<B: Backend>(api: Shared<B>) -> Router {
-    let token = api.token.clone();
-    let routes = table()
-        .into_iter()
-        .fold(Router::new(), |router, (path, _, handler)| {
-            router.route(path, handler)
-        })
+    let tokens = api.tokens.clone();
+    let routes = with_needs(table(), &tokens)
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(api);
-    require_authorization(routes, token)
+    require_authorization(routes, tokens)
 }
 
-/// Wraps routes in authorization.
-pub(crate) fn require_authorization(routes: Router, token: Token) -> Router {
+/// Makes a router of routes, each of which checks what it needs of the caller.
+pub(crate) fn with_needs<S>(table: Vec<Route<S>>, tokens: &LiveTokens) -> Router<S>
+where
+    S: Clone + Send + Sync + 'static,
+{
+    table
+        .into_iter()
+        .fold(Router::new(), |router, (path, _, need, handler)| {
+            let check = from_fn_with_state((need, tokens.clone()), require);
+            router.route(path, handler.route_layer(check))
+        })
+}
+
+/// Wraps routes in authentication.
+pub(crate) fn require_authorization(routes: Router, tokens: LiveTokens) -> Router {
     routes
-        .layer(from_fn_with_state(token, authorize))
+        .layer(from_fn_with_state(tokens, authenticate))
         .layer(from_fn(announce_close))
 }
 

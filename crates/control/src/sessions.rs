@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::api::Shared;
 use crate::backend::Backend;
+use crate::caller::Caller;
 use crate::limits::{INSPECT_WAIT, SLOWEST_DEFAULT, SLOWEST_MAX};
 use crate::problem::Problem;
 use crate::query::{Query, id_at};
@@ -69,6 +70,7 @@ pub(crate) async fn inspect<B: Backend>(
     request: Request,
 ) -> Result<Response, Problem> {
     let id = id_at(request.uri(), 2)?;
+    Caller::of(&request).check_id(&id)?;
     Query::parse(request.uri(), &[])?;
     let asked = api.router().sessions(&id);
     let gathered = gather(|report| api.backend.inspect(&asked, report)).await;
@@ -154,6 +156,7 @@ pub(crate) async fn close<B: Backend>(
     request: Request,
 ) -> Result<Response, Problem> {
     let id = id_at(request.uri(), 2)?;
+    Caller::of(&request).check_id(&id)?;
     Query::parse(request.uri(), &[])?;
     let sessions = api.router().sessions(&id);
     api.backend.close(&sessions);

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::api::Shared;
 use crate::backend::Backend;
+use crate::caller::Caller;
 use crate::change;
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
 use crate::problem::Problem;
@@ -34,7 +35,7 @@ pub(crate) async fn add<B: Backend>(
     State(api): State<Shared<B>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (subscriber, subject) = edge(request.uri())?;
+    let (subscriber, subject) = edge(&request)?;
     let subscribe = Change::Subscribe {
         subscriber,
         subject,
@@ -52,7 +53,7 @@ pub(crate) async fn remove<B: Backend>(
     State(api): State<Shared<B>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (subscriber, subject) = edge(request.uri())?;
+    let (subscriber, subject) = edge(&request)?;
     let unsubscribe = Change::Unsubscribe {
         subscriber,
         subject,
@@ -65,9 +66,12 @@ pub(crate) async fn remove<B: Backend>(
     .into_response())
 }
 
-fn edge(uri: &Uri) -> Result<(Id, Id), Problem> {
+fn edge(request: &Request) -> Result<(Id, Id), Problem> {
+    let uri = request.uri();
     Query::parse(uri, &[])?;
-    Ok((id_at(uri, 2)?, id_at(uri, 3)?))
+    let (subscriber, subject) = (id_at(uri, 2)?, id_at(uri, 3)?);
+    Caller::of(request).check_id(&subject)?;
+    Ok((subscriber, subject))
 }
 
 #[derive(Serialize)]
@@ -89,6 +93,7 @@ pub(crate) async fn subscribers<B: Backend>(
     State(api): State<Shared<B>>,
     request: Request,
 ) -> Result<Response, Problem> {
+    Caller::of(&request).check_id(&id_at(request.uri(), 2)?)?;
     let page = page(api.router(), request.uri(), SUBSCRIBERS)?;
     Ok(Json(Subscribers {
         subscribers: page.ids,

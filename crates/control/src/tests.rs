@@ -9,6 +9,7 @@ mod graph;
 mod observe;
 mod openapi;
 mod publish;
+mod rights;
 mod page_requests;
 #[expect(
     clippy::disallowed_types,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use ::tls::TicketKeys;
 use auth::Policy;
 use clap::Command;
-use control::JwksUrl;
+use control::{JwksUrl, Tokens};
 use server::{AllowedHosts, LiveSettings, Settings};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -33,6 +33,7 @@ pub(crate) use layers::Layers;
 pub(crate) use listeners::{Addresses, check_control};
 pub(crate) use print::print;
 pub(crate) use secret::Secret;
+use secret::read_private_text;
 pub(crate) use sources::Sources;
 pub(crate) use tls::{Tls, now as unix_time};
 pub(crate) use values::{LogFormat, TIME_MAX, TIMEOUT_MIN, USER_TIMEOUT, address};
@@ -46,7 +47,8 @@ use values::{
 pub(crate) struct Config {
     pub(crate) addresses: Addresses,
     pub(crate) allow_anonymous: bool,
-    pub(crate) token: Option<Secret>,
+    /// The tokens of the control API. Without any, programs on this machine need none.
+    pub(crate) tokens: Tokens,
     /// Certificates of TLS listeners.
     pub(crate) tls: Option<Tls>,
     /// Whether the page may publish, where only this machine reaches both listeners.
@@ -108,7 +110,7 @@ impl Reader<'_> {
     fn config(&mut self) -> Config {
         let addresses = self.addresses();
         let allow_anonymous = self.get("allow-anonymous", switch);
-        let token = self.token();
+        let tokens = self.tokens();
         let tls = self.tls();
         let event_bytes = self.get("event-bytes", event_bytes);
         let data = self.data();
@@ -119,7 +121,7 @@ impl Reader<'_> {
         let config = Config {
             addresses,
             allow_anonymous,
-            token,
+            tokens,
             tls,
             demo: self.get("demo", switch),
             data,
@@ -228,21 +230,43 @@ impl Reader<'_> {
         values
     }
 
+    /// The tokens: that of `control-token`, and those of `control-tokens`.
+    fn tokens(&mut self) -> Tokens {
+        let single = self.single_token().unwrap_or_default();
+        let several = self.find("control-tokens", |path| {
+            let text = read_private_text(Path::new(path))?;
+            let tokens = Tokens::parse(&text);
+            tokens.map_err(|wrong| format!("the file {path}: {wrong}"))
+        });
+        single
+            .and(several.unwrap_or_default())
+            .unwrap_or_else(|wrong| {
+                self.problems.push(wrong.to_string());
+                Tokens::default()
+            })
+    }
+
     /// The token or the content of its file, from the source that comes later.
-    fn token(&mut self) -> Option<Secret> {
+    fn single_token(&mut self) -> Option<Tokens> {
         let (plain, file) = (known("control-token"), known("control-token-file"));
-        match (self.layers.get(plain), self.layers.get(file)) {
+        let is_file = match (self.layers.get(plain), self.layers.get(file)) {
             (Some((source, _)), Some((of_file, _))) if source == of_file => {
                 self.problems.push(format!(
                     "{} and {} are both set; one of them is enough",
                     source.name_of(plain),
                     of_file.name_of(file)
                 ));
-                None
+                return None;
             }
-            (Some((source, _)), Some((of_file, _))) if of_file > source => self.token_file(),
-            (Some(_), _) => self.find("control-token", Secret::parse),
-            (None, _) => self.token_file(),
+            (plain, file) => file.map(|(source, _)| source) > plain.map(|(source, _)| source),
+        };
+        let single = |text: &str| Tokens::single(text).map_err(|wrong| wrong.to_string());
+        if is_file {
+            self.find("control-token-file", |path| {
+                single(Secret::read_private(Path::new(path))?.reveal())
+            })
+        } else {
+            self.find("control-token", single)
         }
     }
 
@@ -253,10 +277,6 @@ impl Reader<'_> {
         let named_later = source("data") > source("memory");
         let memory = self.get("memory", switch);
         (named_later || !memory).then_some(path)
-    }
-
-    fn token_file(&mut self) -> Option<Secret> {
-        self.find("control-token-file", |path| Secret::read(Path::new(path)))
     }
 }
 

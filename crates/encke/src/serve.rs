@@ -88,7 +88,7 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         .declare_metrics(erlang::metric_descriptions());
     let control = control::Config {
         listen: control,
-        token: config.token.as_ref().map(|token| token.reveal().to_owned()),
+        tokens: config.tokens.clone(),
         event_bytes_max: config.event_bytes,
         head_timeout: config.settings.live.head_timeout,
         demo,
@@ -123,6 +123,7 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         tickets,
         key_sets,
         server: server.handle().clone(),
+        tokens: control.tokens(),
         addresses: addresses.clone(),
     };
     handle_signals(caught, reloader)?;

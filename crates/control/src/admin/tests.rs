@@ -66,13 +66,15 @@ fn backend(name: &str, state: &'static str, connects: u64) -> BackendReport {
 }
 
 fn http(program: Fake, token: Option<&str>) -> Router {
+    let tokens = token.map_or_else(Tokens::default, |token| Tokens::single(token).unwrap());
     let admin = Arc::new(Admin {
         source: Box::new(program),
         epoch: "e".to_owned(),
         started: Instant::now(),
         listening: Arc::default(),
+        tokens: LiveTokens::new(tokens, true),
     });
-    require_authorization(within(admin), token.map(Into::into))
+    super::http(admin)
 }
 
 #[test]
@@ -149,10 +151,10 @@ fn backends_are_listed_one_by_one_and_summed_for_prometheus_where_they_share_a_n
 #[test]
 fn the_guard_is_that_of_the_control_api() {
     run(async {
-        let closed = http(Fake::default(), Some("s3cret"));
+        let closed = http(Fake::default(), Some("s3cret-of-16-bytes"));
         let open = http(Fake::default(), None);
         let foreign = [("origin", "http://example.org")];
-        let token = [("authorization", "Bearer s3cret")];
+        let token = [("authorization", "Bearer s3cret-of-16-bytes")];
         for path in ["/v1/stats", "/metrics", "/nowhere"] {
             assert_eq!(ask(&closed, "GET", path, &[], "").await.status, 401);
             assert_eq!(ask(&open, "GET", path, &foreign, "").await.status, 403);

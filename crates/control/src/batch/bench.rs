@@ -11,9 +11,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::line;
 use crate::api::Api;
+use crate::caller::Caller;
 use crate::items::{Items, Shape};
 use crate::stream::Stream;
 use crate::tests::fake::{Fake, Workers};
+use crate::tokens::{LiveTokens, Tokens};
 
 const LINES: u64 = 200_000;
 
@@ -100,20 +102,29 @@ fn what_a_line_costs() {
                     black_box(fake.router.publish(event, &tally));
                 })
             });
-            let api = Arc::new(Api::new(fake, None, 65_536));
+            let api = Arc::new(Api::new(
+                fake,
+                LiveTokens::new(Tokens::default(), true),
+                65_536,
+            ));
             let body = || crate::tests::fake::stream(pieces.clone());
             let open = || Stream::open(body(), Shape::Lines, 1 << 20);
             measured(&format!("{name}, {state}: whole, summary"), || {
                 threads.block_on(async {
                     let stream = open().await.unwrap();
-                    black_box(super::summary::answer(&api, stream).await.unwrap());
+                    black_box(
+                        super::summary::answer(&api, stream, Caller::new(None))
+                            .await
+                            .unwrap(),
+                    );
                 })
             });
             measured(&format!("{name}, {state}: whole, each"), || {
                 threads.block_on(async {
                     let stream = open().await.unwrap();
                     let mut body: Body =
-                        super::line_receipts::answer(api.clone(), stream).into_body();
+                        super::line_receipts::answer(api.clone(), stream, Caller::new(None))
+                            .into_body();
                     while let Some(piece) = crate::body::chunk(&mut body).await {
                         black_box(piece.unwrap());
                     }

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use super::fast_path;
 use crate::body::event_too_large;
+use crate::caller::Caller;
 use crate::items::Item;
 use crate::payload::on_one_line;
 use crate::stream::{object, sentence};
@@ -61,6 +62,16 @@ impl<'de> Deserialize<'de> for LineEventType {
         }
         deserializer.deserialize_str(EventTypeVisitor)
     }
+}
+
+/// The event of a line that the caller may publish, or the sentence that says why there is none.
+pub(super) fn allowed(
+    item: &Item<'_>,
+    event_bytes_max: usize,
+    caller: &Caller,
+) -> Result<Event, String> {
+    let event = event(item, event_bytes_max)?;
+    caller.refusal_of_id(&event.subject).map_or(Ok(event), Err)
 }
 
 /// The event of a line, or the sentence that says why it has none.

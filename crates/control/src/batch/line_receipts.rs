@@ -19,6 +19,7 @@ use super::line;
 use super::outbox::{Outbox, Unread, outbox};
 use crate::api::{Api, Shared};
 use crate::backend::Backend;
+use crate::caller::Caller;
 use crate::limits::{
     ANSWER_CHUNK_BYTES, RECEIPT_WAIT, WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, WINDOW_TARGETS_MAX,
 };
@@ -27,7 +28,7 @@ use crate::receipt::{Receipt, unsettled};
 use crate::stream::{Failure, Stream, Turn};
 
 /// Begins to answer a batch.
-pub(super) fn answer<B: Backend>(api: Shared<B>, stream: Stream) -> Response {
+pub(super) fn answer<B: Backend>(api: Shared<B>, stream: Stream, caller: Caller) -> Response {
     let (outbox, answer) = outbox();
     // A task of its own: the connection only carries what is there to be read.
     tokio::spawn(async move {
@@ -35,6 +36,7 @@ pub(super) fn answer<B: Backend>(api: Shared<B>, stream: Stream) -> Response {
         let mut batch = Batch {
             api: &api,
             stream,
+            caller,
             window: Window::default(),
             spare: Tally::new(),
             lines: Vec::new(),
@@ -51,6 +53,7 @@ pub(super) fn answer<B: Backend>(api: Shared<B>, stream: Stream) -> Response {
 struct Batch<'a, B> {
     api: &'a Api<B>,
     stream: Stream,
+    caller: Caller,
     window: Window,
     /// The tally of the next event: one that had no delivery serves again.
     spare: Arc<Tally>,
@@ -118,7 +121,7 @@ impl<B: Backend> Batch<'_, B> {
     fn line(&mut self) -> Option<u64> {
         let (number, error) = match self.stream.items.next()? {
             Err((number, fault)) => (number, fault.to_string()),
-            Ok(item) => match line::event(&item, self.api.event_bytes_max) {
+            Ok(item) => match line::allowed(&item, self.api.event_bytes_max, &self.caller) {
                 Err(error) => (item.number, error),
                 Ok(event) => {
                     let (line, bytes) = (item.number, event.payload.bytes().len());

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::line;
 use crate::api::Api;
 use crate::backend::Backend;
+use crate::caller::Caller;
 use crate::limits::{WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, WINDOW_TARGETS_MAX};
 use crate::metrics::Counting;
 use crate::problem::Problem;
@@ -20,11 +21,16 @@ use crate::receipt::{settled, unsettled};
 use crate::stream::{Failures, Stream, Turn};
 
 /// Publishes a batch and sums its receipts.
-pub(super) async fn answer<B: Backend>(api: &Api<B>, stream: Stream) -> Result<Response, Problem> {
+pub(super) async fn answer<B: Backend>(
+    api: &Api<B>,
+    stream: Stream,
+    caller: Caller,
+) -> Result<Response, Problem> {
     let _pending = api.published.pending();
     let mut batch = Batch {
         api,
         stream,
+        caller,
         sums: Sums::default(),
         failures: Failures::default(),
         events: router::Batch::default(),
@@ -50,6 +56,7 @@ pub(super) async fn answer<B: Backend>(api: &Api<B>, stream: Stream) -> Result<R
 struct Batch<'a, B> {
     api: &'a Api<B>,
     stream: Stream,
+    caller: Caller,
     sums: Sums,
     failures: Failures,
     /// Events read and not on their way yet: at most those of one turn.
@@ -111,7 +118,7 @@ impl<B: Backend> Batch<'_, B> {
     fn line(&mut self) -> Option<u64> {
         let (number, error) = match self.stream.items.next()? {
             Err((number, fault)) => (number, fault.to_string()),
-            Ok(item) => match line::event(&item, self.api.event_bytes_max) {
+            Ok(item) => match line::allowed(&item, self.api.event_bytes_max, &self.caller) {
                 Err(error) => (item.number, error),
                 Ok(event) => {
                     let bytes = event.payload.bytes().len();

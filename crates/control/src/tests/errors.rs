@@ -4,8 +4,8 @@ use axum::body::Body;
 use bytes::Bytes;
 
 use super::fake::{Fake, ask, run, stream};
-use crate::api::Api;
 use crate::routes;
+use crate::tokens::Tokens;
 
 /// Method, path, headers, body; status, and a part of the sentence.
 type Bad<'a> = (
@@ -145,7 +145,10 @@ fn an_event_of_the_limit_passes_and_a_larger_one_is_told_both_sizes() {
 fn with_a_token_only_its_bearer_comes_in() {
     run(async {
         let fake = Fake::new();
-        let http = routes::router(Api::new(fake, Some("s3cret".into()), 100).into());
+        let http = routes::router(
+            fake.api_with(Tokens::single("s3cret-of-16-bytes").unwrap())
+                .into(),
+        );
         for path in ["/healthz", "/livez", "/readyz"] {
             assert_eq!(ask(&http, "GET", path, &[], "").await.status, 200, "{path}");
         }
@@ -165,26 +168,26 @@ fn with_a_token_only_its_bearer_comes_in() {
             assert_eq!(answer.header("content-type"), "application/problem+json");
         }
         for (given, status) in [
-            ("Bearer s3cret", 200),
-            ("bearer  s3cret ", 200),
-            ("Bearer s3cre", 401),
-            ("Bearer s3crett", 401),
-            ("Bearer S3cret", 401),
+            ("Bearer s3cret-of-16-bytes", 200),
+            ("bearer  s3cret-of-16-bytes ", 200),
+            ("Bearer s3cret-of-16-byte", 401),
+            ("Bearer s3cret-of-16-bytess", 401),
+            ("Bearer S3cret-of-16-bytes", 401),
             ("Bearer ", 401),
-            ("Basic s3cret", 401),
-            ("s3cret", 401),
+            ("Basic s3cret-of-16-bytes", 401),
+            ("s3cret-of-16-bytes", 401),
         ] {
             let answer = ask(&http, "GET", "/v1/stats", &[("authorization", given)], "").await;
             assert_eq!(answer.status, status, "{given}");
         }
         let twice = [
-            ("authorization", "Bearer s3cret"),
-            ("authorization", "Bearer s3cret"),
+            ("authorization", "Bearer s3cret-of-16-bytes"),
+            ("authorization", "Bearer s3cret-of-16-bytes"),
         ];
         assert_eq!(ask(&http, "GET", "/v1/stats", &twice, "").await.status, 400);
         // A client with the token may be a web page, or behind a proxy.
         let page = [
-            ("authorization", "Bearer s3cret"),
+            ("authorization", "Bearer s3cret-of-16-bytes"),
             ("origin", "https://ops.example"),
             ("x-forwarded-for", "10.0.0.1"),
         ];

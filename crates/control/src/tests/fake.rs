@@ -21,6 +21,7 @@ use tower::ServiceExt;
 use crate::api::Api;
 use crate::backend::Backend;
 use crate::routes;
+use crate::tokens::{LiveTokens, Tokens};
 
 /// What the workers do with a parcel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,7 +185,12 @@ impl Fake {
     }
 
     pub(crate) fn api(&self) -> Api<Self> {
-        Api::new(self.clone(), None, 100)
+        self.api_with(Tokens::default())
+    }
+
+    /// The API with tokens.
+    pub(crate) fn api_with(&self, tokens: Tokens) -> Api<Self> {
+        Api::new(self.clone(), LiveTokens::new(tokens, true), 100)
     }
 
     pub(crate) fn http(&self) -> Http {
@@ -287,6 +293,22 @@ pub(crate) fn stream(pieces: Vec<Bytes>) -> Body {
         }
     }
     Body::new(Pieces(pieces.into_iter()))
+}
+
+/// A body whose pieces come through a channel.
+pub(crate) struct Channel(pub(crate) tokio::sync::mpsc::Receiver<Bytes>);
+
+impl http_body::Body for Channel {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        let piece = self.0.poll_recv(context);
+        piece.map(|piece| piece.map(|piece| Ok(http_body::Frame::data(piece))))
+    }
 }
 
 /// An answer, read to its end.

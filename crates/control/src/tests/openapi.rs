@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::fake::{Fake, ask, run};
+use crate::caller::Need;
 use crate::health::OPEN_API;
 use crate::routes;
 
@@ -30,10 +31,30 @@ fn the_page_has_every_route_and_no_other() {
         .collect();
     let routed: BTreeSet<(String, String)> = routes::table::<Fake>()
         .into_iter()
-        .map(|(path, method, _)| (path.to_owned(), method.to_owned()))
+        .map(|(path, method, ..)| (path.to_owned(), method.to_owned()))
         .collect();
     assert_eq!(described, routed);
     assert_eq!(page["info"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn the_page_names_the_right_that_each_route_needs() {
+    let page = page();
+    for (path, method, need, _) in routes::table::<Fake>() {
+        let operation = &page["paths"][path][method];
+        let says = match need {
+            Need::Nothing => continue,
+            Need::AnyToken => "Any token will do.".to_owned(),
+            Need::Right(right) => format!("Needs the right `{}`.", right.name()),
+            Need::RightOverAll(right) => {
+                let name = right.name();
+                format!("Needs the right `{name}`, with a token that has no prefixes.")
+            }
+        };
+        let description = operation["description"].as_str().unwrap();
+        assert!(description.contains(&says), "{method} {path}: {says}");
+        assert!(!operation["responses"]["403"].is_null(), "{method} {path}");
+    }
 }
 
 /// What a schema that is a reference refers to.

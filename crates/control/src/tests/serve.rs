@@ -11,7 +11,7 @@ use server::DemoSecret;
 use super::fake::{Fake, NONE, Workers};
 use crate::control::begin;
 use crate::limits::UNAUTHORIZED_MAX;
-use crate::{Config, Control, Demo, Listen, StartError, Threads};
+use crate::{Config, Control, Demo, Listen, StartError, Threads, Tokens};
 
 /// What takes longer has failed. Nothing takes a tenth of it on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ fn config() -> Config {
     let listen = Listen::Address(SocketAddr::from(([127, 0, 0, 1], 0)));
     Config {
         listen,
-        token: None,
+        tokens: Tokens::default(),
         event_bytes_max: 65_536,
         head_timeout: PATIENCE,
         demo: None,
@@ -318,7 +318,6 @@ fn what_is_not_safe_does_not_start() {
             .unwrap_err()
     };
     let anywhere = || Listen::Address(SocketAddr::from(([0, 0, 0, 0], 0)));
-    let token = |token: &str| Some(token.to_owned());
     let error = begin(Config {
         listen: anywhere(),
         ..config()
@@ -326,17 +325,7 @@ fn what_is_not_safe_does_not_start() {
     assert!(matches!(error, StartError::TokenMissing { .. }));
     assert!(error.to_string().contains("--control-token"), "{error}");
     let error = begin(Config {
-        token: token(""),
-        ..config()
-    });
-    assert!(matches!(error, StartError::TokenEmpty));
-    let error = begin(Config {
-        token: token("a b"),
-        ..config()
-    });
-    assert!(matches!(error, StartError::TokenNotPlain));
-    let error = begin(Config {
-        token: token("a"),
+        tokens: Tokens::single("0123456789abcdef").unwrap(),
         demo: demo(),
         ..config()
     });

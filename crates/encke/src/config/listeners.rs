@@ -59,7 +59,7 @@ impl Addresses {
         let mut checks: Vec<_> = public
             .map(|&address| check_public(address, is_guarded))
             .collect();
-        checks.push(check_control(self.control, config.token.is_some()));
+        checks.push(check_control(self.control, !config.tokens.is_empty()));
         if let (Some(address), None) = (self.tls.first(), &config.tls) {
             checks.push(Err(format!(
                 "the TLS listener at {address} has no certificate; set --tls-cert and --tls-key"
@@ -79,7 +79,7 @@ impl Addresses {
         let public = self.public.iter().filter(|_| has_secrets);
         let public = public.map(|address| (address, "clients", "--tls-listen"));
         let control = [(&self.control, "publishers", "TLS")];
-        let control = control.into_iter().filter(|_| config.token.is_some());
+        let control = control.into_iter().filter(|_| !config.tokens.is_empty());
         let exposed = public
             .chain(control)
             .filter(|(address, ..)| !address.ip().is_loopback());
@@ -119,6 +119,6 @@ pub(crate) fn check_control(address: SocketAddr, has_token: bool) -> Result<(), 
     }
     Err(format!(
         "programs on other machines could use the control listener at {address}; set a token with \
-         --control-token-file, or listen on 127.0.0.1"
+         --control-token-file or --control-tokens, or listen on 127.0.0.1"
     ))
 }

@@ -1,8 +1,10 @@
-//! The control token: read from where it is kept, never shown.
+//! Secrets: read from where they are kept, never shown.
 
 use std::fmt;
 use std::fs;
 use std::path::Path;
+
+use super::files::read_private;
 
 /// The control token. Its `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,6 +29,15 @@ impl Secret {
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path)
             .map_err(|error| format!("the file {} cannot be read: {error}", path.display()))?;
+        Self::of_file(path, &text)
+    }
+
+    /// Reads a token of this server from its file, which must be private.
+    pub(crate) fn read_private(path: &Path) -> Result<Self, String> {
+        Self::of_file(path, &read_private_text(path)?)
+    }
+
+    fn of_file(path: &Path, text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Err(format!(
                 "the file {} is empty; write the token into it",
@@ -40,6 +51,16 @@ impl Secret {
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
+}
+
+/// Reads the text of a private file.
+///
+/// # Errors
+///
+/// A sentence with the path.
+pub(crate) fn read_private_text(path: &Path) -> Result<String, String> {
+    String::from_utf8(read_private(path)?)
+        .map_err(|_| format!("the file {} is not UTF-8", path.display()))
 }
 
 impl fmt::Debug for Secret {

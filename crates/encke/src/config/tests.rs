@@ -1,4 +1,4 @@
-use std::fs;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn nothing_given_is_the_defaults_of_the_data_path() {
     assert_eq!(config.addresses.public, ["127.0.0.1:8000".parse().unwrap()]);
     assert_eq!(config.addresses.control.to_string(), "127.0.0.1:8001");
     assert_eq!(config.event_bytes, 65_536);
-    assert!(config.token.is_none());
+    assert!(config.tokens.is_empty());
     assert!(ours.workers >= 1);
     let all = Settings {
         workers: theirs.workers,
@@ -228,7 +228,7 @@ fn an_address_that_others_reach_needs_a_decision() {
             .unwrap();
         let problem = flags(&["--control", address]).problem();
         assert!(problem.contains("--control-token-file"), "{problem}");
-        flags(&["--control", address, "--control-token", "x"])
+        flags(&["--control", address, "--control-token", "0123456789abcdef"])
             .resolve()
             .unwrap();
     }
@@ -285,18 +285,65 @@ fn a_server_listens_at_as_many_addresses_as_it_is_given() {
     }
 }
 
+fn secret(name: &str) -> String {
+    format!("{name}-0123456789")
+}
+
+fn make_private(path: &str) {
+    fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn tokens_of_a_file_are_added_and_a_file_that_others_can_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.toml");
+    let path = path.to_str().unwrap();
+    let entry = "[[token]]\nname = \"a\"\nsecret = \"secret-of-a-0123456789\"\n";
+    fs::write(path, format!("{entry}rights = [\"publish\"]\n")).unwrap();
+    make_private(path);
+    let both = [
+        "--control-tokens",
+        path,
+        "--control-token",
+        "one-more-0123456789",
+    ];
+    let tokens = flags(&both).resolve().unwrap().tokens;
+    assert_eq!(tokens.names().collect::<Vec<_>>(), ["control-token", "a"]);
+
+    fs::write(path, entry).unwrap();
+    let problem = flags(&["--control-tokens", path]).problem();
+    assert!(
+        problem.contains("rights") && !problem.contains("secret-of-a"),
+        "{problem}"
+    );
+    for flag in ["--control-tokens", "--control-token-file"] {
+        fs::write(path, "0123456789abcdef").unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
+        let problem = flags(&[flag, path]).problem();
+        assert!(problem.contains("chmod 600"), "{problem}");
+    }
+}
+
 #[test]
 fn a_token_comes_from_one_place_and_is_never_shown() {
     let folder = std::env::temp_dir().join(format!("encke-token-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join("token");
-    fs::write(&path, "from-file\n").unwrap();
+    fs::write(&path, secret("from-file") + "\n").unwrap();
     let path = path.to_str().unwrap();
 
-    let token = |given: Given<'_>| given.resolve().unwrap().token.unwrap().reveal().to_owned();
+    make_private(path);
+    let known = ["from-file", "from-variable", "from-flag"];
+    let token = |given: Given<'_>| {
+        let tokens = given.resolve().unwrap().tokens;
+        let found = known
+            .into_iter()
+            .filter(|name| tokens.name_of(&secret(name)).is_some());
+        found.collect::<Vec<_>>().join(" ")
+    };
     assert_eq!(token(flags(&["--control-token-file", path])), "from-file");
     // The later source wins, whichever of the two it says.
-    let variables = &[("ENCKE_CONTROL_TOKEN", "from-variable")];
+    let variables = &[("ENCKE_CONTROL_TOKEN", "from-variable-0123456789")];
     assert_eq!(
         token(Given {
             variables,
@@ -313,16 +360,28 @@ fn a_token_comes_from_one_place_and_is_never_shown() {
     let variables = &[("ENCKE_CONTROL_TOKEN_FILE", path)];
     let with_flag = Given {
         variables,
-        flags: &["--control-token", "from-flag"],
+        flags: &["--control-token", "from-flag-0123456789"],
         file: None,
     };
     assert_eq!(token(with_flag), "from-flag");
 
-    let both = ["--control-token", "s3cret", "--control-token-file", path];
+    let both = [
+        "--control-token",
+        "s3cret-0123456789",
+        "--control-token-file",
+        path,
+    ];
     assert!(flags(&both).problem().contains("one of them is enough"));
-    let problem = flags(&["--control-token", "s3 cret"]).problem();
+    let problem = flags(&["--control-token", "s3 cret-0123456789"]).problem();
     assert!(!problem.contains("s3 cret"), "{problem}");
-    let config = flags(&["--control-token", "s3cret"]).resolve().unwrap();
+    let problem = flags(&["--control-token", "15-bytes-s3cret"]).problem();
+    assert!(
+        problem.contains("15 bytes") && !problem.contains("s3cret"),
+        "{problem}"
+    );
+    let config = flags(&["--control-token", "s3cret-0123456789"])
+        .resolve()
+        .unwrap();
     assert!(!format!("{config:?}").contains("s3cret"));
     fs::remove_dir_all(folder).unwrap();
 }

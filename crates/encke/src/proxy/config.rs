@@ -179,7 +179,7 @@ impl File {
                 );
             }
             (Some(token), None) => Secret::parse(token).map(Some),
-            (None, Some(path)) => Secret::read(path).map(Some),
+            (None, Some(path)) => Secret::read_private(path).map(Some),
             (None, None) => Ok(None),
         };
         token.map_err(|needed| format!("the control token is not valid: {needed}"))

@@ -44,7 +44,7 @@ impl Listeners {
     /// Whether the page may publish: if the operator asked for it, and only where other machines
     /// reach no listener, as the page's requests carry no token.
     pub(super) fn allow_demo(&self, config: &Config) -> bool {
-        let is_private = self.addresses.are_private() && config.token.is_none();
+        let is_private = self.addresses.are_private() && config.tokens.is_empty();
         if config.demo && !is_private {
             tracing::warn!(
                 "the page cannot publish: --demo needs all listeners on loopback and no control \

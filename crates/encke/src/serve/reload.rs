@@ -47,6 +47,7 @@ pub(super) struct Reloader {
     pub(super) tickets: TicketKeys,
     pub(super) key_sets: KeySets,
     pub(super) server: server::Handle,
+    pub(super) tokens: control::LiveTokens,
     /// Addresses of the listeners, which a reload does not change.
     pub(super) addresses: Addresses,
 }
@@ -55,6 +56,7 @@ pub(super) struct Reloader {
 struct Newer {
     live: LiveSettings,
     jwks_urls: Vec<JwksUrl>,
+    tokens: control::Tokens,
     log_level: LevelFilter,
     layers: Layers,
     files: FileDigests,
@@ -97,6 +99,7 @@ impl Reloader {
         Ok(Newer {
             live: live.map_err(|problem| vec![problem])?,
             jwks_urls: config.jwks_urls,
+            tokens: config.tokens,
             log_level: config.log_level,
             layers,
             files,
@@ -108,6 +111,7 @@ impl Reloader {
         let Newer {
             mut live,
             jwks_urls,
+            tokens,
             log_level: after,
             layers,
             files,
@@ -122,6 +126,9 @@ impl Reloader {
             tracing::warn!("a worker is too busy to take the new settings at once; it will");
         }
         self.key_sets.set_urls(&jwks_urls);
+        if let Err(error) = self.tokens.replace(tokens) {
+            tracing::error!("the tokens were not reloaded: {error}");
+        }
         let loaded = &mut self.loaded;
         let before = loaded.log_level;
         // The report is logged if either level lets it through.

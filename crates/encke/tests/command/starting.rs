@@ -1,7 +1,8 @@
 //! How a server starts, and why it does not.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -142,7 +143,8 @@ fn a_configuration_is_checked_without_being_used() {
 #[test]
 fn a_token_keeps_others_from_publishing() {
     let folder = Folder::new();
-    let token = folder.file("token", "s3cret\n");
+    let token = folder.file("token", "s3cret-0123456789\n");
+    fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
     let server = Server::start(&["--control-token-file", &token]);
     let error = server.run(&["publish", "rj", "hello"]).failed(1);
     assert!(error.contains("--control-token"), "{error}");
@@ -150,13 +152,19 @@ fn a_token_keeps_others_from_publishing() {
         .run(&["publish", "rj", "hello", "--control-token", "wrong"])
         .failed(1);
     server
-        .run(&["publish", "rj", "hello", "--control-token", "s3cret"])
+        .run(&[
+            "publish",
+            "rj",
+            "hello",
+            "--control-token",
+            "s3cret-0123456789",
+        ])
         .done();
     server
         .run(&["publish", "rj", "hello", "--control-token-file", &token])
         .done();
     let mut by_variable = server.command(&["publish", "rj", "hello"]);
-    by_variable.env("ENCKE_CONTROL_TOKEN", "s3cret");
+    by_variable.env("ENCKE_CONTROL_TOKEN", "s3cret-0123456789");
     end(by_variable).done();
     // A flag beats a variable, also where they name different things.
     let mut both = server.command(&["publish", "rj", "hello", "--control-token-file", &token]);
@@ -198,7 +206,7 @@ fn the_page_publishes_only_in_a_demo_and_with_its_secret() {
     let answer = publish(&other, &found);
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     assert_ne!(secret(&other).unwrap(), found);
-    for flags in [&[][..], &["--demo", "--control-token", "s3cret"]] {
+    for flags in [&[][..], &["--demo", "--control-token", "s3cret-0123456789"]] {
         let server = Server::start(flags);
         assert_eq!(secret(&server), None);
         let answer = publish(&server, &found);

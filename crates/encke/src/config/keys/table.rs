@@ -175,19 +175,27 @@ const IDENTITY: &[Key] = &[
 const CONTROL_API: &[Key] = &[
     Key {
         secret: true,
-        ..key(
+        ..live(
             "control-token",
             Text("TOKEN"),
             Unset("no token needed"),
-            "Token that control requests must send. A file or ENCKE_CONTROL_TOKEN is safer, \
-             because other users of the machine can see command lines",
+            "Token that control requests must send, of 16 to 1024 characters. A file or \
+             ENCKE_CONTROL_TOKEN is safer, because other users of the machine can see command \
+             lines",
         )
     },
-    key(
+    live(
         "control-token-file",
         File,
         Unset("no file"),
-        "File with the control token",
+        "File with the control token, of 16 to 1024 characters; not readable by all users",
+    ),
+    live(
+        "control-tokens",
+        File,
+        Unset("no file"),
+        "File with several control tokens in TOML, each with a name, rights and perhaps prefixes \
+         of ids; not readable by all users",
     ),
 ];
 

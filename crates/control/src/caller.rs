@@ -1,0 +1,152 @@
+//! Callers of the control API, and what a route needs of them.
+//!
+//! Owns the answers to a caller that lacks a right (RFC 6750, section 3.1). A request without a
+//! caller has no rights.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use graph::Id;
+
+use crate::problem::Problem;
+use crate::tokens::{Right, Token};
+
+/// What a route needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Nothing: health checks.
+    Nothing,
+    /// Any token.
+    AnyToken,
+    /// A token with this right. If it may name some ids only, the handler checks those of the
+    /// request.
+    Right(Right),
+    /// A token with this right that may name all ids.
+    RightOverAll(Right),
+}
+
+/// The program that sent a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    /// Not known, so it may do nothing.
+    Unknown,
+    /// A program on this machine, where no token is needed.
+    Local,
+    Bearer(Arc<Token>),
+}
+
+impl Caller {
+    /// The bearer of a token, or a program on this machine.
+    pub(crate) fn new(token: Option<Arc<Token>>) -> Self {
+        Self(token.map_or(Kind::Local, Kind::Bearer))
+    }
+
+    /// Returns the caller that authentication has found.
+    pub(crate) fn of(request: &Request) -> Self {
+        let found = request.extensions().get::<Self>();
+        found.cloned().unwrap_or(Self(Kind::Unknown))
+    }
+
+    /// Returns its token, if it has one.
+    pub(crate) const fn token(&self) -> Option<&Arc<Token>> {
+        match &self.0 {
+            Kind::Bearer(token) => Some(token),
+            Kind::Unknown | Kind::Local => None,
+        }
+    }
+
+    /// Returns its name for logs.
+    pub(crate) fn name(&self) -> &str {
+        self.token().map_or("local", |token| &token.name)
+    }
+
+    /// Checks that it has what a route needs.
+    pub(crate) fn check(&self, need: Need) -> Result<(), Problem> {
+        let (right, over_all) = match need {
+            Need::Nothing => return Ok(()),
+            Need::AnyToken => (None, false),
+            Need::Right(right) => (Some(right), false),
+            Need::RightOverAll(right) => (Some(right), true),
+        };
+        let token = match &self.0 {
+            Kind::Unknown => return Err(no_right(right, "the caller is not known".to_owned())),
+            Kind::Local => return Ok(()),
+            Kind::Bearer(token) => token,
+        };
+        let name = &token.name;
+        if let Some(right) = right.filter(|right| !token.may(*right)) {
+            let why = format!(
+                "the token `{name}` does not have the right `{}`, which this request needs; use a \
+                 token that has it",
+                right.name()
+            );
+            return Err(no_right(Some(right), why));
+        }
+        if over_all && !token.prefixes().is_empty() {
+            let why = format!(
+                "the token `{name}` may only name ids with certain prefixes, and this request \
+                 concerns others as well; use a token without prefixes"
+            );
+            return Err(no_right(right, why));
+        }
+        Ok(())
+    }
+
+    /// Checks that it may name an id.
+    pub(crate) fn check_id(&self, id: &Id) -> Result<(), Problem> {
+        self.refusal_of_id(id)
+            .map_or(Ok(()), |why| Err(no_right(None, why)))
+    }
+
+    /// Returns why it may not name an id; `None` if it may.
+    pub(crate) fn refusal_of_id(&self, id: &Id) -> Option<String> {
+        let token = match &self.0 {
+            Kind::Unknown => return Some("the caller is not known".to_owned()),
+            Kind::Local => return None,
+            Kind::Bearer(token) => token,
+        };
+        let prefixes = token.prefixes();
+        let begins = |prefix: &str| match id {
+            Id::Text(text) => text.starts_with(prefix),
+            Id::Integer(number) => number.to_string().starts_with(prefix),
+        };
+        let may = prefixes.is_empty() || prefixes.iter().any(|prefix| begins(prefix));
+        (!may).then(|| {
+            format!(
+                "the token `{}` may only name ids that begin with {}, and `{id}` does not",
+                token.name,
+                prefixes
+                    .iter()
+                    .map(|prefix| format!("`{prefix}`"))
+                    .collect::<Vec<_>>()
+                    .join(" or ")
+            )
+        })
+    }
+}
+
+/// The answer to a caller without a right.
+fn no_right(right: Option<Right>, why: String) -> Problem {
+    let challenge = match right {
+        None => "Bearer realm=\"encke\", error=\"insufficient_scope\"",
+        Some(Right::Publish) => {
+            "Bearer realm=\"encke\", error=\"insufficient_scope\", scope=\"publish\""
+        }
+        Some(Right::Graph) => {
+            "Bearer realm=\"encke\", error=\"insufficient_scope\", scope=\"graph\""
+        }
+        Some(Right::Sessions) => {
+            "Bearer realm=\"encke\", error=\"insufficient_scope\", scope=\"sessions\""
+        }
+        Some(Right::Metrics) => {
+            "Bearer realm=\"encke\", error=\"insufficient_scope\", scope=\"metrics\""
+        }
+        Some(Right::Admin) => {
+            "Bearer realm=\"encke\", error=\"insufficient_scope\", scope=\"admin\""
+        }
+    };
+    Problem::forbidden(why, challenge)
+}
