@@ -34,6 +34,9 @@ mod established;
 mod alert;
 /// What ends a connection.
 mod error;
+/// A peer that breaks the rules.
+#[cfg(any(test, fuzzing))]
+pub mod peer;
 
 #[cfg(test)]
 mod tests;

@@ -3,52 +3,19 @@
 use crate::TlsError;
 use crate::alert::Alert;
 use crate::connection::Received;
-use crate::established::{Established, KEY_UPDATES_MAX};
+use crate::established::KEY_UPDATES_MAX;
+use crate::peer::{Peer, SUITE};
 use crate::record::{EMPTY_RECORDS_MAX, HEADER_BYTES};
-use crate::traffic::{Suite, TAG_BYTES, TrafficKeys};
+use crate::traffic::TAG_BYTES;
 
-const SUITE: Suite = Suite::Chacha20Poly1305Sha256;
 const DATA: u8 = 23;
 const HANDSHAKE: u8 = 22;
 const ALERT: u8 = 21;
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 
-/// A server, and a peer that seals whatever it likes.
-struct Peer {
-    send: TrafficKeys,
-    receive: TrafficKeys,
-    server: Established,
-    plaintext: Vec<u8>,
-    reply: Vec<u8>,
-}
-
 impl Peer {
     fn new() -> Self {
-        let keys = |byte| TrafficKeys::new(SUITE, &[byte; 32]).unwrap();
-        Self {
-            send: keys(1),
-            receive: keys(2),
-            server: Established::new(SUITE, keys(2), keys(1), false),
-            plaintext: Vec::new(),
-            reply: Vec::new(),
-        }
-    }
-
-    /// A record whose inner plaintext, with content type and padding, is `inner`.
-    fn record(&mut self, inner: &[u8]) -> Vec<u8> {
-        let [high, low] = u16::try_from(inner.len() + TAG_BYTES)
-            .unwrap()
-            .to_be_bytes();
-        let header = [DATA, 3, 3, high, low];
-        let mut text = inner.to_vec();
-        let cipher = self.send.cipher(SUITE).unwrap();
-        let tag = self.send.seal(&cipher, &header, &mut text).unwrap();
-        [&header[..], &text, &tag].concat()
-    }
-
-    fn take(&mut self, ciphertext: &[u8]) -> Result<Received, TlsError> {
-        self.server
-            .receive(ciphertext, &mut self.plaintext, &mut self.reply)
+        Self::default()
     }
 
     fn send(&mut self, content: &[u8], content_type: u8) -> Result<Received, TlsError> {

@@ -1,0 +1,62 @@
+//! A peer that has the keys and breaks the rules: for tests and fuzzing.
+
+use crate::TlsError;
+use crate::connection::Received;
+use crate::established::Established;
+use crate::record::APPLICATION_DATA;
+use crate::traffic::{Suite, TAG_BYTES, TrafficKeys};
+
+pub(crate) const SUITE: Suite = Suite::Chacha20Poly1305Sha256;
+
+/// A server, and a peer that seals whatever it likes.
+#[derive(Debug)]
+pub struct Peer {
+    pub(crate) send: TrafficKeys,
+    pub(crate) receive: TrafficKeys,
+    pub(crate) server: Established,
+    /// What the server has read.
+    pub plaintext: Vec<u8>,
+    /// What the server has answered.
+    pub reply: Vec<u8>,
+}
+
+impl Default for Peer {
+    fn default() -> Self {
+        let keys = |byte| TrafficKeys::new(SUITE, &[byte; 32]).expect("the suite's length");
+        Self {
+            send: keys(1),
+            receive: keys(2),
+            server: Established::new(SUITE, keys(2), keys(1), false),
+            plaintext: Vec::new(),
+            reply: Vec::new(),
+        }
+    }
+}
+
+impl Peer {
+    /// A record whose inner plaintext, with content type and padding, is `inner`.
+    pub fn record(&mut self, inner: &[u8]) -> Vec<u8> {
+        let payload = u16::try_from(inner.len() + TAG_BYTES).expect("a short record");
+        let [high, low] = payload.to_be_bytes();
+        let header = [APPLICATION_DATA, 3, 3, high, low];
+        let mut text = inner.to_vec();
+        let cipher = self.send.cipher(SUITE).expect("a cipher");
+        let tag = self.send.seal(&cipher, &header, &mut text).expect("a tag");
+        [&header[..], &text, &tag].concat()
+    }
+
+    /// Changes the keys that the peer seals with.
+    pub fn update(&mut self) {
+        self.send.update(SUITE).expect("new keys");
+    }
+
+    /// Gives the server ciphertext.
+    ///
+    /// # Errors
+    ///
+    /// What the server finds wrong.
+    pub fn take(&mut self, ciphertext: &[u8]) -> Result<Received, TlsError> {
+        let (plaintext, reply) = (&mut self.plaintext, &mut self.reply);
+        self.server.receive(ciphertext, plaintext, reply)
+    }
+}
