@@ -3,7 +3,7 @@
 use crate::TlsError;
 use crate::connection::Received;
 use crate::established::Established;
-use crate::record::APPLICATION_DATA;
+use crate::record::{ALERT, APPLICATION_DATA, HEADER_BYTES};
 use crate::traffic::{Suite, TAG_BYTES, TrafficKeys};
 
 pub(crate) const SUITE: Suite = Suite::Chacha20Poly1305Sha256;
@@ -58,5 +58,21 @@ impl Peer {
     pub fn take(&mut self, ciphertext: &[u8]) -> Result<Received, TlsError> {
         let (plaintext, reply) = (&mut self.plaintext, &mut self.reply);
         self.server.receive(ciphertext, plaintext, reply)
+    }
+
+    /// The fatal alert that the server has answered with, if it has answered.
+    ///
+    /// # Panics
+    ///
+    /// When the answer is anything else.
+    pub fn alert(&mut self) -> Option<u8> {
+        let (header, payload) = self.reply.split_at_checked(HEADER_BYTES)?;
+        let mut text = vec![0; payload.len() - TAG_BYTES];
+        let cipher = self.receive.cipher(SUITE).expect("a cipher");
+        let opened = self.receive.open(&cipher, header, payload, &mut text);
+        match (opened, text.as_slice()) {
+            (Ok(()), &[2, alert, ALERT]) => Some(alert),
+            _ => panic!("not a fatal alert: {text:?}"),
+        }
     }
 }

@@ -78,7 +78,7 @@ impl TrafficKeys {
     /// # Errors
     ///
     /// [`Failed`] unless `secret` has the length of the suite's hash.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn new(suite: Suite, secret: &[u8]) -> Result<Self, Failed> {
         if secret.len() != suite.secret_bytes() {
             return Err(Failed);

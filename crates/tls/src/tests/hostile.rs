@@ -5,7 +5,7 @@ use crate::alert::Alert;
 use crate::connection::Received;
 use crate::established::KEY_UPDATES_MAX;
 use crate::peer::{Peer, SUITE};
-use crate::record::{EMPTY_RECORDS_MAX, HEADER_BYTES};
+use crate::record::EMPTY_RECORDS_MAX;
 use crate::traffic::TAG_BYTES;
 
 const DATA: u8 = 23;
@@ -21,20 +21,6 @@ impl Peer {
     fn send(&mut self, content: &[u8], content_type: u8) -> Result<Received, TlsError> {
         let record = self.record(&[content, &[content_type]].concat());
         self.take(&record)
-    }
-
-    /// The alert that the server has answered with.
-    fn alert(&mut self) -> Option<u8> {
-        let cipher = self.receive.cipher(SUITE).unwrap();
-        let (header, payload) = self.reply.split_at_checked(HEADER_BYTES)?;
-        let mut text = vec![0; payload.len() - TAG_BYTES];
-        self.receive
-            .open(&cipher, header, payload, &mut text)
-            .unwrap();
-        let &[2, alert, ALERT] = text.as_slice() else {
-            panic!("not a fatal alert: {text:?}");
-        };
-        Some(alert)
     }
 
     #[track_caller]
