@@ -61,6 +61,8 @@ impl ServerConfig {
         template.session_storage = Arc::new(NoServerSessionStorage {});
         template.send_tls13_tickets = TICKETS;
         template.max_early_data_size = 0;
+        // Scanners want the server to choose the cipher, not the weakest taste of a client.
+        template.ignore_client_order = true;
         template.enable_secret_extraction = !options.keep_rustls;
         Ok(Self(Arc::new(Shared {
             template,
