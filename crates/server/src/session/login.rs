@@ -67,12 +67,11 @@ impl Sessions {
 
     /// Refuses a request for which no key sets came in time.
     pub(crate) fn reject_key<D: Driver>(
-        &mut self,
+        &self,
         table: &mut ConnectionTable<D>,
         responder: &mut Responder,
         key: SlotKey,
     ) {
-        self.awaiting_keys.forget(key);
         let denial = Denial::Token(TokenError::NoKey);
         table.stats.denied(&denial);
         responder.answer_last(table, key, &denial.answer());
