@@ -83,6 +83,9 @@ bench:
 	$(call bench_with,tls) --connections 100000 --parts memory --peers plain,tls
 	benches/proxy.py --encke $(target)/release/encke | tee -a $(target)/bench.md
 	cargo run --quiet --release -p reactor --example account | tee -a $(target)/bench.md
+	for part in memory "memory rustls" events handshakes; do \
+	    cargo run --quiet --release -p tls --example measure -- $$part | tee -a $(target)/bench.md; \
+	done
 	$(call bench_with,flood)
 	@if [ -x tests/.venv/bin/python ]; then \
 	    ENCKE=$(abspath $(target)/release/encke) tests/.venv/bin/python tests/bench_erlang.py | tee -a $(target)/bench.md; \

@@ -80,6 +80,19 @@ fn memory(keep_rustls: bool) -> Outcome<()> {
         "| resident bytes a connection, {} | {bytes} |",
         whose(keep_rustls)
     );
+    // Clients that send a ClientHello and nothing more.
+    let before = resident()?;
+    let mut halves = Vec::with_capacity(CONNECTIONS);
+    for _ in 0..CONNECTIONS {
+        let name = ServerName::try_from("localhost")?;
+        let mut client = ClientConnection::new(Arc::clone(&client), name)?;
+        let mut server = Connection::new(&config, now())?;
+        let hello = output(&mut client)?.unwrap_or_default();
+        let _ = server.receive(&hello, &mut Vec::new(), &mut Vec::new())?;
+        halves.push(server);
+    }
+    let bytes = (resident()? - before) / CONNECTIONS;
+    println!("| resident bytes a handshake under way | {bytes} |");
     Ok(())
 }
 
