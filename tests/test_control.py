@@ -4,6 +4,7 @@ import http.client
 import json
 import math
 import re
+import signal
 import socket
 import time
 
@@ -469,6 +470,77 @@ class TestStrangers:
             connection.close()
 
 
+class TestRights:
+    """Several tokens, from a file that a reload reads again."""
+
+    def write(self, path, *entries):
+        path.write_text(
+            "".join(
+                f'[[token]]\nname = "{name}"\nsecret = "{name}-0123456789abcdef"\n{rest}\n'
+                for name, rest in entries
+            )
+        )
+        path.chmod(0o600)
+
+    def ask(self, server, name, method, path, **options):
+        headers = {"Authorization": f"Bearer {name}-0123456789abcdef"}
+        url = server.control_url + path
+        return httpx.request(method, url, headers=headers, trust_env=False, **options)
+
+    def test_each_token_does_what_it_may_and_no_more(self, start, tmp_path):
+        path = tmp_path / "tokens.toml"
+        backend = ("backend", 'rights = ["publish"]\nprefixes = ["chat:"]')
+        scraper = ("scraper", 'rights = ["metrics"]')
+        self.write(path, backend, scraper)
+        server = start("--control-tokens", path, token="scraper-0123456789abcdef")
+        ask = self.ask
+        assert ask(server, "backend", "POST", "/v1/publish/chat:1", content="x").status_code == 200
+        for method, target, body in [
+            ("POST", "/v1/publish/news", "x"),
+            ("GET", "/v1/stats", None),
+            ("PUT", "/v1/subscriptions/a/chat:1", None),
+            ("DELETE", "/v1/sessions/chat:1", None),
+            ("POST", "/v1/revocations", '{"id": "chat:1"}'),
+        ]:
+            answer = ask(server, "backend", method, target, content=body)
+            assert "backend" in assert_problem(answer, 403), target
+            assert 'error="insufficient_scope"' in answer.headers["WWW-Authenticate"]
+        assert ask(server, "other", "GET", "/v1/stats").status_code == 401
+        metrics = ask(server, "scraper", "GET", "/metrics").text
+        assert 'encke_control_requests_total{token="backend"} 6' in metrics
+        assert 'encke_control_denied_total{reason="right"} 5' in metrics
+        assert 'encke_control_denied_total{reason="wrong_token"} 1' in metrics
+
+        # A reload takes the one away and gives another.
+        operator = ("operator", 'rights = ["admin"]')
+        self.write(path, scraper, operator)
+        server.signal(signal.SIGHUP)
+        until(lambda: ask(server, "operator", "GET", "/v1/slowest").status_code == 200, "a reload")
+        assert ask(server, "backend", "POST", "/v1/publish/chat:1").status_code == 401
+        assert "0123456789abcdef" not in server.log
+        # A file with a mistake changes nothing.
+        path.write_text("[[token]]\nname = 'x'\n")
+        server.signal(signal.SIGHUP)
+        until(lambda: "changed nothing" in server.log, "a failed reload")
+        assert ask(server, "operator", "GET", "/v1/slowest").status_code == 200
+
+    def test_a_ticket_logs_in_and_a_ban_keeps_away(self, start):
+        server = start("--tickets", token=TOKEN, env={"ENCKE_CONTROL_TOKEN": TOKEN})
+        answer = server.api.post("/v1/tickets", json={"ids": ["alice"], "ttl": "30s"})
+        assert answer.status_code == 201 and answer.headers["Cache-Control"] == "no-store"
+        ticket = answer.json()["ticket"]
+        with Connection(server) as stream:
+            stream.get(f"/events?ticket={ticket}")
+            assert stream.head()[0] == 200
+            assert server.publish("alice", "x")["written"] == 1
+            answer = server.api.delete("/v1/sessions/alice", params={"ban": "10m"})
+            assert answer.json() == {"closed": 1, "banned_seconds": 600}
+        with Connection(server) as late:
+            late.get(f"/events?ticket={ticket}")
+            assert late.response(head_only=True).status == 204
+        assert ticket not in server.log
+
+
 def test_metrics_are_well_formed_and_true(start):
     server = start()
     streams = [Sse(server, f"user-{n}") for n in range(3)] + [Ndjson(server, "user-0")]
@@ -513,7 +585,7 @@ def test_metrics_are_well_formed_and_true(start):
 
 
 def test_openapi_describes_what_answers(start, name, tmp_path):
-    server = start("--data", tmp_path / "data")
+    server = start("--data", tmp_path / "data", "--tickets")
     description = server.api.get("/openapi.json").json()
     assert description["openapi"].startswith("3.")
     assert description["info"]["version"] == server.stats()["version"]
@@ -523,6 +595,8 @@ def test_openapi_describes_what_answers(start, name, tmp_path):
         "/v1/send/{id}": b"x",
         "/v1/subscriptions": b'{"subscriber": "a", "subject": "b"}\n',
         "/v1/subscriptions/remove": b'{"subscriber": "a", "subject": "b"}\n',
+        "/v1/tickets": b'{"ids": ["a"], "ttl": "30s"}',
+        "/v1/revocations": b'{"id": "a"}',
     }
     asked = set()
     for path, item in description["paths"].items():
@@ -531,7 +605,7 @@ def test_openapi_describes_what_answers(start, name, tmp_path):
                 continue
             target = re.sub(r"\{\w+\}", lambda _: name(), path)
             body = bodies.get(path, b"")
-            headers = NDJSON if body.startswith(b"{") else {}
+            headers = NDJSON if body.endswith(b"}\n") else {}
             answer = server.api.request(method, target, content=body, headers=headers)
             responses = operation["responses"]
             assert str(answer.status_code) in responses, (method, path, answer.status_code)

@@ -79,13 +79,15 @@ pub(crate) async fn require(
     request: Request,
     next: Next,
 ) -> Response {
-    match Caller::of(&request).check(need) {
+    let response = match Caller::of(&request).check(need) {
         Ok(()) => next.run(request).await,
-        Err(problem) => {
-            tokens.deny(Denial::Right);
-            problem.into_response()
-        }
+        Err(problem) => problem.into_response(),
+    };
+    // A handler refuses ids that the caller may not name.
+    if response.status() == StatusCode::FORBIDDEN {
+        tokens.deny(Denial::Right);
     }
+    response
 }
 
 fn find_caller(tokens: &LiveTokens, headers: &HeaderMap) -> Result<Caller, (Denial, Problem)> {

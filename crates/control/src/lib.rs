@@ -56,6 +56,8 @@ mod bulk;
 mod backup;
 /// Inspecting and closing sessions.
 mod sessions;
+/// Tickets, revocations and bans.
+mod identity;
 /// Program, version and uptime, which all programs report.
 mod run;
 /// Metrics as JSON.

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use auth::tickets::TICKET_IDS_MAX;
 use graph::ID_BYTES_MAX;
 use router::EVENT_TYPE_BYTES_MAX;
 use wire::head::{HEAD_BYTES_MAX, TARGET_BYTES_MAX};
@@ -169,10 +170,20 @@ pub(crate) const PAGE_DEFAULT: usize = 1000;
 /// Ids a page of the graph has at most: its answer stays about a megabyte.
 pub(crate) const PAGE_MAX: usize = 10_000;
 
+/// Bytes of a request for a ticket or a revocation: 128 ids at their longest, escaped.
+pub(crate) const IDENTITY_BODY_BYTES_MAX: usize = 128 << 10;
+
+/// How long a ticket may wait for its first use, unless `ttl` says otherwise: the client fetches it
+/// and connects.
+pub(crate) const TICKET_TTL_DEFAULT: Duration = Duration::from_secs(30);
+
 /// Relayed requests under way. Browsers open six connections each; beyond this the page is told to
 /// try again.
 pub(crate) const RELAYED_MAX: usize = 256;
 
+const _: () = assert!(
+    IDENTITY_BODY_BYTES_MAX >= TICKET_IDS_MAX * (JSON_ESCAPE_BYTES * ID_BYTES_MAX + 4) + 256
+);
 const _: () = assert!(LINES_PER_TURN_MAX <= WINDOW_EVENTS_MAX);
 const _: () = assert!(BODY_STALL_WAIT.as_secs() <= BODY_WAIT.as_secs());
 

@@ -15,11 +15,11 @@ use crate::backend::Backend;
 use crate::caller::Need::{self, AnyToken, Nothing, Right, RightOverAll};
 use crate::problem::Problem;
 use crate::tokens::LiveTokens;
-use crate::tokens::Right::{Graph, Metrics, Publish, Sessions};
+use crate::tokens::Right::{Admin, Graph, Metrics, Publish, Sessions};
 use crate::unread_body::announce_close;
 use crate::{
-    backup, batch, bulk, health, metrics, publish, replace_subscriptions, sessions, stats,
-    subscriptions,
+    backup, batch, bulk, health, identity, metrics, publish, replace_subscriptions, sessions,
+    stats, subscriptions,
 };
 
 /// Path, method in lower case, what it needs of the caller, handler.
@@ -123,6 +123,18 @@ pub(crate) fn table<B: Backend>() -> Vec<Route<Shared<B>>> {
             "delete",
             Right(Sessions),
             delete(sessions::close::<B>),
+        ),
+        (
+            "/v1/tickets",
+            "post",
+            Right(Sessions),
+            post(identity::issue_ticket::<B>),
+        ),
+        (
+            "/v1/revocations",
+            "post",
+            Right(Admin),
+            post(identity::revoke::<B>),
         ),
         (
             "/v1/slowest",

@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::api::Shared;
 use crate::backend::Backend;
 use crate::caller::Caller;
+use crate::identity;
 use crate::limits::{INSPECT_WAIT, SLOWEST_DEFAULT, SLOWEST_MAX};
 use crate::problem::Problem;
 use crate::query::{Query, id_at};
@@ -148,6 +149,8 @@ fn late(found: fmt::Arguments<'_>) -> Problem {
 #[derive(Serialize)]
 struct Closed {
     closed: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    banned_seconds: Option<u64>,
 }
 
 /// `DELETE /v1/sessions/{id}`
@@ -157,11 +160,18 @@ pub(crate) async fn close<B: Backend>(
 ) -> Result<Response, Problem> {
     let id = id_at(request.uri(), 2)?;
     Caller::of(&request).check_id(&id)?;
-    Query::parse(request.uri(), &[])?;
+    let caller = Caller::of(&request);
+    let query = Query::parse(request.uri(), &["ban"])?;
+    // Banned first: a client whose session ends comes back at once.
+    let banned = identity::ban_of(&query)?;
+    if let Some(duration) = banned {
+        identity::ban(&api.backend, &caller, &id, duration)?;
+    }
     let sessions = api.router().sessions(&id);
     api.backend.close(&sessions);
     Ok(Json(Closed {
         closed: sessions.len(),
+        banned_seconds: banned.map(|duration| duration.as_secs()),
     })
     .into_response())
 }

@@ -6,6 +6,7 @@ mod bulk;
 mod demo;
 mod errors;
 mod graph;
+mod identity;
 mod observe;
 mod openapi;
 mod publish;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use auth::UnixSeconds;
 use axum::Router as Http;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
@@ -19,7 +20,7 @@ use server::{Metric, ServerStats, SessionReport};
 use tower::ServiceExt;
 
 use crate::api::Api;
-use crate::backend::Backend;
+use crate::backend::{Backend, IdentityError};
 use crate::routes;
 use crate::tokens::{LiveTokens, Tokens};
 
@@ -107,6 +108,11 @@ pub(crate) struct Inner {
     pub(crate) deaf: AtomicBool,
     /// Sessions that are reported at most.
     pub(crate) inspected_max: AtomicUsize,
+    /// What was asked about identities.
+    pub(crate) identity: Mutex<Vec<String>>,
+    /// Identities have no room for more.
+    pub(crate) full: AtomicBool,
+    pub(crate) tickets: AtomicBool,
 }
 
 impl std::ops::Deref for Fake {
@@ -130,6 +136,9 @@ impl Fake {
             closed: Mutex::default(),
             deaf: AtomicBool::new(false),
             inspected_max: AtomicUsize::new(usize::MAX),
+            identity: Mutex::default(),
+            full: AtomicBool::new(false),
+            tickets: AtomicBool::new(true),
         }))
     }
 
@@ -244,6 +253,38 @@ impl Backend for Fake {
         tokio::spawn(async move { reports.into_iter().for_each(|one| report(vec![one])) });
     }
 
+    fn accepts_tickets(&self) -> bool {
+        self.tickets.load(Ordering::Relaxed)
+    }
+
+    fn issue_ticket(
+        &self,
+        ids: &[Id],
+        ttl: Duration,
+        random: [u8; 16],
+        _: UnixSeconds,
+    ) -> Result<String, IdentityError> {
+        assert_ne!(random, [0; 16]);
+        self.note(format!("ticket {ids:?} {ttl:?}"))?;
+        Ok("a-ticket".to_owned())
+    }
+
+    fn revoke(&self, id: &Id, before: UnixSeconds, now: UnixSeconds) -> Result<(), IdentityError> {
+        let ahead = before.0.saturating_sub(now.0);
+        self.note(format!(
+            "revoke {id} {}",
+            if ahead == 1 { 1 } else { before.0 }
+        ))
+    }
+
+    fn revoke_token(&self, jti: &str, _: UnixSeconds) -> Result<(), IdentityError> {
+        self.note(format!("revoke token {jti}"))
+    }
+
+    fn ban(&self, id: &Id, duration: Duration, _: UnixSeconds) -> Result<(), IdentityError> {
+        self.note(format!("ban {id} {duration:?}"))
+    }
+
     /// One session of each of two workers, the second owed more.
     fn slowest(&self, limit: usize, report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static) {
         if self.deaf.load(Ordering::Relaxed) {
@@ -255,6 +296,20 @@ impl Backend for Fake {
             let mut slow = session_report(session_at(worker, 5));
             slow.backlog_bytes = 100 + usize::from(worker);
             report(vec![slow]);
+        }
+    }
+}
+
+impl Inner {
+    fn note(&self, asked: String) -> Result<(), IdentityError> {
+        let is_full = self.full.load(Ordering::Relaxed);
+        self.identity.lock().push(asked);
+        match is_full {
+            false => Ok(()),
+            true => Err(IdentityError {
+                sentence: "there are too many".to_owned(),
+                is_full,
+            }),
         }
     }
 }

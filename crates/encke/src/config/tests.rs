@@ -390,7 +390,10 @@ fn a_token_comes_from_one_place_and_is_never_shown() {
 fn what_is_printed_is_a_file_that_means_the_same() {
     let given = Given {
         file: Some("retry = \"500ms\"\nworkers = 0x3"),
-        variables: &[("ENCKE_HEARTBEAT", "1m"), ("ENCKE_CONTROL_TOKEN", "s3cret")],
+        variables: &[
+            ("ENCKE_HEARTBEAT", "1m"),
+            ("ENCKE_CONTROL_TOKEN", "s3cret-0123456789"),
+        ],
         flags: &[
             "--cors-origin",
             "https://a\"b",
