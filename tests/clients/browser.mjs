@@ -1,9 +1,9 @@
 // Drives Chromium by commands from standard input, one JSON array a line; answers each with a line.
-// node browser.mjs EXECUTABLE USER_DATA_DIRECTORY
+// node browser.mjs EXECUTABLE USER_DATA_DIRECTORY [FLAG ...]
 import readline from 'node:readline';
 import { chromium } from 'playwright-core';
 
-const [executablePath, directory] = process.argv.slice(2);
+const [executablePath, directory, ...flags] = process.argv.slice(2);
 const context = await chromium.launchPersistentContext(directory, {
   executablePath,
   headless: true,
@@ -12,6 +12,7 @@ const context = await chromium.launchPersistentContext(directory, {
     // Names of pages; a name in DNS may lead here as well.
     '--host-resolver-rules=MAP *.example 127.0.0.1',
     '--disable-background-networking', '--disable-component-update', '--disable-sync',
+    ...flags,
   ],
 });
 const page = context.pages()[0] ?? await context.newPage();

@@ -27,9 +27,9 @@ class Response:
 
 
 class Connection:
-    """A connection to the public listener, or to another address."""
+    """A connection to the public listener, or to another address. With `tls`, a context of Python's ssl, over TLS."""
 
-    def __init__(self, server, receive_buffer=None, source=None, address=None):
+    def __init__(self, server, receive_buffer=None, source=None, address=None, tls=None, name="localhost"):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -37,7 +37,10 @@ class Connection:
         self.socket.settimeout(PATIENCE)
         if source:
             self.socket.bind((source, 0))
-        self.socket.connect(address or server.public)
+        self.socket.connect(address or (server.secure if tls else server.public))
+        if tls:
+            # An end without a word of TLS is an error, and not an end.
+            self.socket = tls.wrap_socket(self.socket, server_hostname=name, suppress_ragged_eofs=False)
         self.buffer = b""
 
     def __enter__(self):

@@ -1,6 +1,7 @@
 """Clients that run in Node."""
 
 import json
+import os
 import pathlib
 import queue
 import subprocess
@@ -19,9 +20,10 @@ NODE = TESTS / ".venv" / "bin" / "node"
 class Script:
     """A running script that prints JSON, one value a line."""
 
-    def __init__(self, script, *arguments):
+    def __init__(self, script, *arguments, env=None):
         self.process = subprocess.Popen(
             [NODE, CLIENTS / script, *map(str, arguments)],
+            env={**os.environ, **(env or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -67,8 +69,8 @@ class Script:
 class EventSource(Script):
     """The EventSource of the registry."""
 
-    def __init__(self, url, *types):
-        super().__init__("eventsource.mjs", url, *types)
+    def __init__(self, url, *types, env=None):
+        super().__init__("eventsource.mjs", url, *types, env=env)
 
     def until(self, key):
         """Skips to what has a key."""
@@ -78,13 +80,13 @@ class EventSource(Script):
 
 
 class Browser(Script):
-    """Chromium with one page."""
+    """Chromium with one page, started with more flags."""
 
-    def __init__(self):
+    def __init__(self, *flags):
         self.directory = tempfile.TemporaryDirectory(
             prefix="encke-chromium-", ignore_cleanup_errors=True
         )
-        super().__init__("browser.mjs", installed("chromium"), self.directory.name)
+        super().__init__("browser.mjs", installed("chromium"), self.directory.name, *flags)
         assert self.next() == "ready"
 
     def __getattr__(self, command):

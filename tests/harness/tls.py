@@ -1,7 +1,9 @@
 """Certificates of an authority for tests, servers that use them, and a TLS endpoint in front of a listener, as an
 operator puts one before the control API."""
 
+import base64
 import contextlib
+import hashlib
 import os
 import pathlib
 import socket
@@ -64,6 +66,14 @@ class Certificate:
 
     def __init__(self, chain, key):
         self.chain, self.key = chain, key
+
+    def spki(self):
+        """The SHA-256 of its public key in base64, by which Chromium can be told to trust it."""
+        public = subprocess.run(
+            f"{installed('openssl')} x509 -in '{self.chain}' -noout -pubkey | openssl pkey -pubin -outform der",
+            shell=True, check=True, capture_output=True,
+        )  # fmt: skip
+        return base64.b64encode(hashlib.sha256(public.stdout).digest()).decode()
 
     def replace(self, other):
         """Puts another certificate into these files, as a renewal does."""
@@ -132,8 +142,7 @@ class TlsServer(Server):
     """A server with a listener for TLS beside the plain one."""
 
     def __init__(self, *flags, certificates, listen="127.0.0.1:0", **options):
-        given = [("--tls-cert", c.chain, "--tls-key", c.key) for c in certificates]
-        super().__init__("--tls-listen", listen, *[word for words in given for word in words], *flags, **options)
+        super().__init__(*tls_flags(certificates, listen), *flags, **options)
         listening = self.said["tls"]
         self.secure = address(listening if isinstance(listening, str) else listening[0])
 
@@ -141,10 +150,10 @@ class TlsServer(Server):
     def secure_url(self):
         return "https://%s:%d" % self.secure
 
-    def secure_socket(self, authority, name="localhost", **versions):
-        """A connection to the TLS listener, after its handshake."""
-        plain = socket.create_connection(self.secure, timeout=PATIENCE)
-        return authority.context(**versions).wrap_socket(plain, server_hostname=name)
+
+def tls_flags(certificates, listen="127.0.0.1:0"):
+    given = [("--tls-cert", one.chain, "--tls-key", one.key) for one in certificates]
+    return ["--tls-listen", listen, *[word for words in given for word in words]]
 
 
 def s_client(server, *flags, say=b"", timeout=PATIENCE):
