@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from harness.http import Sse
 from harness.node import Browser
 from harness.wait import until
 
@@ -114,6 +115,25 @@ class TestOtherOrigins:
         for with_credentials, expected in [("false", plain), ("true", credentials)]:
             found = page.evaluate(self.EVENTS % (stream, with_credentials))
             assert found == ("open" if expected == 200 else "refused"), with_credentials
+
+
+def test_an_event_source_comes_back_to_a_server_that_was_full(page, pages, start):
+    """Chromium closes one for good that is answered 503."""
+    server = start("--max-connections", "1", "--cors-origin", "*")
+    page.goto(f"http://app.example:{pages}")
+    with Sse(server, "other"):
+        page.evaluate(f"""(() => {{
+            window.states = [];
+            window.source = new EventSource('{server.public_url}/events/late');
+            source.onerror = () => states.push(source.readyState);
+            source.onmessage = event => states.push(event.data);
+        }})()""")
+        until(lambda: page.evaluate("states.join()") == "0", "it is connecting again")
+        assert server.totals()["requests_rejected"] == 1
+    until(lambda: server.sessions("late"), "it has come back")
+    server.publish("late", "in")
+    until(lambda: page.evaluate("states").count("in") == 1, "arrived")
+    page.evaluate("source.close()")
 
 
 def test_the_transport_of_2008_runs_no_script(page, start):

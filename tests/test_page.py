@@ -280,7 +280,7 @@ def test_says_how_to_publish_when_it_may_not(page, start, flags):
 
 
 def test_server_that_is_full(page, start):
-    """An answer other than a stream ends an EventSource for good; the page asks again by itself."""
+    """It tells an EventSource when to come back, in place of ending it for good."""
     # It comes back later than the old connection may linger: two seconds, if the browser keeps it.
     server = start("--max-connections", "2", "--head-timeout", "1s", "--retry", "5s")
     open_page(page, server, "me")
@@ -289,7 +289,8 @@ def test_server_that_is_full(page, start):
         assert server.api.delete("/v1/sessions/me").json() == {"closed": 1}
         until(lambda: server.totals()["connections"] == 1, "the page is out")
         with Sse(server, "third"):
-            page.wait_text("#state", "refused")
+            until(lambda: server.totals()["requests_rejected"] == 1, "refused")
+            page.wait_text("#state", "retrying")
     page.wait_text("#state", "live")
     server.publish("me", "in again")
     until(lambda: data(page) == ["in again"], "arrived")

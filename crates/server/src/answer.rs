@@ -6,12 +6,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use reactor::{Driver, SlotKey};
+use router::WorkerId;
 use wire::head::{Body, HeadError, Method, Request, Version};
 use wire::response::{self, Cors, DATE_BYTES, http_date};
 use wire::status::Status;
 use wire::transport::{Framing, Transport};
 
-use crate::limits::RETRY_AFTER_SECONDS;
+use crate::limits::{REFUSED_RETRY_SPREAD, RETRY_AFTER_SECONDS};
+use crate::refusal::{come_back, delay, wants_event_stream};
 use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::stats::Metric;
@@ -38,7 +40,12 @@ const PAGE_FIELDS: &[(&str, &str)] = &page_fields(PAGE_POLICY);
 
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
 
+/// Media type of Server-Sent Events (WHATWG HTML, section 9.2.1).
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+
 const TEXT: &str = "text/plain; charset=utf-8";
+
+const TOO_MANY_CONNECTIONS: &str = "too many connections; try again later";
 
 /// Fields of the answer to a CORS preflight request.
 const PREFLIGHT_FIELDS: &[(&str, &str)] = &[
@@ -158,6 +165,9 @@ impl Answer {
 pub(crate) struct Responder {
     shared: Arc<Shared>,
     pub(crate) live: Arc<LiveSettings>,
+    worker: WorkerId,
+    /// Number of streams refused so far, which spreads their reconnect delays.
+    refused: u32,
     date: DateField,
 }
 
@@ -176,11 +186,13 @@ struct Manner<'a> {
 }
 
 impl Responder {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(worker: WorkerId, shared: Arc<Shared>) -> Self {
         let unix_seconds = 0;
         Self {
             live: Arc::clone(&shared.settings.live),
             shared,
+            worker,
+            refused: 0,
             date: DateField {
                 unix_seconds,
                 text: http_date(unix_seconds),
@@ -224,10 +236,47 @@ impl Responder {
         self.answer_last(table, key, &Answer::error(Status::REQUEST_TIMEOUT, reason));
     }
 
-    /// Refuses a connection beyond a limit, without reading its request.
+    /// Refuses a connection beyond a limit whose request has not come.
     pub(crate) fn refuse<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
-        let answer = Answer::busy("too many connections; try again later");
-        self.answer_last(table, key, &answer);
+        self.answer_last(table, key, &Answer::busy(TOO_MANY_CONNECTIONS));
+    }
+
+    /// Refuses a request of a connection beyond a limit.
+    pub(crate) fn refuse_request<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        request: &Request<'_>,
+        is_for_events: bool,
+    ) {
+        let answer = match is_for_events {
+            true => self.refusal_of_stream(request, TOO_MANY_CONNECTIONS),
+            false => Answer::busy(TOO_MANY_CONNECTIONS),
+        };
+        let manner = Manner {
+            head_only: request.method == Method::Head,
+            keep_alive: false,
+            version: request.version,
+            cors: cors(&self.live.cors_origins, request.origin),
+        };
+        Self::write(&mut self.date, table, key, &answer, &manner);
+    }
+
+    /// Makes the answer to a request for a stream of events that there is no room for.
+    pub(crate) fn refusal_of_stream(
+        &mut self,
+        request: &Request<'_>,
+        reason: &'static str,
+    ) -> Answer {
+        if !wants_event_stream(request) {
+            return Answer::busy(reason);
+        }
+        let spread = match self.shared.is_draining() {
+            true => self.live.drain_spread,
+            false => REFUSED_RETRY_SPREAD,
+        };
+        self.refused = self.refused.wrapping_add(1);
+        come_back(reason, delay(self.worker, self.refused, spread))
     }
 
     /// Writes the last answer of a connection: the next request could not be found, or is not
@@ -254,7 +303,8 @@ impl Responder {
         answer: &Answer,
         manner: &Manner<'_>,
     ) {
-        let is_error = answer.status.code() >= 400;
+        // A whole answer that is a stream of events says that there is no room for one.
+        let is_error = answer.status.code() >= 400 || answer.content_type == EVENT_STREAM;
         let (metric, reason) = match is_error {
             true => (Metric::RequestsRejected, CloseReason::Rejected),
             false => (Metric::RequestsAnswered, CloseReason::Done),

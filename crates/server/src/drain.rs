@@ -6,6 +6,7 @@ use reactor::{Driver, Tick};
 use router::WorkerId;
 
 use crate::limits::DRAIN_SLOTS_PER_TURN;
+use crate::refusal::share;
 use crate::session::{LastWord, end_stream};
 use crate::settings::LiveSettings;
 use crate::table::{CloseReason, ConnectionTable, Phase};
@@ -89,14 +90,9 @@ impl Drain {
         self.farewells_done = last == slots;
     }
 
-    /// Returns the reconnect delay of the client in a slot, in milliseconds. Delays are spread
-    /// evenly: the multiplier steps by the golden ratio, so that neighbouring slots are far apart.
+    /// Returns the reconnect delay of the client in a slot, in milliseconds.
     fn retry_of(&self, slot: u32) -> u64 {
-        const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
-        let spread = self.spread.as_millis() as u64;
-        let worker = u64::from(self.worker.0) << 32;
-        let share = (worker | u64::from(slot)).wrapping_mul(GOLDEN_RATIO) >> 32;
-        self.retry.as_millis() as u64 + ((share * spread) >> 32)
+        self.retry.as_millis() as u64 + share(self.worker, slot, self.spread)
     }
 
     /// Returns whether the worker has nothing left to do, or no time. `is_delivering` tells whether

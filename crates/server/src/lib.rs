@@ -23,6 +23,8 @@ mod worker;
 mod table;
 /// Limits on connections.
 mod admission;
+/// Refusal of connections and streams that there is no room for.
+mod refusal;
 /// Bytes to requests.
 mod ingress;
 /// Who may open which session.

@@ -77,6 +77,20 @@ pub(crate) const BACKLOGS_PER_TURN: usize = if cfg!(test) { 4 } else { 8192 };
 /// reset the connection and destroy that answer on its way (RFC 9112, section 9.6).
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
+/// How long the request of a refused connection is awaited. It usually comes with the connection.
+pub(crate) const REFUSED_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Refused connections of a worker whose requests are awaited at a time; the oldest one beyond is
+/// answered unread. So they keep at most 4 MiB of incomplete heads, and silent ones keep few
+/// sockets. At 10,000 refusals a second, each still has 50 ms.
+pub(crate) const REFUSED_AWAITED_MAX: usize = if cfg!(test) { 4 } else { 512 };
+
+/// Shortest reconnect delay of an `EventSource` that is refused, as `Retry-After` says to others.
+pub(crate) const REFUSED_RETRY_MIN: Duration = Duration::from_secs(5);
+
+/// Time over which the reconnect delays of refused streams are spread.
+pub(crate) const REFUSED_RETRY_SPREAD: Duration = Duration::from_secs(10);
+
 /// How long the control API may take to answer a relayed request.
 pub(crate) const PAGE_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 

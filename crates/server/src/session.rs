@@ -90,6 +90,14 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
             sessions,
             responder,
         } = self;
+        if table
+            .get(key)
+            .is_some_and(|connection| !connection.admitted)
+        {
+            let route = Route::of(request.path);
+            let is_for_events = matches!(route, Route::Stream(Transport::Sse, _));
+            return responder.refuse_request(table, key, request, is_for_events);
+        }
         if !responder.live.allows_host(request.host) {
             return responder.answer(table, key, request, &Answer::misdirected());
         }
@@ -147,6 +155,19 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
     }
 }
 
+/// Makes the answer to a request for a stream that there is no room for.
+fn refusal(
+    responder: &mut Responder,
+    transport: Transport,
+    request: &Request<'_>,
+    reason: &'static str,
+) -> Answer {
+    match transport {
+        Transport::Sse => responder.refusal_of_stream(request, reason),
+        Transport::Ndjson | Transport::Test => Answer::busy(reason),
+    }
+}
+
 const fn framing(version: Version) -> Framing {
     match version {
         Version::Http11 => Framing::Chunked,
@@ -200,7 +221,8 @@ impl Sessions {
     ) {
         let ids = &grant.ids;
         if self.shared.is_draining() {
-            let answer = Answer::busy("the server is shutting down; try again in a moment");
+            let reason = "the server is shutting down; try again in a moment";
+            let answer = refusal(responder, transport, request, reason);
             return responder.answer(table, key, request, &answer);
         }
         let now = UnixSeconds(table.clock.unix_seconds);
@@ -211,16 +233,17 @@ impl Sessions {
                 return responder.answer(table, key, request, &denial.answer());
             }
         };
-        let logged_in =
-            self.log_in(key, ids)
-                .and_then(|keys| match self.shared.identity.check(grant, now) {
-                    Ok(()) => Ok(keys),
-                    Err(denial) => {
-                        self.log_out_of(key, &keys);
-                        table.stats.denied(&denial);
-                        Err(denial.answer())
-                    }
-                });
+        let logged_in = self
+            .log_in(key, ids)
+            .map_err(|reason| refusal(responder, transport, request, reason))
+            .and_then(|keys| match self.shared.identity.check(grant, now) {
+                Ok(()) => Ok(keys),
+                Err(denial) => {
+                    self.log_out_of(key, &keys);
+                    table.stats.denied(&denial);
+                    Err(denial.answer())
+                }
+            });
         let keys = match logged_in {
             Ok(keys) => keys,
             Err(answer) => {

@@ -5,6 +5,7 @@
 
 /// Sessions that must end.
 mod leaving;
+mod refusing;
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,6 +33,7 @@ use crate::listener::{ListenerContext, ListenerKind};
 use crate::mail::{Mail, Reload};
 use crate::page_request;
 use crate::parcel::ParcelInFlight;
+use crate::refusal::AwaitedRequests;
 use crate::session::{LastWord, Requests, Sessions};
 use crate::settings::LiveSettings;
 use crate::shared::Shared;
@@ -55,6 +57,7 @@ pub(crate) struct Worker<D: Driver> {
     admission: Admission,
     ingress: Ingress,
     sessions: Sessions,
+    awaited_requests: AwaitedRequests,
     responder: Responder,
     pub(crate) fanout: Fanout,
     frames: TurnFrames,
@@ -86,7 +89,8 @@ impl<D: Driver> Worker<D> {
             admission: Admission::new(Arc::clone(&shared)),
             ingress: Ingress::new(live.tls.clone(), tls_warnings),
             sessions: Sessions::new(id, Arc::clone(&shared), Arc::clone(&mailbox)),
-            responder: Responder::new(Arc::clone(&shared)),
+            awaited_requests: AwaitedRequests::default(),
+            responder: Responder::new(id, Arc::clone(&shared)),
             fanout: Fanout::default(),
             frames: TurnFrames::new(shared.router.epoch()),
             heartbeats: Heartbeats::new(live.heartbeat),
@@ -166,7 +170,7 @@ impl<D: Driver> Worker<D> {
                 // A handshake would cost more than the connection that there is no room for.
                 match is_tls {
                     true => self.table.close(key, CloseReason::Rejected),
-                    false => self.responder.refuse(&mut self.table, key),
+                    false => self.refuse(key),
                 }
             }
         }
@@ -285,6 +289,7 @@ impl<D: Driver> Worker<D> {
         for key in due.drain(..) {
             match self.table.check_deadline(key) {
                 Some(Expired::Close(key, reason)) => self.table.close(key, reason),
+                Some(Expired::Refuse(key)) => self.responder.refuse(&mut self.table, key),
                 Some(Expired::RejectLate(key)) => self.responder.reject_late(&mut self.table, key),
                 Some(Expired::RejectKey(key)) => {
                     self.sessions

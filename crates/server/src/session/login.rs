@@ -10,7 +10,7 @@ use router::SessionRef;
 use wire::head::Request;
 
 use super::Sessions;
-use crate::answer::{Answer, Responder};
+use crate::answer::Responder;
 use crate::identity::{self, Denial, Grant};
 use crate::mail::Mail;
 use crate::table::{ConnectionTable, Phase};
@@ -114,8 +114,9 @@ impl Sessions {
         }
     }
 
-    /// Adds a session to the directory under all of `ids`, or under none.
-    pub(super) fn log_in(&self, key: SlotKey, ids: &[Id]) -> Result<Vec<Key>, Answer> {
+    /// Adds a session to the directory under all of `ids`, or under none. The error is a sentence
+    /// for the client.
+    pub(super) fn log_in(&self, key: SlotKey, ids: &[Id]) -> Result<Vec<Key>, &'static str> {
         let name = self.name(key);
         let mut keys = Vec::with_capacity(ids.len());
         for id in ids {
@@ -124,7 +125,7 @@ impl Sessions {
                 Err(error) => {
                     self.log_out_of(key, &keys);
                     tracing::error!(%error, "a session could not be opened");
-                    return Err(Answer::busy("the server has too many ids; try again later"));
+                    return Err("the server has too many ids; try again later");
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Single scenarios, each of which tests a promise to clients or operators.
 
 mod doors;
+mod refused;
 mod hosts;
 mod requests;
 mod streams;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reactor::{Driver, SlotKey, Tenths, Tick};
 
 use super::{CloseReason, ConnectionTable, Phase};
-use crate::limits::{KEY_FETCH_TIMEOUT, LINGER, PAGE_REQUEST_TIMEOUT};
+use crate::limits::{KEY_FETCH_TIMEOUT, LINGER, PAGE_REQUEST_TIMEOUT, REFUSED_HEAD_TIMEOUT};
 
 /// Action for a connection whose phase has lasted too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(crate) enum Expired {
     Close(SlotKey, CloseReason),
     /// Answer that its head is late, and end it.
     RejectLate(SlotKey),
+    /// Answer that there is no room for it, and end it.
+    Refuse(SlotKey),
     /// Answer that the key of its token is not known, and end it.
     RejectKey(SlotKey),
 }
@@ -55,7 +57,13 @@ impl<D: Driver> ConnectionTable<D> {
         };
         let stalled = stalled.map(|backlog| backlog.deadline(self.limits.stall_timeout));
         match connection.phase {
-            Phase::Head { .. } => stalled.or(Some(since.after(self.limits.head_timeout))),
+            Phase::Head { .. } => {
+                let timeout = match connection.admitted {
+                    true => self.limits.head_timeout,
+                    false => self.limits.head_timeout.min(REFUSED_HEAD_TIMEOUT),
+                };
+                stalled.or(Some(since.after(timeout)))
+            }
             Phase::AwaitingControl => Some(since.after(PAGE_REQUEST_TIMEOUT)),
             Phase::AwaitingKeys => Some(since.after(KEY_FETCH_TIMEOUT)),
             Phase::Open(_) => stalled,
@@ -74,6 +82,7 @@ impl<D: Driver> ConnectionTable<D> {
         }
         connection.due = Tenths::NEVER;
         let (phase, blocked) = (connection.phase, connection.blocked);
+        let admitted = connection.admitted;
         let deadline = self.deadline(key)?;
         let stalls = blocked && !matches!(phase, Phase::AwaitingControl | Phase::AwaitingKeys);
         if deadline > now || (stalls && self.renew_deadline(key)) {
@@ -82,6 +91,7 @@ impl<D: Driver> ConnectionTable<D> {
         }
         Some(match phase {
             Phase::Open(_) => Expired::Close(key, CloseReason::Slow),
+            Phase::Head { .. } if !admitted => Expired::Refuse(key),
             Phase::Head { partial: true } if !blocked => Expired::RejectLate(key),
             Phase::AwaitingKeys => Expired::RejectKey(key),
             Phase::Ending { reason } if !blocked => Expired::Close(key, reason),

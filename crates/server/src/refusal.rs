@@ -1,0 +1,110 @@
+//! Refusal of connections and streams that there is no room for.
+//!
+//! An `EventSource` that is answered 503 is closed for good (WHATWG HTML, section 9.2.3), so a
+//! browser would not come back to a server that was full for a second. It gets 200 with a reconnect
+//! delay and the end of the stream instead. Other requests get 503 with `Retry-After`. To tell one
+//! from the other, the head of a refused connection must be read; this module owns the bound on
+//! connections that are refused and still read. Must never write an answer.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use reactor::SlotKey;
+use router::WorkerId;
+use wire::head::{Method, Request};
+use wire::status::Status;
+
+use crate::answer::{Answer, EVENT_STREAM, Fields};
+use crate::limits::{REFUSED_AWAITED_MAX, REFUSED_RETRY_MIN};
+
+/// Refused connections whose requests are awaited, oldest first. Holds at most
+/// [`REFUSED_AWAITED_MAX`]; some may have been answered or closed since.
+#[derive(Debug, Default)]
+pub(crate) struct AwaitedRequests(VecDeque<SlotKey>);
+
+impl AwaitedRequests {
+    /// Adds a connection. Returns the oldest one if there are too many, to be refused unread.
+    pub(crate) fn push(&mut self, key: SlotKey) -> Option<SlotKey> {
+        self.0.push_back(key);
+        (self.0.len() > REFUSED_AWAITED_MAX)
+            .then(|| self.0.pop_front())
+            .flatten()
+    }
+}
+
+/// Returns whether a request is for a stream of events and accepts no other form: the client is an
+/// `EventSource`, or behaves like one.
+pub(crate) fn wants_event_stream(request: &Request<'_>) -> bool {
+    let is_event_stream = |range: &str| {
+        let name = range.split(';').next().unwrap_or_default();
+        name.trim().eq_ignore_ascii_case(EVENT_STREAM)
+    };
+    request.method == Method::Get
+        && request
+            .values("accept")
+            .flatten()
+            .any(|ranges| ranges.split(',').any(is_event_stream))
+}
+
+/// Makes the answer that lets an `EventSource` try again after `delay_ms`.
+pub(crate) fn come_back(reason: &str, delay_ms: u64) -> Answer {
+    Answer {
+        status: Status::OK,
+        content_type: EVENT_STREAM,
+        fields: Fields::Fixed(&[("Cache-Control", "no-store")]),
+        body: Cow::Owned(format!(": {reason}\nretry: {delay_ms}\n\n").into_bytes()),
+    }
+}
+
+/// Returns the reconnect delay of a worker's client number `number` in milliseconds: at least
+/// [`REFUSED_RETRY_MIN`].
+pub(crate) fn delay(worker: WorkerId, number: u32, spread: Duration) -> u64 {
+    REFUSED_RETRY_MIN.as_millis() as u64 + share(worker, number, spread)
+}
+
+/// Returns the share of a worker's client number `number` of the time `over`, in milliseconds.
+/// Shares are spread evenly: the multiplier steps by the golden ratio, so that neighbours are far
+/// apart.
+pub(crate) fn share(worker: WorkerId, number: u32, over: Duration) -> u64 {
+    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+    let client = u64::from(worker.0) << 32 | u64::from(number);
+    let share = client.wrapping_mul(GOLDEN_RATIO) >> 32;
+    (share * over.as_millis() as u64) >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_stream_is_wanted_by_get_with_its_media_type() {
+        let wants = |method: &str, fields: &str| {
+            let head = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+            let request = wire::head::parse(head.as_bytes()).unwrap().unwrap();
+            wants_event_stream(&request)
+        };
+        for accept in [
+            "text/event-stream",
+            "TEXT/Event-Stream ; q=1",
+            "text/html, text/event-stream",
+            "*/*\r\nAccept: text/event-stream",
+        ] {
+            assert!(wants("GET", &format!("Accept: {accept}\r\n")), "{accept}");
+            assert!(!wants("HEAD", &format!("Accept: {accept}\r\n")), "{accept}");
+        }
+        for fields in ["", "Accept: */*\r\n", "Accept: text/event-streams\r\n"] {
+            assert!(!wants("GET", fields), "{fields}");
+        }
+    }
+
+    #[test]
+    fn delays_are_spread_over_the_time_given() {
+        let spread = Duration::from_secs(10);
+        let mut delays: Vec<_> = (0..100).map(|n| delay(WorkerId(3), n, spread)).collect();
+        delays.sort_unstable();
+        assert!(delays[0] >= 5_000 && delays[99] < 15_000, "{delays:?}");
+        let largest_gap = delays.windows(2).map(|pair| pair[1] - pair[0]).max();
+        assert!(largest_gap.is_some_and(|gap| gap < 300), "{delays:?}");
+    }
+}
