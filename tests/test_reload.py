@@ -11,6 +11,7 @@ import time
 import pytest
 
 from harness.http import Connection, Sse
+from harness.issuer import Issuer, Key, serving
 from harness.wait import until
 
 ORIGIN = "https://shop.example"
@@ -289,6 +290,84 @@ def test_a_key_file_with_other_content_is_read_again(start, settings, tmp_path):
     assert "changed nothing" in file.reload(server)
     assert status(server, keys.token("alice", NEW)) == 200
     assert OLD not in server.log and NEW not in server.log
+
+
+def test_key_sets_come_and_go_with_their_addresses(start, settings, tmp_path):
+    keys, key = Keys(tmp_path / "secret", OLD), Key("ES256")
+    issuer = Issuer(key)
+    file = settings(jwt_secret_file=f'"{keys.path}"')
+    server = start("--config", file.path)
+    token = key.token(sub="alice")
+    assert status(server, token) == 401
+    with serving(issuer.answer) as url:
+        # The keys are there when the reload is over.
+        assert "changed: jwks-url" in file.reload(server, jwks_url=f'"{url}/jwks.json"')
+        assert status(server, token) == 200
+        fetches = issuer.fetches
+    # The issuer is gone: its keys stay, and no reload fetches what it knows.
+    file.reload(server, retry='"2s"')
+    assert status(server, token) == 200
+    assert issuer.fetches == fetches
+    assert "changed: jwks-url" in file.reload(server, jwks_url="[]")
+    assert status(server, token) == 401
+    assert status(server, keys.token("alice")) == 200
+
+
+PUBLISHER, SCRAPER = "publisher-" * 3, "scraper-" * 3
+
+
+def tokens(path, **secrets):
+    """Writes a file of control tokens, each of which may publish and look."""
+    lines = [
+        f'[[token]]\nname = "{name}"\nsecret = "{secret}"\nrights = ["publish", "metrics"]\n'
+        for name, secret in secrets.items()
+    ]
+    path.touch(mode=0o600)
+    path.write_text("".join(lines))
+    return f'"{path}"'
+
+
+def may(server, secret):
+    """Whether a control token is accepted, for requests of a new and of a kept connection."""
+    headers = {"Authorization": f"Bearer {secret}"}
+    kept = server.api.get("/v1/stats", headers=headers).status_code
+    assert server.ask("/v1/stats", headers=headers).status_code == kept
+    assert kept in (200, 401), kept
+    return kept == 200
+
+
+def test_a_control_token_that_is_removed_is_refused_and_one_that_is_added_accepted(
+    start, settings, tmp_path, name
+):
+    path = tmp_path / "tokens"
+    file = settings(control_tokens=tokens(path, backend=PUBLISHER))
+    server = start("--config", file.path, token=PUBLISHER)
+    assert may(server, PUBLISHER) and not may(server, SCRAPER)
+    subject = name()
+    with Sse(server, subject) as stream:
+        tokens(path, backend=PUBLISHER, scraper=SCRAPER)
+        assert "changed: control-tokens" in file.reload(server)
+        assert may(server, PUBLISHER) and may(server, SCRAPER)
+        server.publish(subject, "still here")
+        assert stream.data() == "still here"
+        tokens(path, scraper=SCRAPER)
+        file.reload(server)
+        assert not may(server, PUBLISHER) and may(server, SCRAPER)
+    path.write_text("[[token]]\n")
+    assert "changed nothing" in file.reload(server)
+    assert may(server, SCRAPER)
+    assert PUBLISHER not in server.log and SCRAPER not in server.log
+
+
+def test_a_token_beside_the_demo_page_fails_the_whole_reload(start, settings, tmp_path):
+    """The page's requests carry no token: with one, the page would have to be closed first."""
+    file = settings()
+    server = start("--config", file.path, "--demo")
+    given = tokens(tmp_path / "tokens", backend=PUBLISHER)
+    report = file.reload(server, control_tokens=given, cors_origin=f'"{ORIGIN}"')
+    assert "changed nothing" in report and "--demo" in report
+    assert allowed_origin(server) is None
+    assert server.api.get("/v1/stats").status_code == 200
 
 
 def test_a_reload_cannot_open_a_listener_to_strangers(start, settings, tmp_path):

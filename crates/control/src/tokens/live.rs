@@ -113,7 +113,9 @@ impl LiveTokens {
             return Err(StartError::DemoNotPrivate);
         }
         let names: Vec<&str> = tokens.names().collect();
-        tracing::info!("tokens of the control API: {}", names.join(", "));
+        if !names.is_empty() {
+            tracing::info!("tokens of the control API: {}", names.join(", "));
+        }
         let mut state = self.0.state.write();
         let mut former = std::mem::take(&mut state.requests);
         *state = State::new(tokens, &mut former);

@@ -66,12 +66,9 @@ struct Newer {
 impl Reloader {
     /// Reads the configuration again and applies it, or logs why nothing was changed.
     pub(super) fn reload(&mut self) {
-        match self.read() {
-            Ok(newer) => self.apply(newer),
-            Err(problems) => {
-                let problems = problems.join("; ");
-                tracing::error!("the reload failed and changed nothing: {problems}");
-            }
+        if let Err(problems) = self.read().and_then(|newer| self.apply(newer)) {
+            let problems = problems.join("; ");
+            tracing::error!("the reload failed and changed nothing: {problems}");
         }
     }
 
@@ -107,7 +104,7 @@ impl Reloader {
         })
     }
 
-    fn apply(&mut self, newer: Newer) {
+    fn apply(&mut self, newer: Newer) -> Result<(), Vec<String>> {
         let Newer {
             mut live,
             jwks_urls,
@@ -117,6 +114,9 @@ impl Reloader {
             files,
             changes,
         } = newer;
+        // First, as nothing after it can fail.
+        let replaced = self.tokens.replace(tokens);
+        replaced.map_err(|error| vec![error.to_string()])?;
         let pending = self.server.reload(|running| {
             keep_fetched(&running.policy, &mut live, &jwks_urls);
             live
@@ -126,9 +126,6 @@ impl Reloader {
             tracing::warn!("a worker is too busy to take the new settings at once; it will");
         }
         self.key_sets.set_urls(&jwks_urls);
-        if let Err(error) = self.tokens.replace(tokens) {
-            tracing::error!("the tokens were not reloaded: {error}");
-        }
         let loaded = &mut self.loaded;
         let before = loaded.log_level;
         // The report is logged if either level lets it through.
@@ -138,5 +135,6 @@ impl Reloader {
         loaded.log_level = after;
         loaded.layers = layers;
         loaded.files = files;
+        Ok(())
     }
 }

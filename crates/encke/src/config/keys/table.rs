@@ -21,6 +21,8 @@ const fn group(heading: &'static str, keys: &'static [Key]) -> Group {
 /// All settings, in the order in which they are printed.
 pub(crate) const GROUPS: &[Group] = &[
     group("Listeners", LISTENERS),
+    group("TLS", TLS),
+    group("Web pages", WEB_PAGES),
     group("Identity", IDENTITY),
     group("Control API", CONTROL_API),
     group("Subscriptions", SUBSCRIPTIONS),
@@ -44,6 +46,21 @@ const LISTENERS: &[Key] = &[
         Unset("none"),
         "Address where clients connect with TLS (https); may be repeated",
     ),
+    key(
+        "control",
+        Text("ADDRESS"),
+        Is("127.0.0.1:8001"),
+        "Address where publishers and operators connect",
+    ),
+    key(
+        "allow-anonymous",
+        Switch,
+        Is("false"),
+        "Allow a public listener without identity: every client can read every id",
+    ),
+];
+
+const TLS: &[Key] = &[
     live(
         "tls-cert",
         Files,
@@ -64,18 +81,9 @@ const LISTENERS: &[Key] = &[
         Is("false"),
         "Leave the records of TLS 1.3 to rustls, which needs about 7 KiB more for each connection",
     ),
-    key(
-        "control",
-        Text("ADDRESS"),
-        Is("127.0.0.1:8001"),
-        "Address where publishers and operators connect",
-    ),
-    key(
-        "allow-anonymous",
-        Switch,
-        Is("false"),
-        "Allow a public listener without authentication: every client can read every id",
-    ),
+];
+
+const WEB_PAGES: &[Key] = &[
     live(
         "host",
         List("NAME"),
@@ -261,7 +269,8 @@ const LIMITS: &[Key] = &[
         "head-timeout",
         Text("TIME"),
         Is("10s"),
-        "Time limit for the head of a request to arrive",
+        "Time limit for the head of a request to arrive; the control listener takes a new value at \
+         the next start",
     ),
     key(
         "user-timeout",
