@@ -14,6 +14,7 @@ import pytest
 from harness.http import Connection, Sse, Stream
 from harness.issuer import PUBLIC, Issuer, Key, serving, within_an_hour
 from harness.program import ROOT, installed
+from harness.tls import AUTHORITY, tls_endpoint
 from harness.wait import until
 
 RECIPES = (ROOT / "docs" / "IDENTITY.md").read_text()
@@ -86,14 +87,14 @@ def test_a_token_signed_with_a_secret_comes_in_the_head_a_cookie_or_the_query(st
     for target, fields in [
         ("/events", [bearer(token)]),
         ("/events", [f"Cookie: a=b; session={token}; c=d"]),
-        (f"/events?jwt={token}", []),
+        (f"/events?access_token={token}", []),
     ]:
         with Stream(server, target, *fields) as stream:
             assert stream.status == 200
-    assert status(server, f"/events?jwt={token}", bearer(token)) == (400, "invalid_request")
+    assert status(server, f"/events?access_token={token}", bearer(token)) == (400, "invalid_request")
     strict = start("--jwt-secret-file", secret)
     assert status(strict, "/events", f"Cookie: session={token}") == (401, None)
-    assert status(strict, f"/events?jwt={token}") == (401, None)
+    assert status(strict, f"/events?access_token={token}") == (401, None)
     for server in (server, strict):
         assert token not in pathlib.Path(server.log_path).read_text()
 
@@ -119,6 +120,23 @@ def test_new_keys_are_fetched_when_a_token_names_one_and_old_ones_stay_when_the_
         assert status(server, "/events", bearer(new.token(sub="alice")))[0] == 200
     # The issuer is gone.
     assert status(server, "/events", bearer(new.token(sub="alice")))[0] == 200
+
+
+def test_over_https_the_issuer_must_prove_its_name(start):
+    key = Key("RS256")
+    with serving(Issuer(key).answer) as url, tls_endpoint(http_address(url)) as secure:
+        trusting = start("--jwks-url", secure, env={"SSL_CERT_FILE": str(AUTHORITY)})
+        assert status(trusting, "/events", bearer(key.token(sub="alice")))[0] == 200
+        # Its certificate is of an authority that this one does not know.
+        distrusting = start("--jwks-url", secure)
+        assert status(distrusting, "/events", bearer(key.token(sub="alice")))[0] == 401
+        log = pathlib.Path(distrusting.log_path).read_text()
+        assert secure in log and "was not fetched" in log
+
+
+def http_address(url):
+    host, port = url.removeprefix("http://").split(":")
+    return host, int(port)
 
 
 def test_a_server_without_keys_yet_is_closed(start):
