@@ -130,8 +130,18 @@ def test_over_https_the_issuer_must_prove_its_name(start):
         # Its certificate is of an authority that this one does not know.
         distrusting = start("--jwks-url", secure)
         assert status(distrusting, "/events", bearer(key.token(sub="alice")))[0] == 401
+        assert metric(trusting, "keys") == 1
+        assert metric(trusting, "fetches_total") >= 1 and metric(trusting, "fetch_failures_total") == 0
+        assert metric(distrusting, "fetch_failures_total") >= 1 and metric(distrusting, "keys") == 0
+        assert metric(trusting, "age_seconds") >= 0 and metric(distrusting, "age_seconds") is None
         log = pathlib.Path(distrusting.log_path).read_text()
         assert secure in log and "was not fetched" in log
+
+
+def metric(server, name):
+    """A metric of key sets; `None` if there is none of this name."""
+    found = re.search(rf"^encke_jwks_{name} (.+)$", server.api.get("/metrics").text, re.MULTILINE)
+    return found and float(found[1])
 
 
 def http_address(url):

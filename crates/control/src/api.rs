@@ -9,6 +9,7 @@ use router::Router;
 use tokio::sync::Semaphore;
 
 use crate::backend::Backend;
+use crate::jwks::JwksMetrics;
 use crate::limits::RELAYED_MAX;
 use crate::metrics::{ListenerMetrics, Published};
 use crate::run::Run;
@@ -23,6 +24,7 @@ pub(crate) struct Api<B> {
     pub(crate) started: Instant,
     pub(crate) published: Arc<Published>,
     pub(crate) listening: Arc<ListenerMetrics>,
+    pub(crate) key_sets: JwksMetrics,
     /// Room for relayed requests.
     pub(crate) relayed: Arc<Semaphore>,
 }
@@ -39,6 +41,7 @@ impl<B: Backend> Api<B> {
             started: Instant::now(),
             published: Arc::default(),
             listening: Arc::default(),
+            key_sets: JwksMetrics::default(),
             relayed: Arc::new(Semaphore::new(RELAYED_MAX)),
         }
     }

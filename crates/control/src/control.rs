@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use crate::api::Api;
 use crate::backend::Backend;
 use crate::demo::Demo;
+use crate::jwks::JwksMetrics;
 use crate::limits::{STOP_WAIT, THREADS};
 use crate::listener::{Entry, Listener};
 use crate::tokens::{LiveTokens, Tokens, TokensError};
@@ -47,6 +48,8 @@ pub struct Config {
     /// Lets the page on the public listener publish and subscribe. Only on loopback and without a
     /// token, as the page's requests carry none.
     pub demo: Option<Demo>,
+    /// The key sets whose metrics are shown.
+    pub key_sets: JwksMetrics,
 }
 
 /// A running control API. Dropping it stops it at once.
@@ -106,7 +109,11 @@ pub(crate) fn begin<B: Backend>(
         return Err(StartError::DemoNotPrivate);
     }
     let tokens = socket.tokens.clone();
-    let api = Arc::new(Api::new(backend, tokens, config.event_bytes_max));
+    let api = Api {
+        key_sets: config.key_sets,
+        ..Api::new(backend, tokens, config.event_bytes_max)
+    };
+    let api = Arc::new(api);
     let mut within = routes::router(api.clone());
     if let Some(demo) = config.demo {
         api.tokens.open_demo();

@@ -5,6 +5,7 @@
 //! fails changes nothing: the keys fetched before it stay. Must never fetch from an address that
 //! the operator has not named.
 
+mod metrics;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use auth::KeySet;
 use parking_lot::{Condvar, Mutex};
 
+pub use metrics::JwksMetrics;
 use request::{FetchError, Requests};
 pub use url::JwksUrl;
 

@@ -79,7 +79,7 @@ pub use admin::{AdminConfig, AdminSource, BackendReport, Backends, serve_admin};
 pub use backup::ERLANG_IDS;
 pub use control::{Config, Control, Listen, StartError, Threads, start};
 pub use demo::Demo;
-pub use jwks::{JWKS_URLS_MAX, JwksFetcher, JwksStats, JwksUrl, KeysChanged};
+pub use jwks::{JWKS_URLS_MAX, JwksFetcher, JwksMetrics, JwksStats, JwksUrl, KeysChanged};
 pub use tokens::{LiveTokens, Right, Tokens, TokensError};
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use server::ServerStats;
 
 use crate::api::Shared;
 use crate::backend::Backend;
+use crate::jwks::JwksStats;
 use crate::problem::Problem;
 use crate::run::Run;
 use crate::tokens::TokenCounts;
@@ -48,6 +49,7 @@ pub(crate) async fn metrics<B: Backend>(State(api): State<Shared<B>>) -> Result<
         pending: api.published.requests_pending(),
         fan_out: api.published.fan_out(),
         visits: api.listening.visits(),
+        key_sets: api.key_sets.stats(),
         tokens: api.tokens.counts(),
     })
 }
@@ -63,6 +65,7 @@ struct Scrape {
     pending: u64,
     fan_out: FanOut,
     visits: ListenerCounts,
+    key_sets: Option<JwksStats>,
     tokens: TokenCounts,
 }
 
@@ -100,6 +103,9 @@ impl Collector for Scrape {
         gauge(encoder, "publishes_pending", help, self.pending as f64)?;
         self.encode_published(encoder)?;
         self.visits.encode(encoder)?;
+        if let Some(key_sets) = &self.key_sets {
+            key_sets.encode(encoder)?;
+        }
         self.tokens.encode(encoder)?;
         snapshot::encode(encoder, &self.stats.metrics)
     }

@@ -86,12 +86,14 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
     server
         .handle()
         .declare_metrics(erlang::metric_descriptions());
+    let key_set_metrics = control::JwksMetrics::default();
     let control = control::Config {
         listen: control,
         tokens: config.tokens.clone(),
         event_bytes_max: config.event_bytes,
         head_timeout: config.settings.live.head_timeout,
         demo,
+        key_sets: key_set_metrics.clone(),
     };
     let control = match control::start(control, threads, server.handle().clone()) {
         Ok(control) => control,
@@ -116,7 +118,7 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         None => None,
     };
 
-    let mut key_sets = KeySets::new(server.handle().clone());
+    let mut key_sets = KeySets::new(server.handle().clone(), key_set_metrics);
     key_sets.set_urls(&config.jwks_urls);
     let reloader = Reloader {
         loaded,

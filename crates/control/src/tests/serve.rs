@@ -24,6 +24,7 @@ fn config() -> Config {
         event_bytes_max: 65_536,
         head_timeout: PATIENCE,
         demo: None,
+        key_sets: crate::JwksMetrics::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{KeySet, Policy};
-use control::{JwksFetcher, JwksUrl};
+use control::{JwksFetcher, JwksMetrics, JwksUrl};
 use parking_lot::Mutex;
 use server::{Handle, LiveSettings};
 
@@ -19,11 +19,12 @@ pub(super) struct KeySets {
     fetcher: Arc<Mutex<Option<Arc<JwksFetcher>>>>,
     urls: Vec<JwksUrl>,
     server: Handle,
+    metrics: JwksMetrics,
 }
 
 impl KeySets {
     /// Prepares to fetch for a server. Nothing is fetched yet.
-    pub(super) fn new(server: Handle) -> Self {
+    pub(super) fn new(server: Handle, metrics: JwksMetrics) -> Self {
         let fetcher: Arc<Mutex<Option<Arc<JwksFetcher>>>> = Arc::default();
         let for_workers = Arc::clone(&fetcher);
         server.fetch_keys_with(Box::new(move |done| match &*for_workers.lock() {
@@ -34,6 +35,7 @@ impl KeySets {
             fetcher,
             urls: Vec::new(),
             server,
+            metrics,
         }
     }
 
@@ -56,6 +58,7 @@ impl KeySets {
         match JwksFetcher::start(urls.to_vec(), Box::new(changed)) {
             Ok(fetcher) => {
                 let fetcher = Arc::new(fetcher);
+                self.metrics.show(&fetcher);
                 *self.fetcher.lock() = Some(Arc::clone(&fetcher));
                 fetcher.wait_for_first(FIRST_FETCH_WAIT);
             }
