@@ -35,12 +35,9 @@ impl Admission {
     ///
     /// The metric that counts refusals by the limit that was reached.
     pub(crate) fn admit(&mut self, index: u32, peer: IpAddr) -> Result<(), Metric> {
-        if let Some(limit) = self.live.max_connections_per_address {
-            let source = Source::from(peer);
-            if !self.shared.sources.enter(source, limit) {
-                return Err(Metric::RefusedAddress);
-            }
-            self.sources.insert(index, source);
+        // A trusted proxy has the connections of many clients: these are counted one by one.
+        if !self.live.policy.trusts(peer) {
+            self.count_source(index, peer)?;
         }
         let connections = self.shared.connections.fetch_add(1, Ordering::Relaxed);
         if connections >= self.live.max_connections {
@@ -48,6 +45,37 @@ impl Admission {
             return Err(Metric::RefusedServer);
         }
         Ok(())
+    }
+
+    /// Counts the client behind a connection of a trusted proxy, which begins a stream.
+    ///
+    /// # Errors
+    ///
+    /// Like [`admit`](Self::admit). The connection stays admitted.
+    pub(crate) fn admit_client(&mut self, index: u32, client: IpAddr) -> Result<(), Metric> {
+        match self.sources.contains_key(&index) {
+            true => Ok(()),
+            false => self.count_source(index, client),
+        }
+    }
+
+    /// Counts a connection against the limit of its source, if there is one.
+    fn count_source(&mut self, index: u32, address: IpAddr) -> Result<(), Metric> {
+        let Some(limit) = self.live.max_connections_per_address else {
+            return Ok(());
+        };
+        let source = Source::from(address);
+        if !self.shared.sources.enter(source, limit) {
+            return Err(Metric::RefusedAddress);
+        }
+        self.sources.insert(index, source);
+        Ok(())
+    }
+
+    /// Returns whether clients behind trusted proxies are counted.
+    pub(crate) fn counts_clients(&self) -> bool {
+        let has_proxies = !self.live.policy.settings().trusted_proxies.is_empty();
+        has_proxies && self.live.max_connections_per_address.is_some()
     }
 
     /// Removes an admitted connection from the counts.

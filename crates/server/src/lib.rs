@@ -21,6 +21,8 @@ mod shared;
 mod worker;
 /// Records, sockets, backlogs and deadlines of all connections.
 mod table;
+/// Addresses of clients behind trusted proxies.
+mod client_address;
 /// Limits on connections.
 mod admission;
 /// Refusal of connections and streams that there is no room for.

@@ -17,7 +17,9 @@ use wire::head::{Body, HeadError, Method, Request, Version};
 use wire::status::Status;
 use wire::transport::{Framing, Transport};
 
+use crate::admission::Admission;
 use crate::answer::{Answer, Responder};
+use crate::client_address;
 use crate::demo::is_direct;
 use crate::identity::{AwaitingKeys, Denial, Grant};
 use crate::ingress::RequestHandler;
@@ -82,6 +84,7 @@ impl<'a> Route<'a> {
 pub(crate) struct Requests<'a> {
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) responder: &'a mut Responder,
+    pub(crate) admission: &'a mut Admission,
 }
 
 impl<D: Driver> RequestHandler<D> for Requests<'_> {
@@ -89,6 +92,7 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
         let Self {
             sessions,
             responder,
+            admission,
         } = self;
         if table
             .get(key)
@@ -130,7 +134,21 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
             (Route::Stream(transport, segment), method) => {
                 match sessions.authorize(table, key, request, segment) {
                     Ok(grant) if method == Method::Get => {
-                        return sessions.open(table, responder, key, request, transport, &grant);
+                        match admit_client(admission, table, key, request) {
+                            Ok(()) => {
+                                return sessions
+                                    .open(table, responder, key, request, transport, &grant);
+                            }
+                            Err(limit) => {
+                                table.stats.add(limit, 1);
+                                refusal(
+                                    responder,
+                                    transport,
+                                    request,
+                                    "too many connections; try again later",
+                                )
+                            }
+                        }
                     }
                     Ok(_) => {
                         return sessions.answer_head(table, responder, key, request, transport);
@@ -166,6 +184,23 @@ fn refusal(
         Transport::Sse => responder.refusal_of_stream(request, reason),
         Transport::Ndjson | Transport::Test => Answer::busy(reason),
     }
+}
+
+/// Counts the client of a request for a stream, where a trusted proxy sends it.
+fn admit_client<D: Driver>(
+    admission: &mut Admission,
+    table: &ConnectionTable<D>,
+    key: SlotKey,
+    request: &Request<'_>,
+) -> Result<(), Metric> {
+    if !admission.counts_clients() {
+        return Ok(());
+    }
+    let Some(peer) = table.peer_address(key) else {
+        return Ok(());
+    };
+    let client = client_address::of_request(&admission.live.policy, request, peer.ip());
+    admission.admit_client(key.index, client)
 }
 
 const fn framing(version: Version) -> Framing {

@@ -126,6 +126,7 @@ impl<D: Driver> Worker<D> {
         let requests = Requests {
             sessions: &mut self.sessions,
             responder: &mut self.responder,
+            admission: &mut self.admission,
         };
         (&mut self.ingress, &mut self.table, requests)
     }

@@ -8,6 +8,7 @@ mod streams;
 mod slow;
 mod endings;
 mod reload;
+mod proxies;
 mod plain;
 mod access;
 mod leases;
