@@ -27,7 +27,7 @@ use reactor::Snapshot;
 use serde::Serialize;
 
 use crate::caller::Need::{Nothing, Right};
-use crate::control::{Control, Listen, Socket, StartError, Threads};
+use crate::control::{self, Control, Listen, Socket, StartError, Threads};
 use crate::health;
 use crate::limits::ADMIN_HEAD_TIMEOUT;
 use crate::listener::Entry;
@@ -77,7 +77,7 @@ pub fn serve_admin(config: AdminConfig, source: impl AdminSource) -> Result<Cont
         http: http(admin),
     };
     let Threads(runtime) = Threads::start()?;
-    socket.serve(runtime, entrance, ADMIN_HEAD_TIMEOUT)
+    control::serve((socket, entrance), None, runtime, ADMIN_HEAD_TIMEOUT)
 }
 
 /// The state that all handlers share.

@@ -39,6 +39,9 @@ pub enum Listen {
 pub struct Config {
     /// Where it listens.
     pub listen: Listen,
+    /// Another address, for metrics and health alone. On loopback, local programs need no token
+    /// there; elsewhere the right `metrics` is needed.
+    pub metrics_listen: Option<SocketAddr>,
     /// The tokens that requests must carry one of. Needed when the address is not on loopback.
     pub tokens: Tokens,
     /// The largest event, in bytes of its content.
@@ -56,6 +59,7 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Control {
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     tokens: LiveTokens,
     running: Option<Running>,
 }
@@ -63,8 +67,14 @@ pub struct Control {
 #[derive(Debug)]
 struct Running {
     runtime: Runtime,
+    listeners: Vec<Serving>,
+}
+
+/// A listener that lets connections in.
+#[derive(Debug)]
+struct Serving {
     stop: oneshot::Sender<()>,
-    serving: JoinHandle<()>,
+    task: JoinHandle<()>,
 }
 
 /// The threads of the control API and what wakes them.
@@ -104,6 +114,11 @@ pub(crate) fn begin<B: Backend>(
 ) -> Result<Control, StartError> {
     let is_open = config.tokens.is_empty();
     let socket = Socket::open(config.listen, config.tokens)?;
+    let metrics = config.metrics_listen.map(|address| {
+        let listen = Listen::Address(address);
+        Socket::open_metrics(listen, &socket.tokens)
+    });
+    let metrics = metrics.transpose()?;
     let is_private = is_open && socket.address.ip().is_loopback();
     if config.demo.is_some() && !is_private {
         return Err(StartError::DemoNotPrivate);
@@ -125,7 +140,35 @@ pub(crate) fn begin<B: Backend>(
         http: within,
         counts: api.listening.clone(),
     };
-    socket.serve(runtime, entrance, config.head_timeout)
+    let metrics = metrics.map(|socket| {
+        let entry = Entry {
+            http: routes::metrics_router(api, socket.tokens.clone()),
+            counts: Arc::default(),
+        };
+        (socket, entry)
+    });
+    serve((socket, entrance), metrics, runtime, config.head_timeout)
+}
+
+/// Lets connections in.
+pub(crate) fn serve(
+    (control, entry): (Socket, Entry),
+    metrics: Option<(Socket, Entry)>,
+    runtime: Runtime,
+    head_timeout: Duration,
+) -> Result<Control, StartError> {
+    let (address, tokens) = (control.address, control.tokens.clone());
+    let metrics_address = metrics.as_ref().map(|(socket, _)| socket.address);
+    let listeners = std::iter::once((control, entry))
+        .chain(metrics)
+        .map(|(socket, entry)| socket.serve(&runtime, entry, head_timeout))
+        .collect::<Result<_, _>>()?;
+    Ok(Control {
+        address,
+        metrics_address,
+        tokens,
+        running: Some(Running { runtime, listeners }),
+    })
 }
 
 /// Where a control listener is, and what opens it to requests. Bound, and not served yet.
@@ -159,13 +202,25 @@ impl Socket {
         })
     }
 
-    /// Lets connections in.
-    pub(crate) fn serve(
+    /// Binds a listener for metrics alone. On loopback, local programs need no token. Elsewhere it
+    /// has the tokens of the API, and one of them must be there as long as it listens.
+    fn open_metrics(listen: Listen, api: &LiveTokens) -> Result<Self, StartError> {
+        let mut socket = Self::open(listen, api.current())?;
+        if socket.address.ip().is_loopback() {
+            socket.tokens = LiveTokens::new(Tokens::default(), true);
+        } else {
+            api.keep_closed();
+            socket.tokens = api.clone();
+        }
+        Ok(socket)
+    }
+
+    fn serve(
         self,
-        runtime: Runtime,
+        runtime: &Runtime,
         entrance: Entry,
         head_timeout: Duration,
-    ) -> Result<Control, StartError> {
+    ) -> Result<Serving, StartError> {
         let address = self.address;
         let listener = {
             let _inside = runtime.enter();
@@ -173,17 +228,9 @@ impl Socket {
         };
         let (stop, stopped) = oneshot::channel();
         let listener = Listener::new(listener, entrance, head_timeout);
-        let serving = runtime.spawn(listener.serve(stopped));
+        let task = runtime.spawn(listener.serve(stopped));
         tracing::debug!(%address, "the control API is listening");
-        Ok(Control {
-            address,
-            tokens: self.tokens,
-            running: Some(Running {
-                runtime,
-                stop,
-                serving,
-            }),
-        })
+        Ok(Serving { stop, task })
     }
 }
 
@@ -205,6 +252,11 @@ impl Control {
         self.address
     }
 
+    /// The address of the listener for metrics alone, if there is one.
+    pub const fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
+    }
+
     /// The tokens in force, for a reload from any thread.
     pub fn tokens(&self) -> LiveTokens {
         self.tokens.clone()
@@ -221,16 +273,22 @@ impl Control {
 
     /// Stops listening, lets requests under way finish for two seconds, and ends the threads.
     pub fn stop(mut self) {
-        let Some(Running {
-            runtime,
-            stop,
-            serving,
-        }) = self.running.take()
-        else {
+        let Some(Running { runtime, listeners }) = self.running.take() else {
             return;
         };
-        let _ = stop.send(());
-        let ended = runtime.block_on(async { timeout(STOP_WAIT, serving).await });
+        let ending: Vec<_> = listeners
+            .into_iter()
+            .map(|Serving { stop, task }| {
+                let _ = stop.send(());
+                task
+            })
+            .collect();
+        let all = async {
+            for task in ending {
+                let _ = task.await;
+            }
+        };
+        let ended = runtime.block_on(async { timeout(STOP_WAIT, all).await });
         if ended.is_err() {
             tracing::warn!("control requests that took longer than {STOP_WAIT:?} were aborted");
         }

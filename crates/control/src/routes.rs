@@ -10,7 +10,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, delete, get, post, put};
 
 use crate::api::Shared;
-use crate::authorization::{authenticate, require};
+use crate::authorization::{UNAUTHENTICATED, authenticate, require};
 use crate::backend::Backend;
 use crate::caller::Need::{self, AnyToken, Nothing, Right, RightOverAll};
 use crate::problem::Problem;
@@ -21,6 +21,9 @@ use crate::{
     backup, batch, bulk, health, identity, metrics, publish, replace_subscriptions, sessions,
     stats, subscriptions,
 };
+
+/// Path of the metrics.
+const METRICS: &str = "/metrics";
 
 /// Path, method in lower case, what it needs of the caller, handler.
 pub(crate) type Route<S> = (&'static str, &'static str, Need, MethodRouter<S>);
@@ -164,6 +167,29 @@ pub(crate) fn router<B: Backend>(api: Shared<B>) -> Router {
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(api);
     require_authorization(routes, tokens)
+}
+
+/// Metrics and health alone.
+pub(crate) fn metrics_router<B: Backend>(api: Shared<B>, tokens: LiveTokens) -> Router {
+    let mut routes = table::<B>();
+    routes.retain(|(path, ..)| *path == METRICS || UNAUTHENTICATED.contains(path));
+    let routes = with_needs(routes, &tokens)
+        .fallback(only_metrics)
+        .method_not_allowed_fallback(method_not_allowed)
+        .with_state(api);
+    require_authorization(routes, tokens)
+}
+
+/// Answers unknown paths on the listener for metrics.
+async fn only_metrics(request: Request) -> Problem {
+    let path = request.uri().path();
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        format!(
+            "there is nothing at {path:?}; this listener has {METRICS} and {}",
+            UNAUTHENTICATED.join(", ")
+        ),
+    )
 }
 
 /// Makes a router of routes, each of which checks what it needs of the caller.

@@ -16,6 +16,7 @@ mod print;
 mod secret;
 mod values;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,6 +48,8 @@ use values::{
 pub(crate) struct Config {
     pub(crate) addresses: Addresses,
     pub(crate) allow_anonymous: bool,
+    /// Another address for metrics and health alone.
+    pub(crate) metrics_listen: Option<SocketAddr>,
     /// The tokens of the control API. Without any, programs on this machine need none.
     pub(crate) tokens: Tokens,
     /// Certificates of TLS listeners.
@@ -121,6 +124,7 @@ impl Reader<'_> {
         let config = Config {
             addresses,
             allow_anonymous,
+            metrics_listen: self.find("metrics-listen", address),
             tokens,
             tls,
             demo: self.get("demo", switch),

@@ -89,6 +89,7 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
     let key_set_metrics = control::JwksMetrics::default();
     let control = control::Config {
         listen: control,
+        metrics_listen: config.metrics_listen,
         tokens: config.tokens.clone(),
         event_bytes_max: config.event_bytes,
         head_timeout: config.settings.live.head_timeout,
@@ -134,6 +135,7 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         public,
         tls,
         control: control.address(),
+        metrics: control.metrics_address(),
         erlang: node.as_ref().map(erlang::Running::address),
         epoch: &epoch,
     };

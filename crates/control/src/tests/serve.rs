@@ -1,7 +1,7 @@
 //! Over real sockets: streaming both ways, and the beginning and end of the threads.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ fn config() -> Config {
     let listen = Listen::Address(SocketAddr::from(([127, 0, 0, 1], 0)));
     Config {
         listen,
+        metrics_listen: None,
         tokens: Tokens::default(),
         event_bytes_max: 65_536,
         head_timeout: PATIENCE,
@@ -309,6 +310,60 @@ fn a_client_that_says_nothing_does_not_hold_up_the_end() {
     for stream in [&mut silent, &mut half, &mut idle] {
         assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)));
     }
+}
+
+#[test]
+fn metrics_have_an_address_of_their_own_where_nothing_else_is_served() {
+    let listen = |address: [u8; 4], tokens| Config {
+        metrics_listen: Some(SocketAddr::from((address, 0))),
+        tokens,
+        ..config()
+    };
+    let begin = |config| begin(config, threads(), Fake::new(), |_| ());
+    let get = |address: SocketAddr, path: &str, field: &str| {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, address.port())).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let close = "connection: close\r\n";
+        let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{close}{field}\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer[9..12].to_owned()
+    };
+    let token = || Tokens::single("0123456789abcdef").unwrap();
+    let bearer = "authorization: Bearer 0123456789abcdef\r\n";
+    // On loopback a local scraper needs no token, but it is no page and no proxy.
+    let control = begin(listen([127, 0, 0, 1], token())).unwrap();
+    let address = control.metrics_address().unwrap();
+    assert_eq!(get(control.address(), "/metrics", ""), "401");
+    for (path, field, status) in [
+        ("/metrics", "", "200"),
+        ("/healthz", "", "200"),
+        ("/readyz", "", "200"),
+        ("/v1/stats", "", "404"),
+        ("/v1/publish", bearer, "404"),
+        ("/metrics", "origin: http://a.example\r\n", "403"),
+        ("/metrics", "via: 1.1 a\r\n", "403"),
+    ] {
+        assert_eq!(get(address, path, field), status, "{path} {field}");
+    }
+    control.stop();
+    assert!(TcpStream::connect(address).is_err());
+    // Elsewhere it does, as long as it listens.
+    let error = begin(listen([0, 0, 0, 0], Tokens::default())).unwrap_err();
+    assert!(matches!(error, StartError::TokenMissing { .. }));
+    let control = begin(listen([0, 0, 0, 0], token())).unwrap();
+    let address = control.metrics_address().unwrap();
+    assert_eq!(get(address, "/metrics", ""), "401");
+    assert_eq!(get(address, "/metrics", bearer), "200");
+    assert_eq!(get(address, "/healthz", ""), "200");
+    assert!(control.reload_tokens(Tokens::default()).is_err());
+    let scraper = "[[token]]\nname = \"s\"\nsecret = \"0123456789abcdef\"\nrights = \
+                   [\"publish\"]\n";
+    control
+        .reload_tokens(Tokens::parse(scraper).unwrap())
+        .unwrap();
+    assert_eq!(get(address, "/metrics", bearer), "403");
 }
 
 #[test]

@@ -59,7 +59,7 @@ struct Inner {
     generation: AtomicU64,
     denied: [AtomicU64; Denial::ALL.len()],
     /// Whether requests may come without a token if there is none.
-    may_be_open: bool,
+    may_be_open: AtomicBool,
     /// Whether the demo page is served, whose requests carry no token.
     has_demo: AtomicBool,
 }
@@ -87,9 +87,19 @@ impl LiveTokens {
             state: RwLock::new(State::new(tokens, &mut BTreeMap::new())),
             generation: AtomicU64::new(0),
             denied: Default::default(),
-            may_be_open,
+            may_be_open: AtomicBool::new(may_be_open),
             has_demo: AtomicBool::new(false),
         }))
+    }
+
+    /// Returns the tokens in force.
+    pub(crate) fn current(&self) -> Tokens {
+        self.0.state.read().tokens.clone()
+    }
+
+    /// Notes that other machines can reach a listener that has these tokens.
+    pub(crate) fn keep_closed(&self) {
+        self.0.may_be_open.store(false, Relaxed);
     }
 
     /// Notes that the demo page is served.
@@ -106,7 +116,7 @@ impl LiveTokens {
     /// [`StartError::DemoNotPrivate`] when there would be one beside the demo page. Those in force
     /// stay.
     pub fn replace(&self, tokens: Tokens) -> Result<(), StartError> {
-        if tokens.is_empty() && !self.0.may_be_open {
+        if tokens.is_empty() && !self.0.may_be_open.load(Relaxed) {
             return Err(StartError::TokensRemoved);
         }
         if !tokens.is_empty() && self.0.has_demo.load(Relaxed) {

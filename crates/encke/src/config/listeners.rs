@@ -59,7 +59,9 @@ impl Addresses {
         let mut checks: Vec<_> = public
             .map(|&address| check_public(address, is_guarded))
             .collect();
-        checks.push(check_control(self.control, !config.tokens.is_empty()));
+        for address in [Some(self.control), config.metrics_listen] {
+            checks.extend(address.map(|address| check_control(address, !config.tokens.is_empty())));
+        }
         if let (Some(address), None) = (self.tls.first(), &config.tls) {
             checks.push(Err(format!(
                 "the TLS listener at {address} has no certificate; set --tls-cert and --tls-key"

@@ -19,6 +19,7 @@ pub(super) struct Running<'a> {
     pub(super) public: &'a [SocketAddr],
     pub(super) tls: &'a [SocketAddr],
     pub(super) control: SocketAddr,
+    pub(super) metrics: Option<SocketAddr>,
     pub(super) erlang: Option<SocketAddr>,
     pub(super) epoch: &'a str,
 }
@@ -35,6 +36,9 @@ struct Ports<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     tls: &'a [SocketAddr],
     control: SocketAddr,
+    /// The listener for metrics alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     erlang: Option<SocketAddr>,
     pid: u32,
@@ -46,6 +50,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
         public,
         tls,
         control,
+        metrics,
         erlang,
         epoch,
     } = running;
@@ -58,13 +63,16 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
             let node = node.map_or_else(String::new, |(name, address)| {
                 format!("erlang   {name}, at {address}\n")
             });
+            let metrics = metrics.map_or_else(String::new, |address| {
+                format!("metrics  http://{address}/metrics\n")
+            });
             let plural = if workers == 1 { "" } else { "s" };
             let public = lines("public   http://", public) + &lines("public   https://", tls);
             let _ = output::line(format_args!(
                 "Encke {version}, run {epoch}, {workers} worker{plural}\n\
                  {public}\
                  control  http://{control}/\n\
-                 {node}{room}"
+                 {metrics}{node}{room}"
             ))?;
         }
         LogFormat::Json => tracing::info!(
@@ -74,6 +82,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
             public = %join(public),
             tls = (!tls.is_empty()).then(|| tracing::field::display(join(tls))),
             control = %control,
+            metrics = metrics.map(tracing::field::display),
             erlang = node.map(|(_, address)| tracing::field::display(address)),
             erlang_name = node.map(|(name, _)| tracing::field::display(name)),
             room = room.connections(),
@@ -90,6 +99,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
             listen: running.public,
             tls: running.tls,
             control: running.control,
+            metrics: running.metrics,
             erlang: running.erlang,
             pid: process::id(),
         };

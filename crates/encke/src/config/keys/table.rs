@@ -198,6 +198,13 @@ const CONTROL_API: &[Key] = &[
         Unset("no file"),
         "File with the control token, of 16 to 1024 characters; not readable by all users",
     ),
+    key(
+        "metrics-listen",
+        Text("ADDRESS"),
+        Unset("on the control listener only"),
+        "Another address for /metrics and health checks alone. On loopback, programs of this \
+         machine need no token there; elsewhere a token with the right `metrics` is needed",
+    ),
     live(
         "control-tokens",
         File,
