@@ -6,14 +6,16 @@ import pathlib
 import re
 import socket
 import subprocess
+import sys
 import tempfile
 
+import httpx
 import jwt
 import pytest
 
 from harness.http import Connection, Sse, Stream
 from harness.issuer import PUBLIC, Issuer, Key, serving, within_an_hour
-from harness.program import ROOT, installed
+from harness.program import ENVIRONMENT, ROOT, installed
 from harness.tls import AUTHORITY, tls_endpoint
 from harness.wait import until
 
@@ -200,6 +202,40 @@ def connects(process, port):
     assert process.poll() is None, f"nginx ended with {process.returncode}"
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_recipe_ticket_from_a_backend(start, port, tmp_path):
+    token = "a-control-token-of-32-characters"
+    (tmp_path / "control-token").write_text(token)
+    (tmp_path / "control-token").chmod(0o600)
+    (tmp_path / "backend.py").write_text(recipe("python", "A ticket from a small backend"))
+    server = start("--tickets", "--control-token-file", tmp_path / "control-token", token=token)
+    number = port().number
+    environment = {**ENVIRONMENT, "CONTROL": server.control_url, "PORT": str(number)}
+    process = subprocess.Popen([sys.executable, "backend.py"], cwd=tmp_path, env=environment)
+    try:
+        until(lambda: connects(process, number), "the backend listens")
+
+        def ask(**headers):
+            return httpx.post(f"http://127.0.0.1:{number}/ticket", headers=headers, trust_env=False)
+
+        assert ask().status_code == 401
+        ticket = ask(Cookie="session=a").json()["ticket"]
+        with Sse(server, f"?ticket={ticket}") as first:
+            assert reads(server, "alice", first) and reads(server, "news", first)
+            # A reconnect takes the ticket over.
+            with Sse(server, f"?ticket={ticket}") as second:
+                while first.event() is not None:
+                    pass
+                assert reads(server, "alice", second)
+        with Sse(server, f"?ticket={ticket}") as third:
+            assert reads(server, "alice", third)
+        assert status(server, f"/events/bob?ticket={ticket}") == (403, "insufficient_scope")
+        assert status(server, f"/events?ticket={ticket[:-1]}-") == (401, "invalid_token")
+        assert ticket not in pathlib.Path(server.log_path).read_text()
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def test_recipe_nginx_auth_request(start, port):
