@@ -24,7 +24,7 @@ pub(crate) fn relay<D: Driver>(
     key: SlotKey,
     request: &Request<'_>,
 ) {
-    match admit(demo, request) {
+    match admit(demo, request, table.is_tls(key)) {
         Err(answer) => responder.answer(table, key, request, &answer),
         Ok((demo, method)) => {
             let path = request.path.strip_prefix("/relay").unwrap_or(request.path);
@@ -49,6 +49,7 @@ pub(crate) fn relay<D: Driver>(
 fn admit<'a>(
     demo: Option<&'a DemoPage>,
     request: &Request<'_>,
+    is_tls: bool,
 ) -> Result<(&'a DemoPage, &'static str), Answer> {
     let method = match request.method {
         Method::Get => "GET",
@@ -59,7 +60,7 @@ fn admit<'a>(
             return Err(Answer::method_not_allowed("GET, POST, PUT, DELETE"));
         }
     };
-    let is_own_page = is_direct(request) && is_same_origin(request);
+    let is_own_page = is_direct(request) && is_same_origin(request, is_tls);
     let (true, Some(given)) = (is_own_page, request.relay) else {
         let reason =
             "only the page of this server, opened on the same machine, may send this request";
@@ -110,9 +111,10 @@ fn status_of(code: u16) -> Status {
 
 /// Whether a request comes from a page of the host that it names, or from no page. The field that
 /// carries the secret makes a page of another origin ask first, and the answer is a refusal.
-fn is_same_origin(request: &Request<'_>) -> bool {
+fn is_same_origin(request: &Request<'_>, is_tls: bool) -> bool {
+    let scheme = if is_tls { "https://" } else { "http://" };
     request.origin.is_none_or(|origin| {
-        let origin = origin.strip_prefix("http://");
+        let origin = origin.strip_prefix(scheme);
         origin.is_some() && origin == request.host
     })
 }

@@ -216,7 +216,7 @@ impl Ingress {
                 "the ClientHello is too long",
             ),
         };
-        table.stats.add(metric, 1);
+        table.fail_handshake(key, metric);
         self.warn(table, key, name, || reason.to_owned());
         table.send_alert(key, &error.alert());
         table.end(key, CloseReason::Rejected);

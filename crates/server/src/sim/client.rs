@@ -41,21 +41,36 @@ pub(super) fn config(versions: &[&'static rustls::SupportedProtocolVersion]) -> 
 /// Returns the configuration of the server.
 pub(super) fn server_config() -> tls::ServerConfig {
     let chain = include_bytes!("certificates/first.pem");
-    server_config_of(chain, include_bytes!("certificates/first.key"))
+    server_config_of(
+        chain,
+        include_bytes!("certificates/first.key"),
+        Options::default(),
+    )
 }
 
 /// Returns a configuration with another certificate.
 pub(super) fn other_server_config() -> tls::ServerConfig {
     let chain = include_bytes!("certificates/second.pem");
-    server_config_of(chain, include_bytes!("certificates/second.key"))
+    server_config_of(
+        chain,
+        include_bytes!("certificates/second.key"),
+        Options::default(),
+    )
 }
 
-fn server_config_of(chain: &[u8], key: &[u8]) -> tls::ServerConfig {
+/// Returns a configuration that leaves all records to `rustls`.
+pub(super) fn kept_server_config() -> tls::ServerConfig {
+    let chain = include_bytes!("certificates/first.pem");
+    let options = Options { keep_rustls: true };
+    server_config_of(chain, include_bytes!("certificates/first.key"), options)
+}
+
+fn server_config_of(chain: &[u8], key: &[u8], options: Options) -> tls::ServerConfig {
     let pem = |text| PemFile { name: "test", text };
     let valid = UnixTime::since_unix_epoch(VALID);
     let certificate = Certificate::from_pem(pem(chain), pem(key), valid).expect("a certificate");
     let tickets = TicketKeys::new(UnixTime::since_unix_epoch(Duration::ZERO)).expect("keys");
-    tls::ServerConfig::new(&[certificate], &tickets, Options::default()).expect("a configuration")
+    tls::ServerConfig::new(&[certificate], &tickets, options).expect("a configuration")
 }
 
 /// A time in 2033, at which the certificates are valid.
@@ -98,15 +113,11 @@ impl TlsClient {
         while !rest.is_empty() && self.error.is_none() && !self.is_closed {
             self.tls.read_tls(&mut rest).expect("a slice gives all");
             match self.tls.process_new_packets() {
-                Ok(state) => {
-                    let mut plaintext = vec![0; state.plaintext_bytes_to_read()];
-                    let content = self.tls.reader().read_exact(&mut plaintext);
-                    content.expect("as much as was said");
-                    self.text.extend(plaintext);
-                    self.is_closed |= state.peer_has_closed();
-                }
+                Ok(state) => self.is_closed |= state.peer_has_closed(),
                 Err(error) => self.error = Some(error),
             }
+            // What came before an error or an end counts. The reader says when there is no more.
+            let _ = self.tls.reader().read_to_end(&mut self.text);
         }
         assert!(
             rest.is_empty() || self.error.is_some(),

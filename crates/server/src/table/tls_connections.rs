@@ -79,11 +79,15 @@ impl<D: Driver> ConnectionTable<D> {
         self.tls.get_mut(key.index)
     }
 
-    /// Returns whether what a connection has sent so far is the beginning of a ClientHello.
-    pub(crate) fn awaits_hello(&mut self, key: SlotKey) -> bool {
+    /// Returns whether a connection is encrypted.
+    pub(crate) fn is_tls(&self, key: SlotKey) -> bool {
         self.get(key)
             .is_some_and(|connection| is_tls(connection.extras))
-            && self.tls(key).is_none()
+    }
+
+    /// Returns whether what a connection has sent so far is the beginning of a ClientHello.
+    pub(crate) fn awaits_hello(&mut self, key: SlotKey) -> bool {
+        self.is_tls(key) && self.tls(key).is_none()
     }
 
     /// Returns whether nothing is kept for TLS.
@@ -103,9 +107,16 @@ impl<D: Driver> ConnectionTable<D> {
         config: &ServerConfig,
     ) -> Result<(), TlsError> {
         let now = std::time::Duration::from_secs(self.clock.unix_seconds);
-        let connection = Connection::new(config, tls::UnixTime::since_unix_epoch(now))?;
-        self.tls.insert(key.index, connection);
-        Ok(())
+        match Connection::new(config, tls::UnixTime::since_unix_epoch(now)) {
+            Ok(connection) => {
+                self.tls.insert(key.index, connection);
+                Ok(())
+            }
+            Err(error) => {
+                self.fail_handshake(key, failure(error));
+                Err(error)
+            }
+        }
     }
 
     /// Opens the records that a connection has received, and sends what TLS itself has to answer.
@@ -143,10 +154,7 @@ impl<D: Driver> ConnectionTable<D> {
                     // The time for the first request begins.
                     self.enter(key, Phase::Head { partial: false });
                 }
-                (None, Err(error)) => {
-                    self.stats.add(failure(error), 1);
-                    self.tls.remove(key.index);
-                }
+                (None, Err(error)) => self.fail_handshake(key, failure(error)),
                 (None, Ok(_)) => {}
             }
         }
@@ -157,6 +165,16 @@ impl<D: Driver> ConnectionTable<D> {
     pub(crate) fn send_alert(&mut self, key: SlotKey, alert: &[u8]) {
         self.batch.set(|records| records.extend_from_slice(alert));
         self.send_batch(key);
+    }
+
+    /// Counts a handshake that has failed, and forgets its TLS connection. All that may still be
+    /// sent is the alert.
+    pub(crate) fn fail_handshake(&mut self, key: SlotKey, reason: Metric) {
+        self.stats.add(reason, 1);
+        self.tls.remove(key.index);
+        if let Some(connection) = self.get_mut(key) {
+            connection.extras.remove(Extras::TLS);
+        }
     }
 
     /// Sends `close_notify`, once. Returns whether the socket took it, so that this side may end.
@@ -186,7 +204,7 @@ impl<D: Driver> ConnectionTable<D> {
                 CloseReason::Peer | CloseReason::Reset => {
                     self.stats.add(Metric::TlsFailedEnded, 1);
                 }
-                // Counted when it failed, or not the handshake's fault.
+                // Not the handshake's fault.
                 _ => {}
             },
         }

@@ -102,6 +102,14 @@ fn a_large_event_of_many_records_arrives_whole_although_the_socket_is_small() {
 }
 
 #[test]
+fn a_large_event_and_those_around_it_arrive_whole_where_there_is_room() {
+    let (mut world, client) = session(usize::MAX);
+    let texts = ["before".to_owned(), "x".repeat(200_000), "after".to_owned()];
+    assert_eq!(publish(&mut world, &texts), (3, 0));
+    assert_eq!(world.payloads(client), texts);
+}
+
+#[test]
 fn events_that_a_peer_could_not_open_are_counted_as_lost_when_it_breaks() {
     let texts = texts(3);
     let length = sealed_bytes(&texts);
@@ -193,9 +201,43 @@ fn a_record_that_was_changed_ends_the_session_with_an_alert() {
 }
 
 #[test]
-fn new_keys_asked_for_while_a_backlog_waits_come_in_the_order_of_the_records() {
-    for cut in [0, 1, 30, 60] {
+fn an_alert_comes_behind_the_records_that_wait_for_the_socket() {
+    for cut in [0, 1, 50] {
         let (mut world, client) = session(cut);
+        let texts = texts(3);
+        assert_eq!(publish(&mut world, &texts), (0, 3));
+        let tls = world.tls.get_mut(&client).unwrap();
+        tls.say(b"anything");
+        let mut record = tls.output();
+        record[7] ^= 1;
+        world.net.borrow_mut().say(client, &record);
+        world.turn();
+        assert_eq!(world.handle.router().online(), 0);
+        world.net.borrow_mut().make_room(client, usize::MAX);
+        world.run_until_idle();
+        assert_eq!(world.payloads(client), texts, "cut at {cut}");
+        let error = world.tls[&client].error.clone();
+        assert!(
+            matches!(error, Some(rustls::Error::AlertReceived(_))),
+            "cut at {cut}: {error:?}"
+        );
+    }
+}
+
+#[test]
+fn new_keys_asked_for_while_a_backlog_waits_come_in_the_order_of_the_records() {
+    let configs = [client::server_config, client::kept_server_config];
+    for (config, cut) in configs
+        .into_iter()
+        .flat_map(|config| [0, 1, 30, 60].map(|cut| (config, cut)))
+    {
+        let mut world = world_with(LiveSettings {
+            tls: Some(config()),
+            ..quiet()
+        });
+        let client = world.connect("/stream/1");
+        world.run_until_idle();
+        world.net.borrow_mut().pipes[client].room = cut;
         publish(&mut world, &texts(2));
         publish(&mut world, &texts(2));
         let tls = &mut world.tls.get_mut(&client).unwrap().tls;
