@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -108,6 +109,7 @@ impl<'a> Draft<'a> {
             bytes: 0,
         };
         let mut copy = OpenOptions::new()
+            .mode(0o600)
             .write(true)
             .create(true)
             .truncate(true)

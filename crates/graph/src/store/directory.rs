@@ -2,8 +2,12 @@
 //!
 //! Owns the names of its files. Must never leave a name without a whole file behind it.
 
+// Permissions of the directory and its files.
+mod private;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -91,24 +95,19 @@ impl Contents for &Snapshot {
 }
 
 impl Directory {
-    /// Takes the directory, which is made if it is not there.
+    /// Takes the directory, which is made if it is not there, and made private if it was not.
     ///
     /// # Errors
     ///
-    /// When it cannot be made or another process has it.
+    /// When it cannot be made, when another process has it, or when it has other files and other
+    /// users may use it.
     pub fn lock(path: &Path) -> Result<Self, OpenError> {
         let failed = |error| OpenError::Directory {
             path: path.to_owned(),
             error,
         };
-        fs::create_dir_all(path).map_err(failed)?;
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path.join(LOCK))
-            .map_err(failed)?;
+        private::make_directory(path).map_err(failed)?;
+        let mut lock = private::open_lock(&path.join(LOCK)).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(in_use(path, &mut lock)),
@@ -176,6 +175,7 @@ impl Directory {
         }
         let file = OpenOptions::new().read(true).write(true).open(self.file());
         let file = file.map_err(|error| self.failed(error))?;
+        private::make_private(&file).map_err(|error| self.failed(error))?;
         // All of it is about to be read, page by page in the order of its trees: a disk is quicker
         // in the order of the file. Only a hint, so no matter if it is not taken.
         let _ = fadvise(&file, 0, None, Advice::WillNeed);
@@ -210,6 +210,7 @@ pub(crate) fn write(path: &Path, mut contents: impl Contents) -> Result<(), Refu
         .read(true)
         .write(true)
         .create_new(true)
+        .mode(private::FILE_MODE)
         .open(path)?;
     let disk: Arc<dyn Disk> = Arc::new(file);
     let mut database = Builder::new()

@@ -3,4 +3,5 @@
 mod crash;
 mod fail;
 mod fake;
+mod private;
 mod refuse;
