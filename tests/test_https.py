@@ -212,7 +212,7 @@ def test_a_listener_shows_its_token_or_ticket_and_does_not_print_it(tmp_path):
             (["--ticket", "tick-et_of-this-test", "--transport", "ndjson"], ("/stream?ticket=tick-et_of-this-test", None)),
         ]:
             done = encke("listen", *flags, *url)
-            assert done.returncode == 1 and "is not for all of these ids" in done.stderr, done.stderr
+            assert done.returncode == 1 and "you may not read all of these ids" in done.stderr, done.stderr
             assert "test" not in done.stderr
             assert seen.get() == expected
         server.shutdown()

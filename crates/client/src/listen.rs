@@ -211,15 +211,16 @@ impl Stream<'_> {
                 let _ = connection.body(&answer).next(&mut bytes);
                 let line = String::from_utf8_lossy(&bytes);
                 let line = line.lines().next().unwrap_or("").trim();
+                let said = match (line.trim_end_matches('.'), status) {
+                    ("", 401) => "it wants to know who you are",
+                    ("", 403) => "you may not read all of these ids",
+                    (line, _) => line,
+                };
                 let remedy = match (status, request.has_credential) {
-                    (401, false) => {
-                        ": it wants to know who you are, so pass --token-file or --ticket"
-                    }
-                    (401, true) => ": what proves who you are is not valid, or no longer",
-                    (403, true) => ": the token or ticket is not for all of these ids",
+                    (401, false) => "; pass --token-file or --ticket",
                     _ => "",
                 };
-                let sentence = format!("{} answered {status}: {line}{remedy}", url.authority());
+                let sentence = format!("{} answered {status}: {said}{remedy}", url.authority());
                 return if status >= 500 || status == 429 || status == 408 {
                     let least = Duration::from_secs(answer.retry_after.unwrap_or(0).min(300));
                     Ended::ForNow(sentence, least)
