@@ -370,6 +370,17 @@ def test_a_token_beside_the_demo_page_fails_the_whole_reload(start, settings, tm
     assert server.api.get("/v1/stats").status_code == 200
 
 
+def test_tokens_that_begin_to_cross_a_network_in_the_clear_are_warned_about_once(start, settings):
+    file = settings()
+    server = start("--config", file.path, "--allow-anonymous", public="0.0.0.0:0")
+    assert "without encryption" not in server.log
+    file.reload(server, tickets="true")
+    until(lambda: "without encryption" in server.log, "a warning")
+    file.reload(server, retry='"2s"')
+    file.reload(server, retry='"3s"')
+    assert server.log.count("without encryption") == 1
+
+
 def test_a_reload_cannot_open_a_listener_to_strangers(start, settings, tmp_path):
     """The file is good in itself; with the listener that stays open until a restart it is not."""
     keys = Keys(tmp_path / "secret", OLD)

@@ -26,6 +26,8 @@ pub(super) struct Loaded {
     files: FileDigests,
     log: LogLevel,
     log_level: LevelFilter,
+    /// Warnings about the configuration that were logged.
+    warnings: Vec<String>,
 }
 
 impl Loaded {
@@ -36,6 +38,7 @@ impl Loaded {
             layers,
             log,
             log_level: config.log_level,
+            warnings: config.addresses.warnings(config),
         }
     }
 }
@@ -58,6 +61,7 @@ struct Newer {
     jwks_urls: Vec<JwksUrl>,
     tokens: control::Tokens,
     log_level: LevelFilter,
+    warnings: Vec<String>,
     layers: Layers,
     files: FileDigests,
     changes: Changes,
@@ -93,11 +97,13 @@ impl Reloader {
         })?;
         let files = running.files.with_reloadable(&files);
         let live = config.live_settings(&self.tickets);
+        let warnings = self.addresses.warnings(&config);
         Ok(Newer {
             live: live.map_err(|problem| vec![problem])?,
             jwks_urls: config.jwks_urls,
             tokens: config.tokens,
             log_level: config.log_level,
+            warnings,
             layers,
             files,
             changes,
@@ -110,6 +116,7 @@ impl Reloader {
             jwks_urls,
             tokens,
             log_level: after,
+            warnings,
             layers,
             files,
             changes,
@@ -132,6 +139,12 @@ impl Reloader {
         loaded.log.set(before.max(after));
         tracing::info!("the configuration was reloaded; {changes}");
         loaded.log.set(after);
+        for warning in &warnings {
+            if !loaded.warnings.contains(warning) {
+                tracing::warn!("{warning}");
+            }
+        }
+        loaded.warnings = warnings;
         loaded.log_level = after;
         loaded.layers = layers;
         loaded.files = files;
