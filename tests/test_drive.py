@@ -331,7 +331,7 @@ def test_an_interrupt_prints_the_report_so_far(start, way):
         (["--rate", "5", "--targets", "degree"], "--graph"),
         (["--rate", "5", "--max-id", "0"], "from 1 to"),
         (["--rate", "5", "--connections", "0"], "from 1 to"),
-        (["--rate", "5", "--url", "https://localhost/"], "only http://"),
+        (["--rate", "5", "--url", "ftp://localhost/"], "http://"),
         (["--rate", "5", "--url", "http://localhost/", "--per-request"], "--per-request"),
         (["--rate", "5", "--method", "GET"], "--url"),
     ],

@@ -53,15 +53,15 @@ def test_sessions_are_resumed_if_that_is_wanted(secure):
 def test_bad_citizens_are_bad_over_tls_and_the_rest_is_served(secure):
     server, url = secure
     running = Flood(
-        f"{url}/events/{{n}}", "-c", 20, "--ca", AUTHORITY, "--every", "20ms", "--stop-reading", 2,
-        "--slow", 2, "--reset", 2, "--reconnect", 2, "--trickle", 2,
+        f"{url}/events/{{n}}", "-c", 20, "--ca", AUTHORITY, "--every", "5ms", "--stop-reading", 2,
+        "--slow", 2, "--reset", 2, "--reconnect", 2, "--trickle", 2, "--events", 12 * 20,
     )
     good = range(9, 21)
     until(lambda: all(server.sessions(user) for user in good), "all that get a head", patience=60)
     until(lambda: server.totals()["connections_accepted"] >= 30, "some come again and again")
     for number in range(1, 21):
         publish(server, good, [number])
-    report = running.interrupt()
+    report = running.end()
     assert report["numbers"]["checked"] == 12 * 20
     assert report["numbers"]["skipped"] == report["numbers"]["duplicates"] == 0
     assert report["closes"]["own"] >= 10 and report["closes"]["malformed"] == 0, report
