@@ -11,8 +11,8 @@ use crate::TlsError;
 
 /// Seconds for which a key makes tickets. For as long again it only reads them.
 ///
-/// Whoever steals a key reads the connections that resumed with its tickets without a key exchange
-/// of their own, so keys are forgotten soon.
+/// A stolen key opens the recorded connections of TLS 1.2 that got a ticket under it, so keys are
+/// forgotten soon. Those of TLS 1.3 make a new key exchange when they resume.
 const KEY_SECONDS: u64 = 6 * 60 * 60;
 
 /// What clients are told of the life of a ticket.
@@ -80,7 +80,7 @@ impl Keys {
         }
         let new = Ticketer::new().ok()?;
         let replaced = std::mem::replace(&mut self.current, new);
-        // A key that nobody asked for a whole period may no longer read either.
+        // After a second period without a handshake the replaced key may not read tickets either.
         self.previous = (now < self.rotates.saturating_add(KEY_SECONDS)).then_some(replaced);
         self.rotates = now.saturating_add(KEY_SECONDS);
         Some(())
