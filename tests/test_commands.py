@@ -1,6 +1,9 @@
 """The commands beside `serve`."""
 
+import contextlib
 import json
+import os
+import pty
 import re
 import subprocess
 import time
@@ -8,7 +11,7 @@ import time
 import pytest
 
 from harness.http import Sse
-from harness.program import begin, encke
+from harness.program import BINARY, begin, encke
 from harness.wait import PATIENCE, until
 
 
@@ -64,6 +67,31 @@ def test_listen_as_json(server, name):
         (line,) = listening.lines()
         event = json.loads(line)
         assert (event["id"], event["data"]) == (receipt["id"], {"a": 1})
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_listen_escapes_control_characters_on_a_terminal_only(server, name, flags):
+    subject = name()
+    hostile = "a\x1b]0;title\x07\x9b31m\x08b"
+    leader, follower = pty.openpty()
+    command = [BINARY, "listen", subject, "--url", server.public_url, "--count", "1", *flags]
+    seen = subprocess.Popen(command, stdout=follower, stderr=subprocess.DEVNULL)
+    os.close(follower)
+    piped = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    until(lambda: len(server.sessions(subject)) == 2, "both listen")
+    server.publish(subject, hostile)
+    shown = b""
+    with contextlib.suppress(OSError):  # The other end is closed.
+        while data := os.read(leader, 4096):
+            shown += data
+    os.close(leader)
+    assert seen.wait(PATIENCE) == 0
+    text, _ = piped.communicate(timeout=PATIENCE)
+    assert shown.endswith(b"\r\n")
+    assert not re.search(rb"[\x00-\x1f\x7f]|\xc2[\x80-\x9f]", shown[:-2]), shown
+    assert b"u001b]0;title" in shown and b"u009b31m" in shown
+    raw = json.loads(text)["data"] if flags else text.decode().removesuffix("\n")
+    assert raw == hostile
 
 
 def test_listen_comes_back_after_a_restart(start, port):

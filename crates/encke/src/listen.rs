@@ -61,6 +61,7 @@ fn tell(news: &Notification, arguments: &ListenArguments) -> Result<output::Read
             eprintln!("listening at {} as {names}", arguments.url);
         }
         Notification::Lost(reason, wait) => {
+            let reason = output::escaped(reason);
             eprintln!("{reason}; trying again in {:.1} s", wait.as_secs_f64());
         }
     }
@@ -69,8 +70,8 @@ fn tell(news: &Notification, arguments: &ListenArguments) -> Result<output::Read
 
 fn tell_event(event: &Event, report: Report) -> Result<output::Reading, Failure> {
     if report.json {
-        output::json(event)
+        output::foreign_line(&output::as_json(event)?)
     } else {
-        output::line(event.text())
+        output::foreign_line(&event.text())
     }
 }

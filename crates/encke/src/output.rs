@@ -1,7 +1,8 @@
 //! Standard output, whose reader may go away: `encke listen rj | head` is a success.
 
-use std::fmt::Display;
-use std::io::{self, Write};
+use std::borrow::Cow;
+use std::fmt::{Display, Write as _};
+use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 
 use serde::Serialize;
@@ -26,6 +27,35 @@ pub(crate) fn as_json(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(Failure::failed)
 }
 
+/// Writes one line that may hold the words of strangers. On a terminal, control characters are
+/// escaped: they could move the cursor, change the title or hide text. Other readers get the line
+/// as it is.
+pub(crate) fn foreign_line(text: &str) -> Result<Reading, Failure> {
+    if io::stdout().is_terminal() {
+        line(escaped(text))
+    } else {
+        line(text)
+    }
+}
+
+/// Replaces control characters except line feed and tab by `\u` and four hexadecimal digits, as
+/// JSON does.
+pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
+    let is_harmful = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_harmful(c) {
+            let _ = write!(shown, "\\u{:04x}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
 fn write_line(out: &mut impl Write, text: &impl Display) -> io::Result<()> {
     writeln!(out, "{text}")?;
     out.flush()
@@ -44,6 +74,19 @@ fn written(result: io::Result<()>) -> Result<Reading, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_are_escaped_except_line_feed_and_tab() {
+        for (text, shown) in [
+            ("plain, ü, 🐙\n\tindented", "plain, ü, 🐙\n\tindented"),
+            ("\x1b]0;title\x07", "\\u001b]0;title\\u0007"),
+            ("a\rb\x08\x7f\0", "a\\u000db\\u0008\\u007f\\u0000"),
+            // C1: a terminal may take U+009B for ESC [.
+            ("\u{9b}31m\u{85}", "\\u009b31m\\u0085"),
+        ] {
+            assert_eq!(escaped(text), shown);
+        }
+    }
 
     #[test]
     fn only_a_broken_pipe_ends_quietly() {
