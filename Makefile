@@ -78,7 +78,7 @@ bench:
 	$(call bench_with,fanout) --connections 100000 --rounds 5 --events 5
 	$(call bench_with,fairness) --connections 100000
 	$(call bench_with,publish)
-	$(call bench_with,tls) $(if $(nchan),,--peers plain,tls,rustls)
+	$(call bench_with,tls) $(if $(nchan),,--peers plain,tokens,tls,rustls)
 	@[ -n "$(nchan)" ] || echo "nginx is not measured over TLS: it needs nginx-light and libnginx-mod-nchan"
 	$(call bench_with,tls) --connections 100000 --parts memory --peers plain,tls
 	benches/proxy.py --encke $(target)/release/encke | tee -a $(target)/bench.md

@@ -84,13 +84,16 @@ pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
         nginx: &parameters.nginx,
         kinds: parameters.kinds.clone(),
     };
+    // A token is shown once, when a session opens.
+    let mut others = peers.clone();
+    others.kinds.retain(|&kind| kind != Kind::PlainWithTokens);
     let mut report = Report::new(format!("TLS, {} sessions", setting.connections));
     for part in &parameters.parts {
         match part {
             Part::Handshakes => handshakes::measure(&peers, parameters.rounds, &mut report)?,
-            Part::Memory => memory::measure(&peers, &mut report)?,
-            Part::Events => events::measure(&peers, parameters, &mut report)?,
-            Part::Storm => storm::measure(&peers, parameters.storm, &mut report)?,
+            Part::Memory => memory::measure(&others, &mut report)?,
+            Part::Events => events::measure(&others, parameters, &mut report)?,
+            Part::Storm => storm::measure(&others, parameters.storm, &mut report)?,
         }
     }
     Ok(report)

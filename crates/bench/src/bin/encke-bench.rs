@@ -14,10 +14,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use client::decode::Transport;
 use client::tls::{Authorities, Resumption};
 use load::flood::behaviours::ClientBehaviours;
+use load::flood::credentials::{Credentials, TokenSigner};
 use load::flood::sources::Sources;
 use load::flood::targets::Targets;
 use load::{bare, flood};
+use machine::clock::realtime_nanos;
 use machine::failure::{Context, Outcome};
+
+/// How long the tokens of clients are valid: longer than any benchmark.
+const TOKEN_SECONDS: u64 = 24 * 60 * 60;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -154,6 +159,9 @@ struct ClientsArgs {
     /// Resume TLS sessions of earlier clients
     #[arg(long)]
     resume: bool,
+    /// Sign a token for each client with this secret
+    #[arg(long)]
+    jwt_secret_file: Option<PathBuf>,
     /// Leave as soon as the stream is open, and come back
     #[arg(long)]
     reconnect: bool,
@@ -306,7 +314,11 @@ struct TlsArgs {
     #[arg(long, default_value_t = 10)]
     seconds: u32,
     /// Servers that are compared
-    #[arg(long, value_delimiter = ',', default_value = "plain,tls,rustls,nginx")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "plain,tokens,tls,rustls,nginx"
+    )]
     peers: Vec<TlsPeer>,
     /// Program of nginx, for which Debian's nchan module is installed
     #[arg(long, default_value = "/usr/sbin/nginx")]
@@ -318,6 +330,8 @@ struct TlsArgs {
 enum TlsPeer {
     /// Encke without TLS
     Plain,
+    /// Encke without TLS, where each client logs in with a token of its own; only handshakes
+    Tokens,
     /// Encke with TLS
     Tls,
     /// Encke with TLS, every record handled by rustls
@@ -489,6 +503,7 @@ impl TlsArgs {
         });
         let kinds = self.peers.iter().map(|peer| match peer {
             TlsPeer::Plain => tls::Kind::Plain,
+            TlsPeer::Tokens => tls::Kind::PlainWithTokens,
             TlsPeer::Tls => tls::Kind::Tls,
             TlsPeer::Rustls => tls::Kind::TlsByRustls,
             TlsPeer::Nginx => tls::Kind::Nginx,
@@ -524,6 +539,15 @@ impl BareAsk {
 impl ClientsArgs {
     fn options(self) -> Outcome<flood::Options> {
         let targets = Targets::one(&self.url)?;
+        let credentials = match &self.jwt_secret_file {
+            None => Credentials::None,
+            Some(path) => {
+                let secret = fs::read(path).context(format_args!("reading {}", path.display()))?;
+                let end = realtime_nanos() / 1_000_000_000 + TOKEN_SECONDS;
+                let claims = [("exp".to_owned(), end.into())].into_iter().collect();
+                Credentials::Signed(Box::new(TokenSigner::new(&secret, claims)?))
+            }
+        };
         Ok(flood::Options {
             first: self.first,
             threads: Some(self.threads),
@@ -531,6 +555,7 @@ impl ClientsArgs {
             window: self.window,
             sources: Some(self.source),
             authorities: Authorities::new(self.ca.as_deref()),
+            credentials,
             resumption: if self.resume {
                 Resumption::Tickets
             } else {

@@ -1,11 +1,15 @@
-//! A certificate for 127.0.0.1, made with openssl for one run.
+//! A certificate for 127.0.0.1, made with openssl for one run, and a secret to sign tokens with.
 
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
 use tempfile::TempDir;
 
+use client::random::Random;
+use machine::clock::realtime_nanos;
 use machine::failure::{Context, Failure, Outcome};
 
 /// What openssl is told. The certificate vouches for itself.
@@ -37,6 +41,7 @@ impl Certificate {
             .output()
             .context("starting openssl")?;
         if done.status.success() {
+            made.write_secret()?;
             return Ok(made);
         }
         let said = String::from_utf8_lossy(&done.stderr);
@@ -44,6 +49,22 @@ impl Certificate {
             "openssl made no certificate: {}",
             said.trim()
         )))
+    }
+
+    /// Writes the secret that tokens are signed with, for this run.
+    fn write_secret(&self) -> Outcome<()> {
+        let mut random = Random::seeded(realtime_nanos());
+        let secret: String = (0..4).map(|_| format!("{:016x}", random.bits())).collect();
+        let mut options = fs::OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600);
+        file.open(self.secret())
+            .and_then(|mut file| file.write_all(secret.as_bytes()))
+            .context("writing a secret")
+    }
+
+    /// The secret of tokens.
+    pub(super) fn secret(&self) -> PathBuf {
+        self.directory.path().join("secret")
     }
 
     /// The certificate, which is also the authority that clients trust.

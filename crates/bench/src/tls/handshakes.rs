@@ -67,6 +67,10 @@ pub(super) fn measure(peers: &Peers<'_>, rounds: u32, report: &mut Report) -> Ou
                 );
             }
         }
+        if kind == Kind::PlainWithTokens {
+            let share = middle(kind, false, |ramp| ramp.user_us) - plain;
+            report.figure("token (HS256), user beyond plain", share, "us");
+        }
         if matches!(kind, Kind::Tls | Kind::TlsByRustls) {
             let share = middle(kind, false, |ramp| ramp.user_us) - plain;
             let name = format!("{}: full handshakes", kind.name());

@@ -19,6 +19,8 @@ use machine::measure::{CpuTime, Memory};
 pub enum Kind {
     /// Encke without TLS.
     Plain,
+    /// Encke without TLS, where each client logs in with a token of its own.
+    PlainWithTokens,
     /// Encke with TLS.
     Tls,
     /// Encke with TLS, every record handled by rustls.
@@ -32,6 +34,7 @@ impl Kind {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
+            Self::PlainWithTokens => "plain, with tokens",
             Self::Tls => "TLS",
             Self::TlsByRustls => "TLS, records by rustls",
             Self::Nginx => "nginx + nchan, TLS",
@@ -40,12 +43,12 @@ impl Kind {
 
     /// Whether its clients make handshakes.
     pub(super) fn is_secure(self) -> bool {
-        self != Self::Plain
+        !matches!(self, Self::Plain | Self::PlainWithTokens)
     }
 }
 
 /// All servers that are compared, and what starting one takes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Peers<'a> {
     pub(super) setting: &'a BenchConfig,
     pub(super) certificate: &'a Certificate,
@@ -79,7 +82,7 @@ impl Peers<'_> {
     pub(super) fn connections(&self, kind: Kind) -> u32 {
         match kind {
             Kind::Nginx => self.setting.connections.min(PER_TABLE),
-            Kind::Plain | Kind::Tls | Kind::TlsByRustls => self.setting.connections,
+            _ => self.setting.connections,
         }
     }
 
@@ -91,9 +94,9 @@ impl Peers<'_> {
                 nginx: Nginx::start(self.nginx, self.certificate, streams, publishers)?,
                 publishers: Url::parse(&format!("http://{publishers}"))?,
             },
-            Kind::Plain | Kind::Tls | Kind::TlsByRustls => {
+            _ => {
                 let server = self.start_encke(kind, streams)?;
-                if kind == Kind::Plain {
+                if !kind.is_secure() {
                     streams = server.public;
                 }
                 Running::Encke(server)
@@ -118,6 +121,12 @@ impl Peers<'_> {
             ] {
                 setting.server_arguments.extend([flag.to_owned(), value]);
             }
+        }
+        if kind == Kind::PlainWithTokens {
+            let secret = self.certificate.secret().display().to_string();
+            setting
+                .server_arguments
+                .extend(["--jwt-secret-file".to_owned(), secret]);
         }
         if kind == Kind::TlsByRustls {
             setting
@@ -149,6 +158,10 @@ impl Peer<'_> {
             "--ca".to_owned(),
             self.peers.certificate.chain().display().to_string(),
         ]);
+        if self.kind == Kind::PlainWithTokens {
+            let secret = self.peers.certificate.secret().display().to_string();
+            flags.extend(["--jwt-secret-file".to_owned(), secret]);
+        }
         Clients::open(self.peers.setting, side, &url, first, connections, &flags)
     }
 
