@@ -9,6 +9,9 @@ use super::{enter, run, until_the_end, within};
 use crate::limits::{BODY_STALL_WAIT, BODY_WAIT, ITEM_WAIT};
 use crate::tests::fake::Fake;
 
+/// Pieces of a body that trickles: more than any limit allows.
+const PIECES_MAX: usize = 100;
+
 async fn begin(fake: &Fake, request_line: &str, framing: &str) -> DuplexStream {
     let mut client = enter(&within(fake));
     let head = format!("{request_line} HTTP/1.1\r\nhost: localhost\r\n{framing}\r\n\r\n");
@@ -21,7 +24,10 @@ async fn trickle(client: DuplexStream, piece: &'static [u8], pause: Duration) ->
     let begun = Instant::now();
     let (mut reader, mut writer) = split(client);
     tokio::spawn(async move {
-        while writer.write_all(piece).await.is_ok() {
+        for _ in 0..PIECES_MAX {
+            if writer.write_all(piece).await.is_err() {
+                return;
+            }
             sleep(pause).await;
         }
     });
