@@ -122,7 +122,7 @@ def browser():
 
 OPEN = """() => {
   window.seen = [];
-  const source = new EventSource('/events');
+  const source = new EventSource(window.target ?? '/events');
   window.source = source;
   const note = (event) => window.seen.push([event.type, event.data ?? null]);
   for (const type of ['open', 'message', 'expired', 'error']) source.addEventListener(type, note);
@@ -167,3 +167,49 @@ def test_an_event_source_without_a_new_token_ends_for_good(guarded, browser):
     until(lambda: is_closed(browser), "the end of the EventSource")
     browser.goto("about:blank")
     browser.complaints()
+
+
+def test_an_event_source_comes_back_with_its_ticket_after_the_server_cuts_it(start, browser):
+    server = start("--tickets", "--retry", "100ms")
+    ticket = server.post("/v1/tickets", json.dumps({"ids": ["alice"], "ttl": "10s"}))["ticket"]
+    browser.goto(server.public_url + "/")
+    browser.evaluate(f"window.target = '/events?ticket={ticket}'")
+    browser.evaluate(f"({OPEN})()")
+    for count in (1, 2, 3):
+        until(lambda: len(seen(browser, "open")) == count, "a stream")
+        server.publish("alice", f"event {count}")
+        until(lambda: seen(browser, "message")[-1:] == [f"event {count}"], "its event")
+        assert server.api.delete("/v1/sessions/alice").is_success
+    assert not is_closed(browser)
+    assert ticket not in server.log
+    # Another client with the ticket would take the stream over: one at a time.
+    assert server.stats()["online"] <= 1
+    browser.goto("about:blank")
+    browser.complaints()
+
+
+def test_a_ban_stops_an_event_source_for_good(start, browser):
+    server = start("--tickets", "--retry", "100ms")
+    ticket = server.post("/v1/tickets", json.dumps({"ids": ["alice"], "ttl": "10s"}))["ticket"]
+    browser.goto(server.public_url + "/")
+    browser.evaluate(f"window.target = '/events?ticket={ticket}'")
+    browser.evaluate(f"({OPEN})()")
+    until(lambda: seen(browser, "open"), "a stream")
+    assert server.api.delete("/v1/sessions/alice", params={"ban": "10m"}).is_success
+    until(lambda: is_closed(browser), "the end of the EventSource")
+    assert curl(server, f"/events?ticket={ticket}")[0] == 204
+    browser.goto("about:blank")
+    browser.complaints()
+
+
+def test_a_revocation_ends_streams_and_refuses_the_tokens_that_opened_them(guarded):
+    server = guarded()
+    named = token(sub="alice", jti="one")
+    with Sse(server, "", f"Authorization: Bearer {named}") as stream:
+        server.post("/v1/revocations", json.dumps({"jti": "one"}))
+        kind, data, _ = stream.event()
+        assert (kind, json.loads(data)) == ("expired", {"reason": "revoked"})
+        assert stream.event() is None
+    status, head, _ = curl(server, "/events", *bearer(named))
+    assert status == 401 and "revoked" in head
+    assert curl(server, "/events", *bearer(token(sub="alice", jti="two")))[0] == 200
