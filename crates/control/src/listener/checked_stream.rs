@@ -3,7 +3,7 @@
 //! Hyper is lenient where two readers of one connection may differ: it takes the first of two
 //! `Host`s, drops a second `Content-Length`, ends lines with LF. So bytes are held back until the
 //! head that they belong to is whole and keeps the rules. In place of a refused head hyper gets
-//! [`REFUSED`], a request that the service answers with the reason, and then nothing. Must never
+//! `REFUSED`, a request that the service answers with the reason, and then nothing. Must never
 //! change a byte of a request that is accepted.
 
 use std::io;
