@@ -11,7 +11,7 @@ from .wait import PATIENCE, until
 
 
 class Server(Program):
-    """A running `encke serve`."""
+    """A running `encke serve`. With `control_tls`, a context of Python's ssl, its control listener speaks TLS."""
 
     def __init__(
         self,
@@ -20,10 +20,12 @@ class Server(Program):
         control="127.0.0.1:0",
         workers=2,
         token=None,
+        control_tls=None,
         **options,
     ):
         self.directory = tempfile.TemporaryDirectory(prefix="encke-test-")
         self.api = None
+        self.control_tls = control_tls
         listen = ["--listen", public] if public else []
         flags = [*listen, "--control", control, "--workers", workers, *flags]
         super().__init__("serve", *flags, cwd=self.directory.name, **options)
@@ -37,7 +39,12 @@ class Server(Program):
             timeout=PATIENCE,
             limits=httpx.Limits(max_connections=1, keepalive_expiry=None),
             trust_env=False,
+            verify=control_tls or True,
         )
+
+    @property
+    def control_url(self):
+        return "%s://%s:%d" % ("https" if self.control_tls else "http", *self.control)
 
     @property
     def public_url(self):

@@ -74,6 +74,7 @@ pub fn serve_admin(config: AdminConfig, source: impl AdminSource) -> Result<Cont
     });
     let entrance = Entry {
         counts: admin.listening.clone(),
+        tls: None,
         http: http(admin),
     };
     let Threads(runtime) = Threads::start()?;

@@ -21,7 +21,7 @@ use crate::backend::Backend;
 use crate::demo::Demo;
 use crate::jwks::JwksMetrics;
 use crate::limits::{STOP_WAIT, THREADS};
-use crate::listener::{Entry, Listener};
+use crate::listener::{Entry, Listener, LiveTls};
 use crate::tokens::{LiveTokens, Tokens, TokensError};
 use crate::{demo, page_requests, routes};
 
@@ -42,6 +42,8 @@ pub struct Config {
     /// Another address, for metrics and health alone. On loopback, local programs need no token
     /// there; elsewhere the right `metrics` is needed.
     pub metrics_listen: Option<SocketAddr>,
+    /// TLS of both listeners. Without it they speak plain HTTP.
+    pub tls: Option<tls::ServerConfig>,
     /// The tokens that requests must carry one of. Needed when the address is not on loopback.
     pub tokens: Tokens,
     /// The largest event, in bytes of its content.
@@ -61,6 +63,7 @@ pub struct Control {
     address: SocketAddr,
     metrics_address: Option<SocketAddr>,
     tokens: LiveTokens,
+    tls: Option<LiveTls>,
     running: Option<Running>,
 }
 
@@ -136,14 +139,17 @@ pub(crate) fn begin<B: Backend>(
         open_demo(DemoPage::new(demo.secret.clone(), socket.address, handler));
         within = within.merge(demo::routes(demo));
     }
+    let tls = config.tls.as_ref().map(LiveTls::new);
     let entrance = Entry {
         http: within,
         counts: api.listening.clone(),
+        tls: tls.clone(),
     };
     let metrics = metrics.map(|socket| {
         let entry = Entry {
             http: routes::metrics_router(api, socket.tokens.clone()),
             counts: Arc::default(),
+            tls,
         };
         (socket, entry)
     });
@@ -158,6 +164,7 @@ pub(crate) fn serve(
     head_timeout: Duration,
 ) -> Result<Control, StartError> {
     let (address, tokens) = (control.address, control.tokens.clone());
+    let tls = entry.tls.clone();
     let metrics_address = metrics.as_ref().map(|(socket, _)| socket.address);
     let listeners = std::iter::once((control, entry))
         .chain(metrics)
@@ -167,6 +174,7 @@ pub(crate) fn serve(
         address,
         metrics_address,
         tokens,
+        tls,
         running: Some(Running { runtime, listeners }),
     })
 }
@@ -260,6 +268,11 @@ impl Control {
     /// The tokens in force, for a reload from any thread.
     pub fn tokens(&self) -> LiveTokens {
         self.tokens.clone()
+    }
+
+    /// The TLS configuration in force, for a reload from any thread. None without TLS.
+    pub fn tls(&self) -> Option<LiveTls> {
+        self.tls.clone()
     }
 
     /// Replaces the tokens: [`LiveTokens::replace`].

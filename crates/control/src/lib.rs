@@ -10,7 +10,7 @@
 mod limits;
 /// The control API as a whole: threads, listener, start and stop.
 mod control;
-/// The accept loop: admission and timeouts of connections.
+/// The accept loop: admission, TLS handshakes and timeouts of connections.
 mod listener;
 /// The interface to the server behind the API.
 mod backend;
@@ -80,6 +80,7 @@ pub use backup::ERLANG_IDS;
 pub use control::{Config, Control, Listen, StartError, Threads, start};
 pub use demo::Demo;
 pub use jwks::{JWKS_URLS_MAX, JwksFetcher, JwksMetrics, JwksStats, JwksUrl, KeysChanged};
+pub use listener::LiveTls;
 pub use tokens::{LiveTokens, Right, Tokens, TokensError};
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! Connections that are silent or slow before their request is read are bounded in number and time,
 //! as no token has been checked by then. Must never look into a request.
 
+/// TLS handshakes, and the configuration that a reload replaces.
+mod handshake;
 /// Places of connections: those with authorized requests, and the others.
 mod places;
 /// Descriptors that are kept for this listener.
@@ -38,14 +40,16 @@ use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tower::ServiceExt;
 
 use crate::limits::{ACCEPT_PAUSE, KEEPALIVE_INTERVAL, KEEPALIVE_TIME, PAUSE_WARNING_INTERVAL};
 use crate::metrics::ListenerMetrics;
 use crate::problem::Problem;
 use checked_stream::{CheckedStream, RefusedHead};
+pub use handshake::LiveTls;
+use handshake::accept;
 use head_timeout::connection_timer;
 pub(crate) use places::Place;
 use places::Places;
@@ -55,6 +59,9 @@ use reserve::{Reserve, Socket};
 pub(crate) struct Listener {
     socket: TcpListener,
     service: ConnectionService,
+    tls: Option<LiveTls>,
+    /// Dropped when the listener stops, which ends handshakes.
+    stopping: watch::Sender<()>,
     places: Arc<Places>,
     reserve: Arc<Reserve>,
     counts: Arc<ListenerMetrics>,
@@ -69,10 +76,11 @@ struct ConnectionService {
 }
 
 impl ConnectionService {
-    /// Serves a connection, as a future to be polled to its end.
+    /// Serves a connection that has been there since `begun`, as a future to be polled to its end.
     fn connection<S>(
         &self,
         stream: S,
+        begun: Instant,
         place: Arc<Place>,
     ) -> impl GracefulConnection<Error = hyper::Error, Output = hyper::Result<()>> + Send + use<S>
     where
@@ -81,7 +89,11 @@ impl ConnectionService {
         let refused = RefusedHead::default();
         let stream = CheckedStream::new(stream, refused.clone());
         Builder::new()
-            .timer(connection_timer(self.head_timeout, Arc::clone(&place)))
+            .timer(connection_timer(
+                self.head_timeout,
+                begun,
+                Arc::clone(&place),
+            ))
             .header_read_timeout(self.head_timeout)
             .serve_connection(
                 TokioIo::new(stream),
@@ -111,12 +123,14 @@ fn service(
     })
 }
 
-/// Routes for connections, and the metrics that count them.
+/// Routes for connections, the metrics that count them, and TLS.
 pub(crate) struct Entry {
     /// Routes for connections.
     pub(crate) http: Router,
     /// Metrics of all connections.
     pub(crate) counts: Arc<ListenerMetrics>,
+    /// TLS, if connections begin with a handshake.
+    pub(crate) tls: Option<LiveTls>,
 }
 
 impl Listener {
@@ -127,6 +141,8 @@ impl Listener {
                 http: entrance.http,
                 head_timeout,
             },
+            tls: entrance.tls,
+            stopping: watch::Sender::new(()),
             places: Places::new(entrance.counts.clone(), head_timeout),
             reserve: Reserve::take(),
             counts: entrance.counts,
@@ -161,12 +177,55 @@ impl Listener {
         let place = self.places.enter();
         prepare(&stream);
         let socket = Socket::new(stream, Arc::clone(&self.reserve));
-        let connection = all.watch(self.service.connection(socket, Arc::clone(&place)));
+        let begun = Instant::now();
+        match &self.tls {
+            None => {
+                let connection = self.service.connection(socket, begun, Arc::clone(&place));
+                let connection = all.watch(connection);
+                self.spawn(place, async { Ended::of(connection.await) });
+            }
+            Some(tls) => {
+                let connection = self.secured(tls, socket, begun, Arc::clone(&place), all);
+                self.spawn(place, connection);
+            }
+        }
+    }
+
+    /// Makes the handshake on a connection, and then serves it.
+    fn secured(
+        &self,
+        tls: &LiveTls,
+        socket: Socket,
+        begun: Instant,
+        place: Arc<Place>,
+        all: &GracefulShutdown,
+    ) -> impl Future<Output = Ended> + Send + use<> {
+        let handshake = accept(tls.current(), socket);
+        let late = begun + self.service.head_timeout;
+        let service = self.service.clone();
+        let watcher = all.watcher();
+        let mut stopping = self.stopping.subscribe();
+        async move {
+            let stream = tokio::select! {
+                made = timeout_at(late, handshake) => match made {
+                    Ok(Some(stream)) => stream,
+                    Ok(None) => return Ended::Otherwise,
+                    Err(_) => return Ended::Late,
+                },
+                _ = stopping.changed() => return Ended::Otherwise,
+            };
+            let connection = service.connection(stream, begun, place);
+            Ended::of(watcher.watch(connection).await)
+        }
+    }
+
+    /// Gives a connection a task, in which it is served as long as it may keep its place.
+    fn spawn(&self, place: Arc<Place>, connection: impl Future<Output = Ended> + Send + 'static) {
         let counts = Arc::clone(&self.counts);
         tokio::spawn(async move {
             tokio::select! {
-                served = connection => {
-                    if served.is_err_and(|error| error.is_timeout()) {
+                ended = connection => {
+                    if ended == Ended::Late {
                         counts.cut();
                     }
                 }
@@ -211,6 +270,23 @@ impl Listener {
             );
         }
         sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+/// How a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// Its handshake or a head did not come in time.
+    Late,
+    Otherwise,
+}
+
+impl Ended {
+    fn of(served: hyper::Result<()>) -> Self {
+        match served {
+            Err(error) if error.is_timeout() => Self::Late,
+            _ => Self::Otherwise,
+        }
     }
 }
 

@@ -12,6 +12,8 @@ mod openapi;
 mod publish;
 mod rights;
 mod page_requests;
+#[expect(clippy::disallowed_types, reason = "a test is the client")]
+mod tls;
 #[expect(
     clippy::disallowed_types,
     clippy::disallowed_methods,

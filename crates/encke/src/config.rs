@@ -50,6 +50,8 @@ pub(crate) struct Config {
     pub(crate) allow_anonymous: bool,
     /// Another address for metrics and health alone.
     pub(crate) metrics_listen: Option<SocketAddr>,
+    /// Whether the control listener and that of metrics speak TLS.
+    pub(crate) control_tls: bool,
     /// The tokens of the control API. Without any, programs on this machine need none.
     pub(crate) tokens: Tokens,
     /// Certificates of TLS listeners.
@@ -125,6 +127,7 @@ impl Reader<'_> {
             addresses,
             allow_anonymous,
             metrics_listen: self.find("metrics-listen", address),
+            control_tls: self.get("control-tls", switch),
             tokens,
             tls,
             demo: self.get("demo", switch),
@@ -144,6 +147,13 @@ impl Reader<'_> {
             self.problems.push(
                 "--demo lets the page at / publish, and --page=false switches that page off; \
                  remove one of them"
+                    .to_owned(),
+            );
+        }
+        if config.demo && config.control_tls {
+            self.problems.push(
+                "--demo lets the page at / use the control listener without TLS, and --control-tls \
+                 serves that listener over TLS; remove one of them"
                     .to_owned(),
             );
         }

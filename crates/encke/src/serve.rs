@@ -71,6 +71,7 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
     let secret = demo.then(demo_secret).transpose()?;
     let tickets = TicketKeys::new(config::unix_time()).map_err(Failure::failed)?;
     let live = config.live_settings(&tickets).map_err(Failure::failed)?;
+    let control_tls = live.tls.clone().filter(|_| config.control_tls);
     let settings = server::Settings {
         demo,
         live: Arc::new(live),
@@ -90,6 +91,7 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
     let control = control::Config {
         listen: control,
         metrics_listen: config.metrics_listen,
+        tls: control_tls,
         tokens: config.tokens.clone(),
         event_bytes_max: config.event_bytes,
         head_timeout: config.settings.live.head_timeout,
@@ -127,6 +129,7 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         key_sets,
         server: server.handle().clone(),
         tokens: control.tokens(),
+        control_tls: control.tls(),
         addresses: addresses.clone(),
     };
     handle_signals(caught, reloader)?;

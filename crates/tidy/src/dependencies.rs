@@ -108,7 +108,9 @@ const RULES: &[Rule] = &[
     // The only one with an async runtime.
     Rule {
         name: "control",
-        uses: &["auth", "graph", "reactor", "router", "server", "wire"],
+        uses: &[
+            "auth", "graph", "reactor", "router", "server", "tls", "wire",
+        ],
         not_named: &[],
         not_reached: &[],
     },

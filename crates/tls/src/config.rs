@@ -9,6 +9,7 @@ use rustls::server::NoServerSessionStorage;
 use rustls::time_provider::TimeProvider;
 
 use crate::resolver::Resolver;
+use crate::tickets::ClockedTickets;
 use crate::{Certificate, TicketKeys, TlsError};
 
 /// The one application protocol (RFC 7301). Clients that offer others only are refused; clients
@@ -69,6 +70,17 @@ impl ServerConfig {
             tickets: tickets.clone(),
             options,
         })))
+    }
+
+    /// The same for connections that `rustls` serves from their beginning to their end, by its own
+    /// interface: certificates, versions, protocol and keys of session tickets. Secrets stay in
+    /// `rustls`. `clock` decides on session tickets.
+    pub fn to_rustls(&self, clock: Arc<dyn TimeProvider>) -> Arc<rustls::ServerConfig> {
+        let mut config = self.template();
+        config.ticketer = Arc::new(ClockedTickets::new(&self.0.tickets, Arc::clone(&clock)));
+        config.time_provider = clock;
+        config.enable_secret_extraction = false;
+        Arc::new(config)
     }
 
     /// A copy for one connection.

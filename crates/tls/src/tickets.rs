@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::pki_types::UnixTime;
 use rustls::server::ProducesTickets;
+use rustls::time_provider::TimeProvider;
 
 use crate::TlsError;
 
@@ -84,6 +85,40 @@ impl Keys {
         self.previous = (now < self.rotates.saturating_add(KEY_SECONDS)).then_some(replaced);
         self.rotates = now.saturating_add(KEY_SECONDS);
         Some(())
+    }
+}
+
+/// Keys of session tickets with a clock, for connections that `rustls` serves by its own interface.
+#[derive(Debug)]
+pub(crate) struct ClockedTickets {
+    keys: TicketKeys,
+    clock: Arc<dyn TimeProvider>,
+}
+
+impl ClockedTickets {
+    pub(crate) fn new(keys: &TicketKeys, clock: Arc<dyn TimeProvider>) -> Self {
+        Self {
+            keys: keys.clone(),
+            clock,
+        }
+    }
+}
+
+impl ProducesTickets for ClockedTickets {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        TicketKeys::lifetime()
+    }
+
+    fn encrypt(&self, state: &[u8]) -> Option<Vec<u8>> {
+        self.keys.encrypt(self.clock.current_time()?, state)
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        self.keys.decrypt(self.clock.current_time()?, ticket)
     }
 }
 

@@ -16,10 +16,16 @@ use super::places::Place;
 use crate::limits::{IDLE_WAIT, UNAUTHORIZED_IDLE_WAIT};
 
 /// Makes the timer of one connection whose `header_read_timeout` is `head`: the only time that
-/// hyper's HTTP/1 server asks a timer for, once for each head it begins to wait for.
-pub(crate) const fn connection_timer(head: Duration, place: Arc<Place>) -> HeadTimer {
+/// hyper's HTTP/1 server asks a timer for, once for each head it begins to wait for. The connection
+/// has been there since `begun`; a handshake since then is part of the time for its first head.
+pub(crate) const fn connection_timer(
+    head: Duration,
+    begun: tokio::time::Instant,
+    place: Arc<Place>,
+) -> HeadTimer {
     HeadTimer {
         head,
+        begun,
         place,
         answered: AtomicBool::new(false),
     }
@@ -29,6 +35,7 @@ pub(crate) const fn connection_timer(head: Duration, place: Arc<Place>) -> HeadT
 #[derive(Debug)]
 pub(crate) struct HeadTimer {
     head: Duration,
+    begun: tokio::time::Instant,
     place: Arc<Place>,
     answered: AtomicBool,
 }
@@ -41,7 +48,7 @@ impl Timer for HeadTimer {
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
         let is_first = !self.answered.swap(true, Relaxed);
         let deadline = if is_first {
-            deadline
+            (self.begun + self.head).into_std()
         } else if self.place.is_authorized() {
             // At least the time of a new connection.
             deadline + IDLE_WAIT.saturating_sub(self.head)

@@ -45,9 +45,14 @@ struct Server {
 
 /// A client of a connection.
 fn enter(server: &Server) -> DuplexStream {
+    enter_since(server, Instant::now())
+}
+
+/// A client of a connection whose handshake began at this time.
+fn enter_since(server: &Server, begun: Instant) -> DuplexStream {
     let (client, socket) = duplex(64 << 10);
     let place = server.places.enter();
-    let connection = server.service.connection(socket, place.clone());
+    let connection = server.service.connection(socket, begun, place.clone());
     tokio::spawn(async move {
         tokio::select! {
             _ = connection => {}
@@ -88,6 +93,16 @@ fn a_client_that_sends_less_than_a_head_is_cut_after_the_head_timeout() {
                 "{length} bytes"
             );
         }
+    });
+}
+
+#[test]
+fn a_handshake_is_part_of_the_time_for_the_first_head() {
+    run(async {
+        let begun = Instant::now();
+        sleep(Duration::from_secs(7)).await;
+        let mut client = enter_since(&within(&Fake::new()), begun);
+        assert_eq!(until_the_end(&mut client).await, (3, String::new()));
     });
 }
 

@@ -21,6 +21,7 @@ fn config() -> Config {
     Config {
         listen,
         metrics_listen: None,
+        tls: None,
         tokens: Tokens::default(),
         event_bytes_max: 65_536,
         head_timeout: PATIENCE,

@@ -67,6 +67,13 @@ impl Addresses {
                 "the TLS listener at {address} has no certificate; set --tls-cert and --tls-key"
             )));
         }
+        if config.control_tls && config.tls.is_none() {
+            checks.push(Err(format!(
+                "the control listener at {} is to speak TLS (--control-tls) and has no \
+                 certificate; set --tls-cert and --tls-key",
+                self.control
+            )));
+        }
         let problems: Vec<String> = checks.into_iter().filter_map(Result::err).collect();
         match problems.is_empty() {
             true => Ok(()),
@@ -80,8 +87,9 @@ impl Addresses {
         let has_secrets = policy.accepts_tokens() || policy.settings().tickets;
         let public = self.public.iter().filter(|_| has_secrets);
         let public = public.map(|address| (address, "clients", "--tls-listen"));
-        let control = [(&self.control, "publishers", "TLS")];
-        let control = control.into_iter().filter(|_| !config.tokens.is_empty());
+        let control = [(&self.control, "publishers", "--control-tls")];
+        let is_exposed = !config.tokens.is_empty() && !config.control_tls;
+        let control = control.into_iter().filter(|_| is_exposed);
         let exposed = public
             .chain(control)
             .filter(|(address, ..)| !address.ip().is_loopback());

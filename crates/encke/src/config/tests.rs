@@ -545,4 +545,42 @@ fn tokens_that_cross_a_network_in_the_clear_are_warned_about() {
         "{said}"
     );
     assert_eq!(warnings(&["--listen=0.0.0.0:2", "--allow-anonymous"]), "");
+    let control = ["--control=0.0.0.0:1", "--control-token=0123456789abcdef"];
+    assert!(warnings(&control).contains("--control-tls"));
+    let (_folder, chain, key) = certificate_files();
+    let files = ["--tls-cert", &chain, "--tls-key", &key, "--control-tls"];
+    assert_eq!(warnings(&[&control[..], &files].concat()), "");
+}
+
+/// A folder with a certificate and its key, and their paths.
+fn certificate_files() -> (tempfile::TempDir, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &[u8]| {
+        let path = folder.path().join(name).to_str().unwrap().to_owned();
+        fs::write(&path, text).unwrap();
+        make_private(&path);
+        path
+    };
+    let chain = include_bytes!("../../../tls/fixtures/localhost.pem");
+    let chain = write("chain", chain);
+    let key = include_bytes!("../../../tls/fixtures/localhost.key");
+    let key = write("key", key);
+    (folder, chain, key)
+}
+
+#[test]
+fn tls_of_the_control_listener_needs_a_certificate_and_keeps_the_rules_of_tokens() {
+    let problem = flags(&["--control-tls"]).problem();
+    assert!(
+        problem.contains("--control-tls") && problem.contains("--tls-cert"),
+        "{problem}"
+    );
+    let (_folder, chain, key) = certificate_files();
+    let files = ["--control-tls", "--tls-cert", &chain, "--tls-key", &key];
+    assert!(flags(&files).resolve().unwrap().control_tls);
+    // Nothing about who may use the listener changes.
+    let outside = [&files[..], &["--control", "0.0.0.0:1"]].concat();
+    assert!(flags(&outside).problem().contains("--control-token-file"));
+    let demo = [&files[..], &["--demo"]].concat();
+    assert!(flags(&demo).problem().contains("--demo"));
 }

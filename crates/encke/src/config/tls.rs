@@ -1,4 +1,4 @@
-//! Certificates of TLS listeners, read with the configuration.
+//! Certificates of listeners with TLS, read with the configuration.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use super::files::{read_private, read_public};
 use super::values::switch;
 use super::{Reader, known};
 
-/// What TLS listeners need. Has at least one certificate.
+/// What listeners with TLS need. Has at least one certificate.
 #[derive(Debug)]
 pub(crate) struct Tls {
     certificates: Vec<Certificate>,

@@ -58,20 +58,21 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
     let workers = config.settings.workers;
     let room = Room::measure(config);
     let node = config.erlang.as_ref().map(|node| &node.name).zip(*erlang);
+    let scheme = if config.control_tls { "https" } else { "http" };
     match config.log_format {
         LogFormat::Text => {
             let node = node.map_or_else(String::new, |(name, address)| {
                 format!("erlang   {name}, at {address}\n")
             });
             let metrics = metrics.map_or_else(String::new, |address| {
-                format!("metrics  http://{address}/metrics\n")
+                format!("metrics  {scheme}://{address}/metrics\n")
             });
             let plural = if workers == 1 { "" } else { "s" };
             let public = lines("public   http://", public) + &lines("public   https://", tls);
             let _ = output::line(format_args!(
                 "Encke {version}, run {epoch}, {workers} worker{plural}\n\
                  {public}\
-                 control  http://{control}/\n\
+                 control  {scheme}://{control}/\n\
                  {metrics}{node}{room}"
             ))?;
         }

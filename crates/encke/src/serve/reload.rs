@@ -51,6 +51,8 @@ pub(super) struct Reloader {
     pub(super) key_sets: KeySets,
     pub(super) server: server::Handle,
     pub(super) tokens: control::LiveTokens,
+    /// TLS of the control listener, if it has it.
+    pub(super) control_tls: Option<control::LiveTls>,
     /// Addresses of the listeners, which a reload does not change.
     pub(super) addresses: Addresses,
 }
@@ -124,6 +126,9 @@ impl Reloader {
         // First, as nothing after it can fail.
         let replaced = self.tokens.replace(tokens);
         replaced.map_err(|error| vec![error.to_string()])?;
+        if let Some((control, newer)) = self.control_tls.as_ref().zip(live.tls.as_ref()) {
+            control.replace(newer);
+        }
         let pending = self.server.reload(|running| {
             keep_fetched(&running.policy, &mut live, &jwks_urls);
             live

@@ -1,10 +1,12 @@
 //! Handshakes: versions, suites, names, protocols, tickets, bounds.
 
+use std::sync::Arc;
+
 use rustls::{CipherSuite, HandshakeKind};
 
 use super::pair::{
-    BOTH, NOW, Offer, Server, TLS12, TLS13, after, certificate, connected, fixture, server,
-    shake_hands,
+    At, BOTH, Client, NOW, Offer, Server, TLS12, TLS13, after, certificate, connected, fixture,
+    localhost, server, shake_hands,
 };
 use crate::connection::State;
 use crate::hello::{self, Hello, HelloError};
@@ -174,6 +176,43 @@ fn sessions_resume_until_the_keys_of_tickets_are_forgotten() {
             assert!(!resumes(12 * HOUR, &[6 * HOUR]));
             assert!(!resumes(12 * HOUR, &[]));
         }
+    }
+}
+
+#[test]
+fn connections_of_rustls_share_certificates_protocol_and_rotating_tickets() {
+    for versions in [TLS12, TLS13] {
+        let keys = TicketKeys::new(NOW).unwrap();
+        let offer = Offer {
+            versions,
+            protocols: vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            ..Offer::default()
+        };
+        let config = offer.config();
+        // Each connection has a configuration of its own, as after a reload.
+        let resumes = |seconds| {
+            let server = ServerConfig::new(&[localhost()], &keys, Options::default()).unwrap();
+            let server = server.to_rustls(Arc::new(At(after(seconds))));
+            assert!(!server.enable_secret_extraction);
+            let mut server = rustls::ServerConnection::new(server).unwrap();
+            let mut client = Client::new(config.clone(), "localhost");
+            loop {
+                let sent = client.output();
+                server.read_tls(&mut &sent[..]).unwrap();
+                server.process_new_packets().unwrap();
+                let mut reply = Vec::new();
+                server.write_tls(&mut reply).unwrap();
+                client.receive(&reply).unwrap();
+                if sent.is_empty() && reply.is_empty() {
+                    break;
+                }
+            }
+            assert_eq!(client.rustls.alpn_protocol(), Some(&b"http/1.1"[..]));
+            client.rustls.handshake_kind() == Some(HandshakeKind::Resumed)
+        };
+        assert!(!resumes(0));
+        assert!(resumes(1));
+        assert!(!resumes(13 * 60 * 60), "the keys of tickets are forgotten");
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) fn server(options: Options) -> ServerConfig {
 }
 
 #[derive(Debug)]
-struct At(UnixTime);
+pub(super) struct At(pub(super) UnixTime);
 
 impl TimeProvider for At {
     fn current_time(&self) -> Option<UnixTime> {

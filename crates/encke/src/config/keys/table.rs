@@ -75,6 +75,13 @@ const TLS: &[Key] = &[
         "PEM file with the private key of a certificate, in the order of the certificates; may be \
          repeated",
     ),
+    key(
+        "control-tls",
+        Switch,
+        Is("false"),
+        "Serve the control listener and that of `metrics-listen` over TLS (https), with the \
+         certificates of `tls-cert`",
+    ),
     live(
         "tls-keep-rustls",
         Switch,
