@@ -277,7 +277,7 @@ def test_ids_come_back_as_they_were_put_in_from_a_backup(start, tmp_path):
 
 def test_a_file_of_spellings_that_is_none_is_refused(tmp_path):
     data = tmp_path / "data"
-    data.mkdir()
+    data.mkdir(mode=0o700)
     (data / "erlang-ids").write_text("something else")
     cookie = tmp_path / "cookie"
     cookie.write_text("secret")

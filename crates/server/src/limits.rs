@@ -69,6 +69,10 @@ pub(crate) const INSPECTED_MAX: usize = 1024;
 /// table of so many is a few hundred kilobytes.
 pub(crate) const SLOTS_PER_SHELF: u32 = if cfg!(test) { 4 } else { 8192 };
 
+/// Slots whose TLS connections are kept together: 256 of 216 bytes are 54 KiB, which is what a
+/// worker with a single TLS connection pays.
+pub(crate) const SLOTS_PER_TLS_SHELF: u32 = if cfg!(test) { 4 } else { 256 };
+
 /// Backlogs visited in a turn to find the largest ones, and up to a shelf more: a million sessions
 /// may all have one, and to visit this many takes some hundred microseconds.
 pub(crate) const BACKLOGS_PER_TURN: usize = if cfg!(test) { 4 } else { 8192 };

@@ -9,11 +9,11 @@ use reactor::{Driver, SlotKey};
 use tls::{Connection, Received, ServerConfig, TlsError};
 
 use super::{CloseReason, ConnectionTable, Extras, Phase};
-use crate::limits::SLOTS_PER_SHELF;
+use crate::limits::SLOTS_PER_TLS_SHELF;
 use crate::stats::Metric;
 
 /// TLS connections by slot. Neighbouring slots share a shelf, which is there only while one of them
-/// has a TLS connection; each then costs eight bytes.
+/// has a TLS connection.
 #[derive(Debug, Default)]
 pub(crate) struct TlsConnections(Vec<Shelf>);
 
@@ -25,40 +25,44 @@ struct Shelf {
 
 impl TlsConnections {
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Connection> {
-        let shelf = self.0.get_mut((slot / SLOTS_PER_SHELF) as usize)?;
+        let shelf = self.0.get_mut((slot / SLOTS_PER_TLS_SHELF) as usize)?;
         let place = shelf
             .connections
-            .get_mut((slot % SLOTS_PER_SHELF) as usize)?;
+            .get_mut((slot % SLOTS_PER_TLS_SHELF) as usize)?;
         place.as_mut()
     }
 
     fn insert(&mut self, slot: u32, connection: Connection) {
-        let shelf = (slot / SLOTS_PER_SHELF) as usize;
+        let shelf = (slot / SLOTS_PER_TLS_SHELF) as usize;
         if self.0.len() <= shelf {
             self.0.resize_with(shelf + 1, Shelf::default);
         }
         let shelf = &mut self.0[shelf];
         if shelf.connections.is_empty() {
             let empty = iter::repeat_with(|| None);
-            shelf.connections = empty.take(SLOTS_PER_SHELF as usize).collect();
+            shelf.connections = empty.take(SLOTS_PER_TLS_SHELF as usize).collect();
         }
-        let place = &mut shelf.connections[(slot % SLOTS_PER_SHELF) as usize];
+        let place = &mut shelf.connections[(slot % SLOTS_PER_TLS_SHELF) as usize];
         if place.replace(connection).is_none() {
             shelf.taken += 1;
         }
     }
 
-    fn remove(&mut self, slot: u32) -> Option<Connection> {
-        let shelf = self.0.get_mut((slot / SLOTS_PER_SHELF) as usize)?;
-        let place = shelf
-            .connections
-            .get_mut((slot % SLOTS_PER_SHELF) as usize)?;
-        let removed = place.take()?;
-        shelf.taken -= 1;
-        if shelf.taken == 0 {
-            shelf.connections = Box::default();
+    /// Removes a connection where it is: its keys are overwritten there.
+    fn remove(&mut self, slot: u32) {
+        let Some(shelf) = self.0.get_mut((slot / SLOTS_PER_TLS_SHELF) as usize) else {
+            return;
+        };
+        let index = (slot % SLOTS_PER_TLS_SHELF) as usize;
+        if let Some(place) = shelf.connections.get_mut(index)
+            && place.is_some()
+        {
+            *place = None;
+            shelf.taken -= 1;
+            if shelf.taken == 0 {
+                shelf.connections = Box::default();
+            }
         }
-        Some(removed)
     }
 }
 
@@ -197,8 +201,9 @@ impl<D: Driver> ConnectionTable<D> {
 
     /// Removes the TLS connection of a slot whose connection was closed for `reason`.
     pub(super) fn remove_tls(&mut self, key: SlotKey, reason: CloseReason) {
-        match self.tls.remove(key.index) {
-            Some(tls) if !tls.is_handshaking() => self.stats.take(Metric::TlsConnections, 1),
+        let tls = self.tls.get_mut(key.index);
+        match tls.map(|tls| tls.is_handshaking()) {
+            Some(false) => self.stats.take(Metric::TlsConnections, 1),
             _ => match reason {
                 CloseReason::Timeout => self.stats.add(Metric::TlsFailedTimeout, 1),
                 CloseReason::Peer | CloseReason::Reset => {
@@ -208,6 +213,7 @@ impl<D: Driver> ConnectionTable<D> {
                 _ => {}
             },
         }
+        self.tls.remove(key.index);
     }
 }
 

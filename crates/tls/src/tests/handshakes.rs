@@ -34,7 +34,7 @@ fn every_suite_of_tls_1_3_is_taken_over_unless_rustls_shall_keep_it() {
                 own_records: !options.keep_rustls,
             };
             assert_eq!(server.tls.negotiated(), Some(negotiated));
-            if let State::Established(established) = &*server.tls.0 {
+            if let State::Established(established) = &server.tls.0 {
                 // What `rustls` logs is what it makes keys of.
                 assert!(established.has_derived_keys());
             }
