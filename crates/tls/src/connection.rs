@@ -30,8 +30,8 @@ pub(crate) enum State {
     Ended,
 }
 
-/// Bytes of an established connection of TLS 1.3: keys of two directions, and record numbers. It has
-/// nothing on the heap, so that what a handshake has allocated leaves no holes between idle
+/// Bytes of an established connection of TLS 1.3: keys of two directions, and record numbers. It
+/// has nothing on the heap, so that what a handshake has allocated leaves no holes between idle
 /// connections.
 pub const CONNECTION_BYTES: usize = size_of::<State>();
 
