@@ -1,6 +1,5 @@
 """TLS of the control listener, with clients of other libraries and with strangers."""
 
-import signal
 import ssl
 import subprocess
 import time
@@ -11,7 +10,7 @@ import pytest
 from harness.http import Connection
 from harness.program import encke
 from harness.server import Server
-from harness.tls import Authority
+from harness.tls import Authority, check_renewal
 from harness.wait import PATIENCE, PROMPT, until
 
 TOKEN = "a-token-of-this-test"
@@ -135,17 +134,7 @@ def test_certificates_are_read_again_without_touching_connections(begin, authori
 
     with connect(server, authority) as early:
         assert publishes(early)
-        first = serial()
-        certificate.replace(authority.issue("localhost", "127.0.0.1", key="rsa"))
-        assert serial() == first, "it is not asked to"
-        server.signal(signal.SIGHUP)
-        until(lambda: serial() != first, "the new certificate")
-        second = serial()
-        # A file that cannot be used changes nothing, and is complained about.
-        certificate.chain.write_text("nothing")
-        server.signal(signal.SIGHUP)
-        until(lambda: str(certificate.chain) in server.log, "a complaint")
-        assert serial() == second
+        check_renewal(server, certificate, authority.issue("localhost", "127.0.0.1", key="rsa"), serial)
         assert publishes(early)
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import signal
 import socket
 import ssl
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 from harness.http import Closed, Connection, Sse
 from harness.node import Browser, EventSource, Script
 from harness.program import ROOT, encke, installed
-from harness.tls import Authority, TlsServer, s_client
+from harness.tls import Authority, TlsServer, check_renewal, s_client
 from harness.wait import PATIENCE, until
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
@@ -510,17 +509,7 @@ def check_reload(server, authority, certificate, alice):
             return connection.socket.getpeercert()["serialNumber"]
 
     streams = [stream(server, authority, alice, **only(version)) for version in (V13, V12) * 5]
-    first = serial()
-    certificate.replace(authority.issue("localhost", key="rsa"))
-    assert serial() == first, "it is not asked to"
-    server.signal(signal.SIGHUP)
-    until(lambda: serial() != first, "the new certificate")
-    second = serial()
-    # A file that cannot be used changes nothing, and is complained about.
-    certificate.chain.write_text("nothing")
-    server.signal(signal.SIGHUP)
-    until(lambda: str(certificate.chain) in server.log, "a complaint")
-    assert serial() == second
+    check_renewal(server, certificate, authority.issue("localhost", key="rsa"), serial)
     server.send(alice, "through it all")
     for events in streams:
         assert events.data() == "through it all"

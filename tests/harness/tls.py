@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import signal
 import socket
 import ssl
 import subprocess
@@ -13,7 +14,7 @@ import threading
 
 from .program import ENVIRONMENT, address, installed
 from .server import Server
-from .wait import PATIENCE
+from .wait import PATIENCE, until
 
 FILES = pathlib.Path(__file__).with_name("tls")
 # The authority that signed the endpoint's certificate, which is for 127.0.0.1 and localhost.
@@ -160,3 +161,19 @@ def s_client(server, *flags, say=b"", timeout=PATIENCE):
     """Runs `openssl s_client` to its end; what it was told is its standard input."""
     command = [installed("openssl"), "s_client", "-connect", "%s:%d" % server.secure, *map(str, flags)]
     return subprocess.run(command, input=say, capture_output=True, timeout=timeout, env=ENVIRONMENT)
+
+
+def check_renewal(server, certificate, renewed, serial):
+    """After SIGHUP new connections get the certificate that is in the files, and not before; files that cannot be
+    used change nothing. `serial` connects and tells the serial number of the certificate."""
+    first = serial()
+    certificate.replace(renewed)
+    assert serial() == first, "it is not asked to"
+    server.signal(signal.SIGHUP)
+    until(lambda: serial() != first, "the new certificate")
+    second = serial()
+    # A file that cannot be used changes nothing, and is complained about.
+    certificate.chain.write_text("nothing")
+    server.signal(signal.SIGHUP)
+    until(lambda: str(certificate.chain) in server.log, "a complaint")
+    assert serial() == second

@@ -3,16 +3,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::body::edges;
 use crate::child::{self, Server};
 use crate::config::{BenchConfig, SUBJECT};
 use crate::processes::{Clients, Side};
 use crate::report::{Bound, Report};
+use crate::stamped::{publish_stamped, settled};
 use client::control_client::EventMetadata;
-use client::stamp::Stamp;
-use machine::clock::realtime_nanos;
 use machine::failure::Outcome;
 
 /// A user who subscribes to nothing.
@@ -22,7 +21,7 @@ const WITNESS: u32 = 1_900_000_000;
 const MEMBER: u32 = 1_900_000_001;
 
 /// Time for the last events to arrive.
-const LAST_SECONDS: u64 = 60;
+const LAST: Duration = Duration::from_secs(60);
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
@@ -53,9 +52,9 @@ pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
     member.opened()?;
 
     let mut report = Report::new(format!("Fairness, {count} sessions of one busy subject"));
-    let quiet = publish_stamped(&server, extent)?;
-    let alone = settled(&mut witness, quiet)?;
-    settled(&mut member, quiet)?;
+    let quiet = publish(&server, extent)?;
+    let alone = settled(&mut witness, quiet, LAST)?;
+    settled(&mut member, quiet, LAST)?;
     witness.forget()?;
     member.forget()?;
 
@@ -73,15 +72,15 @@ pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
             }
             Ok(())
         });
-        let sent = publish_stamped(&server, extent);
+        let sent = publish(&server, extent);
         stop.store(true, Ordering::Relaxed);
         busy.join().expect("the busy publisher does not panic")?;
         sent
     })?;
-    let beside = settled(&mut witness, sent)?;
-    let within = settled(&mut member, sent)?;
+    let beside = settled(&mut witness, sent, LAST)?;
+    let within = settled(&mut member, sent, LAST)?;
     let published = published.load(Ordering::Relaxed);
-    let delivered = everyone.events(published * u64::from(count), LAST_SECONDS)?;
+    let delivered = everyone.events(published * u64::from(count), LAST.as_secs())?;
 
     report.figure(
         "publishes to everyone",
@@ -125,43 +124,14 @@ pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
     Ok(report)
 }
 
-/// Publishes to the two users at the rate, each event stamped with the time at which it was due,
-/// so that a late publish counts as latency. Returns how many each was sent.
-fn publish_stamped(server: &Server, extent: Parameters) -> Outcome<u64> {
+/// Publishes stamped events to the two users. Returns how many each was sent.
+fn publish(server: &Server, extent: Parameters) -> Outcome<u64> {
     let mut control = server.control()?;
-    let interval = Duration::from_secs(1) / extent.rate;
-    let (begun, begun_nanos) = (Instant::now(), realtime_nanos());
-    let mut due = Duration::ZERO;
-    let mut sent = 0;
-    while due < extent.duration {
-        if let Some(early) = due.checked_sub(begun.elapsed()) {
-            thread::sleep(early);
-        }
-        sent += 1;
-        let stamp = Stamp {
-            due: begun_nanos + u64::try_from(due.as_nanos()).unwrap_or(u64::MAX),
-            number: sent,
-        };
-        let mut payload = b"{".to_vec();
-        stamp.append(&mut payload);
-        payload.push(b'}');
+    publish_stamped(extent.rate, extent.duration, |payload| {
         for user in [WITNESS, MEMBER] {
             // A receipt waits for a turn; waiting for it would make the next event late.
-            control.publish_early(&user.to_string(), &payload)?;
+            control.publish_early(&user.to_string(), payload)?;
         }
-        due += interval;
-    }
-    Ok(sent)
-}
-
-/// The latencies once all `sent` stamped events have come.
-fn settled(clients: &mut Clients, sent: u64) -> Outcome<crate::processes::SeenLatency> {
-    let until = Instant::now() + Duration::from_secs(LAST_SECONDS);
-    loop {
-        let seen = clients.seen()?;
-        if seen.latency.count >= sent || Instant::now() > until {
-            return Ok(seen.latency);
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
+        Ok(())
+    })
 }

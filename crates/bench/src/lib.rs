@@ -15,6 +15,8 @@ pub mod config;
 pub mod processes;
 /// Request bodies made line by line.
 pub mod body;
+/// Stamped events at a fixed rate, and the latencies of their receivers.
+mod stamped;
 /// Memory of a session.
 pub mod memory;
 /// Rate at which sessions open.

@@ -161,24 +161,13 @@ fn handshake_by_own(
     client: &Arc<ClientConfig>,
     resume: bool,
 ) -> Outcome<f64> {
-    let mut client = ClientConnection::new(Arc::clone(client), ServerName::try_from("localhost")?)?;
-    let mut server = None;
-    let mut spent = 0.0;
-    while let Some(sent) = output(&mut client)? {
-        let mut reply = Vec::new();
-        spent += timed(|| {
-            let server = match &mut server {
-                Some(server) => server,
-                None => server.insert(Connection::new(config, now())?),
-            };
-            let _ = server.receive(&sent, &mut Vec::new(), &mut reply)?;
-            Ok(())
-        })?;
-        input(&mut client, &reply)?;
-    }
+    let begin = || Ok(Connection::new(config, now())?);
+    let (server, spent) = handshake(client, begin, |server, sent, reply| {
+        let _ = server.receive(sent, &mut Vec::new(), reply)?;
+        Ok(())
+    })?;
     let negotiated = server.as_ref().and_then(Connection::negotiated);
-    let resumed = negotiated.is_some_and(|it| it.resumed);
-    check(resume, resumed)?;
+    check(resume, negotiated.is_some_and(|it| it.resumed))?;
     Ok(spent)
 }
 
@@ -187,6 +176,29 @@ fn handshake_by_library(
     client: &Arc<ClientConfig>,
     resume: bool,
 ) -> Outcome<f64> {
+    let begin = || Ok(ServerConnection::new(Arc::clone(config))?);
+    let (server, spent) = handshake(client, begin, |server, mut sent, reply| {
+        while !sent.is_empty() {
+            server.read_tls(&mut sent)?;
+            server.process_new_packets()?;
+        }
+        while server.wants_write() {
+            server.write_tls(reply)?;
+        }
+        Ok(())
+    })?;
+    let kind = server.as_ref().and_then(|it| it.handshake_kind());
+    check(resume, kind == Some(rustls::HandshakeKind::Resumed))?;
+    Ok(spent)
+}
+
+/// Makes a handshake with a server that `begin` makes when the first bytes are there, and that
+/// answers by `receive`. Returns the server, and the time spent in it.
+fn handshake<S>(
+    client: &Arc<ClientConfig>,
+    begin: impl Fn() -> Outcome<S>,
+    receive: impl Fn(&mut S, &[u8], &mut Vec<u8>) -> Outcome<()>,
+) -> Outcome<(Option<S>, f64)> {
     let mut client = ClientConnection::new(Arc::clone(client), ServerName::try_from("localhost")?)?;
     let mut server = None;
     let mut spent = 0.0;
@@ -195,23 +207,13 @@ fn handshake_by_library(
         spent += timed(|| {
             let server = match &mut server {
                 Some(server) => server,
-                None => server.insert(ServerConnection::new(Arc::clone(config))?),
+                None => server.insert(begin()?),
             };
-            let mut sent = sent.as_slice();
-            while !sent.is_empty() {
-                server.read_tls(&mut sent)?;
-                server.process_new_packets()?;
-            }
-            while server.wants_write() {
-                server.write_tls(&mut reply)?;
-            }
-            Ok(())
+            receive(server, &sent, &mut reply)
         })?;
         input(&mut client, &reply)?;
     }
-    let kind = server.as_ref().and_then(|it| it.handshake_kind());
-    check(resume, kind == Some(rustls::HandshakeKind::Resumed))?;
-    Ok(spent)
+    Ok((server, spent))
 }
 
 /// The first handshake of a client cannot resume one.

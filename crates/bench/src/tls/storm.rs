@@ -8,8 +8,7 @@ use super::SETTLE;
 use super::peer::{Kind, Peer, Peers, Publisher};
 use crate::processes::{Clients, SeenLatency, Side};
 use crate::report::{Bound, Report};
-use client::stamp::Stamp;
-use machine::clock::realtime_nanos;
+use crate::stamped::{publish_stamped, settled};
 use machine::failure::Outcome;
 
 /// The user whose latency counts.
@@ -85,38 +84,13 @@ fn in_storm(
     Ok((busy, rate))
 }
 
-/// Publishes at the rate, each event stamped with the time at which it was due, so that a late
-/// publish counts as latency; the latencies once all have come.
+/// Publishes stamped events to the witness. Returns its latencies once all have come.
 fn phase(
     publisher: &mut Publisher,
     witness: &mut Clients,
     length: Duration,
 ) -> Outcome<SeenLatency> {
     witness.forget()?;
-    let interval = Duration::from_secs(1) / RATE;
-    let (begun, begun_nanos) = (Instant::now(), realtime_nanos());
-    let (mut due, mut sent) = (Duration::ZERO, 0);
-    while due < length {
-        if let Some(early) = due.checked_sub(begun.elapsed()) {
-            thread::sleep(early);
-        }
-        sent += 1;
-        let stamp = Stamp {
-            due: begun_nanos + u64::try_from(due.as_nanos()).unwrap_or(u64::MAX),
-            number: sent,
-        };
-        let mut payload = b"{".to_vec();
-        stamp.append(&mut payload);
-        payload.push(b'}');
-        publisher.publish(WITNESS, &payload)?;
-        due += interval;
-    }
-    let until = Instant::now() + LAST;
-    loop {
-        let seen = witness.seen()?;
-        if seen.latency.count >= sent || Instant::now() > until {
-            return Ok(seen.latency);
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
+    let sent = publish_stamped(RATE, length, |payload| publisher.publish(WITNESS, payload))?;
+    settled(witness, sent, LAST)
 }
