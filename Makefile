@@ -1,25 +1,47 @@
 # `make run` starts a server, `make test` checks everything, `make bench` measures.
 
 CARGO_PROFILE ?= dev
-FUZZ_SECONDS ?= 5
+FUZZ_SECONDS ?= 3
+# The same inputs in each run: a test that others pass does not fail here by luck. FUZZ_SEED=0 tries new ones.
+export FUZZ_SEED ?= 1
 
 # Where cargo puts binaries: the profile `dev` has its own name for that.
 target := $(or $(CARGO_TARGET_DIR),target)
 profile_dir := $(if $(filter dev,$(CARGO_PROFILE)),debug,$(CARGO_PROFILE))
+# The engine of a cluster, for tests that need a real one: tests/setup installs it.
+export NATS_SERVER ?= $(abspath tests/.venv/bin/nats-server)
+
+# Where nothing has been compiled yet, as on a new machine, keeping what the next build could use again costs time.
+export CARGO_INCREMENTAL ?= $(if $(wildcard $(target)/$(profile_dir)/incremental),1,0)
+
 cargo_test := cargo test --quiet --workspace --profile $(CARGO_PROFILE)
 
 # Seconds that one Rust test may take; the one of the black-box tests is in tests/pytest.ini.
-TEST_SECONDS ?= 240
+TEST_SECONDS ?= 600
 with_limit := --config "target.'cfg(unix)'.runner = ['$(abspath tests/limit)', '$(TEST_SECONDS)']"
 
 # What this run of `make test` has skipped and why, a line each.
 skipped := $(abspath $(target))/skipped
 skip = mkdir -p $(dir $(skipped)) && echo "skipped: $(1)" | tee -a $(skipped)
 
-.PHONY: run test begin setup check unit build fuzz deny black-box bench fmt clean
+.PHONY: run cluster deb test begin setup check unit build fuzz deny black-box chaos sim planted faults bench fmt clean
 
 run:
 	cargo run --release -p encke -- serve --demo
+
+# Three servers of NATS and three nodes behind a proxy, until Ctrl-C.
+cluster:
+	cargo build --release -p encke
+	NATS_SERVER= contrib/cluster/try --encke $(target)/release/encke --directory $(target)/cluster
+
+# A package for Debian, with unit, manual pages and completions: target/debian.
+deb:
+	@command -v cargo-deb >/dev/null || { echo "make deb needs cargo-deb: cargo install cargo-deb"; exit 1; }
+	cargo build --release -p encke
+	mkdir -p target/deb/man
+	$(target)/release/encke man --output target/deb/man
+	for shell in bash zsh fish; do $(target)/release/encke completions $$shell > target/deb/encke.$$shell; done
+	cargo deb -p encke --no-build
 
 # In this order: what the tests need, then what fails soonest, the whole server last.
 test: begin setup check unit fuzz deny black-box
@@ -35,6 +57,7 @@ check:
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --profile $(CARGO_PROFILE) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items --profile $(CARGO_PROFILE)
+	tests/.venv/bin/python tests/planted/run --check
 
 unit:
 	$(cargo_test) $(with_limit)
@@ -58,9 +81,33 @@ deny:
 	    $(call skip,licences of dependencies: checking them needs cargo-deny (cargo install cargo-deny)); \
 	fi
 
-# Three files at a time: they mostly wait, for a timeout, a browser or a disk.
+# Four files at a time: they mostly wait, for a timeout, a browser or a disk. Their order is that of tests/conftest.py.
 black-box: setup build
-	ENCKE=$(abspath $(target)/$(profile_dir)/encke) ENCKE_SKIPPED=$(skipped) tests/.venv/bin/python -m pytest tests -n 3 --dist loadfile
+	ENCKE=$(abspath $(target)/$(profile_dir)/encke) ENCKE_SKIPPED=$(skipped) tests/.venv/bin/python -m pytest tests -n 4 --dist loadfile --no-loadscope-reorder
+
+# Breaks a cluster for an hour (CHAOS="--minutes 5"), and checks what its clients see. Reports are written to target/chaos.
+CHAOS ?= --minutes 60
+chaos: setup build
+	cd tests && ENCKE=$(abspath $(target)/$(profile_dir)/encke) .venv/bin/python -m checker --report $(abspath $(target)/chaos) $(CHAOS)
+
+# Simulated lives of servers and of clusters: SEEDS of them, from the seed SEED on. One that fails is told with its seed.
+SEEDS ?= 100000
+SEED ?= 0
+sim:
+	SEEDS=$(SEEDS) SEED=$(SEED) $(cargo_test) --lib -- sim::lives
+	SEEDS=$(SEEDS) SEED=$(SEED) $(cargo_test) --test simulation
+
+# Plants each bug of docs/TESTING.md in a copy of the sources, and sees whether its check fails. Takes about an hour; PLANTED="router
+# graph-sync" plants those whose names begin so.
+planted: setup
+	tests/.venv/bin/python tests/planted/run $(PLANTED)
+
+# Faults on real sockets, at full size (FAULTS="--scale 0.01 resets"): needs root and a release build, and at full size about 16 GiB
+# of memory and an hour. The report is written to target/faults.md.
+FAULTS ?=
+faults: setup
+	cargo build --release -p encke
+	cd tests && ENCKE=$(abspath $(target)/release/encke) .venv/bin/python -m faults --report $(abspath $(target)/faults.md) $(FAULTS)
 
 # Needs root (for sysctls, which are given back) and 12 GiB of memory. Takes about half an hour; the
 # report is written to target/bench.md.

@@ -79,7 +79,6 @@ PROCESSES = """
     receive stop -> ok end
 """
 
-
 MESSAGES_EACH = 1_000_000
 PROCESSES_EACH = 1_000_000
 ROUNDS = 5

@@ -1,14 +1,32 @@
+import collections
 import contextlib
 import itertools
 import os
 
 import pytest
 
+from harness.node import Browser
 from harness.ports import Port
 from harness.program import BINARY
 from harness.server import Server
 
 _numbers = itertools.count()
+
+# Files that take longest although they have few tests. They begin first: at the end, all would wait for them.
+LONG_FILES = """test_cluster_laws test_help_examples test_durable test_prove test_autobahn test_planted test_engine
+    test_cluster_operations test_cluster_state test_examples test_buffers test_erlang_strangers test_nats test_cluster_recipes
+    test_flood_resume test_js_client test_history_durable test_listen_resume test_cluster_access test_cluster_import""".split()
+
+
+def pytest_collection_modifyitems(items):
+    """Orders files, not the tests in them: those that take longest, and then those with most tests."""
+    tests = collections.Counter(item.path.stem for item in items)
+
+    def order(item):
+        name = item.path.stem
+        return LONG_FILES.index(name) if name in LONG_FILES else len(LONG_FILES), -tests[name]
+
+    items.sort(key=order)
 
 
 def pytest_report_header():
@@ -62,6 +80,25 @@ def port():
     """Makes ports that stay free until somebody listens at them, and when nobody does any more."""
     with contextlib.ExitStack() as held:
         yield lambda: held.enter_context(Port())
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, in which every name below `example` leads to this machine."""
+    browser = Browser()
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def page(browser):
+    """The browser with an empty page. The test must cause no complaint and no dialog in it."""
+    browser.complaints()
+    browser.goto("about:blank")
+    yield browser
+    assert browser.complaints() == []
+    assert browser.dialogs() == 0
+    browser.goto("about:blank")
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """What the public listener refuses: each with its status, one line that says what was wrong, and, where
-the next request could not be told, an end."""
+the next request could not be told, an end. Heads that are refused are in the table of `test_conformance`."""
 
 import socket
 import time
 
 import pytest
 
-from harness.http import Closed, Connection, Sse
+from harness import conformance
+from harness.http import Connection, Sse
 from harness.server import Server
 from harness.wait import PATIENCE, PROMPT, punctually, until
 
@@ -32,142 +33,6 @@ def assert_one_line(response):
 
 def get(target=b"/events/rj", fields=HOST, version=b"HTTP/1.1"):
     return b"GET " + target + b" " + version + b"\r\n" + fields + b"\r\n"
-
-
-# Name, request, status, a word of the reason.
-REFUSED = [
-    # Where does the request end? Two readers that differ are how requests are smuggled.
-    ("both lengths", get(fields=HOST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), 400, "both"),
-    ("both lengths, other order", get(fields=HOST + b"Transfer-Encoding: chunked\r\nContent-Length: 0\r\n"), 400, "both"),
-    ("duplicate lengths, equal", get(fields=HOST + b"Content-Length: 0\r\nContent-Length: 0\r\n"), 400, "Content-Length"),
-    ("duplicate lengths, different", get(fields=HOST + b"Content-Length: 0\r\nContent-Length: 9\r\n"), 400, "Content-Length"),
-    ("length list", get(fields=HOST + b"Content-Length: 0, 0\r\n"), 400, "Content-Length"),
-    ("negative length", get(fields=HOST + b"Content-Length: -1\r\n"), 400, "Content-Length"),
-    ("length with sign", get(fields=HOST + b"Content-Length: +0\r\n"), 400, "Content-Length"),
-    ("hexadecimal length", get(fields=HOST + b"Content-Length: 0x10\r\n"), 400, "Content-Length"),
-    ("empty length", get(fields=HOST + b"Content-Length:\r\n"), 400, "Content-Length"),
-    ("huge length", get(fields=HOST + b"Content-Length: 99999999999999999999999\r\n"), 400, "Content-Length"),
-    ("folded field", get(fields=HOST + b"X: a\r\n b\r\n"), 400, "folded"),
-    ("folded with tab", get(fields=HOST + b"X: a\r\n\tb\r\n"), 400, "folded"),
-    ("folded transfer-encoding", get(fields=HOST + b"Transfer-Encoding:\r\n chunked\r\n"), 400, "folded"),
-    ("bare CR in a value", get(fields=HOST + b"X: a\rb\r\n"), 400, "CR"),
-    ("bare CR as line end", b"GET /events/rj HTTP/1.1\rHost: localhost\r\r", 400, "CR"),
-    ("bare LF as line end", b"GET /events/rj HTTP/1.1\nHost: localhost\n\n", 400, "LF"),
-    ("bare LF after a field", b"GET /events/rj HTTP/1.1\r\nHost: localhost\n\r\n", 400, "LF"),
-    ("space before colon", get(fields=HOST + b"Content-Length : 5\r\n"), 400, "colon"),
-    ("tab before colon", get(fields=HOST + b"Transfer-Encoding\t: chunked\r\n"), 400, "colon"),
-    ("absolute form with another host", get(b"http://other/events/rj"), 400, "host"),
-    ("absolute form with another port", get(b"http://localhost:81/events/rj"), 400, "host"),
-    ("absolute form with user", get(b"http://user@localhost/events/rj"), 400, "host"),
-    ("chunked twice", get(fields=HOST + b"Transfer-Encoding: chunked, chunked\r\n"), 400, "Transfer-Encoding"),
-    ("chunked not last", get(fields=HOST + b"Transfer-Encoding: chunked, identity\r\n"), 400, "Transfer-Encoding"),
-    ("transfer-encoding twice", get(fields=HOST + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), 400, "Transfer-Encoding"),
-    ("transfer-encoding identity", get(fields=HOST + b"Transfer-Encoding: identity\r\n"), 400, "Transfer-Encoding"),
-    ("transfer-encoding xchunked", get(fields=HOST + b"Transfer-Encoding: xchunked\r\n"), 400, "Transfer-Encoding"),
-    ("transfer-encoding quoted", get(fields=HOST + b'Transfer-Encoding: "chunked"\r\n'), 400, "Transfer-Encoding"),
-    ("transfer-encoding with vertical tab", get(fields=HOST + b"Transfer-Encoding: \x0bchunked\r\n"), 400, ""),
-    ("transfer-encoding gzip", get(fields=HOST + b"Transfer-Encoding: gzip, chunked\r\n"), 501, "Transfer-Encoding"),
-    ("transfer-encoding on 1.0", get(fields=HOST + b"Transfer-Encoding: chunked\r\n", version=b"HTTP/1.0"), 400, "HTTP/1.0"),
-    # Heads that are none.
-    ("NUL in the target", get(b"/events/r\0j"), 400, "NUL"),
-    ("NUL in a field", get(fields=HOST + b"X: \0\r\n"), 400, "NUL"),
-    ("control character in a value", get(fields=HOST + b"X: \x07\r\n"), 400, "control"),
-    ("DEL in a value", get(fields=HOST + b"X: \x7f\r\n"), 400, "control"),
-    ("field without colon", get(fields=HOST + b"nonsense\r\n"), 400, "field"),
-    ("field without name", get(fields=HOST + b": x\r\n"), 400, "field"),
-    ("field name with a space", get(fields=HOST + b"X Y: x\r\n"), 400, "field"),
-    ("field name beyond ASCII", get(fields=HOST + "Ä: x\r\n".encode()), 400, "field"),
-    ("field before all", b"GET / HTTP/1.1\r\n Host: localhost\r\n\r\n", 400, "folded"),
-    ("no host", get(fields=b""), 400, "Host"),
-    ("two hosts", get(fields=HOST + HOST), 400, "Host"),
-    ("host with a path", get(fields=b"Host: localhost/x\r\n"), 400, "Host"),
-    ("host with user", get(fields=b"Host: a@localhost\r\n"), 400, "Host"),
-    ("host with a word as port", get(fields=b"Host: localhost:http\r\n"), 400, "Host"),
-    ("two origins", get(fields=HOST + b"Origin: http://a\r\nOrigin: http://b\r\n"), 400, "Origin"),
-    ("two spaces", b"GET  / HTTP/1.1\r\n" + HOST + b"\r\n", 400, "request line"),
-    ("space at the end", b"GET / HTTP/1.1 \r\n" + HOST + b"\r\n", 400, "request line"),
-    ("tab between", b"GET\t/\tHTTP/1.1\r\n" + HOST + b"\r\n", 400, "request line"),
-    ("no version", b"GET /\r\n\r\n", 400, "request line"),
-    ("lower case version", b"GET / http/1.1\r\n" + HOST + b"\r\n", 400, "request line"),
-    ("method with a bracket", b"G[T / HTTP/1.1\r\n" + HOST + b"\r\n", 400, "request line"),
-    ("relative target", get(b"events/rj"), 400, "target"),
-    ("fragment", get(b"/events/rj#x"), 400, "target"),
-    ("raw bytes that are not UTF-8", get(b"/events/\xff"), 400, "target"),
-    ("asterisk with GET", get(b"*"), 400, "target"),
-    ("authority form", get(b"localhost:1"), 400, "target"),
-    ("newlines without end", b"\r\n" * 100, 400, "request line"),
-    ("TLS", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 100, 400, "TLS"),
-    # Versions.
-    ("HTTP/2 preface", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "HTTP/2"),
-    ("HTTP/3.0", get(version=b"HTTP/3.0"), 505, "version"),
-    ("HTTP/0.9", get(version=b"HTTP/0.9"), 505, "version"),
-    # Limits.
-    ("long target", get(b"/events/" + b"x" * 4090), 414, "4096"),
-    ("long target without an end", b"GET /" + b"x" * 9000, 414, "4096"),
-    ("long method", b"X" * 9000, 414, "4096"),
-    ("long head", get(fields=HOST + b"X: " + b"x" * 8192 + b"\r\n"), 431, "8192"),
-    ("long head in many fields", get(fields=HOST + b"X: %s\r\n" % (b"x" * 200) * 42), 431, "8192"),
-    ("65 fields", get(fields=HOST + b"X: y\r\n" * 64), 431, "64"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("request_bytes", "status", "word"),
-    [row[1:] for row in REFUSED],
-    ids=[row[0] for row in REFUSED],
-)
-def test_refused_and_ended(server, request_bytes, status, word):
-    # A second request behind it must not be answered: that is the smuggled one.
-    response, ended = exchange(server, request_bytes + get(b"/smuggled"))
-    assert response.status == status, response
-    assert_one_line(response)
-    assert word.lower() in response.text.lower(), response.text
-    assert ended
-
-
-# Thousands of packets would tell no more.
-SHORT = [row for row in REFUSED if len(row[1]) <= 2000]
-
-
-@pytest.mark.parametrize(
-    ("request_bytes", "status"), [row[1:3] for row in SHORT], ids=[row[0] for row in SHORT]
-)
-def test_refused_in_the_same_way_byte_by_byte(server, request_bytes, status):
-    with Connection(server) as connection:
-        for at in range(len(request_bytes)):
-            connection.send(request_bytes[at : at + 1])
-        assert connection.response().status == status
-
-
-# Within the limits, and odd, but right.
-ACCEPTED = [
-    ("64 fields", get(b"/nothing", HOST + b"X: y\r\n" * 63), 404),
-    ("4096 bytes of target", get(b"/" + b"x" * 4095), 404),
-    ("8192 bytes of head", None, 404),
-    ("absolute form", get(b"http://LOCALHOST/nothing"), 404),
-    ("leading empty line", b"\r\n" + get(b"/nothing"), 404),
-    ("field without a space", get(b"/nothing", b"host:localhost\r\n"), 404),
-    ("field with spaces around", get(b"/nothing", b"Host: \t localhost \t\r\n"), 404),
-    ("empty host", get(b"/nothing", b"Host:\r\n"), 404),
-    ("IPv6 host", get(b"/nothing", b"Host: [::1]:8000\r\n"), 404),
-    ("UTF-8 in a field", get(b"/nothing", HOST + "X: é\r\n".encode()), 404),
-    ("length of zero", get(b"/nothing", HOST + b"Content-Length: 0\r\n"), 404),
-    ("HTTP/1.2", get(b"/nothing", version=b"HTTP/1.2"), 404),
-]
-
-
-@pytest.mark.parametrize(
-    ("request_bytes", "status"), [row[1:] for row in ACCEPTED], ids=[row[0] for row in ACCEPTED]
-)
-def test_accepted_and_kept(server, request_bytes, status):
-    if request_bytes is None:
-        room = 8192 - len(get(b"/nothing", HOST + b"X: \r\n"))
-        request_bytes = get(b"/nothing", HOST + b"X: " + b"x" * room + b"\r\n")
-        assert len(request_bytes) == 8192
-    with Connection(server) as connection:
-        for _ in range(2):
-            connection.send(request_bytes)
-            assert connection.response().status == status
 
 
 METHODS = [
@@ -394,13 +259,20 @@ class TestHeadTimeout:
             assert connection.rest() == b""
 
     def test_a_byte_now_and_then_does_not_help(self, quick):
-        with Connection(quick) as connection:
-            began = time.monotonic()
-            request = iter(get(b"/" + b"x" * 1000))
-            while connection.is_silent(0.2):
-                assert time.monotonic() < began + PROMPT
+        def trial(step):
+            with Connection(quick) as connection:
+                began = time.monotonic()
+                step()
+                # A connection that has said nothing is closed without a word.
+                request = iter(get(b"/" + b"x" * 1000))
                 connection.send(bytes([next(request)]))
-            assert connection.response().status == 408
+                step()
+                while connection.is_silent(0.2):
+                    assert time.monotonic() < began + PROMPT
+                    connection.send(bytes([next(request)]))
+                assert connection.response().status == 408
+
+        punctually(trial, 0.5)
 
     def test_second_request_has_its_own_time(self, quick):
         def trial(step):
@@ -478,11 +350,6 @@ def test_nothing_is_left_of_all_this(start):
     server.stats()
     until(lambda: server.totals()["connections"] == 0, "closed")
     before = server.baseline()
-    for _, request, *_ in REFUSED:
-        with Connection(server) as connection:
-            connection.send(request)
-            try:
-                connection.rest()
-            except Closed:
-                pass
+    for row in conformance.rows():
+        conformance.exchange(server.public, row)
     server.until_as(before)

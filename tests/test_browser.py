@@ -6,16 +6,7 @@ import threading
 import pytest
 
 from harness.http import Sse
-from harness.node import Browser
 from harness.wait import until
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Chromium, in which every name below `example` leads to this machine."""
-    browser = Browser()
-    yield browser
-    browser.close()
 
 
 @pytest.fixture

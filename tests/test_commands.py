@@ -208,6 +208,37 @@ def test_sessions(server, name):
     until(lambda: not server.sessions(rj), "closed")
 
 
+def test_ticket_and_revoke(start, name):
+    server, alice, news = start("--tickets"), name("alice"), name("news")
+    issued = encke("ticket", *at(server), alice, news, "--ttl", "2m")
+    assert issued.returncode == 0, issued.stderr
+    ticket = issued.stdout.strip()
+    assert json.loads(encke("ticket", *at(server), alice, "--json").stdout)["expires_in"] == 30
+    with Listening(server, "--ticket", ticket) as listening:
+        online(server, alice, news)
+        server.send(news, "for the ticket")
+        assert "for the ticket" in listening.lines(1)[0]
+        revoked = encke("revoke", *at(server), alice)
+        assert revoked.returncode == 0 and f"issued to {alice} before" in revoked.stdout, revoked.stderr
+        until(lambda: not server.sessions(alice), "the session ends")
+        # It comes back with the same ticket, which is refused.
+        assert listening.process.wait(PATIENCE) == 1
+        assert "401" in listening.process.stderr.read()
+    assert encke("revoke", *at(server), "--jti", "6f1c").stdout == "revoked the token\n"
+    # One in 64 tickets begins with a hyphen.
+    hyphen = encke("listen", "--url", server.public_url, "--ticket", "-" + ticket[1:])
+    assert hyphen.returncode == 1 and "401" in hyphen.stderr
+    for wrong in [["revoke"], ["revoke", alice, "--jti", "x"], ["ticket"], ["ticket", alice, "--ttl", "soon"]]:
+        assert encke(*wrong, *at(server)).returncode == 2, wrong
+    refused = encke("ticket", *at(server), alice, "--ttl", "2h")
+    assert refused.returncode == 1 and "3600" in refused.stderr
+
+
+def test_a_server_without_tickets_says_so(server, name):
+    refused = encke("ticket", *at(server), name("alice"))
+    assert refused.returncode == 1 and "--tickets" in refused.stderr
+
+
 def test_failures(server, name):
     said = encke("publish", "--control", "http://127.0.0.1:1", "a", "x")
     assert said.returncode == 1 and "127.0.0.1:1" in said.stderr

@@ -8,10 +8,19 @@ import time
 
 import pytest
 
+from harness.server import Server
 from harness.wait import PATIENCE
 
 NO_CACHE = "private, no-cache, no-store, must-revalidate, max-age=0"
 DATE = re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT")
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A server without a history: streams then begin without an `id:`, and heartbeats are empty."""
+    server = Server("--drain-timeout", "5s", "--history-bytes", "0")
+    yield server
+    server.stop()
 
 
 class Curl:
@@ -335,7 +344,7 @@ def test_spellings_of_an_id(server, name, encoded, decoded):
 
 
 def test_heartbeats(start):
-    server = start("--heartbeat", "300ms")
+    server = start("--history-bytes", "0", "--heartbeat", "300ms")
     with (
         Curl(f"{server.public_url}/events/a") as events,
         Curl(f"{server.public_url}/stream/a") as lines,
@@ -352,6 +361,6 @@ def test_heartbeats(start):
 
 
 def test_retry_flag(start):
-    server = start("--retry", "1234ms")
+    server = start("--history-bytes", "0", "--retry", "1234ms")
     with Curl(f"{server.public_url}/events/a") as stream:
         assert stream.until(b"\n\n") == b":\nretry: 1234\n\n"

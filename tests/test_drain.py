@@ -46,7 +46,7 @@ def test_streams_are_told_to_come_back_over_a_while(start, number):
 
 
 # As long as a test may take: none that uses it is about time.
-UNHURRIED = ("--drain-timeout", "60s", "--stall-timeout", "60s", "--backlog-bytes", "1MiB")
+UNHURRIED = ("--drain-timeout", "60s", "--stall-timeout", "60s", "--backlog-bytes", "1MiB", "--slow", "close")
 
 
 def test_owed_events_arrive_before_the_farewell(start, port):

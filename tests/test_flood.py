@@ -210,6 +210,14 @@ def test_bad_citizens_are_bad_and_the_rest_is_served(start):
     server.until_as(before)
 
 
+def test_clients_that_come_back_all_the_time_do_not_put_off_the_end(start):
+    # The time began when no client waited for an answer, which may never be with so many that come back.
+    report, _ = flood(f"{start().public_url}/events/{{n}}", "-c", 256, "--reconnect", 256, "--every", "1ms",
+                      "--duration", "500ms")
+    assert report["opened"] > 256 and report["opening_seconds"] <= report["seconds"] - 0.5
+    assert report["seconds"] < PROMPT + 5
+
+
 def test_a_head_that_trickles_in_time_is_served(start):
     server = start()
     running = Flood(f"{server.public_url}/events/{{n}}", "-c", 3, "--trickle", 3, "--every", "2ms")

@@ -44,7 +44,7 @@ def test_a_large_event_comes_in_many_records(secure):
 
 def test_sessions_are_resumed_if_that_is_wanted(secure):
     server, url = secure
-    running = Flood(f"{url}/events/{{n}}", "-c", 20, "--ca", AUTHORITY, "--window", 1, "--resume")
+    running = Flood(f"{url}/events/{{n}}", "-c", 20, "--ca", AUTHORITY, "--window", 1, "--tls-resume")
     sessions(server, 20)
     report = running.interrupt()
     assert report["handshakes"] == 20 and report["resumed"] >= 18, report

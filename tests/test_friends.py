@@ -160,3 +160,40 @@ def test_misuse_is_said(arguments, said):
 def test_a_file_that_cannot_be_written_is_said(tmp_path):
     ended = encke("friends", "generate", "--users", 100, "-o", tmp_path / "none" / "friends.txt")
     assert ended.returncode == 1 and "cannot be written" in ended.stderr
+
+
+def test_igraph_and_friends_read_each_others_lists(tmp_path):
+    """As docs/LAB.md says: igraph counts from 0 and writes an undirected edge once."""
+    path = tmp_path / "friends.txt"
+    generate("--users", 300, "--degree", 3, "-o", path)
+    graph = igraph.Graph.Read_Edgelist(str(path), directed=False)
+    assert graph.vcount() == 301 and graph.degree(0) == 0
+    assert graph.ecount() == path.read_text().count("\n")
+    theirs = tmp_path / "theirs.txt"
+    graph.write_edgelist(str(theirs))
+    pairs = [tuple(map(int, line.split())) for line in theirs.read_text().splitlines()]
+    ours = [tuple(map(int, line.split())) for line in path.read_text().splitlines()]
+    assert {frozenset(pair) for pair in pairs} == {frozenset(pair) for pair in ours}
+    assert len(pairs) == len(ours)
+    directed = igraph.Graph(edges=[(2, 0), (1, 2)], directed=True)
+    directed.write_edgelist(str(theirs))
+    assert sorted(theirs.read_text().splitlines()) == ["1 2", "2 0"]
+
+
+def test_a_neighbourhood_is_drawn_as_igraph_has_it(tmp_path):
+    path, picture = tmp_path / "friends.txt", tmp_path / "user.svg"
+    generate("--users", 400, "--degree", 3, "-o", path, "--plot", picture, "--around", 350)
+    graph = igraph.Graph.Read_Edgelist(str(path), directed=False)
+    friends = set(graph.neighbors(350))
+    others = {other for friend in friends for other in graph.neighbors(friend)} - friends - {350}
+    root = xml.etree.ElementTree.fromstring(picture.read_text())
+    text = " ".join(root.itertext())
+    assert f"User 350: {len(friends)} friends" in text
+    assert f"of their {len(others)} other friends" in text
+    for friend in friends:
+        assert str(friend) in text.split(), (friend, text)
+    circles = root.iter("{http://www.w3.org/2000/svg}circle")
+    assert sum(1 for _ in circles) == 1 + len(friends) + min(len(others), 160)
+    assert encke("friends", "generate", "--users", 10, "--degree", 2, "--around", 3).returncode == 2
+    beyond = ("--users", 10, "--degree", 2, "--plot", picture, "--around", 11)
+    assert encke("friends", "generate", *beyond).returncode == 2

@@ -218,3 +218,29 @@ def test_a_listener_shows_its_token_or_ticket_and_does_not_print_it(tmp_path):
         server.shutdown()
     done = encke("listen")
     assert done.returncode == 2, done.stderr
+
+
+@pytest.mark.parametrize("way", [[], ["--per-request", "--connections", 4]])
+def test_events_are_driven_over_https(served, token_file, way):
+    _, url = served
+    flags = ("--rate", 500, "--count", 300, "--max-id", 50, *way, "--json")
+    done = encke("drive", "--control", url, "--token-file", token_file, *flags, env=TRUSTING, timeout=60)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["events"]["accepted"] == report["receipts"]["subscribers"] == 300
+    assert report["url"] == url
+    # A large payload is many records, which a socket does not take at once.
+    flags = ("--rate", 2000, "--count", 200, "--max-id", 5, "--size", "60000", *way, "--json")
+    done = encke("drive", "--control", url, "--token-file", token_file, *flags, env=TRUSTING, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["events"]["accepted"] == 200
+
+
+def test_nothing_is_driven_to_a_server_whose_certificate_is_not_trusted(served, token_file):
+    _, url = served
+    flags = ("--rate", 100, "--count", 20, "--json")
+    done = encke("drive", "--control", url, "--token-file", token_file, *flags, timeout=60)
+    assert done.returncode == 1
+    report = json.loads(done.stdout)
+    assert report["events"]["sent"] == report["events"]["lost"] == 0
+    assert "certificate" in done.stderr, done.stderr

@@ -10,7 +10,6 @@ import time
 import pytest
 
 from harness.http import Connection, Sse
-from harness.node import Browser
 from harness.wait import until
 
 SECRET = b"a secret of at least thirty-two bytes"
@@ -111,13 +110,6 @@ def test_a_stream_ends_before_its_token_expires(guarded):
         # Half a second for a loaded machine.
         assert end - 6 < time.time() < end + 0.5
     until(lambda: server.stats()["online"] == 0, "offline")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    browser = Browser()
-    yield browser
-    browser.close()
 
 
 OPEN = """() => {

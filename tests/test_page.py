@@ -1,12 +1,19 @@
-"""The page in Chromium, with Chromium's own EventSource."""
+"""The page in Chromium."""
 
 import json
+import os
+import pathlib
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx
+import jwt
 import pytest
 
 from harness.http import Sse
-from harness.node import Browser
-from harness.server import Server
+from harness.program import BINARY
+from harness.server import Server, quote
 from harness.wait import until
 
 HOSTILE = [
@@ -24,23 +31,6 @@ def server():
     server = Server("--demo", "--drain-timeout", "5s")
     yield server
     server.stop()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    browser = Browser()
-    yield browser
-    browser.close()
-
-
-@pytest.fixture
-def page(browser):
-    browser.complaints()
-    browser.goto("about:blank")
-    yield browser
-    assert browser.complaints() == []
-    assert browser.dialogs() == 0
-    browser.goto("about:blank")
 
 
 def open_page(page, server, me=None):
@@ -106,25 +96,29 @@ def test_what_is_too_long_for_it_is_told(page, server, name):
     page.complaints()  # The refusal is told to the console.
 
 
-def test_types_it_publishes_show(page, server, name):
-    me = name()
+def test_events_show_their_type_and_subject(page, server, name):
+    me, star = name(), name("star")
+    server.subscribe(me, star)
     open_page(page, server, me)
     page.fill("#type", "sighting")
     page.fill("#data", "typed")
     page.click("#publish-form button")
     until(lambda: data(page) == ["typed"], "arrived")
     assert page.texts("#events .kind") == ["sighting"]
-    # Of others' types it shows those it was told to listen for.
-    server.publish(me, "unheard", kind="other")
-    # When this has come, the other has passed by.
-    server.publish(me, "next", kind="sighting")
-    until(lambda: data(page) == ["next", "typed"], "arrived")
-    page.click("summary")
-    page.fill("#types", "rare, other")
-    page.click("#types-form button")
-    page.wait_text("#types-said", "other")
-    server.publish(me, "heard", kind="other")
-    until(lambda: data(page) == ["heard", "next", "typed"], "arrived")
+    assert page.texts("#events .subject") == [], "its own id goes without saying"
+    server.publish(star, '{"at": [1]}', kind="other", content_type="application/json")
+    server.publish(star, b"\0\xff", content_type="application/octet-stream")
+    until(lambda: data(page) == ["2 bytes", '{"at":[1]}', "typed"], "arrived")
+    assert page.texts("#events .kind") == ["other", "sighting"]
+    assert page.texts("#events .subject") == [star, star]
+
+
+def test_serves_the_client_that_it_uses(page, server, name):
+    client = httpx.get(server.public_url + "/encke.js", trust_env=False)
+    source = pathlib.Path(__file__).resolve().parents[1] / "clients" / "js" / "encke.js"
+    assert client.content == source.read_bytes()
+    assert client.headers["Content-Type"] == "text/javascript; charset=utf-8"
+    assert httpx.head(server.public_url + "/encke.js", trust_env=False).status_code == 200
 
 
 def test_subscribes_lists_and_unsubscribes(page, server, name):
@@ -150,6 +144,31 @@ def test_lists_what_was_subscribed_elsewhere(page, server, name):
     until(lambda: len(page.texts("#subjects li")) == 4, "listed")
     text = page.text("#subjects")
     assert all(str(subject) in text for subject in [*subjects, 4242])
+
+
+def test_shows_who_is_online_of_those_it_subscribes_to(page, start, name):
+    server = start("--demo", "--presence-delay", "1s")
+    me, star, other = name("me"), name("<i>star & co"), name("other")
+    for subject in (star, other):
+        server.subscribe(me, subject)
+    open_page(page, server, me)
+    until(lambda: page.texts("#online") == ["nobody"], "a snapshot")
+    with Sse(server, quote(star)):
+        until(lambda: page.texts("#online li") == [star], "online")
+        until(lambda: page.texts("#subjects li.online span") == [star], "marked")
+        assert "online" in page.evaluate("document.querySelector('#subjects li.online').title")
+    until(lambda: page.texts("#online") == ["nobody"], "offline")
+    assert page.texts("#subjects li.online") == []
+    assert "?presence=1" in commands(page)["Listen"]
+    page.goto("about:blank")
+
+
+def test_shows_nobody_where_presence_is_off(page, start):
+    server = start()
+    open_page(page, server, "me")
+    until(lambda: page.visible(".unrelayed"), "explained")
+    assert not page.visible("#presence")
+    page.goto("about:blank")
 
 
 def test_id_is_in_the_address(page, server, name):
@@ -221,8 +240,85 @@ def test_commands_are_quoted_for_a_shell(page, server, name):
     open_page(page, server, me)
     page.fill("#data", "it's $HOME `x`")
     commands = page.texts("#commands code")
-    assert f"curl -N {server.public_url}/events/{me}" in commands
+    assert any(f"{server.public_url}/events/{me}" in command for command in commands)
     assert any("'it'\\''s $HOME `x`'" in command for command in commands)
+
+
+def run(command, **env):
+    """What a shell makes of a command that was copied from the page."""
+    path = f"{pathlib.Path(BINARY).parent}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "no_proxy": "*", **env}
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60, env=env)
+    assert done.returncode == 0, (command, done.stderr)
+    return done.stdout
+
+
+def commands(page):
+    return dict(zip(page.texts("#commands dt"), page.texts("#commands code")))
+
+
+def test_commands_work_as_they_are_copied(page, server, name):
+    me, star = name("it's me"), name("-star & co")
+    open_page(page, server, quote(me))
+    page.fill("#other", star)
+    page.fill("#subject", star)
+    page.fill("#data", "it's $HOME `x` -- \u202e ü")
+    shown = commands(page)
+    assert json.loads(run(shown["Subscribe"])) == {"added": 1, "unchanged": 0}
+    assert star in run(shown["List subscriptions"])
+    for command in ("Publish", "Publish with the encke command"):
+        before = len(data(page))
+        run(shown[command])
+        until(lambda: len(data(page)) > before, command)
+        assert data(page)[0] == "it's $HOME `x` -- \u202e ü"
+    assert run(shown["Why an event does not arrive"]).startswith("yes: ")
+    assert json.loads(run(shown["Unsubscribe"])) == {"removed": 1, "unchanged": 0}
+    assert "These are the listeners of this server" in page.text("#control-note")
+    assert not page.visible("#control-choice")
+
+
+def test_a_command_is_copied_by_its_button(page, server, name):
+    me = name()
+    open_page(page, server, me)
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (text) => { window.copied = text; } } })")
+    page.fill("#data", "to copy")
+    page.click("#commands dd:nth-of-type(2) button")
+    page.wait_text("#copied", "Publish")
+    assert page.evaluate("window.copied") == commands(page)["Publish"]
+
+
+def test_commands_have_a_token_where_one_is_needed(page, start, tmp_path):
+    """Both listeners need one: the page asks for its own, and names the other."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"a secret of at least thirty-two bytes\n")
+    secret.chmod(0o600)
+    control = "secret-0123456789"
+    server = start("--jwt-secret-file", secret, "--control-token", control, token=control)
+    page.goto("about:blank")
+    page.goto(server.public_url + "/#alice")
+    page.wait_text("#state", "refused")
+    until(lambda: page.visible("#token-form"), "asked for")
+    claims = {"sub": "alice", "exp": int(time.time()) + 600}
+    token = jwt.encode(claims, "a secret of at least thirty-two bytes", algorithm="HS256")
+    page.fill("#token", token)
+    page.click("#token-form button")
+    page.wait_text("#state", "live")
+    server.publish("alice", "for who proved it")
+    until(lambda: data(page) == ["for who proved it"], "arrived")
+    page.click("#control-token")
+    shown = commands(page)
+    assert token not in page.evaluate("location.href")
+    script = f"{shown['Your token, for this terminal']}\n{shown['Listen']} --max-time 2 --silent; true"
+    with ThreadPoolExecutor() as pool:
+        heard = pool.submit(run, script)
+        until(lambda: len(server.sessions("alice")) == 2, "curl is here")
+        usual = "http://127.0.0.1:8001"
+        publish = shown["Publish"]
+        assert usual in publish and "8001 is the default" in page.text("#control-note")
+        receipt = run(publish.replace(usual, server.control_url), ENCKE_CONTROL_TOKEN=control)
+        assert json.loads(receipt)["written"] == 2
+        assert "hello" in heard.result()
+    page.complaints()  # The refusal is told to the console.
 
 
 def test_comes_back_after_a_restart(page, start, port):

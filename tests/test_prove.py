@@ -1,12 +1,14 @@
 """`encke prove`: the whole experiment, small, and its page in Chromium."""
 
 import json
+import os
 import pathlib
 import resource
 import signal
 
 import pytest
 
+from harness.nats import NEWEST
 from harness.node import Browser
 from harness.program import BINARY, begin, encke
 from harness.wait import until
@@ -49,7 +51,8 @@ def test_figures_are_sane(proof):
     assert latency["count"] == 20_000
     steps = [latency[name] for name in ("p50_us", "p90_us", "p99_us", "p999_us", "p9999_us", "max_us")]
     assert steps == sorted(steps) and steps[0] > 0
-    assert report["history"]["bytes_a_user"] == [45_000, 8_000, 2_000]
+    assert [past["users"] for past in report["history"]] == [10_000, 10_000, 1_000_000, 1_000_000]
+    assert [past["bytes_a_user"][0] for past in report["history"]] == [45_000, 8_000, 25_000, 2_000]
     assert "--connections 10000" in report["command"] and str(BINARY) not in report["command"]
 
 
@@ -67,7 +70,7 @@ def test_page_stands_alone(proof):
         bytes_each = float(browser.text("#server-bytes").replace(",", ""))
         assert abs(bytes_each - report["opened"]["server_bytes_each"]) < 0.1
         text = browser.text("table")
-        for figure in ("45,000", "8,000", "2,000", "16,666", "99.99 %"):
+        for figure in ("45,000", "8,000", "25,000 to 30,000", "2,000", "99.99 %"):
             assert figure in text, figure
         assert browser.evaluate("document.querySelectorAll('figure svg').length") == 2
         assert browser.evaluate("document.querySelectorAll('svg polyline').length") > 20
@@ -120,3 +123,81 @@ def test_more_connections_than_files_are_refused(tmp_path):
 
     said = encke("prove", "-c", 1_000_000, "-o", tmp_path / "x.html", preexec_fn=limit)
     assert said.returncode == 1 and "ulimit -Hn" in said.stderr
+
+
+def test_a_killed_server_loses_nothing(tmp_path):
+    """kill -9 in the midst, with friends: every user comes back and gets each event once."""
+    page = tmp_path / "prove.html"
+    said = encke(
+        *("prove", "--connections", 500, "--degree", 4, "--rate", 300, "--duration", "6s"),
+        *("--restart", "--json", "-o", page),
+        timeout=180,
+    )
+    assert said.returncode == 0, said.stderr
+    report = json.loads(said.stdout)
+    assert report["failures"] == [] and "--restart" in report["command"]
+    driven = report["driven"]
+    assert driven["published"]["reconnects"] >= 1
+    restart = driven["restart"]
+    judgement = restart["judgement"]
+    assert judgement["exact"] == judgement["checked"] > 400, judgement
+    # Users that had an event which was not on disk yet are told so.
+    assert judgement["checked"] + judgement["excused"] == 500, judgement
+    assert judgement["missing"] == judgement["excess"] == 0, judgement
+    assert restart["back"] == 500 and restart["recovery"]["returns"] >= 500
+    assert 0 < restart["server_seconds"] <= restart["back_seconds"]
+    assert sum(restart["resets"].values()) == judgement["excused"], restart
+    assert "Killed and back" in page.read_text()
+
+
+def test_a_cluster_of_which_a_node_and_a_server_are_killed_loses_nothing(tmp_path):
+    """kill -9 of a node and of the leader of its log, at once: its users go on at the other nodes."""
+    page = tmp_path / "cluster.html"
+    said = encke(
+        *("prove", "--connections", 600, "--rate", 200, "--duration", "8s"),
+        *("--nodes", 3, "--json", "-o", page),
+        timeout=110,
+        env={**os.environ, "NATS_SERVER": str(NEWEST)},
+    )
+    assert said.returncode == 0, said.stderr
+    report = json.loads(said.stdout)
+    assert report["failures"] == [] and "--nodes 3" in report["command"]
+    driven = report["driven"]
+    cluster = driven["cluster"]
+    assert cluster["nodes"] == 3 and cluster["killed_node"] == "n1"
+    assert cluster["killed_server"] in ("s1", "s2", "s3")
+    # A third of the users were cut, all came back elsewhere, and the others noticed nothing.
+    assert cluster["cut"] == 200 == cluster["closed"] == cluster["recovery"]["returns"]
+    assert cluster["back"] == 600
+    assert cluster["judgement"] == {"checked": 600, "exact": 600, "excused": 0, "missing": 0, "excess": 0}
+    assert sum(cluster["resets"].values()) == 0
+    assert cluster["out_of_order"] <= cluster["unanswered"]
+    events = driven["published"]["events"]
+    assert events["accepted"] + cluster["unanswered"] == events["due"] == 1600
+    for what in ("back_seconds", "node_seconds", "server_seconds"):
+        assert 0 < cluster[what] < 60, (what, cluster)
+    assert 0 < cluster["silence_seconds"] < 20, cluster
+    browser = Browser()
+    try:
+        browser.goto(page.as_uri())
+        assert browser.complaints() == []
+        assert "600 users on 3 nodes" in browser.text("h1")
+        assert "nothing was lost" in browser.text(".good")
+        assert "Longest time without a receipt" in browser.text("table")
+        # Streams by node and receipts; latency; over time.
+        assert browser.evaluate("document.querySelectorAll('figure svg').length") == 3
+        labels = "[...document.querySelectorAll('figure')].map(figure => figure.textContent).join(' ')"
+        for label in ("n1", "n2", "n3", "Users with a stream", "Events with a receipt"):
+            assert label in browser.evaluate(labels), label
+    finally:
+        browser.close()
+
+
+def test_a_cluster_needs_its_engine(tmp_path):
+    environment = {key: value for key, value in os.environ.items() if key != "NATS_SERVER"}
+    said = encke(
+        *("prove", "--connections", 10, "--nodes", 3, "-o", tmp_path / "x.html"),
+        env={**environment, "PATH": str(tmp_path)},
+    )
+    assert said.returncode == 1 and "NATS_SERVER" in said.stderr, said.stderr
+    assert encke("prove", "--nodes", 3, "--restart").returncode == 2

@@ -657,6 +657,13 @@ def test_latency_is_measured_without_knowing_the_protocol(proxy, backend):
     assert sum(report["count"] for report in reports) == 20
     assert all(report["backend"] == server.address for report in reports)
     assert all(19_000 <= report["p50"] <= report["p99"] <= report["max"] * 1.02 for report in reports)
+    for report in reports:
+        means = [report[name] for name in ["p95_mean", "p99_mean", "mean"]]
+        assert means == sorted(means)
+        assert report["min"] * 0.98 <= means[0]
+        assert means[-1] <= report["max"] * 1.02
+        deviations = [report[name] for name in ["p95_stdev", "p99_stdev", "stdev"]]
+        assert all(0 <= deviation <= report["max"] for deviation in deviations)
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])

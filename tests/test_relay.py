@@ -9,7 +9,6 @@ import socket
 import pytest
 
 from harness.http import Sse
-from harness.node import Browser
 from harness.reverse import ALL, TELLING, reverse_proxy
 from harness.server import Server
 from harness.wait import PATIENCE, until
@@ -219,13 +218,6 @@ def test_not_even_the_secret_opens_what_came_through_a_proxy(server, port, proxy
         status, body = ask(edge, "POST", "/relay/v1/publish/a?data=x", headers)
         assert status == 403, body
         assert 'name="control" content=""' in ask(edge, "GET", "/", headers)[1]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    browser = Browser()
-    yield browser
-    browser.close()
 
 
 @pytest.mark.parametrize("proxy", ["nginx, HTTP/1.1", "nginx, X-Forwarded-For", "haproxy", "encke proxy"])

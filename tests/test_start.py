@@ -66,6 +66,9 @@ def test_the_page_can_be_switched_off(start):
             connection.get("/", method=method)
             answer = connection.response(head_only=method == "HEAD")
             assert answer.status == 404
+    with Connection(server) as connection:
+        connection.get("/encke.js")
+        assert connection.response().status == 404
     with Sse(server, "a") as stream:
         server.publish("a", "x")
         assert stream.data() == "x"

@@ -193,7 +193,7 @@ def test_time_is_worked_or_waited(start):
 
 
 def test_the_slowest_readers_are_named(start):
-    server = start("--stall-timeout", "60s", "--backlog-bytes", "4MiB")
+    server = start("--stall-timeout", "60s", "--backlog-bytes", "4MiB", "--slow", "close")
     with (
         Sse(server, "slow", receive_buffer=4096),
         Sse(server, "slower", receive_buffer=4096),

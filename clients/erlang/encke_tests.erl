@@ -43,6 +43,17 @@ a_process_that_exits_is_logged_out_test() ->
     exit(Pid, kill),
     {ok, 0} = until({ok, 0}, fun() -> encke:send(encke(), "mortal of test too", hello) end).
 
+a_linked_process_is_ended_with_its_session_only_test() ->
+    Pid = spawn(fun() -> receive stop -> ok end end),
+    ok = encke:login(encke(), "linked of test", Pid, [link]),
+    ok = encke:login(encke(), "linked of test too", Pid),
+    {ok, 1} = encke:send(encke(), "linked of test too", hello),
+    ok = encke:logout(encke(), Pid),
+    {ok, 0} = encke:send(encke(), "linked of test", hello),
+    true = is_process_alive(Pid),
+    {error, _} = encke:login(encke(), "linked of test", Pid, [unknown]),
+    exit(Pid, kill).
+
 refusals_are_sentences_test() ->
     {error, Sentence} = encke:login(encke(), <<>>, self()),
     true = is_binary(Sentence),

@@ -6,6 +6,8 @@ use libfuzzer_sys::fuzz_target;
 use wire::event::{Event, Payload, Subject};
 use wire::frame::encode;
 use wire::transport::Transport;
+use wire::websocket;
+use wire::encoding::Encoding;
 
 fuzz_target!(|data: &[u8]| {
     let Some((&[choice, cut], rest)) = data.split_first_chunk::<2>() else {
@@ -19,6 +21,7 @@ fuzz_target!(|data: &[u8]| {
     let event = Event {
         epoch: "e",
         sequence: u64::from(cut),
+        complete: u64::from(cut),
         subject: if choice & 1 == 0 {
             Subject::Integer(1)
         } else {
@@ -31,24 +34,35 @@ fuzz_target!(|data: &[u8]| {
             Payload::Binary(payload)
         },
     };
-    for transport in Transport::ALL {
+    for encoding in Encoding::ALL {
         let mut out = b"before".to_vec();
-        let frame = encode(transport, &event, &mut out);
+        let frame = encode(encoding, &event, &mut out);
         assert!(out.starts_with(b"before"));
         let (whole, body) = (&out[frame.whole.clone()], &out[frame.body.clone()]);
         if body.is_empty() {
-            assert!(transport == Transport::Test && whole.is_empty());
+            assert!(encoding == Encoding::TestPlain && whole.is_empty());
             continue;
         }
-        let size = format!("{:x}\r\n", body.len());
-        assert_eq!(whole, [size.as_bytes(), body, b"\r\n"].concat());
-        match transport {
-            Transport::Sse => assert_fields(body),
-            Transport::Ndjson => {
+        if encoding.transport() == Transport::WebSocket {
+            let mut message = Vec::new();
+            websocket::push_frame(websocket::Opcode::Text, body, &mut message);
+            assert_eq!(whole, message);
+        } else {
+            let size = format!("{:x}\r\n", body.len());
+            assert_eq!(whole, [size.as_bytes(), body, b"\r\n"].concat());
+        }
+        match encoding {
+            Encoding::SsePlain | Encoding::SseJson | Encoding::SseCloudEvents => {
+                assert_fields(body);
+            }
+            Encoding::NdjsonJson | Encoding::NdjsonCloudEvents => {
                 let last = body.len() - 1;
                 assert_eq!(body.iter().position(|&byte| byte < b' '), Some(last));
             }
-            Transport::Test => assert_eq!(body, event.payload.as_bytes()),
+            Encoding::TestPlain => assert_eq!(body, event.payload.as_bytes()),
+            Encoding::WebSocketJson | Encoding::WebSocketCloudEvents => {
+                assert!(body.iter().all(|&byte| byte >= b' '));
+            }
         }
     }
 });

@@ -237,13 +237,13 @@ class Ndjson(Stream):
         super().__init__(server, f"/stream/{ids}", *fields, **options)
 
     def event(self):
-        """The next event; pings are skipped. `None` at the end."""
+        """The next event; heartbeats and cursors are skipped. `None` at the end."""
         while True:
             line = self.line()
             if line is None:
                 return None
             event = json.loads(line)
-            if event:
+            if event.keys() - {"id"}:
                 return event
 
     def data(self):

@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 
 import httpx
 
@@ -25,7 +26,7 @@ ENVIRONMENT["ENCKE_MEMORY"] = "true"
 
 def installed(program):
     """Where a program is that `tests/setup` installs. Debian keeps servers outside the PATH of users."""
-    path = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    path = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin:{sys.prefix}/bin")
     assert path, f"{program} is not installed: run tests/setup"
     return path
 

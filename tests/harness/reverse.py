@@ -25,17 +25,34 @@ HAPROXY = {
     "haproxy, Via": "mode http\n  http-request set-header Via 1.1\\ edge",
     "haproxy, TCP": "mode tcp",
 }
+# What a location says that lets WebSocket through.
+WEBSOCKET = {
+    "nginx, WebSocket": "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; "
+    'proxy_set_header Connection "upgrade"; proxy_set_header Host $http_host;',
+}
 # Those that say in each request that they passed it on.
 TELLING = [name for name in (*NGINX, *HAPROXY) if "Forwarded" in name or "Via" in name]
 ALL = [*NGINX, *HAPROXY, "encke proxy"]
+
+# Proxies that pass on bytes, and name the client in a PROXY header.
+PASSING_ON = {
+    "nginx, stream": None,
+    "haproxy, v1": "send-proxy",
+    "haproxy, v2": "send-proxy-v2",
+    "encke proxy, v1": "v1",
+    "encke proxy, v2": "v2",
+}
+# Debian has it as libnginx-mod-stream.
+STREAM_MODULE = "/usr/lib/nginx/modules/ngx_stream_module.so"
 
 
 @contextlib.contextmanager
 def reverse_proxy(name, listen, to):
     """Runs a proxy at the port `listen` that leads to an address."""
     with tempfile.TemporaryDirectory(prefix="encke-reverse-") as directory:
-        if name == "encke proxy":
+        if name.startswith("encke proxy"):
             flags = ["--listen", f"127.0.0.1:{listen}", "--to", "%s:%d" % to, "--drain-timeout", "1s"]
+            flags += ["--proxy-out", PASSING_ON[name]] if name in PASSING_ON else []
             program = Program("proxy", *flags, cwd=directory)
             try:
                 yield program.listen
@@ -44,19 +61,27 @@ def reverse_proxy(name, listen, to):
             return
         path = f"{directory}/conf"
         with open(path, "w") as file:
-            file.write(_nginx(name, listen, to, directory) if name in NGINX else _haproxy(name, listen, to))
+            write = _nginx if name.startswith("nginx") else _haproxy
+            file.write(write(name, listen, to, directory))
         command = (
             [shutil.which("nginx") or "/usr/sbin/nginx", "-c", path, "-p", directory]
-            if name in NGINX
+            if name.startswith("nginx")
             else [shutil.which("haproxy") or "/usr/sbin/haproxy", "-db", "-q", "-f", path]
         )
-        process = subprocess.Popen(command)
-        try:
-            until(lambda: _listens(process, listen), f"{name} listens")
+        with running(command, name, listen):
             yield ("127.0.0.1", listen)
-        finally:
-            process.terminate()
-            process.wait()
+
+
+@contextlib.contextmanager
+def running(command, name, port, output=None):
+    """Runs a proxy that listens at a port of this machine, to the end of the block."""
+    process = subprocess.Popen(command, stdout=output, stderr=output)
+    try:
+        until(lambda: _listens(process, port), f"{name} listens")
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def _listens(process, port):
@@ -66,19 +91,28 @@ def _listens(process, port):
 
 
 def _nginx(name, listen, to, directory):
-    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    temporary = "".join(f"{kind}_temp_path {directory}/{kind};" for kind in kinds)
+    if name in PASSING_ON:
+        return f"""load_module {STREAM_MODULE}; daemon off; master_process off; pid {directory}/pid;
+            error_log {directory}/error.log; events {{}} stream {{ server {{ listen 127.0.0.1:{listen};
+            proxy_protocol on; proxy_pass %s:%d; }} }}""" % to
     return f"""daemon off; master_process off; pid {directory}/pid; error_log {directory}/error.log;
-        events {{}} http {{ access_log off; {temporary} server {{ listen 127.0.0.1:{listen};
-        location / {{ proxy_pass http://%s:%d; proxy_buffering off; {NGINX[name]} }} }} }}""" % to
+        events {{}} http {{ access_log off; {temporary_paths(directory)} server {{ listen 127.0.0.1:{listen};
+        location / {{ proxy_pass http://%s:%d; proxy_buffering off; {(NGINX | WEBSOCKET)[name]} }} }} }}""" % to
 
 
-def _haproxy(name, listen, to):
+def temporary_paths(directory):
+    """What lets nginx run without the directories of Debian."""
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    return "".join(f"{kind}_temp_path {directory}/{kind};" for kind in kinds)
+
+
+def _haproxy(name, listen, to, _):
+    mode, send = HAPROXY.get(name, "mode tcp"), PASSING_ON.get(name, "")
     return f"""listen edge
   bind 127.0.0.1:{listen}
-  {HAPROXY[name]}
+  {mode}
   timeout connect 10s
   timeout client 60s
   timeout server 60s
-  server one %s:%d
+  server one %s:%d {send}
 """ % to

@@ -41,6 +41,9 @@ class Server(Program):
             trust_env=False,
             verify=control_tls or True,
         )
+        if "--cluster" in flags:
+            # It has read the log to its end, and takes clients.
+            until(lambda: self.process.poll() is not None or self.api.get("/readyz").is_success, "the node is ready")
 
     @property
     def control_url(self):

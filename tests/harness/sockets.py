@@ -3,12 +3,14 @@
 The table is no snapshot: beside other tests that open and close connections it shows a socket twice or not at all, and
 clients of other servers under the same address and port."""
 
+import errno
 import os
 import socket
 import struct
 
 # linux/sock_diag.h, linux/inet_diag.h, linux/netlink.h
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, NLMSG_ERROR = 4, 20, 1, 2
+TCP_LISTEN = 10
 ANY_STATE, NO_COOKIE = 0xFFFFFFFF, b"\xff" * 8
 HEADER = struct.Struct("=IHHII")
 REQUEST = struct.Struct("=BBBBI")
@@ -35,6 +37,18 @@ def _ask(local, remote):
 def unread_bytes(local, remote):
     """Received and not yet read by the socket at `local` that is connected to `remote`."""
     return _ask(local, remote)[6]
+
+
+def exists(local, remote):
+    """Whether the kernel keeps a socket at `local` that is connected to `remote`, be it of a process or not."""
+    try:
+        state = _ask(local, remote)[1]
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return False
+        raise
+    # The listener answers for connections that are not there.
+    return state != TCP_LISTEN
 
 
 def listener_inode(local):

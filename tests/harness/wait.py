@@ -22,12 +22,14 @@ def until(condition, what, patience=PATIENCE, pause=0.01):
 
 
 def in_time(trial, seconds, tries=5):
-    """Runs a trial, which returns how long something took, until that is short enough once.
+    """Runs a trial, which returns how long something took, until most of the tries were short enough.
 
-    A loaded machine may delay any one trial; what waits for a timer is late in each."""
+    A loaded machine may delay some of them; a bug that is quick now and then does not pass."""
     took = []
-    while not took or took[-1] >= seconds:
-        assert len(took) < tries, f"it took {took} s, and never less than {seconds} s"
+    most = tries // 2 + 1
+    while sum(each < seconds for each in took) < most:
+        late = [each for each in took if each >= seconds]
+        assert len(late) < most, f"it took {took} s, and less than {seconds} s in few of them"
         took.append(trial())
 
 
@@ -53,7 +55,7 @@ def punctually(trial, seconds, tries=10):
         steps = Steps()
         try:
             result = trial(steps)
-        except (AssertionError, OSError):
+        except Exception:
             steps()
             if steps.longest <= seconds:
                 raise

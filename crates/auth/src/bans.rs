@@ -11,7 +11,7 @@ pub const BANS_MAX: usize = 65_536;
 /// Longest ban: 30 days. What must last longer is the business of the issuer of tokens.
 pub const BAN_SECONDS_MAX: u64 = 30 * 24 * 3600;
 
-/// Ids that may not log in until a time. They are not written to the disk.
+/// Ids that may not log in until a time. In memory: the caller stores what must survive.
 #[derive(Debug)]
 pub struct Bans {
     ids: ExpiringMap<()>,

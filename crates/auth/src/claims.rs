@@ -1,6 +1,7 @@
 //! Claims of a token (RFC 7519, section 4.1), and what of them must hold.
 //!
-//! Owns the claim `encke.ids`. Sees a payload only after its signature was checked.
+//! Owns the claims `encke.ids` and `encke.publish`. Sees a payload only after its signature was
+//! checked.
 
 use crate::error::TokenError;
 use crate::identity::Identity;
@@ -32,6 +33,7 @@ pub(crate) struct Claims {
     issued: Option<UnixSeconds>,
     token_id: Option<String>,
     scope: Scope,
+    publish: Scope,
 }
 
 impl Claims {
@@ -81,7 +83,8 @@ impl Claims {
                 "The claim iat of the token is not a number of seconds since 1970.",
             )?,
             token_id: token_id(claims.get("jti"))?,
-            scope: ids(&claims)?,
+            scope: scope(&claims, &IDS)?,
+            publish: scope(&claims, &PUBLISH)?,
         })
     }
 
@@ -125,6 +128,7 @@ impl Claims {
         Ok(Identity {
             subject,
             scope,
+            publish: self.publish,
             expires: Some(self.expires),
             issued: self.issued,
             token_id: self.token_id.map(String::into_boxed_str),
@@ -195,36 +199,63 @@ fn token_id(json: Option<&str>) -> Result<Option<String>, TokenError> {
     }
 }
 
-/// Returns the scope of the claim `encke.ids`: the member `ids` of the claim `encke`, or the claim
-/// that is named `encke.ids`, if the issuer cannot make objects.
-fn ids(claims: &Object<'_>) -> Result<Scope, TokenError> {
-    const FORM: TokenError = TokenError::Claim(
-        "The claim encke.ids of the token is not a list of at most 1024 ids, each a string of 1 to \
-         128 bytes or an integer.",
-    );
+/// Claim that is a list of ids: a member of the claim `encke`, or a claim with both names, for
+/// issuers that cannot make objects.
+struct ListClaim {
+    member: &'static str,
+    name: &'static str,
+    /// Error of one that is not a list of ids.
+    form: &'static str,
+    /// Error of a token that has it in both places.
+    twice: &'static str,
+}
+
+/// What a client may read.
+const IDS: ListClaim = ListClaim {
+    member: "ids",
+    name: "encke.ids",
+    form: "The claim encke.ids of the token is not a list of at most 1024 ids, each a string of 1 \
+           to 128 bytes or an integer.",
+    twice: "The token has encke.ids twice: as a name, and as ids in encke.",
+};
+
+/// What a client may publish about.
+const PUBLISH: ListClaim = ListClaim {
+    member: "publish",
+    name: "encke.publish",
+    form: "The claim encke.publish of the token is not a list of at most 1024 ids, each a string \
+           of 1 to 128 bytes or an integer.",
+    twice: "The token has encke.publish twice: as a name, and as publish in encke.",
+};
+
+/// Returns the scope that a claim lists. Without the claim, it is empty.
+fn scope(claims: &Object<'_>, claim: &ListClaim) -> Result<Scope, TokenError> {
     const OBJECT: TokenError =
         TokenError::Claim("The claim encke of the token is not an object with each name once.");
-    const TWICE: TokenError =
-        TokenError::Claim("The token has encke.ids twice: as a name, and as ids in encke.");
     let nested = match claims.get("encke") {
         Some(value) => Object::parse(value.as_bytes())
             .map_err(|_| OBJECT)?
-            .get("ids"),
+            .get(claim.member),
         None => None,
     };
-    let list = match (nested, claims.get("encke.ids")) {
-        (Some(_), Some(_)) => return Err(TWICE),
+    let list = match (nested, claims.get(claim.name)) {
+        (Some(_), Some(_)) => return Err(TokenError::Claim(claim.twice)),
         (Some(list), None) | (None, Some(list)) => list,
         (None, None) => return Ok(Scope::default()),
     };
-    let list: Vec<&serde_json::value::RawValue> = serde_json::from_str(list).map_err(|_| FORM)?;
+    let form = TokenError::Claim(claim.form);
+    let Ok(list) = serde_json::from_str::<Vec<&serde_json::value::RawValue>>(list) else {
+        return Err(form);
+    };
     if list.len() > ENTRIES_MAX {
-        return Err(FORM);
+        return Err(form);
     }
     let entries: Option<Vec<String>> = list
         .iter()
         .map(|entry| id(entry.get()).filter(|entry| !entry.is_empty()))
         .collect();
-    let entries = entries.ok_or(FORM)?;
-    Scope::new(entries.iter().map(String::as_str)).map_err(|_| FORM)
+    let Some(entries) = entries else {
+        return Err(form);
+    };
+    Scope::new(entries.iter().map(String::as_str)).map_err(|_| form)
 }

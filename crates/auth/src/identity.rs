@@ -13,6 +13,9 @@ pub struct Identity {
     pub subject: Option<Box<str>>,
     /// All ids that the client may read, the subject included.
     pub scope: Scope,
+    /// Ids that the client may publish about. None of what it may read is among them unless the
+    /// issuer says so.
+    pub publish: Scope,
     /// When it ends (`exp`); `None` for tickets and trusted proxies, which state no end.
     pub expires: Option<UnixSeconds>,
     /// When it was issued (`iat`).
@@ -27,6 +30,7 @@ impl Identity {
         Self {
             subject: Some(user.into()),
             scope: Scope::exact([user]),
+            publish: Scope::default(),
             expires: None,
             issued: Some(now),
             token_id: None,
@@ -44,5 +48,10 @@ impl Identity {
         } else {
             Err(TokenError::Scope)
         }
+    }
+
+    /// Returns whether the client may publish about `id`.
+    pub fn may_publish(&self, id: &str) -> bool {
+        self.publish.allows(id)
     }
 }

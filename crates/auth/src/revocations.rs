@@ -18,7 +18,7 @@ pub const REVOCATIONS_MAX: usize = 65_536;
 pub const TOKEN_ID_BYTES_MAX: usize = 256;
 
 /// Identities that are refused before their end. Kept for as long as a token may live, then
-/// forgotten: by then, those that were revoked have expired. They are not written to the disk.
+/// forgotten: by then, those that were revoked have expired. In memory: the caller stores them.
 #[derive(Debug)]
 pub struct Revocations {
     /// For each id, the time before which tokens and tickets are refused.
@@ -125,6 +125,11 @@ impl Revocations {
             return Err(TokenError::Revoked);
         }
         Ok(())
+    }
+
+    /// Returns the time before which tokens and tickets of `id` are refused, if some are.
+    pub fn before(&self, id: &str, now: UnixSeconds) -> Option<UnixSeconds> {
+        self.ids.get(id, now).map(|(&before, _)| before)
     }
 
     /// Returns whether nothing is revoked.

@@ -7,5 +7,6 @@ mod rotation;
 mod scope;
 mod signer;
 mod tickets;
+mod tickets_of_nodes;
 mod vectors;
 mod withdrawal;

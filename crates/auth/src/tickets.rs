@@ -4,6 +4,7 @@
 //! or end a session: both are the caller's.
 
 mod deadlines;
+mod elsewhere;
 
 use core::fmt;
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use crate::identity::Identity;
 use crate::scope::Scope;
 use crate::time::UnixSeconds;
 use deadlines::Deadlines;
+pub use elsewhere::ELSEWHERE_SECONDS;
 
 /// Most tickets at a time, over all ids: about 300 bytes each. Issuing one beyond that is refused,
 /// as each of the others was promised to a client.
@@ -52,7 +54,8 @@ pub struct Tickets {
     max: usize,
 }
 
-type Hash = [u8; 32];
+/// SHA-256 of the secret of a ticket. It names the ticket to other nodes and cannot log in.
+pub type Hash = [u8; 32];
 
 /// Name of a ticket within [`Tickets`], which is no secret. It stays good when the ticket is gone,
 /// and then names nothing.
@@ -79,12 +82,27 @@ struct Ticket {
     state: State,
 }
 
+/// Session of another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// The node, by a number that is not its own after a restart.
+    pub node: u64,
+    /// The session, by its name on that node.
+    pub session: u64,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Not in use: issued, or its session has ended. Good until then.
     Waiting(UnixSeconds),
     /// In use by this session.
-    Bound(u64),
+    Bound {
+        session: u64,
+        /// Whether other nodes know, if there are any.
+        is_announced: bool,
+    },
+    /// In use by this session of another node. Forgotten then.
+    Elsewhere { holder: Holder, until: UnixSeconds },
 }
 
 /// What a ticket was good for.
@@ -98,6 +116,8 @@ pub struct Redeemed {
     pub superseded: Option<u64>,
     /// When the ticket was issued.
     pub issued: UnixSeconds,
+    /// The name of the ticket for other nodes.
+    pub hash: Hash,
 }
 
 /// Reason why a ticket is not issued or not accepted. Its `Display` is a sentence.
@@ -145,29 +165,36 @@ impl Tickets {
         ttl_seconds: u64,
         now: UnixSeconds,
     ) -> Result<String, TicketError> {
-        let ids: Arc<[Box<str>]> = ids.into_iter().take(TICKET_IDS_MAX + 1).collect();
-        if ids.is_empty() || ids.len() > TICKET_IDS_MAX {
-            return Err(TicketError::Ids);
-        }
+        let ids = ids.into_iter().take(TICKET_IDS_MAX + 1).collect();
         if ttl_seconds == 0 || ttl_seconds > TICKET_TTL_SECONDS_MAX {
             return Err(TicketError::Ttl);
+        }
+        let ticket = Ticket {
+            hash: hash(&secret),
+            ids,
+            issued: now,
+            state: State::Waiting(now.plus(ttl_seconds)),
+        };
+        self.add(ticket, now)?;
+        Ok(text(&secret))
+    }
+
+    /// Adds a ticket that is not there yet, unless there are too many.
+    fn add(&mut self, ticket: Ticket, now: UnixSeconds) -> Result<(), TicketError> {
+        if ticket.ids.is_empty() || ticket.ids.len() > TICKET_IDS_MAX {
+            return Err(TicketError::Ids);
         }
         self.forget_until(now);
         if self.free.is_empty() && self.slots.len() >= self.max {
             return Err(TicketError::Full);
         }
-        let hash = hash(&secret);
-        let until = now.plus(ttl_seconds);
-        let ticket = Ticket {
-            hash,
-            ids,
-            issued: now,
-            state: State::Waiting(until),
-        };
+        let (hash, until) = (ticket.hash, ticket.state.until());
         let index = self.place(ticket);
         self.by_hash.insert(hash, index);
-        self.schedule(index, until, now);
-        Ok(URL_SAFE_NO_PAD.encode(secret))
+        if let Some(until) = until {
+            self.schedule(index, until, now);
+        }
+        Ok(())
     }
 
     /// Returns what a ticket is good for, and does not use it.
@@ -181,9 +208,11 @@ impl Tickets {
         let slot = &self.slots[index as usize];
         let ticket = slot.ticket.as_ref().ok_or(TicketError::Unknown)?;
         let superseded = match ticket.state {
-            State::Waiting(until) if until <= now => return Err(TicketError::Unknown),
-            State::Waiting(_) => None,
-            State::Bound(held_by) => Some(held_by),
+            State::Waiting(until) | State::Elsewhere { until, .. } if until <= now => {
+                return Err(TicketError::Unknown);
+            }
+            State::Waiting(_) | State::Elsewhere { .. } => None,
+            State::Bound { session, .. } => Some(session),
         };
         Ok(Redeemed {
             ticket: TicketKey {
@@ -193,6 +222,7 @@ impl Tickets {
             ids: ticket.ids.clone(),
             superseded,
             issued: ticket.issued,
+            hash,
         })
     }
 
@@ -211,29 +241,34 @@ impl Tickets {
         let mut found = self.look_up(text, now)?;
         found.superseded = found.superseded.filter(|&held_by| held_by != session);
         if let Some(ticket) = &mut self.slots[found.ticket.index as usize].ticket {
-            ticket.state = State::Bound(session);
+            ticket.state = State::Bound {
+                session,
+                is_announced: false,
+            };
         }
         Ok(found)
     }
 
     /// Notes that `session` has ended: its ticket is good for a reconnect for
-    /// [`RECONNECT_SECONDS`] more. Does nothing when another session has it by now.
-    pub fn release(&mut self, ticket: TicketKey, session: u64, now: UnixSeconds) {
+    /// [`RECONNECT_SECONDS`] more. Returns its name for other nodes; `None` when nothing has
+    /// changed, as another session has it by now.
+    pub fn release(&mut self, ticket: TicketKey, session: u64, now: UnixSeconds) -> Option<Hash> {
         self.forget_until(now);
         let TicketKey { index, generation } = ticket;
-        let Some(slot) = self.slots.get_mut(index as usize) else {
-            return;
-        };
+        let slot = self.slots.get_mut(index as usize)?;
         if slot.generation != generation {
-            return;
+            return None;
         }
-        if let Some(ticket) = &mut slot.ticket
-            && ticket.state == State::Bound(session)
-        {
-            let until = now.plus(RECONNECT_SECONDS);
-            ticket.state = State::Waiting(until);
-            self.schedule(index, until, now);
+        let ticket = slot.ticket.as_mut()?;
+        match ticket.state {
+            State::Bound { session: by, .. } if by == session => {}
+            _ => return None,
         }
+        let until = now.plus(RECONNECT_SECONDS);
+        ticket.state = State::Waiting(until);
+        let hash = ticket.hash;
+        self.schedule(index, until, now);
+        Some(hash)
     }
 
     /// Takes a ticket back: it opens no session any more. Its session, if it has one, goes on.
@@ -260,11 +295,11 @@ impl Tickets {
         while let Some(index) = self.deadlines.pop(now) {
             let slot = &mut self.slots[index as usize];
             slot.scheduled = false;
-            match slot.ticket.as_ref().map(|ticket| ticket.state) {
-                Some(State::Waiting(until)) if until <= now => self.remove(index),
+            match slot.ticket.as_ref().map(|ticket| ticket.state.until()) {
+                Some(Some(until)) if until <= now => self.remove(index),
                 // It was used since, and released again.
-                Some(State::Waiting(until)) => self.schedule(index, until, now),
-                Some(State::Bound(_)) => {}
+                Some(Some(until)) => self.schedule(index, until, now),
+                Some(None) => {}
                 None => self.free.push(index),
             }
         }
@@ -307,6 +342,16 @@ impl Tickets {
     }
 }
 
+impl State {
+    /// Returns when the ticket is forgotten; `None` while its session lives here.
+    const fn until(self) -> Option<UnixSeconds> {
+        match self {
+            Self::Waiting(until) | Self::Elsewhere { until, .. } => Some(until),
+            Self::Bound { .. } => None,
+        }
+    }
+}
+
 impl Redeemed {
     /// Returns the identity of the client: it may read the ids of the ticket, and is none of them
     /// in particular.
@@ -314,6 +359,7 @@ impl Redeemed {
         Identity {
             subject: None,
             scope: Scope::exact(self.ids.iter().map(|id| &**id)),
+            publish: Scope::default(),
             expires: None,
             issued: Some(self.issued),
             token_id: None,
@@ -329,7 +375,13 @@ fn secret(text: &str) -> Option<[u8; 16]> {
     URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
 }
 
-fn hash(secret: &[u8; 16]) -> Hash {
+/// Returns the text of the ticket with a secret.
+pub fn text(secret: &[u8; 16]) -> String {
+    URL_SAFE_NO_PAD.encode(secret)
+}
+
+/// Returns the hash of the secret of a ticket.
+pub fn hash(secret: &[u8; 16]) -> Hash {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest::digest(&digest::SHA256, secret).as_ref());
     hash

@@ -23,6 +23,9 @@ use machine::signals::Signals;
 /// Time for a server to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Time for a node of a cluster to be ready: the engine elects leaders first.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Lines of a fallen server's log that are shown.
 const LAST_LINES: usize = 5;
 
@@ -223,7 +226,11 @@ pub struct Server {
     pub public: SocketAddr,
     /// Its control listener, as a URL.
     pub control_url: String,
+    program: PathBuf,
+    arguments: Vec<String>,
     log: PathBuf,
+    /// Killed by us, and not started again.
+    was_killed: bool,
 }
 
 impl Server {
@@ -244,44 +251,94 @@ impl Server {
         if control.port() == 0 {
             control = host::free_loopback_address()?;
         }
-        let log = std::env::temp_dir().join(format!("encke-bench-{}.log", public.port()));
-        let file = File::create(&log).context(format_args!("creating {}", log.display()))?;
-        let mut command = Command::new(program);
-        // The settings of whoever measures are for servers of his own.
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("ENCKE_") {
-                command.env_remove(name);
-            }
-        }
-        command
-            .arg("serve")
-            .args([
-                "--listen",
-                &public.to_string(),
-                "--control",
-                &control.to_string(),
-            ])
-            // Nothing is left behind, unless `arguments` say where: flags beat the environment.
-            .env("ENCKE_MEMORY", "true")
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().context("sharing the log")?)
-            .stderr(file);
-        let child = OwnedChild::spawn(&mut command)?;
-        let mut server = Self {
-            child,
-            public,
-            control_url: format!("http://{control}"),
-            log,
-        };
+        let mut server = Self::launch(program, public, control, arguments)?;
         server.wait_until_well()?;
         Ok(server)
     }
 
+    /// Starts `program serve` on these addresses without waiting for it.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot be started.
+    pub(crate) fn launch(
+        program: &Path,
+        public: SocketAddr,
+        control: SocketAddr,
+        arguments: &[String],
+    ) -> Outcome<Self> {
+        let log = std::env::temp_dir().join(format!("encke-bench-{}.log", public.port()));
+        let mut all = vec!["serve".to_owned()];
+        all.extend(["--listen".to_owned(), public.to_string()]);
+        all.extend(["--control".to_owned(), control.to_string()]);
+        all.extend_from_slice(arguments);
+        Ok(Self {
+            child: spawn(program, &all, &log)?,
+            public,
+            control_url: format!("http://{control}"),
+            program: program.to_owned(),
+            arguments: all,
+            log,
+            was_killed: false,
+        })
+    }
+
+    /// Kills the process (`kill -9`), starts another one with the same arguments, and waits until
+    /// it is well.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`start`](Self::start).
+    pub fn restart(&mut self) -> Outcome<()> {
+        self.kill()?;
+        self.revive()?;
+        self.wait_until_well()
+    }
+
+    /// Kills the process (`kill -9`).
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be waited for.
+    pub(crate) fn kill(&mut self) -> Outcome<()> {
+        self.was_killed = true;
+        let _ = self.child.0.kill();
+        let ended = self.child.0.wait();
+        ended.context("waiting for the server's end").map(drop)
+    }
+
+    /// Starts another process with the same arguments, without waiting for it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub(crate) fn revive(&mut self) -> Outcome<()> {
+        self.child = spawn(&self.program, &self.arguments, &self.log)?;
+        self.was_killed = false;
+        Ok(())
+    }
+
+    /// Waits until the server is ready for clients.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended, or is not ready in time: the sentence has its log.
+    pub(crate) fn wait_until_ready(&mut self) -> Outcome<()> {
+        self.wait_until(ControlClient::is_ready, READY_TIMEOUT)
+    }
+
     fn wait_until_well(&mut self) -> Outcome<()> {
-        let until = Instant::now() + START_TIMEOUT;
+        self.wait_until(ControlClient::is_healthy, START_TIMEOUT)
+    }
+
+    fn wait_until(
+        &mut self,
+        is_so: impl Fn(&mut ControlClient) -> bool,
+        timeout: Duration,
+    ) -> Outcome<()> {
+        let until = Instant::now() + timeout;
         loop {
-            if self.control()?.is_healthy() {
+            if is_so(&mut self.control()?) {
                 return Ok(());
             }
             let ended = self
@@ -329,11 +386,31 @@ impl Server {
     }
 }
 
+/// Starts a server whose output goes to `log`.
+fn spawn(program: &Path, arguments: &[String], log: &Path) -> Outcome<OwnedChild> {
+    let file = File::create(log).context(format_args!("creating {}", log.display()))?;
+    let mut command = Command::new(program);
+    // The settings of whoever measures are for servers of their own.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("ENCKE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        // Nothing is left behind, unless `arguments` say where: flags beat the environment.
+        .env("ENCKE_MEMORY", "true")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().context("sharing the log")?)
+        .stderr(file);
+    OwnedChild::spawn(&mut command)
+}
+
 impl Drop for Server {
     /// A server that fell by itself is the news of the run; one that we end needs no log.
     fn drop(&mut self) {
         match self.child.0.try_wait() {
-            Ok(Some(status)) => eprintln!(
+            Ok(Some(status)) if !self.was_killed => eprintln!(
                 "the server ended by itself ({status}); its log is {} and says:\n{}",
                 self.log.display(),
                 self.last_words()

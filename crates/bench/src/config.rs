@@ -34,6 +34,8 @@ pub struct BenchConfig {
     pub calls_pointers: Vec<String>,
     /// Whether the server and the bare one have a descriptor table for each worker.
     pub private_fds: bool,
+    /// Whether the server's clients are WebSockets.
+    pub websocket: bool,
     /// More arguments for the server.
     pub server_arguments: Vec<String>,
 }

@@ -13,6 +13,10 @@ pub mod report;
 pub mod config;
 /// Clients and bare servers, each in a process of its own.
 pub mod processes;
+/// nginx with nchan, a peer.
+mod nginx;
+/// Centrifugo, a peer.
+mod centrifugo;
 /// Request bodies made line by line.
 pub mod body;
 /// Stamped events at a fixed rate, and the latencies of their receivers.
@@ -27,6 +31,8 @@ pub mod fanout;
 pub mod fairness;
 /// TLS beside plain sessions, and beside nginx with nchan.
 pub mod tls;
+/// Cost of sessions that come back, beside nginx with nchan and Centrifugo.
+pub mod resume;
 /// Rate of accepted events when no recipient is online.
 pub mod publish;
 /// Durable changes of the graph, and its time to start.

@@ -104,7 +104,7 @@ fn of_server(setting: &BenchConfig, report: &mut Report) -> Outcome<()> {
 fn of_bare(setting: &BenchConfig, report: &mut Report) -> Outcome<()> {
     let bare = Bare::start(setting)?;
     let started = Memory::of(bare.pid())?;
-    let mut clients = Clients::start(setting, Side::Server, bare.address, 0, setting.connections)?;
+    let mut clients = Clients::start(setting, Side::Bare, bare.address, 0, setting.connections)?;
     clients.opened()?;
     let idle = Memory::of(bare.pid())?;
     let client_memory = Memory::of(clients.pid())?;

@@ -14,7 +14,7 @@ use machine::failure::{Context, Failure, Outcome};
 const OPEN_SECONDS: u64 = 600;
 
 /// Which of several floods: each has source addresses of its own.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The server under measurement.
     Server,
@@ -91,6 +91,12 @@ impl Clients {
         first: u32,
         connections: u32,
     ) -> Outcome<Self> {
+        // The bare server has one stream for all.
+        if setting.websocket && side != Side::Bare {
+            let flags = ["--transport", "websocket"].map(str::to_owned);
+            let url = format!("http://{server}/ws/{{n}}");
+            return Self::open(setting, side, &url, first, connections, &flags);
+        }
         let url = format!("http://{server}/events/{{n}}");
         Self::open(setting, side, &url, first, connections, &[])
     }

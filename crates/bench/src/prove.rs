@@ -1,37 +1,52 @@
 //! The whole experiment: a server and its users on one machine, events at a rate, and what it all
 //! cost.
 //!
-//! `preparation` sees to the machine, `clients` are the users in a process of their own, `recorder`
-//! records while it goes on, `proof` is what was found, `history` what was found before, `page` the
-//! report. This file is the order of events; each is a function.
+//! `preparation` sees to the machine, `engine` and `service` run the servers, `clients` are the
+//! users in a process of their own, `recorder` records while it goes on, `restart` and `cluster`
+//! kill servers in the midst, `proof` is what was found, `history` what was found before, `page`
+//! the report. This file is the order of events; each is a function.
 
 mod preparation;
+mod engine;
+mod service;
 pub mod clients;
 mod recorder;
+mod restart;
+pub mod cluster;
 pub mod proof;
 pub mod history;
 pub mod page;
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::child::Server;
+use client::tls::Authorities;
 use clients::{ClientStats, Clients};
+use cluster::Outage;
 use load::drive::{self, Endpoint, Pace, Payload, TargetDistribution};
 use load::friends;
 use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
-use machine::measure::{CpuTime, Memory};
+use machine::measure::Memory;
 use preparation::PreparedMachine;
 use proof::{DriveResult, Graph, OpeningResult, Proof};
 use recorder::Recorder;
+use restart::{Directory, add};
+use service::{Service, node_name};
 
 /// Before memory is read, so that what was under way is over.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Between two looks at how far it is.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The same while users connect, which takes a second if they are few.
+const LOOK_AT_OPENING_EVERY: Duration = Duration::from_millis(50);
+
+/// The same while nodes are killed: a second has some points in the plots.
+const LOOK_CLOSELY_EVERY: Duration = Duration::from_millis(200);
 
 /// What users may take to connect. A million took half a minute on two cores.
 const OPEN_MOST: Duration = Duration::from_secs(600);
@@ -54,6 +69,12 @@ pub struct Options {
     pub degree: Option<u32>,
     /// Draws the graph and the targets.
     pub seed: u64,
+    /// Whether the server is killed and started again while events are published, and users come
+    /// back.
+    pub restart: bool,
+    /// Nodes of a cluster of which one is killed, and a server of the engine with it; without it,
+    /// there is one server.
+    pub nodes: Option<u16>,
     /// Workers of the server; without it, as many as the descriptor limit asks for.
     pub workers: Option<u64>,
 }
@@ -80,25 +101,39 @@ pub fn run(
     tell: &mut dyn FnMut(Progress),
 ) -> Outcome<Proof> {
     let ready = PreparedMachine::make(options, tell)?;
-    let server = Server::start(&options.program, &ready.serve_arguments())?;
+    let keeps = options.restart || options.nodes.is_some();
+    let directory = keeps.then(Directory::make).transpose()?;
+    let mut service = Service::start(options, &ready, directory.as_ref())?;
     let mut proof = Proof::begin(options, &ready);
-    tell(Progress::Said(format!(
-        "a server with {} workers listens on {}",
-        ready.wanted.workers, server.public
-    )));
-    let watching = Recorder::start(server.pid(), server.public.port())?;
-    let experiment = Experiment {
+    for node in &service.nodes {
+        tell(Progress::Said(format!(
+            "a server with {} workers listens on {}",
+            ready.wanted.workers, node.public
+        )));
+    }
+    let recorders = service.nodes.iter();
+    let recorders = recorders
+        .map(|node| Recorder::start(node.pid(), node.public.port()))
+        .collect::<Outcome<Vec<Recorder>>>()?;
+    let mut experiment = Experiment {
         options,
         interrupt,
-        server: &server,
-        watching: &watching,
+        service: &mut service,
+        directory: directory.as_ref(),
+        watching: &recorders[0],
     };
     let went = experiment.go(&mut proof, tell);
     proof.interrupted = interrupt.asked();
     // Before the users leave: the end is no part of the experiment.
-    proof.recording = watching.stop()?;
+    for (index, recorder) in recorders.into_iter().enumerate() {
+        let label = match options.nodes {
+            Some(_) => node_name(index),
+            None => "server".to_owned(),
+        };
+        proof.recordings.push((label, recorder.stop()?));
+    }
     let went = went.map(Clients::quit);
-    drop(server);
+    drop(service);
     proof.settings = ready.give_back();
     match went {
         Ok(()) => Ok(proof),
@@ -108,16 +143,18 @@ pub fn run(
     }
 }
 
-/// A server, and what is done to it.
+/// Servers, and what is done to them.
 struct Experiment<'a> {
     options: &'a Options,
     interrupt: &'a Interrupt,
-    server: &'a Server,
+    service: &'a mut Service,
+    /// What outlives a server that is killed.
+    directory: Option<&'a Directory>,
     watching: &'a Recorder,
 }
 
 impl Experiment<'_> {
-    fn go(&self, proof: &mut Proof, tell: &mut dyn FnMut(Progress)) -> Outcome<Clients> {
+    fn go(&mut self, proof: &mut Proof, tell: &mut dyn FnMut(Progress)) -> Outcome<Clients> {
         if let Some(degree) = self.options.degree {
             proof.graph = Some(self.load(degree, tell)?);
         }
@@ -148,7 +185,7 @@ impl Experiment<'_> {
         let made =
             thread::spawn(move || friends::write(options, &mut writer, |_| !interrupt.asked()));
         let mut edges = preparation::both_ways(reader);
-        let loaded = self.server.control()?.subscribe_many(&mut edges);
+        let loaded = self.service.first().control()?.subscribe_many(&mut edges);
         let made = made.join().expect("the generator does not panic")?;
         loaded?;
         let friends::End::Written(report) = made else {
@@ -163,29 +200,31 @@ impl Experiment<'_> {
 
     /// Connects all users.
     fn open(&self, tell: &mut dyn FnMut(Progress)) -> Outcome<(Clients, OpeningResult)> {
-        let (pid, all) = (self.server.pid(), u64::from(self.options.connections));
+        let all = u64::from(self.options.connections);
         self.interrupt.sleep(SETTLE);
-        let (server_before, kernel_before) = (Memory::of(pid)?, self.watching.kernel());
+        let (server_before, kernel_before) = (self.service.resident()?, self.watching.kernel());
         let mut arrivals = vec![(self.watching.elapsed(), 0)];
-        let mut clients = Clients::start(self.options, self.server.public)?;
+        let nodes = self.service.nodes.iter().map(|node| node.public);
+        let mut clients = Clients::start(self.options, nodes)?;
         let until = Instant::now() + OPEN_MOST;
         let seen = loop {
-            let seen = clients.opening(LOOK_EVERY)?;
+            let seen = clients.opening()?;
             arrivals.push((self.watching.elapsed(), seen.heads));
             tell(Progress::Opening(seen.heads, all));
             if seen.reached || self.interrupt.asked() || Instant::now() > until {
                 break seen;
             }
+            thread::sleep(LOOK_AT_OPENING_EVERY);
         };
         self.interrupt.sleep(SETTLE);
-        let (server, kernel) = (Memory::of(pid)?, self.watching.kernel());
+        let (server, kernel) = (self.service.resident()?, self.watching.kernel());
         let users = Memory::of(clients.pid())?;
         let opened = OpeningResult {
             connections: seen.heads - seen.closed,
             seconds: seen.seconds,
             arrivals,
-            server_before: server_before.resident,
-            server: server.resident,
+            server_before,
+            server,
             users: users.resident,
             kernel: kernel.saturating_sub(kernel_before),
             failures: seen.failures.clone(),
@@ -203,33 +242,68 @@ impl Experiment<'_> {
 
     /// Publishes events and watches them arrive.
     fn drive(
-        &self,
+        &mut self,
         mut clients: Clients,
         tell: &mut dyn FnMut(Progress),
     ) -> Outcome<(Clients, DriveResult)> {
         let options = self.drive_options();
         let before = clients.seen()?;
-        let spent_before = CpuTime::of(self.server.pid())?;
-        let begun = Instant::now();
+        let spent_before = self.service.spent()?;
+        let (begun, first) = (Instant::now(), self.watching.elapsed());
         let interrupt = self.interrupt.clone();
+        let acknowledged = Arc::new(Mutex::new(vec![(first, 0)]));
+        let told = Arc::clone(&acknowledged);
         let driver = thread::Builder::new()
             .name("drive".to_owned())
-            .spawn(move || drive::run(&options, &interrupt, |_| {}))
+            .spawn(move || {
+                drive::run(&options, &interrupt, |progress| {
+                    let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                    told.push((first + progress.seconds, progress.events.accepted));
+                })
+            })
             .context("starting the thread that publishes")?;
-        let mut arrivals = vec![(self.watching.elapsed(), before.events)];
-        while !driver.is_finished() {
-            thread::sleep(LOOK_EVERY);
-            arrivals.push((self.watching.elapsed(), clients.seen()?.events));
+        let mut arrivals = vec![(first, before.events)];
+        let mut connected = vec![(first, before.active)];
+        let mut killed = None;
+        let nodes = self.service.nodes.len();
+        let mut outage = (self.options.nodes).map(|_| Outage::planned(self.options, nodes));
+        let is_under_way =
+            |outage: &Option<Outage>| outage.as_ref().is_some_and(|outage| !outage.is_over());
+        while !driver.is_finished() || is_under_way(&outage) && !self.interrupt.asked() {
+            thread::sleep(match outage {
+                Some(_) => LOOK_CLOSELY_EVERY,
+                None => LOOK_EVERY,
+            });
+            let is_half = begun.elapsed() >= self.options.duration / 2;
+            if self.options.restart && killed.is_none() && is_half {
+                let spent = &self.service.spent()? - &spent_before;
+                let result = self.restart(&mut clients, tell)?;
+                killed = Some((spent, result));
+            }
+            let (seen, elapsed) = (clients.seen()?, self.watching.elapsed());
+            arrivals.push((elapsed, seen.events));
+            connected.push((elapsed, seen.active));
+            if let Some(outage) = &mut outage {
+                outage.step(self.service, &seen, (begun.elapsed(), elapsed), tell)?;
+            }
             tell(Progress::Driving(begun.elapsed(), self.options.duration));
         }
         let published = driver.join().expect("the driver does not panic")?;
         let awaited = before.events + published.receipts.written + published.receipts.queued;
-        let after = self.rest(&mut clients, awaited)?;
-        let spent = &CpuTime::of(self.server.pid())? - &spent_before;
+        let after = match self.directory {
+            Some(directory) => clients.owed(&directory.log(), REST_MOST)?,
+            None => self.rest(&mut clients, awaited)?,
+        };
+        let spent = self.service.spent()?;
+        let (spent, restart) = match (killed, &outage) {
+            (Some((first, result)), _) => (add(&first, &spent), Some(result.concluded(&after))),
+            (None, Some(outage)) => (&add(&spent, outage.spent()) - &spent_before, None),
+            (None, None) => (&spent - &spent_before, None),
+        };
         let seconds = begun.elapsed().as_secs_f64();
         let deliveries = after.events - before.events;
         arrivals.push((self.watching.elapsed(), after.events));
-        let driven = DriveResult {
+        let mut driven = DriveResult {
             published,
             deliveries,
             seconds,
@@ -237,11 +311,18 @@ impl Experiment<'_> {
             processor: spent,
             latency: after.latency,
             missing: after.numbers.missing(),
-            out_of_order: after.numbers.reordered + after.numbers.duplicates,
+            out_of_order: after.out_of_order(),
             closed: after.closed,
-            resident: Memory::of(self.server.pid())?.resident,
+            restart,
+            cluster: None,
+            resident: self.service.resident()?,
             arrivals,
+            connected,
         };
+        if let Some(outage) = outage {
+            let told = acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
+            driven.cluster = Some(outage.concluded(&driven, &after, told.clone()));
+        }
         tell(Progress::Said(driven.sentence()));
         Ok((clients, driven))
     }
@@ -258,11 +339,15 @@ impl Experiment<'_> {
     }
 
     fn drive_options(&self) -> drive::Options {
+        let nodes = self.service.nodes.iter();
+        let mut urls = nodes.map(|node| node.control_url.clone());
         drive::Options {
-            url: self.server.control_url.clone(),
+            url: urls.next().expect("there is a server"),
+            others: urls.collect(),
+            authorities: Authorities::System,
             token: None,
             way: Endpoint::Batch,
-            connections: 1,
+            connections: self.service.nodes.len() as u32,
             pace: Pace::Rate(self.options.rate),
             duration: Some(self.options.duration),
             count: None,
@@ -271,6 +356,8 @@ impl Experiment<'_> {
             },
             seed: self.options.seed,
             payload: Payload::stamp(),
+            reconnects: self.directory.is_some(),
+            log: self.directory.map(Directory::log),
         }
     }
 }

@@ -10,7 +10,6 @@ mod events;
 mod handshakes;
 mod library;
 mod memory;
-mod nginx;
 mod peer;
 mod storm;
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use secure::Secure;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use refusal::problem_detail;
 
@@ -195,6 +195,26 @@ impl ControlClient {
         self.call("GET", &path, None, RequestBody::None)
     }
 
+    /// Whether `subscriber` would get what is published about `subject`, and why.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
+    pub fn explain_delivery(&mut self, subject: &str, subscriber: &str) -> Outcome<Value> {
+        let (subject, subscriber) = (encode_segment(subject), encode_segment(subscriber));
+        let path = format!("/v1/explain?subject={subject}&subscriber={subscriber}");
+        self.call("GET", &path, None, RequestBody::None)
+    }
+
+    /// Returns which of `ids` are online.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish), and when the server does not keep presence.
+    pub fn which_online(&mut self, ids: &[String]) -> Outcome<Value> {
+        self.post("/v1/online", &json!(ids))
+    }
+
     /// Logs out the sessions of `id` and closes them.
     ///
     /// # Errors
@@ -203,6 +223,45 @@ impl ControlClient {
     pub fn close_sessions(&mut self, id: &str) -> Outcome<Value> {
         let path = format!("/v1/sessions/{}", encode_segment(id));
         self.call("DELETE", &path, None, RequestBody::None)
+    }
+
+    /// Issues a ticket for `ids`, to be used first within `ttl`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
+    pub fn issue_ticket(&mut self, ids: &[String], ttl: Duration) -> Outcome<Value> {
+        let request = json!({"ids": ids, "ttl": ttl.as_secs()});
+        self.post("/v1/tickets", &request)
+    }
+
+    /// Revokes what was issued to `id` before a time, in seconds since 1970; by default before now.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
+    pub fn revoke(&mut self, id: &str, before: Option<u64>) -> Outcome<Value> {
+        let request = match before {
+            Some(before) => json!({"id": id, "before": before}),
+            None => json!({"id": id}),
+        };
+        self.post("/v1/revocations", &request)
+    }
+
+    /// Revokes the token with this `jti`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
+    pub fn revoke_token(&mut self, jti: &str) -> Outcome<Value> {
+        self.post("/v1/revocations", &json!({"jti": jti}))
+    }
+
+    /// Posts JSON.
+    fn post(&mut self, path: &str, request: &Value) -> Outcome<Value> {
+        let body = request.to_string();
+        let body = RequestBody::Bytes(body.as_bytes());
+        self.call("POST", path, Some("application/json"), body)
     }
 
     /// The sessions that are owed most, `limit` of them at most.
@@ -224,10 +283,43 @@ impl ControlClient {
         self.call("GET", "/v1/stats", None, RequestBody::None)
     }
 
+    /// The cluster that the server is a node of.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
+    pub fn cluster(&mut self) -> Outcome<Value> {
+        self.call("GET", "/v1/cluster", None, RequestBody::None)
+    }
+
+    /// Drains a node of the cluster.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
+    pub fn drain_node(&mut self, node: &str) -> Outcome<Value> {
+        let path = format!("/v1/cluster/nodes/{}/drain", encode_segment(node));
+        self.call("POST", &path, None, RequestBody::None)
+    }
+
     /// Whether the server says that it is well.
     pub fn is_healthy(&mut self) -> bool {
         self.call("GET", "/healthz", None, RequestBody::None)
             .is_ok()
+    }
+
+    /// Whether the server says that it is ready for clients.
+    pub fn is_ready(&mut self) -> bool {
+        self.call("GET", "/readyz", None, RequestBody::None).is_ok()
+    }
+
+    /// Reads a JSON document of the server.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`publish`](Self::publish).
+    pub fn read(&mut self, path: &str) -> Outcome<Value> {
+        self.call("GET", path, None, RequestBody::None)
     }
 
     /// Adds many edges: lines of `subscriber subject`.

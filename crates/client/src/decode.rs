@@ -82,6 +82,8 @@ pub enum Malformed {
     Masked,
     /// A control frame that is fragmented or longer than 125 bytes.
     Control,
+    /// A message of a WebSocket goes on past [`lines::LINE_MAX`].
+    MessageTooLong,
 }
 
 impl fmt::Display for Malformed {
@@ -97,6 +99,7 @@ impl fmt::Display for Malformed {
             Self::Frame => "a WebSocket frame has reserved bits, an unknown kind or no beginning",
             Self::Masked => "a WebSocket frame of the server is masked",
             Self::Control => "a WebSocket control frame is fragmented or too long",
+            Self::MessageTooLong => "a message is longer than 1 MiB",
         })
     }
 }

@@ -19,6 +19,8 @@ pub mod http;
 pub mod control_client;
 /// Delays between attempts: exponential, with full jitter.
 pub mod backoff;
+/// What a client that reconnects has received.
+pub mod received;
 /// A stream of events that reconnects.
 pub mod listen;
 /// Rates of a running program, from two readings of its counters.

@@ -1,25 +1,31 @@
 //! One stream, followed: connects, decodes, and comes back with jitter when the server goes.
+//!
+//! Owns the place in the stream: a client that comes back asks for what it missed, and passes on
+//! no event twice.
 
 mod event;
+mod request;
+mod stream;
+mod poll;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
-use std::io;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustls::ClientConfig;
-
 use crate::backoff::Backoff;
-use crate::decode::Transport;
-use crate::http::{Connection, Part, RequestBody, Url, encode_segment};
-use crate::tls::{self, Authorities};
+use crate::decode::event_id::EventId;
+use crate::http::Url;
+use crate::received::{Arrival, Received};
+use crate::tls::Authorities;
 use machine::failure::{Failure, Outcome};
 
-use event::Decoder;
-pub use event::Event;
+use event::Item;
+pub use event::{Event, Presence, Reset};
+use request::Request;
 
 /// How often a wait looks whether it should stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -41,8 +47,42 @@ pub struct Options {
     pub credential: Option<Credential>,
     /// How the events come.
     pub transport: Transport,
+    /// Where to start.
+    pub start: Start,
+    /// Whether events are wanted with all that is known of them, not only with their payload.
+    pub whole: bool,
+    /// Whether the server is asked who is online.
+    pub presence: bool,
     /// Seed of the jitter.
     pub seed: u64,
+}
+
+/// How the events of one client come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Server-Sent Events.
+    Sse,
+    /// One JSON object in each line.
+    Ndjson,
+    /// One JSON object in each message.
+    WebSocket,
+    /// An array of JSON objects in each answer.
+    Poll,
+    /// Each chunk is a payload. Has no ids, so nothing that was missed comes later.
+    Chunks,
+}
+
+/// Where in the stream a client starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Start {
+    /// With what is published from now on.
+    Live,
+    /// With what was published after this event id.
+    After(String),
+    /// With the oldest event that the server has.
+    Earliest,
+    /// With the last events of each subject, so many.
+    Rewind(u8),
 }
 
 /// What proves who a client is. Its `Debug` hides the secret.
@@ -66,10 +106,16 @@ impl fmt::Debug for Credential {
 /// What happened to the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notification {
-    /// The server answered.
-    Connected,
-    /// An event came.
+    /// The server answered. The client asked for what came after this event id.
+    Connected(Option<String>),
+    /// An event came that had not come before.
     Event(Event),
+    /// The server cannot give all that was missed.
+    Reset(Reset),
+    /// The server dropped so many events, because the client read too slowly.
+    Gap(u64),
+    /// The server says who is online.
+    Presence(Presence),
     /// The stream is gone for this reason and will be tried again after this time.
     Lost(String, Duration),
 }
@@ -88,200 +134,138 @@ pub fn listen(
 ) -> Outcome<()> {
     let url = Url::parse(&options.url)?;
     let request = Request::new(options, &url)?;
-    let mut backoff = Backoff::seeded(options.seed);
+    let mut client = Client {
+        request,
+        place: Place::new(options.start.clone()),
+        backoff: Backoff::seeded(options.seed),
+        stop,
+    };
     loop {
-        let mut stream = Stream {
-            transport: options.transport,
-            backoff: &mut backoff,
-            stop,
+        let ended = match options.transport {
+            Transport::Poll => client.poll(&mut tell),
+            _ => client.stream(&mut tell),
         };
-        let (reason, least) = match stream.follow(&request, &mut tell) {
+        let wait = match ended {
             Ended::ByUs => return Ok(()),
             Ended::ForGood(failure) => return Err(failure),
-            Ended::ForNow(reason, least) => (reason, least),
+            Ended::ForNow(reason, wait) => {
+                let wait = match wait {
+                    Wait::Jitter => client.backoff.next_wait(),
+                    Wait::AtLeast(least) => client.backoff.next_wait().max(least),
+                    Wait::AsTold(wait) => wait,
+                };
+                if tell(Notification::Lost(reason, wait)).is_break() {
+                    return Ok(());
+                }
+                wait
+            }
         };
-        let wait = backoff.next_wait().max(least);
-        if tell(Notification::Lost(reason, wait)).is_break() || !sleep(wait, stop) {
+        if !sleep(wait, stop) {
             return Ok(());
         }
     }
 }
 
-/// What is asked of the server, each time anew.
-struct Request<'a> {
-    url: &'a Url,
-    /// With TLS, its configuration.
-    tls: Option<Arc<ClientConfig>>,
-    path: String,
-    /// `Authorization`, if there is a token.
-    bearer: Option<String>,
-    has_credential: bool,
+/// One client over all its connections.
+struct Client<'a> {
+    request: Request<'a>,
+    place: Place,
+    backoff: Backoff,
+    stop: &'a AtomicBool,
 }
 
-impl<'a> Request<'a> {
-    fn new(options: &Options, url: &'a Url) -> Outcome<Self> {
-        let folder = match options.transport {
-            Transport::Sse => "events",
-            Transport::Ndjson => "stream",
-            Transport::Chunks => "test",
-            Transport::Raw | Transport::WebSocket => {
-                return Err(Failure::new(format!(
-                    "{} is not listened to here: use sse, ndjson or test",
-                    options.transport
-                )));
-            }
-        };
-        let mut path = format!("{}/{folder}", url.path().trim_end_matches('/'));
-        for (place, id) in options.ids.iter().enumerate() {
-            path.push(if place == 0 { '/' } else { ',' });
-            path.push_str(&encode_segment(id));
-        }
-        let mut bearer = None;
-        match &options.credential {
-            Some(Credential::Token(token)) => bearer = Some(format!("Bearer {token}")),
-            Some(Credential::Ticket(ticket)) => {
-                path.push_str(&format!("?ticket={}", encode_segment(ticket)));
-            }
-            None => {}
-        }
-        let tls = url.is_secure().then(|| options.authorities.config());
-        Ok(Self {
-            url,
-            tls: tls.transpose()?.map(Arc::new),
-            path,
-            bearer,
-            has_credential: options.credential.is_some(),
-        })
+impl Client<'_> {
+    fn should_stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
-    /// Connects and sends the request.
-    fn send(&self) -> io::Result<Connection> {
-        let mut connection = match &self.tls {
-            Some(config) => Connection::open_secure(self.url, config)?,
-            None => Connection::open(self.url)?,
-        };
-        let bearer = self.bearer.as_deref();
-        let fields: Vec<_> = bearer
-            .map(|bearer| ("Authorization", bearer))
-            .into_iter()
-            .collect();
-        connection.set_read_timeout(Some(SILENCE_MAX))?;
-        connection.write("GET", &self.path, &fields, RequestBody::None)?;
-        Ok(connection)
+    /// Passes on what came; an event that came before is dropped.
+    fn pass(
+        &mut self,
+        items: Vec<Item>,
+        tell: &mut impl FnMut(Notification) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        for item in items {
+            if let Some(notification) = self.place.take(item) {
+                tell(notification)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Where in the stream a client is.
+struct Place {
+    /// Until there is an id.
+    start: Start,
+    /// The last event id, as it came.
+    last: Option<String>,
+    received: Received,
+}
+
+impl Place {
+    fn new(start: Start) -> Self {
+        Self {
+            start,
+            last: None,
+            received: Received::default(),
+        }
+    }
+
+    /// The id after which the next request asks for events.
+    fn after(&self) -> Option<&str> {
+        match (&self.last, &self.start) {
+            (Some(id), _) | (None, Start::After(id)) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Takes what came; what is to be told of it.
+    fn take(&mut self, item: Item) -> Option<Notification> {
+        match item {
+            Item::Event(event) => {
+                let is_repeat = event.id.as_ref().is_some_and(|id| {
+                    self.last = Some(id.clone());
+                    let counted = EventId::of(id);
+                    counted.is_some_and(|id| self.received.event(id) == Arrival::Repeat)
+                });
+                (!is_repeat).then_some(Notification::Event(event))
+            }
+            Item::Cursor(id) => {
+                if let Some(counted) = EventId::of(&id) {
+                    self.received.cursor(counted);
+                }
+                self.last = Some(id);
+                None
+            }
+            Item::Reset(reset) => {
+                // What comes next may have any number, also one that came before.
+                if !reset.is_expired() {
+                    self.received.forget();
+                }
+                Some(Notification::Reset(reset))
+            }
+            Item::Gap(lost) => Some(Notification::Gap(lost)),
+            Item::Presence(presence) => Some(Notification::Presence(presence)),
+        }
     }
 }
 
 enum Ended {
     ByUs,
     ForGood(Failure),
-    ForNow(String, Duration),
+    ForNow(String, Wait),
 }
 
-struct Stream<'a> {
-    transport: Transport,
-    backoff: &'a mut Backoff,
-    stop: &'a AtomicBool,
-}
-
-impl Stream<'_> {
-    fn follow(
-        &mut self,
-        request: &Request<'_>,
-        tell: &mut impl FnMut(Notification) -> ControlFlow<()>,
-    ) -> Ended {
-        let url = request.url;
-        let lost = |error: &io::Error| match tls::handshake_error(error) {
-            // Another attempt would meet the same certificate.
-            Some(error) => Ended::ForGood(Failure::new(tls::explain(url.authority(), error))),
-            None => Ended::ForNow(reason(error, url), Duration::ZERO),
-        };
-        let mut connection = match request.send() {
-            Ok(connection) => connection,
-            Err(error) => return lost(&error),
-        };
-        let answer = match connection.read_head() {
-            Ok(answer) => answer,
-            Err(error) => return lost(&error),
-        };
-        match answer.status {
-            200 => {}
-            204 => return Ended::ForGood(Failure::new("the server has no more events (204)")),
-            status => {
-                let mut bytes = Vec::new();
-                let _ = connection.body(&answer).next(&mut bytes);
-                let line = String::from_utf8_lossy(&bytes);
-                let line = line.lines().next().unwrap_or("").trim();
-                let said = match (line.trim_end_matches('.'), status) {
-                    ("", 401) => "it wants to know who you are",
-                    ("", 403) => "you may not read all of these ids",
-                    (line, _) => line,
-                };
-                let remedy = match (status, request.has_credential) {
-                    (401, false) => "; pass --token-file or --ticket",
-                    _ => "",
-                };
-                let sentence = format!("{} answered {status}: {said}{remedy}", url.authority());
-                return if status >= 500 || status == 429 || status == 408 {
-                    let least = Duration::from_secs(answer.retry_after.unwrap_or(0).min(300));
-                    Ended::ForNow(sentence, least)
-                } else {
-                    Ended::ForGood(Failure::new(sentence))
-                };
-            }
-        }
-        if tell(Notification::Connected).is_break() {
-            return Ended::ByUs;
-        }
-        if let Err(error) = connection.set_read_timeout(Some(LOOK_EVERY)) {
-            return lost(&error);
-        }
-        let mut body = connection.body(&answer);
-        let mut decoder = Decoder::new(self.transport);
-        let (mut bytes, mut heard) = (Vec::new(), Instant::now());
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                return Ended::ByUs;
-            }
-            match body.next(&mut bytes) {
-                Ok(Part::End) => {
-                    return Ended::ForNow("the server ended the stream".to_owned(), Duration::ZERO);
-                }
-                Ok(part) => {
-                    heard = Instant::now();
-                    // A server that sends is well; one that only accepts may be falling.
-                    self.backoff.succeed();
-                    let decoded = decoder.read(&mut bytes, part);
-                    if let Some(base) = decoded.retry {
-                        self.backoff.set_base(base);
-                    }
-                    for event in decoded.events {
-                        if tell(Notification::Event(event)).is_break() {
-                            return Ended::ByUs;
-                        }
-                    }
-                }
-                Err(error) if is_timeout(&error) && heard.elapsed() < SILENCE_MAX => {}
-                Err(error) => return lost(&error),
-            }
-        }
-    }
-}
-
-fn reason(error: &io::Error, url: &Url) -> String {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => format!("nothing listens at {}", url.authority()),
-        io::ErrorKind::UnexpectedEof => "the server ended the stream".to_owned(),
-        io::ErrorKind::ConnectionReset => "the server reset the connection".to_owned(),
-        _ if is_timeout(error) => "the server fell silent".to_owned(),
-        _ => error.to_string(),
-    }
-}
-
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-    )
+/// How long to wait before the next attempt.
+#[derive(Debug, Clone, Copy)]
+enum Wait {
+    /// As long as the client's own jitter says.
+    Jitter,
+    /// That, and not less than this.
+    AtLeast(Duration),
+    /// As long as the server says: it spreads clients itself when it ends their streams.
+    AsTold(Duration),
 }
 
 /// Sleeps unless `stop` is set meanwhile; whether it slept to the end.
@@ -294,109 +278,4 @@ fn sleep(wait: Duration, stop: &AtomicBool) -> bool {
         thread::sleep(left.min(LOOK_EVERY));
     }
     !stop.load(Ordering::Relaxed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::{Read, Write};
-    use std::net::TcpListener;
-
-    /// Serves each script to one connection, closes it, and returns the request lines.
-    fn server(scripts: &'static [&'static str]) -> (String, thread::JoinHandle<Vec<String>>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = thread::spawn(move || {
-            let mut asked = Vec::new();
-            for script in scripts {
-                let (mut stream, _) = listener.accept().unwrap();
-                let mut buffer = [0; 2048];
-                let count = stream.read(&mut buffer).unwrap();
-                let text = String::from_utf8_lossy(&buffer[..count]);
-                asked.push(text.lines().next().unwrap().to_owned());
-                stream.write_all(script.as_bytes()).unwrap();
-            }
-            asked
-        });
-        (url, server)
-    }
-
-    fn follow(url: String, transport: Transport, ids: &[&str]) -> (Vec<Notification>, Outcome<()>) {
-        let ids = ids.iter().map(|id| (*id).to_owned()).collect();
-        let options = Options {
-            url,
-            authorities: Authorities::System,
-            ids,
-            credential: None,
-            transport,
-            seed: 5,
-        };
-        let mut news = Vec::new();
-        let outcome = listen(&options, &AtomicBool::new(false), |one| {
-            news.push(one);
-            ControlFlow::Continue(())
-        });
-        (news, outcome)
-    }
-
-    fn texts(news: &[Notification]) -> Vec<String> {
-        news.iter()
-            .filter_map(|one| match one {
-                Notification::Event(event) => Some(event.text()),
-                _ => None,
-            })
-            .collect()
-    }
-
-    #[test]
-    fn a_lost_stream_is_found_again_and_a_refusal_ends_it() {
-        let (url, server) = server(&[
-            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nretry: 5\n\n\
-             id: 1-1\nevent: chat\ndata: one\n\n",
-            "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy",
-            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: two\n\n",
-            "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone",
-        ]);
-        let (news, outcome) = follow(url, Transport::Sse, &["r j", "7"]);
-        assert_eq!(texts(&news), ["one", "two"]);
-        let Notification::Event(first) = &news[1] else {
-            panic!("{news:?}")
-        };
-        assert_eq!(
-            (first.id.as_deref(), first.kind.as_deref()),
-            (Some("1-1"), Some("chat"))
-        );
-        assert_eq!(
-            news.iter()
-                .filter(|one| matches!(one, Notification::Lost(..)))
-                .count(),
-            3
-        );
-        assert!(
-            outcome
-                .unwrap_err()
-                .to_string()
-                .ends_with("answered 404: none")
-        );
-        assert_eq!(server.join().unwrap()[0], "GET /events/r%20j,7 HTTP/1.1");
-    }
-
-    #[test]
-    fn json_lines_and_chunks_become_events() {
-        let (url, handle) = server(&[
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n\
-             1c\r\n{\"id\":\"1-2\",\"subject\":7,\"dat\r\n8\r\na\":[1]}\n\r\n0\r\n\r\n",
-            "HTTP/1.1 400 Bad Request\r\n\r\n",
-        ]);
-        let (news, _) = follow(url, Transport::Ndjson, &["7"]);
-        assert_eq!(texts(&news), ["[1]"]);
-        handle.join().unwrap();
-        let (url, handle) = server(&[
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\nwelcome\r\n3\r\na\nb\r\n",
-            "HTTP/1.1 400 Bad Request\r\n\r\n",
-        ]);
-        let (news, _) = follow(url, Transport::Chunks, &["7"]);
-        assert_eq!(texts(&news), ["a\nb"]);
-        handle.join().unwrap();
-    }
 }

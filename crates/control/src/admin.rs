@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -169,8 +169,8 @@ async fn stats(State(admin): State<Shared>, request: Request) -> Result<Response
 }
 
 /// `GET /metrics`
-async fn metrics(State(admin): State<Shared>) -> Result<Response, Problem> {
-    exposition(admin.report())
+async fn metrics(State(admin): State<Shared>, fields: HeaderMap) -> Result<Response, Problem> {
+    exposition(admin.report(), &fields)
 }
 
 impl Collector for Report {

@@ -7,12 +7,17 @@ use std::time::Instant;
 
 use router::Router;
 use tokio::sync::Semaphore;
+use webhook::Webhook;
 
 use crate::backend::Backend;
+use crate::idempotency::Keys;
 use crate::jwks::JwksMetrics;
-use crate::limits::RELAYED_MAX;
+use crate::limits::{FEEDS_MAX, RELAYED_MAX};
 use crate::metrics::{ListenerMetrics, Published};
+use crate::presence::Presence;
+use crate::replicated::Replicated;
 use crate::run::Run;
+use crate::shared::own::OwnState;
 use crate::tokens::LiveTokens;
 
 /// The state of the control API.
@@ -25,6 +30,18 @@ pub(crate) struct Api<B> {
     pub(crate) published: Arc<Published>,
     pub(crate) listening: Arc<ListenerMetrics>,
     pub(crate) key_sets: JwksMetrics,
+    /// Idempotency keys, and the answers to their requests.
+    pub(crate) keys: Arc<Keys>,
+    /// Revocations and bans, where there is no cluster.
+    pub(crate) own: OwnState,
+    /// The log of the cluster, if there is one.
+    pub(crate) replicated: Option<Replicated>,
+    /// The webhook, if there is one.
+    pub(crate) webhook: Option<Arc<Webhook>>,
+    /// Presence, if the server has it.
+    pub(crate) presence: Option<Presence>,
+    /// Room for readers of presence.
+    pub(crate) feeds: Arc<Semaphore>,
     /// Room for relayed requests.
     pub(crate) relayed: Arc<Semaphore>,
 }
@@ -42,6 +59,12 @@ impl<B: Backend> Api<B> {
             published: Arc::default(),
             listening: Arc::default(),
             key_sets: JwksMetrics::default(),
+            keys: Arc::default(),
+            own: OwnState::default(),
+            replicated: None,
+            webhook: None,
+            presence: None,
+            feeds: Arc::new(Semaphore::new(FEEDS_MAX)),
             relayed: Arc::new(Semaphore::new(RELAYED_MAX)),
         }
     }

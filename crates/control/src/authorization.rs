@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -145,17 +145,17 @@ fn take_place(request: &Request) -> Result<(), Problem> {
 /// machine is authorized, but its browsers also run pages of strangers: their requests name another
 /// site, or, after DNS rebinding, another host. A proxy on this machine may forward requests of
 /// strangers under a name of this machine.
+///
+/// The console is a page of this listener. Its requests have the listener's own origin, which no
+/// other page can have: an origin is the host and the port that a page was loaded from, and the
+/// host must be one that leads nowhere else.
 fn check_local_program(headers: &HeaderMap) -> Result<(), Problem> {
-    let foreign = headers.contains_key(ORIGIN)
-        || headers
-            .get_all(FETCH_SITE)
-            .iter()
-            .any(|site| !matches!(site.as_bytes(), b"none" | b"same-origin"));
-    if foreign {
+    if is_foreign_page(headers) {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
             "the request comes from a web page; without a token the control API answers only \
-             programs; start the server with --control-token, and send the token",
+             programs and its own console; start the server with --control-token, and send the \
+             token",
         ));
     }
     if headers
@@ -180,6 +180,34 @@ fn check_local_program(headers: &HeaderMap) -> Result<(), Problem> {
              API requires one of these; start the server with --control-token, and send the token",
         )),
     }
+}
+
+/// Returns whether a request is that of a web page which this listener has not served.
+fn is_foreign_page(headers: &HeaderMap) -> bool {
+    let is_own = |site: &HeaderValue| matches!(site.as_bytes(), b"none" | b"same-origin");
+    if !headers.get_all(FETCH_SITE).iter().all(is_own) {
+        return true;
+    }
+    let mut origins = headers.get_all(ORIGIN).iter();
+    match (origins.next(), origins.next()) {
+        (None, _) => false,
+        (Some(origin), None) => !is_own_origin(origin, headers),
+        (Some(_), Some(_)) => true,
+    }
+}
+
+/// Returns whether an `Origin` is that of the host and port that the request was sent to.
+fn is_own_origin(origin: &HeaderValue, headers: &HeaderMap) -> bool {
+    let mut hosts = headers.get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return false;
+    };
+    let (Ok(origin), Ok(host)) = (origin.to_str(), host.to_str()) else {
+        return false;
+    };
+    let mut schemes = ["http://", "https://"].into_iter();
+    let authority = schemes.find_map(|scheme| origin.strip_prefix(scheme));
+    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
 }
 
 /// Body of a request whose token may be removed or changed while it is read.

@@ -23,7 +23,7 @@ use tokio::task::spawn_blocking;
 use crate::api::Shared;
 use crate::backend::Backend;
 use crate::limits::{COPY_PIECE_BYTES, COPY_PIECES_MAX};
-use crate::problem::Problem;
+use crate::problem::{Problem, ProblemType};
 use crate::query::Query;
 
 /// `GET /v1/graph/backup`
@@ -49,6 +49,7 @@ pub(crate) async fn backup<B: Backend>(
                 "this server keeps its graph in memory only (--memory), so there is no file to \
                  copy",
             )
+            .of_type(ProblemType::NotConfigured)
         })?;
     stream(file, "graph.redb").map_err(|error| failed(error.to_string()))
 }

@@ -13,17 +13,24 @@ mod line_receipts;
 mod outbox;
 /// One summary for the whole batch.
 mod summary;
+/// A batch through the log of a cluster.
+mod replicated;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 
 use crate::api::Shared;
 use crate::backend::Backend;
+use crate::body::prompt_chunk;
 use crate::caller::Caller;
+use crate::idempotency::{self, Begun, Fingerprint, Fingerprinting, again, of_another};
 use crate::items::Shape;
 use crate::limits::{LINE_FACTOR, LINE_OVERHEAD};
 use crate::problem::Problem;
+use crate::publish::{self, is_stored, target};
 use crate::query::Query;
+use crate::shared::piece::Digest;
 use crate::stream::{Stream, announced};
 
 #[derive(Debug, Clone, Copy)]
@@ -37,18 +44,88 @@ pub(crate) async fn publish<B: Backend>(
     State(api): State<Shared<B>>,
     request: Request,
 ) -> Result<Response, Problem> {
+    if publish::is_one_cloud_event(request.headers()) {
+        return publish::cloud_event(&api, request).await;
+    }
     let caller = Caller::of(&request);
     let (head, body) = request.into_parts();
-    let query = Query::parse(&head.uri, &["receipts"])?;
+    let query = Query::parse(&head.uri, &["receipts", "history"])?;
+    let is_stored = is_stored(&query)?;
     let words = [("each", Receipts::Each), ("summary", Receipts::Summary)];
     let receipts = query.word("receipts", &words)?.unwrap_or(Receipts::Each);
     let shape = announced(&head.headers)?.unwrap_or(Shape::Either);
-    let line_bytes_max = api.event_bytes_max.saturating_mul(LINE_FACTOR) + LINE_OVERHEAD;
-    let stream = Stream::open(body, shape, line_bytes_max).await?;
-    match receipts {
-        Receipts::Each => Ok(line_receipts::answer(api, stream, caller)),
-        Receipts::Summary => summary::answer(&api, stream, caller).await,
+    if let Some(replicated) = api.replicated.clone() {
+        let key = idempotency::shared_name(&head.headers, &caller, api.router())?;
+        if key.is_some() && matches!(receipts, Receipts::Each) {
+            return Err(no_single_receipts());
+        }
+        let request = || Fingerprinting::new(&target(&head.uri), &head.headers);
+        if let Some(key) = key
+            && let Some(answer) = replicated.shared.answer(&Digest(key))
+        {
+            let request = fingerprint(body, request()).await?;
+            return match answer.request == Digest(request.0) {
+                true => Ok(again(answer.status, answer.body.into())),
+                false => Err(of_another()),
+            };
+        }
+        let line_bytes_max = line_bytes_max(api.event_bytes_max);
+        let stream = Stream::open(body, shape, line_bytes_max, key.map(|_| request())).await?;
+        let batch = replicated::Request {
+            stream,
+            caller,
+            is_stored,
+            key: key.map(Digest),
+        };
+        return match receipts {
+            Receipts::Each => Ok(replicated::each::answer(api, replicated, batch)),
+            Receipts::Summary => replicated::summary::answer(&api, &replicated, batch).await,
+        };
     }
+    let line_bytes_max = line_bytes_max(api.event_bytes_max);
+    let first = match api.keys.begin(&head.headers, &caller, api.router())? {
+        None => None,
+        Some(_) if matches!(receipts, Receipts::Each) => {
+            return Err(no_single_receipts());
+        }
+        Some(begun) => {
+            let request = Fingerprinting::new(&target(&head.uri), &head.headers);
+            match begun {
+                Begun::First(first) => Some((first, request)),
+                Begun::Again(stored) => {
+                    let request = fingerprint(body, request).await?;
+                    return stored.again(request);
+                }
+            }
+        }
+    };
+    let (first, request) = first.unzip();
+    let stream = Stream::open(body, shape, line_bytes_max, request).await?;
+    match receipts {
+        Receipts::Each => Ok(line_receipts::answer(api, stream, caller, is_stored)),
+        Receipts::Summary => summary::answer(&api, stream, caller, is_stored, first).await,
+    }
+}
+
+/// Returns the most bytes of a line.
+const fn line_bytes_max(event_bytes_max: usize) -> usize {
+    event_bytes_max.saturating_mul(LINE_FACTOR) + LINE_OVERHEAD
+}
+
+/// The answer to a request with a key that wants a receipt for each line.
+fn no_single_receipts() -> Problem {
+    Problem::bad(
+        "header Idempotency-Key",
+        "receipts of single events are not kept; add ?receipts=summary, or send no key",
+    )
+}
+
+/// Reads a body that is not published again.
+async fn fingerprint(mut body: Body, mut request: Fingerprinting) -> Result<Fingerprint, Problem> {
+    while let Some(piece) = prompt_chunk(&mut body).await? {
+        request.update(&piece);
+    }
+    Ok(request.finish())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::mem::take;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use graph::{Change, Graph, GraphError, Id, parse_edge};
+use graph::{Change, GraphError, Id, parse_edge};
 use serde::{Deserialize, Serialize};
 use tokio::task::yield_now;
 
@@ -114,20 +114,19 @@ async fn make_all<B: Backend>(
         Some(Shape::Either) => (Shape::Either, Format::Either),
         Some(shape) => (shape, Format::Json),
     };
-    let mut stream = Stream::open(body, shape, EDGE_LINE_BYTES_MAX).await?;
-    let graph = api.router().graph();
+    let mut stream = Stream::open(body, shape, EDGE_LINE_BYTES_MAX, None).await?;
     let mut changes = Changes::default();
     loop {
         while let Some(item) = stream.items.next() {
             changes.note(item, format, asked, &caller);
             if changes.waiting.len() == EDGES_TOGETHER_MAX {
-                changes.make(graph).await?;
+                changes.make(api).await?;
                 yield_now().await;
             }
         }
         // What has come is made before more is waited for: a client that sends slowly sees each
         // line take effect.
-        changes.make(graph).await?;
+        changes.make(api).await?;
         if stream.has_ended() {
             return Ok(changes);
         }
@@ -166,12 +165,20 @@ impl Changes {
 
     /// Makes the changes that wait. When the disk fails, the request ends: the lines after would
     /// fail alike, and the client has to know where to go on.
-    async fn make(&mut self, graph: &Graph) -> Result<(), Problem> {
+    async fn make<B: Backend>(&mut self, api: &Api<B>) -> Result<(), Problem> {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        let answer = change::all(graph, take(&mut self.waiting)).await;
-        for (effect, line) in answer.into_iter().zip(take(&mut self.lines)) {
+        let lines = take(&mut self.lines);
+        let answer = match change::all(api, take(&mut self.waiting)).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let before = lines.first().map_or(0, |first| first - 1);
+                let detail = self.broken_off(before, change::sentence(error));
+                return Err(Problem::from(error).saying(detail));
+            }
+        };
+        for (effect, line) in answer.into_iter().zip(lines) {
             match effect {
                 Ok(effect) if effect.changed() => self.changed += 1,
                 Ok(_) => self.unchanged += 1,

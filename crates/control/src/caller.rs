@@ -9,6 +9,7 @@ use axum::extract::Request;
 use graph::Id;
 
 use crate::problem::Problem;
+use crate::query::id_at;
 use crate::tokens::{Right, Token};
 
 /// What a route needs.
@@ -21,6 +22,8 @@ pub(crate) enum Need {
     /// A token with this right. If it may name some ids only, the handler checks those of the
     /// request.
     Right(Right),
+    /// A token with both of these rights. The handler checks the ids of the request.
+    Both(Right, Right),
     /// A token with this right that may name all ids.
     RightOverAll(Right),
 }
@@ -65,11 +68,12 @@ impl Caller {
 
     /// Checks that it has what a route needs.
     pub(crate) fn check(&self, need: Need) -> Result<(), Problem> {
-        let (right, over_all) = match need {
+        let (right, second, over_all) = match need {
             Need::Nothing => return Ok(()),
-            Need::AnyToken => (None, false),
-            Need::Right(right) => (Some(right), false),
-            Need::RightOverAll(right) => (Some(right), true),
+            Need::AnyToken => (None, None, false),
+            Need::Right(right) => (Some(right), None, false),
+            Need::Both(first, second) => (Some(first), Some(second), false),
+            Need::RightOverAll(right) => (Some(right), None, true),
         };
         let token = match &self.0 {
             Kind::Unknown => return Err(no_right(right, "the caller is not known".to_owned())),
@@ -77,7 +81,8 @@ impl Caller {
             Kind::Bearer(token) => token,
         };
         let name = &token.name;
-        if let Some(right) = right.filter(|right| !token.may(*right)) {
+        let mut rights = right.into_iter().chain(second);
+        if let Some(right) = rights.find(|right| !token.may(*right)) {
             let why = format!(
                 "the token `{name}` does not have the right `{}`, which this request needs; use a \
                  token that has it",
@@ -95,10 +100,35 @@ impl Caller {
         Ok(())
     }
 
+    /// Returns the id in the third segment of a request's path, if its caller may name it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no id, or the caller may not name it.
+    pub(crate) fn id_of(request: &Request) -> Result<Id, Problem> {
+        let id = id_at(request.uri(), 2)?;
+        Self::of(request).check_id(&id)?;
+        Ok(id)
+    }
+
     /// Checks that it may name an id.
     pub(crate) fn check_id(&self, id: &Id) -> Result<(), Problem> {
         self.refusal_of_id(id)
             .map_or(Ok(()), |why| Err(no_right(None, why)))
+    }
+
+    /// Returns whether it may name an id.
+    pub(crate) fn may_name(&self, id: &Id) -> bool {
+        let prefixes = match &self.0 {
+            Kind::Unknown => return false,
+            Kind::Local => return true,
+            Kind::Bearer(token) => token.prefixes(),
+        };
+        let begins = |prefix: &str| match id {
+            Id::Text(text) => text.starts_with(prefix),
+            Id::Integer(number) => number.to_string().starts_with(prefix),
+        };
+        prefixes.is_empty() || prefixes.iter().any(|prefix| begins(prefix))
     }
 
     /// Returns why it may not name an id; `None` if it may.
@@ -108,17 +138,12 @@ impl Caller {
             Kind::Local => return None,
             Kind::Bearer(token) => token,
         };
-        let prefixes = token.prefixes();
-        let begins = |prefix: &str| match id {
-            Id::Text(text) => text.starts_with(prefix),
-            Id::Integer(number) => number.to_string().starts_with(prefix),
-        };
-        let may = prefixes.is_empty() || prefixes.iter().any(|prefix| begins(prefix));
-        (!may).then(|| {
+        (!self.may_name(id)).then(|| {
             format!(
                 "the token `{}` may only name ids that begin with {}, and `{id}` does not",
                 token.name,
-                prefixes
+                token
+                    .prefixes()
                     .iter()
                     .map(|prefix| format!("`{prefix}`"))
                     .collect::<Vec<_>>()

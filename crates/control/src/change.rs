@@ -3,13 +3,34 @@
 //! Must never answer before the graph does: an answer to a change means that it is on disk.
 
 use axum::http::StatusCode;
-use graph::{Answer, Change, Effect, Graph, GraphError};
+use graph::{Answer, Change, Effect, GraphError};
+use replication::{AppendError, Command, CommandResult, Wait};
 use tokio::sync::oneshot;
 
-use crate::problem::Problem;
+use crate::api::Api;
+use crate::backend::Backend;
+use crate::problem::{Problem, ProblemType};
+use crate::replicated::{Replicated, append};
 
 /// Makes `changes`, in their order, and waits until they are durable.
-pub(crate) async fn all(graph: &Graph, changes: Vec<Change>) -> Answer {
+///
+/// # Errors
+///
+/// When the log of a cluster has not taken them.
+pub(crate) async fn all<B: Backend>(
+    api: &Api<B>,
+    changes: Vec<Change>,
+) -> Result<Answer, AppendError> {
+    if let Some(Replicated { log, .. }) = &api.replicated {
+        let commands = changes.into_iter().map(Command::Change).collect();
+        let applied = append(&**log, commands, Wait::Logged).await?;
+        let effect = |result| match result {
+            CommandResult::Change(effect) => effect,
+            CommandResult::Event { .. } | CommandResult::None => Err(GraphError::Ended),
+        };
+        return Ok(applied.results.into_iter().map(effect).collect());
+    }
+    let graph = api.router().graph();
     let count = changes.len();
     let (answer, answered) = oneshot::channel();
     graph.submit(changes, |effects| {
@@ -17,14 +38,24 @@ pub(crate) async fn all(graph: &Graph, changes: Vec<Change>) -> Answer {
         let _ = answer.send(effects);
     });
     let ended = |_| vec![Err(GraphError::Ended); count];
-    answered.await.unwrap_or_else(ended)
+    Ok(answered.await.unwrap_or_else(ended))
 }
 
 /// Makes one change and waits until it is durable.
-pub(crate) async fn one(graph: &Graph, change: Change) -> Result<Effect, Problem> {
-    let mut effects = all(graph, vec![change]).await;
-    let effect = effects.pop().expect("an effect for each change");
-    Ok(effect?)
+pub(crate) async fn one<B: Backend>(api: &Api<B>, change: Change) -> Result<Effect, Problem> {
+    let effects = all(api, vec![change]).await;
+    let mut effects = effects.map_err(|error| Problem::from(error).saying(sentence(error)))?;
+    Ok(effects.pop().unwrap_or(Err(GraphError::Ended))?)
+}
+
+/// What a caller is told whose changes the log has not taken.
+pub(crate) fn sentence(error: AppendError) -> String {
+    match error {
+        AppendError::Unknown => "the log of the cluster did not confirm this in time; it may \
+             still take effect, and does no harm if it is sent again"
+            .to_owned(),
+        _ => error.to_string(),
+    }
 }
 
 impl From<GraphError> for Problem {
@@ -33,6 +64,7 @@ impl From<GraphError> for Problem {
             GraphError::Busy { .. } | GraphError::Ended => Self::unavailable(error.to_string()),
             GraphError::Disk { .. } => {
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+                    .of_type(ProblemType::DiskFailed)
             }
             _ => Self::new(StatusCode::INSUFFICIENT_STORAGE, error.to_string()),
         }

@@ -10,18 +10,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use replication::DecodeError;
 use server::{DemoPage, Handle};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use webhook::Webhook;
 
 use crate::api::Api;
 use crate::backend::Backend;
+use crate::client_events::ClientEvents;
 use crate::demo::Demo;
+use crate::idempotency::RestoredKey;
+use crate::identity::now;
 use crate::jwks::JwksMetrics;
 use crate::limits::{STOP_WAIT, THREADS};
 use crate::listener::{Entry, Listener, LiveTls};
+use crate::presence::Presence;
+use crate::replicated::Replicated;
+use crate::shared::own::OwnState;
 use crate::tokens::{LiveTokens, Tokens, TokensError};
 use crate::{demo, page_requests, routes};
 
@@ -53,8 +61,19 @@ pub struct Config {
     /// Lets the page on the public listener publish and subscribe. Only on loopback and without a
     /// token, as the page's requests carry none.
     pub demo: Option<Demo>,
+    /// Lets clients of the public listener publish, as their tokens allow.
+    pub client_publish: bool,
     /// The key sets whose metrics are shown.
     pub key_sets: JwksMetrics,
+    /// The idempotency keys that the history on disk has kept, in its order.
+    pub restored_keys: Vec<RestoredKey>,
+    /// The log of the cluster, through which all is published and changed. `None` on a single
+    /// machine.
+    pub replicated: Option<Replicated>,
+    /// The webhook whose metrics are shown, if there is one.
+    pub webhook: Option<Arc<Webhook>>,
+    /// Presence, if the server has it.
+    pub presence: Option<Presence>,
 }
 
 /// A running control API. Dropping it stops it at once.
@@ -127,11 +146,35 @@ pub(crate) fn begin<B: Backend>(
         return Err(StartError::DemoNotPrivate);
     }
     let tokens = socket.tokens.clone();
+    let own = match &config.replicated {
+        None => OwnState::load(&backend, now()).map_err(StartError::Stored)?,
+        Some(_) => OwnState::default(),
+    };
     let api = Api {
         key_sets: config.key_sets,
+        own,
+        replicated: config.replicated,
+        webhook: config.webhook,
+        presence: config.presence,
         ..Api::new(backend, tokens, config.event_bytes_max)
     };
+    if let Some(replicated) = &api.replicated {
+        replicated.shared.join_presence(&replicated.log);
+    }
+    if let Some(replicated) = api.replicated.clone() {
+        let announcer = Box::new(move |news| replicated.announce(news));
+        api.backend.announce_tickets_with(announcer);
+    }
     let api = Arc::new(api);
+    for key in &config.restored_keys {
+        api.keys.restore(api.router(), key);
+    }
+    if config.client_publish {
+        let events = ClientEvents::new(runtime.handle().clone(), Arc::downgrade(&api));
+        api.backend
+            .publish_for_clients(Box::new(events), config.event_bytes_max)
+            .map_err(StartError::Threads)?;
+    }
     let mut within = routes::router(api.clone());
     if let Some(demo) = config.demo {
         api.tokens.open_demo();
@@ -343,6 +386,8 @@ pub enum StartError {
     TokensRemoved,
     /// The demo page is wanted where it would open the API to strangers.
     DemoNotPrivate,
+    /// Revocations, bans and hidden ids that are stored with the graph cannot be read.
+    Stored(DecodeError),
 }
 
 impl fmt::Display for StartError {
@@ -377,6 +422,11 @@ impl fmt::Display for StartError {
             Self::DemoNotPrivate => f.write_str(
                 "the page can publish only if the control listener is on loopback and has no \
                  token; remove --demo, or listen on 127.0.0.1 without a token",
+            ),
+            Self::Stored(error) => write!(
+                f,
+                "the revocations, bans and hidden ids that are stored with the graph cannot be \
+                 read: {error}; use the version that wrote them, or a newer one"
             ),
         }
     }

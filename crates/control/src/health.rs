@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::Shared;
 use crate::backend::Backend;
-use crate::problem::Problem;
+use crate::problem::{Problem, ProblemType};
 
 /// The description of the API, in the OpenAPI format.
 pub(crate) const OPEN_API: &str = include_str!("openapi.json");
@@ -22,16 +22,26 @@ pub(crate) async fn healthz() -> Response {
 
 /// `GET /readyz`: new clients and publishers are welcome.
 pub(crate) async fn readyz<B: Backend>(State(api): State<Shared<B>>) -> Result<Response, Problem> {
+    let replicated = api.replicated.as_ref();
+    if let Some(why) = replicated.and_then(|replicated| replicated.log.status().not_ready) {
+        return Err(Problem::unavailable(String::from(why)).of_type(ProblemType::NotReady));
+    }
+    // The node may have caught up with the log a moment ago.
+    if api.backend.is_paused() {
+        let why = "this node takes no clients yet; try again in a moment";
+        return Err(Problem::unavailable(why).of_type(ProblemType::NotReady));
+    }
     ready(api.backend.is_draining())
 }
 
-/// Whether new clients are welcome.
+/// Whether new clients are welcome, as far as this process alone is concerned.
 pub(crate) fn ready(draining: bool) -> Result<Response, Problem> {
     match draining {
         false => Ok((JSON, r#"{"status":"ready"}"#).into_response()),
-        true => Err(Problem::unavailable(
-            "the server is draining; use another server",
-        )),
+        true => Err(
+            Problem::unavailable("the server is draining; use another server")
+                .of_type(ProblemType::NotReady),
+        ),
     }
 }
 

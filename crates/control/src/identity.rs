@@ -6,7 +6,9 @@
 use std::time::{Duration, SystemTime};
 
 use auth::UnixSeconds;
-use auth::tickets::{TICKET_IDS_MAX, TICKET_TTL_SECONDS_MAX};
+use auth::bans::{BAN_SECONDS_MAX, BanError};
+use auth::revocations::{RevocationError, TOKEN_ID_BYTES_MAX};
+use auth::tickets::{self, TICKET_IDS_MAX, TICKET_TTL_SECONDS_MAX};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::CACHE_CONTROL;
@@ -17,14 +19,15 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Shared;
+use crate::api::{Api, Shared};
 use crate::backend::{Backend, IdentityError};
 use crate::body;
 use crate::caller::{Caller, Need};
 use crate::limits::{IDENTITY_BODY_BYTES_MAX, TICKET_TTL_DEFAULT};
 use crate::payload::media_type;
-use crate::problem::Problem;
+use crate::problem::{Problem, ProblemType};
 use crate::query::Query;
+use crate::shared::piece::{Digest, IdentityPiece};
 use crate::stream::sentence;
 use crate::tokens::Right;
 
@@ -84,7 +87,8 @@ pub(crate) async fn issue_ticket<B: Backend>(
         return Err(Problem::new(
             StatusCode::CONFLICT,
             "this server does not accept tickets; start it with --tickets",
-        ));
+        )
+        .of_type(ProblemType::NotConfigured));
     }
     let mut random = [0; 16];
     let filled = getrandom(&mut random, GetRandomFlags::empty());
@@ -92,7 +96,20 @@ pub(crate) async fn issue_ticket<B: Backend>(
         let why = "the system provides no random bits";
         return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why));
     }
-    let ticket = api.backend.issue_ticket(&asked.ids, ttl, random, now())?;
+    let ticket = match &api.replicated {
+        None => api.backend.issue_ticket(&asked.ids, ttl, random, now())?,
+        Some(replicated) => {
+            let issued = now();
+            let issue = IdentityPiece::Issue {
+                ticket: Digest(tickets::hash(&random)),
+                ids: asked.ids,
+                issued: issued.0,
+                until: issued.plus(ttl.as_secs()).0,
+            };
+            replicated.share(issue).await?;
+            tickets::text(&random)
+        }
+    };
     let body = Ticket {
         ticket,
         expires_in: ttl.as_secs(),
@@ -132,7 +149,22 @@ pub(crate) async fn revoke<B: Backend>(
             caller.check_id(&id)?;
             // A token that is issued within this second is older than the next.
             let before = before.unwrap_or(now.plus(1).0);
-            api.backend.revoke(&id, UnixSeconds(before), now)?;
+            match &api.replicated {
+                None => {
+                    api.backend.revoke(&id, UnixSeconds(before), now)?;
+                    let (id, at) = (id.clone(), now.0);
+                    let revoke = IdentityPiece::RevokeId { id, before, at };
+                    api.own.keep(&api.backend, &revoke, now).await?;
+                }
+                Some(_) if before > now.plus(1).0 => {
+                    return Err(Problem::bad("body", RevocationError::Future));
+                }
+                Some(replicated) => {
+                    let (id, at) = (id.clone(), now.0);
+                    let revoke = IdentityPiece::RevokeId { id, before, at };
+                    replicated.share(revoke).await?;
+                }
+            }
             tracing::info!(
                 token = caller.name(),
                 "revoked what was issued to `{id}` before {before}"
@@ -146,7 +178,22 @@ pub(crate) async fn revoke<B: Backend>(
         } => {
             // It may be a token of any id.
             caller.check(Need::RightOverAll(Right::Admin))?;
-            api.backend.revoke_token(&jti, now)?;
+            match &api.replicated {
+                None => {
+                    api.backend.revoke_token(&jti, now)?;
+                    let (jti, at) = (jti.clone(), now.0);
+                    let revoke = IdentityPiece::RevokeToken { jti, at };
+                    api.own.keep(&api.backend, &revoke, now).await?;
+                }
+                Some(_) if !(1..=TOKEN_ID_BYTES_MAX).contains(&jti.len()) => {
+                    return Err(Problem::bad("body", RevocationError::TokenId));
+                }
+                Some(replicated) => {
+                    let (jti, at) = (jti.clone(), now.0);
+                    let revoke = IdentityPiece::RevokeToken { jti, at };
+                    replicated.share(revoke).await?;
+                }
+            }
             let shown = jti.escape_debug();
             tracing::info!(
                 token = caller.name(),
@@ -175,13 +222,32 @@ pub(crate) fn ban_of(query: &Query<'_>) -> Result<Option<Duration>, Problem> {
 }
 
 /// Bans an id.
-pub(crate) fn ban<B: Backend>(
-    backend: &B,
+pub(crate) async fn ban<B: Backend>(
+    api: &Api<B>,
     caller: &Caller,
     id: &Id,
     duration: Duration,
 ) -> Result<(), Problem> {
-    backend.ban(id, duration, now())?;
+    match &api.replicated {
+        None => {
+            let now = now();
+            api.backend.ban(id, duration, now)?;
+            let (id, until) = (id.clone(), now.plus(duration.as_secs()).0);
+            let ban = IdentityPiece::Ban { id, until };
+            api.own.keep(&api.backend, &ban, now).await?;
+        }
+        Some(_) if duration.as_secs() > BAN_SECONDS_MAX => {
+            return Err(Problem::bad("body", BanError::TooLong));
+        }
+        Some(replicated) => {
+            let until = now().plus(duration.as_secs()).0;
+            let ban = IdentityPiece::Ban {
+                id: id.clone(),
+                until,
+            };
+            replicated.share(ban).await?;
+        }
+    }
     let seconds = duration.as_secs();
     tracing::info!(token = caller.name(), "banned `{id}` for {seconds} s");
     Ok(())
@@ -233,7 +299,7 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 /// The wall clock. A time before 1970 is 1970.
-fn now() -> UnixSeconds {
+pub(crate) fn now() -> UnixSeconds {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     UnixSeconds(since.map_or(0, |since| since.as_secs()))
 }

@@ -251,18 +251,27 @@ impl Items {
                 self.number = 0;
                 self.place = Place::ELEMENT;
             }
-            Some(_) if self.shape == Shape::Either => self.place = Place::Lines,
+            Some(at) if self.shape == Shape::Either => {
+                self.skip_blank(at);
+                self.place = Place::Lines;
+            }
             Some(_) => return Begun::Not,
             None if self.ended && self.shape == Shape::Array => return Begun::Not,
             None => {
-                if self.shape == Shape::Either {
-                    self.number += unread.iter().filter(|byte| **byte == b'\n').count() as u64;
-                }
-                self.at = self.piece.len();
+                self.skip_blank(unread.len());
                 return Begun::Later;
             }
         }
         Begun::Here
+    }
+
+    /// Skips white space before the first item. If lines follow, those skipped count.
+    fn skip_blank(&mut self, bytes: usize) {
+        if self.shape == Shape::Either {
+            let skipped = &self.piece[self.at..self.at + bytes];
+            self.number += skipped.iter().filter(|byte| **byte == b'\n').count() as u64;
+        }
+        self.at += bytes;
     }
 
     fn line_end(&mut self) -> Option<End> {

@@ -26,6 +26,8 @@ mod tokens;
 mod caller;
 /// `Connection: close` on refusals whose request body was not read.
 mod unread_body;
+/// Types of problems.
+mod problem_type;
 /// Errors as RFC 9457 problem details.
 mod problem;
 /// Parameters in the path and the query.
@@ -36,14 +38,28 @@ mod body;
 mod items;
 /// Streamed request bodies, and the errors of their items.
 mod stream;
+/// JSON on one line.
+mod one_line;
 /// Payloads of events, from request bodies.
 mod payload;
+/// CloudEvents, from request bodies.
+mod cloudevents;
 /// Receipts for publishers.
 mod receipt;
+/// Answers that are given again to requests with the same `Idempotency-Key`.
+mod idempotency;
+/// Publishing and changing through the replicated log of a cluster.
+mod replicated;
+/// State that all nodes of a cluster keep in common.
+mod shared;
 /// Publishing one event with one request.
 mod publish;
 /// Publishing many events with one request.
 mod batch;
+/// Events that clients publish over WebSocket.
+mod client_events;
+/// The head of the history, and the stored events of a subject.
+mod history;
 /// Changes of the graph, awaited without blocking a thread.
 mod change;
 /// Single subscriptions, and listing them.
@@ -54,18 +70,26 @@ mod replace_subscriptions;
 mod bulk;
 /// Downloads of the graph.
 mod backup;
+/// Presence for backends.
+mod presence;
 /// Inspecting and closing sessions.
 mod sessions;
+/// Whether an id would get what is published about another, and why.
+mod explain;
 /// Tickets, revocations and bans.
 mod identity;
 /// Program, version and uptime, which all programs report.
 mod run;
+/// This node and its cluster.
+mod cluster;
 /// Metrics as JSON.
 mod stats;
 /// Metrics for Prometheus, and those of the control API itself.
 mod metrics;
 /// Health, readiness and the OpenAPI description.
 mod health;
+/// The console: a page for operators.
+mod console;
 /// Requests of the demo page, which come through the public listener.
 mod page_requests;
 /// The secret of the demo page.
@@ -79,8 +103,12 @@ pub use admin::{AdminConfig, AdminSource, BackendReport, Backends, serve_admin};
 pub use backup::ERLANG_IDS;
 pub use control::{Config, Control, Listen, StartError, Threads, start};
 pub use demo::Demo;
+pub use idempotency::RestoredKey;
 pub use jwks::{JWKS_URLS_MAX, JwksFetcher, JwksMetrics, JwksStats, JwksUrl, KeysChanged};
 pub use listener::LiveTls;
+pub use presence::Presence;
+pub use replicated::Replicated;
+pub use shared::SharedState;
 pub use tokens::{LiveTokens, Right, Tokens, TokensError};
 
 #[cfg(test)]

@@ -37,6 +37,9 @@ pub(crate) const UNAUTHORIZED_IDLE_WAIT: Duration = Duration::from_secs(5);
 /// a head: it does not read its answer.
 pub(crate) const UNAUTHORIZED_WAIT: Duration = Duration::from_secs(20);
 
+/// Recipients of events of clients that are planned together, before the next ones wait for them.
+pub(crate) const CLIENT_RECIPIENTS_MAX: u64 = 65_536;
+
 /// Descriptors that are kept for the control listener, at most and as a part of the limit on open
 /// files: publishers and operators connect although clients have taken all others.
 pub(crate) const RESERVED_DESCRIPTORS_MAX: usize = 64;
@@ -93,6 +96,10 @@ pub(crate) const SLOWEST_DEFAULT: usize = 10;
 /// Sessions that the list of the slowest has at most: each costs its worker three system calls.
 pub(crate) const SLOWEST_MAX: usize = 100;
 
+/// Sessions of an id that are looked at to explain what it gets. Each costs its worker three system
+/// calls, and may be logged in as 128 ids.
+pub(crate) const EXPLAINED_MAX: usize = 100;
+
 /// How long workers may take to report on sessions.
 pub(crate) const INSPECT_WAIT: Duration = Duration::from_secs(2);
 
@@ -115,10 +122,32 @@ pub(crate) const WINDOW_EVENTS_MAX: usize = 4096;
 
 /// Online ids that the waiting events of one batch may have together; a sixty-fourth of what a
 /// mailbox takes. A single event may have more.
-pub(crate) const WINDOW_TARGETS_MAX: u64 = 65_536;
+pub(crate) const WINDOW_TARGETS_MAX: u64 = if cfg!(test) { 8192 } else { 65_536 };
 
 /// Bytes that the waiting events of one batch may hold.
-pub(crate) const WINDOW_BYTES_MAX: usize = 8 << 20;
+pub(crate) const WINDOW_BYTES_MAX: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 };
+
+/// Events and bytes of a batch that are handed to the log of a cluster at once and count together.
+/// Half of what the log groups in an entry; the entry that carries one must fit into a message of
+/// the engine. A larger event goes alone.
+pub(crate) const CHUNK_EVENTS_MAX: usize = if cfg!(test) { 4 } else { 512 };
+pub(crate) const CHUNK_BYTES_MAX: usize = if cfg!(test) { 400 } else { 128 << 10 };
+
+/// Revocations, bans and tickets of this node that had no effect, until their requests ask why. One
+/// that does not ask has gone.
+pub(crate) const SHARED_FAILURES_MAX: usize = 1024;
+
+/// How long a request waits for the answer to an earlier one with its idempotency key, which has
+/// published on another node and is about to be answered there; and how often it looks.
+pub(crate) const FIRST_ANSWER_WAIT: Duration = Duration::from_secs(3);
+pub(crate) const FIRST_ANSWER_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Bad lines of a batch for each event that one part of it may have, so that its memory is bounded.
+pub(crate) const CHUNK_LINES_FACTOR: usize = 4;
+
+/// Such parts of one batch that are on their way through the log: enough to keep it busy while
+/// receipts come.
+pub(crate) const CHUNKS_MAX: usize = 4;
 
 /// Lines of a streamed body that are worked off before the thread looks after other requests: some
 /// hundreds of microseconds. Each change costs a system call or two, and on a busy machine a wait.
@@ -156,10 +185,21 @@ pub(crate) const ERRORS_MAX: usize = 100;
 
 /// Receipts that a client has not read. A client that sends its whole batch before it reads gets
 /// away with about 150,000 lines.
-pub(crate) const UNREAD_BYTES_MAX: usize = 16 << 20;
+pub(crate) const UNREAD_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 16 << 20 };
 
-/// How long a client may leave that many receipts unread.
-pub(crate) const UNREAD_WAIT: Duration = Duration::from_secs(30);
+/// How long a client may leave that many receipts unread, without reading one. Then the batch ends
+/// with an error: a client that sends all before it reads would wait for ever for the server to
+/// read, as the server for it.
+pub(crate) const UNREAD_WAIT: Duration = Duration::from_secs(10);
+
+/// Bytes of such a batch that are still read and dropped, so that its client gets to read the
+/// error, and how long that may take.
+pub(crate) const DROPPED_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { 1 << 30 };
+pub(crate) const DROPPED_WAIT: Duration = Duration::from_secs(60);
+
+/// How long a client may take no byte of an answer, and send none, before its connection is closed.
+/// As long as with other servers; one that only sends is bounded by what is read of it.
+pub(crate) const WRITE_STALL_WAIT: Duration = Duration::from_secs(60);
 
 /// Receipt bytes that are put together before they are handed to the connection.
 pub(crate) const ANSWER_CHUNK_BYTES: usize = 64 << 10;
@@ -169,6 +209,21 @@ pub(crate) const PAGE_DEFAULT: usize = 1000;
 
 /// Ids a page of the graph has at most: its answer stays about a megabyte.
 pub(crate) const PAGE_MAX: usize = 10_000;
+
+/// Bytes of an idempotency key: a UUID has 36.
+pub(crate) const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
+
+/// Idempotency keys whose answers are kept, about 400 bytes each: 100 MiB. Beyond it the oldest are
+/// forgotten, and a request that comes again so late publishes again.
+pub(crate) const IDEMPOTENCY_KEYS_MAX: usize = if cfg!(test) { 8 } else { 262_144 };
+
+/// Events that a page of the history has, unless `limit` says otherwise, and at most.
+pub(crate) const HISTORY_PAGE_DEFAULT: usize = 100;
+pub(crate) const HISTORY_PAGE_MAX: usize = 1000;
+
+/// Bytes of events on a page of the history, unless a single one is larger: publishers wait while
+/// they are copied, about a millisecond.
+pub(crate) const HISTORY_PAGE_BYTES_MAX: usize = if cfg!(test) { 150 } else { 4 << 20 };
 
 /// Bytes of a request for a ticket or a revocation: 128 ids at their longest, escaped.
 pub(crate) const IDENTITY_BODY_BYTES_MAX: usize = 128 << 10;
@@ -201,3 +256,48 @@ const _: () = assert!(EDGE_LINE_BYTES_MAX >= JSON_ESCAPE_BYTES * 2 * ID_BYTES_MA
 // Two ids in the path, and room for a token and what proxies add.
 const _: () = assert!(TARGET_BYTES_MAX >= URL_ESCAPE_BYTES * 2 * ID_BYTES_MAX + 1024);
 const _: () = assert!(HEAD_BYTES_MAX >= URL_ESCAPE_BYTES * 2 * ID_BYTES_MAX + 4096);
+
+/// Ids in one question which are online: a hundred thousand take a fraction of a second.
+pub(crate) const ONLINE_IDS_MAX: u64 = 1_000_000;
+
+/// Bytes of these ids, as the answer may have as many.
+pub(crate) const ONLINE_BODY_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes of one of them as JSON: six for each byte of an id, in the longest spelling.
+pub(crate) const ONLINE_ID_BYTES_MAX: usize = 6 * ID_BYTES_MAX + 2;
+
+/// Bytes of a request that hides an id.
+pub(crate) const PRESENCE_BODY_BYTES_MAX: usize = 1024;
+
+/// Ids that hide. Each takes some hundred bytes.
+pub(crate) const HIDDEN_IDS_MAX: usize = if cfg!(test) { 3 } else { 1_000_000 };
+
+/// Programs that read presence at a time: each looks for edges ten times a second.
+pub(crate) const FEEDS_MAX: usize = if cfg!(test) { 2 } else { 64 };
+
+/// How often a reader of presence looks for edges.
+pub(crate) const FEED_TICK: Duration = Duration::from_millis(100);
+
+/// How long a reader of presence hears nothing, before it is told that the server is there.
+pub(crate) const FEED_HEARTBEAT: Duration = Duration::from_secs(25);
+
+/// Ids in a line of a snapshot, as for clients.
+pub(crate) const FEED_IDS_PER_LINE: usize = if cfg!(test) { 3 } else { 1_000 };
+
+/// Edges that are handed to a connection together.
+pub(crate) const FEED_LINES_PER_PIECE: usize = 1_000;
+
+/// Pieces that wait for a reader of presence. Beyond it edges wait in the ring.
+pub(crate) const FEED_PIECES_MAX: usize = 4;
+
+/// Time for which all nodes of a cluster know an idempotency key, by the clock of the log: a day,
+/// longer than anybody tries again.
+pub(crate) const IDEMPOTENCY_KEY_SECONDS: u64 = 24 * 3600;
+
+/// Bytes of the answers that all nodes of a cluster know by their idempotency keys. Beyond it the
+/// oldest are forgotten, and a repeat of their request is answered with the id of its event alone.
+pub(crate) const ANSWERS_BYTES_MAX: usize = if cfg!(test) { 1000 } else { 64 << 20 };
+
+/// Repeats of idempotency keys that are remembered by their positions, so that a node that fills
+/// its history again leaves out their events. More than a history of usual size has.
+pub(crate) const REPEATS_MAX: usize = 65_536;

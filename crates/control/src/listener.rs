@@ -11,6 +11,8 @@ mod places;
 mod reserve;
 /// A connection on which hyper sees checked heads only.
 mod checked_stream;
+/// Time limit for clients that do not read.
+mod write_stall;
 /// Boundaries of requests, and the rules for their heads.
 mod framing;
 /// Boundaries of chunked bodies.
@@ -54,6 +56,7 @@ use head_timeout::connection_timer;
 pub(crate) use places::Place;
 use places::Places;
 use reserve::{Reserve, Socket};
+use write_stall::WriteStallLimit;
 
 /// The control listener. Lives in a task of its own until the control API stops.
 pub(crate) struct Listener {
@@ -87,6 +90,7 @@ impl ConnectionService {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let refused = RefusedHead::default();
+        let stream = WriteStallLimit::new(stream);
         let stream = CheckedStream::new(stream, refused.clone());
         Builder::new()
             .timer(connection_timer(
@@ -276,7 +280,7 @@ impl Listener {
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    /// Its handshake or a head did not come in time.
+    /// Its handshake or a head did not come in time, or its answer was not read.
     Late,
     Otherwise,
 }
@@ -284,10 +288,18 @@ enum Ended {
 impl Ended {
     fn of(served: hyper::Result<()>) -> Self {
         match served {
-            Err(error) if error.is_timeout() => Self::Late,
+            Err(error) if error.is_timeout() || is_stall(&error) => Self::Late,
             _ => Self::Otherwise,
         }
     }
+}
+
+/// Whether the error is that of [`WriteStallLimit`].
+fn is_stall(error: &hyper::Error) -> bool {
+    let source = std::error::Error::source(error);
+    source
+        .and_then(|source| source.downcast_ref::<io::Error>())
+        .is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
 }
 
 /// Whether the error is about a connection that went away, and not about this listener.

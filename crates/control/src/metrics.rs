@@ -1,4 +1,4 @@
-//! Metrics for Prometheus, in the OpenMetrics text format.
+//! Metrics for Prometheus, in the OpenMetrics text format or the older one.
 //!
 //! Metrics are read when they are asked for. Must never label by anything that clients choose, nor
 //! by worker where the sum tells enough.
@@ -9,21 +9,39 @@ mod published;
 mod listener;
 /// What the control API counts of tokens.
 mod tokens;
+/// What the history holds.
+mod history;
+/// What a node knows of its cluster's log.
+mod log;
+/// Who is online, and what was told of it.
+mod presence;
+/// What became of the events of a webhook.
+mod webhook;
+/// What the store of the graph counts.
+mod store;
 /// What workers count.
 pub(crate) mod snapshot;
+/// What the kernel says of the process.
+mod process;
+/// The older text format.
+mod plain;
 
 use std::fmt;
 
+use ::webhook::WebhookStats;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use server::ServerStats;
+use reactor::Latencies;
+use replication::Status;
+use router::{HistoryMetrics, Recorder};
+use server::{AccessLogCounts, ServerStats};
 
 use crate::api::Shared;
 use crate::backend::Backend;
@@ -32,26 +50,45 @@ use crate::problem::Problem;
 use crate::run::Run;
 use crate::tokens::TokenCounts;
 pub(crate) use listener::{ListenerCounts, ListenerMetrics};
+use presence::PresenceStats;
+use process::Process;
 use published::BOUNDS;
 pub(crate) use published::{Counting, FanOut, Published, Verb};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// `GET /metrics`
-pub(crate) async fn metrics<B: Backend>(State(api): State<Shared<B>>) -> Result<Response, Problem> {
+pub(crate) async fn metrics<B: Backend>(
+    State(api): State<Shared<B>>,
+    fields: HeaderMap,
+) -> Result<Response, Problem> {
     let router = api.router();
-    exposition(Scrape {
+    let scrape = Scrape {
         run: api.run(),
         online: router.online(),
         graph: router.graph().counts(),
+        commits: router.graph().commits(),
+        waiting_changes: router.graph().waiting_changes(),
         stats: api.backend.stats(),
         verbs: Verb::ALL.map(|verb| (verb, api.published.verb(verb))),
         pending: api.published.requests_pending(),
         fan_out: api.published.fan_out(),
+        publish_latency: api.published.latency.read(),
         visits: api.listening.visits(),
         key_sets: api.key_sets.stats(),
         tokens: api.tokens.counts(),
-    })
+        history: router.recorder().map(Recorder::metrics),
+        cluster: api.replicated.as_ref().map(|own| own.log.status()),
+        webhook: api.webhook.as_ref().map(|webhook| webhook.stats()),
+        presence: api.backend.online().zip(api.backend.presence_counts()).map(
+            |(online, counts)| PresenceStats {
+                online: online.count(),
+                hidden: online.hidden_count(),
+                counts,
+            },
+        ),
+    };
+    exposition(scrape, &fields)
 }
 
 /// All metrics at the time of one scrape.
@@ -60,13 +97,20 @@ struct Scrape {
     run: Run,
     online: usize,
     graph: graph::Counts,
+    commits: Option<graph::Commits>,
+    waiting_changes: usize,
     stats: ServerStats,
     verbs: [(Verb, u64); Verb::ALL.len()],
     pending: u64,
     fan_out: FanOut,
+    publish_latency: Latencies,
     visits: ListenerCounts,
     key_sets: Option<JwksStats>,
     tokens: TokenCounts,
+    history: Option<HistoryMetrics>,
+    cluster: Option<Status>,
+    webhook: Option<WebhookStats>,
+    presence: Option<PresenceStats>,
 }
 
 impl Collector for Scrape {
@@ -99,14 +143,48 @@ impl Collector for Scrape {
             "Ids kept in the dictionary: texts, and integers of 2^31 and more.",
             interned,
         )?;
+        if let Some(commits) = &self.commits {
+            store::encode(encoder, commits, self.waiting_changes)?;
+        }
         let help = "Publish requests that wait for their receipts.";
         gauge(encoder, "publishes_pending", help, self.pending as f64)?;
+        let help = "Most bytes that buffers may take: --buffer-bytes.";
+        let limit = self.stats.buffer_limit_bytes as f64;
+        gauge(encoder, "buffer_limit_bytes", help, limit)?;
         self.encode_published(encoder)?;
+        let help = "Time from a whole request to publish or send one event until its receipt, \
+                    without batches and clients.";
+        latency(
+            encoder,
+            "publish_latency_seconds",
+            help,
+            &self.publish_latency,
+        )?;
+        let help = "Time from the acceptance of an event, or of a part of a batch, until a worker \
+                    has written it to all its recipients, or queued it for those whose sockets \
+                    are full. One for each worker that has recipients.";
+        let delivery = &self.stats.delivery_latency;
+        latency(encoder, "delivery_latency_seconds", help, delivery)?;
+        if let Some(counts) = self.stats.access_log {
+            access_log(encoder, counts)?;
+        }
         self.visits.encode(encoder)?;
         if let Some(key_sets) = &self.key_sets {
             key_sets.encode(encoder)?;
         }
         self.tokens.encode(encoder)?;
+        if let Some(metrics) = &self.history {
+            history::encode(encoder, metrics)?;
+        }
+        if let Some(status) = &self.cluster {
+            log::encode(encoder, status)?;
+        }
+        if let Some(stats) = &self.webhook {
+            webhook::encode(encoder, stats)?;
+        }
+        if let Some(stats) = &self.presence {
+            presence::encode(encoder, stats)?;
+        }
         snapshot::encode(encoder, &self.stats.metrics)
     }
 }
@@ -137,10 +215,13 @@ impl Scrape {
     }
 }
 
-/// An answer of all that `scrape` writes.
-pub(crate) fn exposition(scrape: impl Collector) -> Result<Response, Problem> {
-    let mut registry = Registry::with_prefix("encke");
-    registry.register_collector(Box::new(scrape));
+/// An answer of all that `scrape` writes, and what there is to say of the process, in the format
+/// that the reader asks for.
+pub(crate) fn exposition(scrape: impl Collector, fields: &HeaderMap) -> Result<Response, Problem> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Process::read()));
+    let own = registry.sub_registry_with_prefix("encke");
+    own.register_collector(Box::new(scrape));
     let mut text = String::new();
     encode(&mut text, &registry).map_err(|_| {
         Problem::new(
@@ -148,7 +229,53 @@ pub(crate) fn exposition(scrape: impl Collector) -> Result<Response, Problem> {
             "the metrics cannot be written as text",
         )
     })?;
-    Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
+    let accept = fields.get(ACCEPT).and_then(|field| field.to_str().ok());
+    let (content_type, text) = match accept {
+        Some(accept) if plain::is_wanted(accept) => (plain::PLAIN, plain::converted(&text)),
+        _ => (OPEN_METRICS, text),
+    };
+    Ok(([(CONTENT_TYPE, content_type), (VARY, "Accept")], text).into_response())
+}
+
+/// Writes the counts of the access log.
+fn access_log(encoder: &mut DescriptorEncoder<'_>, counts: AccessLogCounts) -> fmt::Result {
+    let AccessLogCounts {
+        written,
+        dropped,
+        failed,
+    } = counts;
+    let help = "Lines of the access log, by outcome. Dropped: too many waited for the disk. \
+                Failed: the file did not take them.";
+    let mut lines =
+        encoder.encode_descriptor("access_log_lines", help, None, MetricType::Counter)?;
+    for (outcome, count) in [
+        ("written", written),
+        ("dropped", dropped),
+        ("failed", failed),
+    ] {
+        lines
+            .encode_family(&[("outcome", outcome)])?
+            .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+    }
+    Ok(())
+}
+
+/// Writes a histogram of latencies.
+pub(crate) fn latency(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    latencies: &Latencies,
+) -> fmt::Result {
+    let buckets: Vec<(f64, u64)> = latencies.buckets().collect();
+    encoder
+        .encode_descriptor(name, help, None, MetricType::Histogram)?
+        .encode_histogram::<NoLabelSet>(
+            latencies.sum().as_secs_f64(),
+            latencies.count(),
+            &buckets,
+            None,
+        )
 }
 
 pub(crate) fn gauge(

@@ -1,16 +1,15 @@
-//! The content of an event: what kind it is, whether it is what it says, and JSON on one line.
-//!
-//! Must never change what a JSON value says: numbers keep their digits, objects their order.
+//! The content of an event: what kind it is, and whether it is what it says.
 
 use std::str::from_utf8;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
-use memchr::memchr2;
 use router::Payload;
 use serde_json::value::RawValue;
+use wire::json::{LEVELS_MAX, check};
 
+use crate::one_line::on_one_line;
 use crate::problem::Problem;
 
 /// The media type of a request without its parameters, in lower case; empty when there is none.
@@ -82,34 +81,26 @@ fn of_json(body: Bytes) -> Result<Payload, Problem> {
     let value: &RawValue = serde_json::from_slice(&body)
         .map_err(|error| Problem::bad("body", format!("it is not one JSON value: {error}")))?;
     let value = value.get();
+    check(value.as_bytes(), LEVELS_MAX).map_err(|error| Problem::bad("body", error))?;
     Ok(Payload::json(on_one_line(value, |value| {
         body.slice_ref(value.as_bytes())
     })))
 }
 
-/// A valid JSON value without line breaks. When it has none, `share` gives its bytes as they are.
-pub(crate) fn on_one_line(value: &str, share: impl FnOnce(&str) -> Bytes) -> Bytes {
-    if memchr2(b'\n', b'\r', value.as_bytes()).is_none() {
-        return share(value);
-    }
-    let mut compact = Vec::with_capacity(value.len());
-    let (mut string, mut escaped) = (false, false);
-    for byte in value.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if string => escaped = true,
-            b'"' => string = !string,
-            b' ' | b'\t' | b'\n' | b'\r' if !string => continue,
-            _ => {}
-        }
-        compact.push(byte);
-    }
-    compact.into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A valid value of 129 levels.
+    const DEEP: [u8; 258] = {
+        let mut value = [b'['; 258];
+        let mut at = 129;
+        while at < 258 {
+            value[at] = b']';
+            at += 1;
+        }
+        value
+    };
 
     fn payload(content_type: &str, body: &'static [u8]) -> Result<Payload, (u16, String)> {
         let mut headers = HeaderMap::new();
@@ -152,6 +143,13 @@ mod tests {
             ("application/json", b"", 400, "not one JSON value"),
             ("application/json", b"1 2", 400, "not one JSON value"),
             ("application/json", b"\"\xff\"", 400, "not one JSON value"),
+            (
+                "application/json",
+                br#"["\ud83d"]"#,
+                400,
+                "send both halves",
+            ),
+            ("application/json", &DEEP, 400, "deeper than 128 levels"),
         ] {
             let (found, detail) = payload(content_type, body).unwrap_err();
             assert_eq!(found, status, "{detail}");

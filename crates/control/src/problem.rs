@@ -11,6 +11,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use wire::head::HeadError;
 
+use crate::problem_type::PREFIX;
+pub(crate) use crate::problem_type::ProblemType;
+
 /// The media type of problem details.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
@@ -18,15 +21,16 @@ pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     status: StatusCode,
+    kind: ProblemType,
     detail: Cow<'static, str>,
-    header: Option<(HeaderName, &'static str)>,
+    header: Option<(HeaderName, HeaderValue)>,
     /// Whether the connection ends after it.
     closes: bool,
 }
 
 #[derive(Serialize)]
 struct Details<'a> {
-    r#type: &'static str,
+    r#type: Cow<'static, str>,
     title: &'static str,
     status: u16,
     detail: &'a str,
@@ -36,6 +40,7 @@ impl Problem {
     pub(crate) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             status,
+            kind: ProblemType::of(status),
             detail: detail.into(),
             header: None,
             closes: false,
@@ -59,22 +64,38 @@ impl Problem {
 
     pub(crate) fn unauthorized(detail: &'static str, challenge: &'static str) -> Self {
         let mut problem = Self::new(StatusCode::UNAUTHORIZED, detail);
-        problem.header = Some((WWW_AUTHENTICATE, challenge));
+        problem.header = Some((WWW_AUTHENTICATE, HeaderValue::from_static(challenge)));
         problem
     }
 
     /// The token of the request does not suffice (RFC 6750, section 3.1).
     pub(crate) fn forbidden(detail: String, challenge: &'static str) -> Self {
-        let mut problem = Self::new(StatusCode::FORBIDDEN, detail);
-        problem.header = Some((WWW_AUTHENTICATE, challenge));
+        let mut problem =
+            Self::new(StatusCode::FORBIDDEN, detail).of_type(ProblemType::InsufficientRight);
+        problem.header = Some((WWW_AUTHENTICATE, HeaderValue::from_static(challenge)));
         problem
+    }
+
+    /// Another request is in the way.
+    pub(crate) fn conflict(detail: &'static str) -> Self {
+        Self::new(StatusCode::CONFLICT, detail).with_retry_after(1)
     }
 
     /// The server cannot do it now; the client may ask again in a second.
     pub(crate) fn unavailable(detail: impl Into<Cow<'static, str>>) -> Self {
-        let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, detail);
-        problem.header = Some((RETRY_AFTER, "1"));
-        problem
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).with_retry_after(1)
+    }
+
+    /// The same with the time after which the client may ask again.
+    pub(crate) fn with_retry_after(mut self, seconds: u64) -> Self {
+        self.header = Some((RETRY_AFTER, HeaderValue::from(seconds)));
+        self
+    }
+
+    /// The same of a type that says more than its status.
+    pub(crate) const fn of_type(mut self, kind: ProblemType) -> Self {
+        self.kind = kind;
+        self
     }
 
     /// The same as the last answer of its connection.
@@ -91,9 +112,16 @@ impl Problem {
 
     /// The body it is answered with.
     pub(crate) fn to_json(&self) -> Vec<u8> {
+        let (kind, title) = match self.kind.described() {
+            Some((name, _, title)) => (format!("{PREFIX}{name}").into(), title),
+            None => {
+                let reason = self.status.canonical_reason();
+                (Cow::Borrowed("about:blank"), reason.unwrap_or("Error"))
+            }
+        };
         let details = Details {
-            r#type: "about:blank",
-            title: self.status.canonical_reason().unwrap_or("Error"),
+            r#type: kind,
+            title,
             status: self.status.as_u16(),
             detail: &self.detail,
         };
@@ -117,9 +145,7 @@ impl IntoResponse for Problem {
         let body = self.to_json();
         let mut response = (self.status, [(CONTENT_TYPE, PROBLEM_JSON)], body).into_response();
         if let Some((name, value)) = self.header {
-            response
-                .headers_mut()
-                .insert(name, HeaderValue::from_static(value));
+            response.headers_mut().insert(name, value);
         }
         if self.closes {
             let close = HeaderValue::from_static("close");

@@ -2,19 +2,28 @@
 //!
 //! Must never answer with a metric that no worker counted.
 
-use axum::Json;
+use std::time::Instant;
+
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
+use bytes::Bytes;
+use graph::Id;
+use history::Reach;
 use router::{Event, EventType, Payload, Tally};
 
 use crate::api::{Api, Shared};
 use crate::backend::Backend;
 use crate::caller::Caller;
+use crate::cloudevents::{BinaryMode, CloudEvent, STRUCTURED};
+use crate::idempotency::{self, Begun, Fingerprint, Fingerprinting, First, answer};
 use crate::metrics::Verb;
 use crate::problem::Problem;
 use crate::query::{Query, id_at};
-use crate::receipt::{Receipt, settled, unsettled};
+use crate::receipt::{Receipt, settled, stored, unsettled};
+use crate::replicated;
+use crate::replicated::publish::Keyed;
+use crate::shared::piece::Digest;
 use crate::{body, payload};
 
 /// When the answer is given.
@@ -46,27 +55,123 @@ pub(crate) async fn send<B: Backend>(
     one(&api, Verb::Send, request).await
 }
 
+/// Returns whether a request to publish without a subject in its path is one CloudEvent.
+pub(crate) fn is_one_cloud_event(headers: &HeaderMap) -> bool {
+    headers.contains_key("ce-specversion") || payload::media_type(headers) == STRUCTURED
+}
+
+/// `POST /v1/publish` with one CloudEvent, which names its subject itself.
+pub(crate) async fn cloud_event<B: Backend>(
+    api: &Api<B>,
+    request: Request,
+) -> Result<Response, Problem> {
+    one_about(api, Verb::Publish, request, None).await
+}
+
 async fn one<B: Backend>(api: &Api<B>, verb: Verb, request: Request) -> Result<Response, Problem> {
+    let subject = id_at(request.uri(), 2)?;
+    one_about(api, verb, request, Some(subject)).await
+}
+
+async fn one_about<B: Backend>(
+    api: &Api<B>,
+    verb: Verb,
+    request: Request,
+    subject: Option<Id>,
+) -> Result<Response, Problem> {
     let caller = Caller::of(&request);
     let (head, body) = request.into_parts();
-    let subject = id_at(&head.uri, 2)?;
-    caller.check_id(&subject)?;
-    let query = Query::parse(&head.uri, &["type", "receipt"])?;
+    if let Some(subject) = &subject {
+        caller.check_id(subject)?;
+    }
+    let query = Query::parse(&head.uri, &["type", "receipt", "history"])?;
     let event_type = event_type(&query)?;
     let when = query.word("receipt", &When::WORDS)?.unwrap_or(When::Full);
+    let is_stored = is_stored(&query)?;
     let body = body::read(body, &head.headers, api.event_bytes_max).await?;
-    let payload = payload::of_body(&head.headers, body)?;
-    deliver(
-        api,
-        verb,
-        Event {
+    if let Some(replicated) = &api.replicated {
+        let key = idempotency::shared_name(&head.headers, &caller, api.router())?;
+        let keyed = key.map(|key| Keyed {
+            key: Digest(key),
+            request: Digest(request_digest(&head.uri, &head.headers, &body).0),
+        });
+        let event = event(&head.headers, body, subject, event_type)?;
+        caller.check_id(&event.subject)?;
+        return replicated::publish::deliver(api, replicated, verb, event, is_stored, when, keyed)
+            .await;
+    }
+    let first = match api.keys.begin(&head.headers, &caller, api.router())? {
+        None => None,
+        Some(begun) => {
+            let request = request_digest(&head.uri, &head.headers, &body);
+            match begun {
+                Begun::Again(stored) => return stored.again(request),
+                Begun::First(first) => Some((first, request)),
+            }
+        }
+    };
+    let event = event(&head.headers, body, subject, event_type)?;
+    caller.check_id(&event.subject)?;
+    deliver(api, verb, event, is_stored, when, first).await
+}
+
+/// Returns the event of a request: a CloudEvent, or a body as it is. What the URL says counts for
+/// more than what a CloudEvent says.
+fn event(
+    headers: &HeaderMap,
+    body: Bytes,
+    subject: Option<Id>,
+    event_type: Option<EventType>,
+) -> Result<Event, Problem> {
+    let found = if payload::media_type(headers) == STRUCTURED {
+        CloudEvent::of_json(&body).map_err(|why| Problem::bad("body", why))?
+    } else if let Some(attributes) = BinaryMode::of_headers(headers)? {
+        CloudEvent {
+            subject: attributes.subject,
+            event_type: attributes.event_type,
+            payload: payload::of_body(headers, body)?,
+        }
+    } else if let Some(subject) = subject {
+        return Ok(Event {
             subject,
             event_type,
-            payload,
-        },
-        when,
-    )
-    .await
+            payload: payload::of_body(headers, body)?,
+        });
+    } else {
+        return Err(Problem::bad("body", "it is not a CloudEvent"));
+    };
+    let found = CloudEvent {
+        subject: subject.or(found.subject),
+        event_type: event_type.unwrap_or(found.event_type),
+        ..found
+    };
+    found.into_event().map_err(|why| Problem::bad("body", why))
+}
+
+/// Returns the digest of what a request publishes.
+fn request_digest(uri: &Uri, headers: &HeaderMap, body: &Bytes) -> Fingerprint {
+    let mut request = Fingerprinting::new(&target(uri), headers);
+    request.update(body);
+    request.finish()
+}
+
+/// What a request publishes to, without what says how it is answered.
+pub(crate) fn target(uri: &Uri) -> String {
+    let query = uri.query().unwrap_or_default().split('&');
+    let says_how = |pair: &str| pair.starts_with("receipt=") || pair.starts_with("receipts=");
+    let query = query.filter(|pair| !pair.is_empty() && !says_how(pair));
+    let mut target = uri.path().to_owned();
+    for pair in query {
+        target.push('&');
+        target.push_str(pair);
+    }
+    target
+}
+
+/// Whether the history is to store an event: `?history=false` keeps it out.
+pub(crate) fn is_stored(query: &Query<'_>) -> Result<bool, Problem> {
+    let words = [("true", true), ("false", false)];
+    Ok(query.word("history", &words)?.unwrap_or(true))
 }
 
 /// `POST /relay/v1/publish/{subject}?data=…`: a page's event is a text in the query.
@@ -88,18 +193,18 @@ pub(crate) async fn relayed<B: Backend>(
         let detail = body::event_too_large("", data.len(), api.event_bytes_max);
         return Err(Problem::too_large(detail));
     }
-    let payload = Payload::text(data.to_owned().into());
-    deliver(
-        &api,
-        Verb::Publish,
-        Event {
-            subject,
-            event_type,
-            payload,
-        },
-        When::Full,
-    )
-    .await
+    let event = Event {
+        subject,
+        event_type,
+        payload: Payload::text(data.to_owned().into()),
+    };
+    let (verb, when) = (Verb::Publish, When::Full);
+    match &api.replicated {
+        None => deliver(&api, verb, event, true, when, None).await,
+        Some(replicated) => {
+            replicated::publish::deliver(&api, replicated, verb, event, true, when, None).await
+        }
+    }
 }
 
 fn event_type(query: &Query<'_>) -> Result<Option<EventType>, Problem> {
@@ -111,22 +216,49 @@ async fn deliver<B: Backend>(
     api: &Api<B>,
     verb: Verb,
     event: Event,
+    keeps: bool,
     when: When,
+    mut first: Option<(First, Fingerprint)>,
 ) -> Result<Response, Problem> {
     let _pending = api.published.pending();
+    let begun = Instant::now();
     let router = api.router();
     let tally = Tally::new();
-    let accepted = match verb {
-        Verb::Send => router.send(event, &tally),
-        Verb::Publish | Verb::Batch => router.publish(event, &tally),
+    let reach = match verb {
+        Verb::Send => Reach::Subject,
+        Verb::Publish | Verb::Batch | Verb::Client => Reach::Subscribers,
     };
+    let note = first
+        .as_ref()
+        .map(|(first, request)| first.note(Some(*request)));
+    let note = note.unwrap_or_default();
+    let accepted = router.deliver_noted(event, reach, keeps, &note, &tally);
     api.published.one(verb, accepted.audience.online);
-    if when == When::Early {
-        let receipt = Receipt::early(router, accepted, tally.counts());
-        return Ok((StatusCode::ACCEPTED, Json(receipt)).into_response());
+    let early = || Receipt::early(router, accepted, tally.counts(), tally.unstored()).to_json();
+    if let Some((first, _)) = &mut first {
+        first.published(accepted.sequence);
     }
-    match settled(&tally).await {
-        Some(counts) => Ok(Json(Receipt::full(router, accepted, counts)).into_response()),
+    let is_stored = stored(&tally).await.is_some();
+    if is_stored && let Some((first, request)) = &mut first {
+        // What another request gets if this one ends before its receipt comes.
+        first.answer(*request, StatusCode::ACCEPTED, early());
+    }
+    let receipt = match when {
+        _ if !is_stored => None,
+        When::Early => Some((StatusCode::ACCEPTED, early())),
+        When::Full => settled(&tally).await.map(|counts| {
+            let receipt = Receipt::full(router, accepted, counts, tally.unstored());
+            (StatusCode::OK, receipt.to_json())
+        }),
+    };
+    match receipt {
+        Some((status, receipt)) => {
+            api.published.latency.record_shared(begun.elapsed());
+            if let Some((first, request)) = &mut first {
+                first.answer(*request, status, receipt.clone());
+            }
+            Ok(answer(status, receipt.into()))
+        }
         None => {
             let id = router.event_id(accepted.sequence);
             let detail = format!("event {id}: {}", unsettled(&tally));

@@ -43,7 +43,7 @@ pub(crate) async fn replace<B: Backend>(
         subscriber: id_at(request.uri(), 2)?,
         subjects: within_time(ids(request)).await?,
     };
-    let effect = change::one(api.router().graph(), replace).await?;
+    let effect = change::one(&api, replace).await?;
     Ok(Json(Replaced {
         added: effect.added,
         removed: effect.removed,
@@ -62,7 +62,7 @@ pub(crate) async fn end<B: Backend>(
         subscriber: id_at(request.uri(), 2)?,
         subjects: Vec::new(),
     };
-    let removed = change::one(api.router().graph(), end).await?.removed;
+    let removed = change::one(&api, end).await?.removed;
     Ok(Json(Removed { removed }).into_response())
 }
 
@@ -73,9 +73,7 @@ pub(crate) async fn forget<B: Backend>(
 ) -> Result<Response, Problem> {
     Query::parse(request.uri(), &[])?;
     let id = id_at(request.uri(), 2)?;
-    let removed = change::one(api.router().graph(), Change::Remove { id })
-        .await?
-        .removed;
+    let removed = change::one(&api, Change::Remove { id }).await?.removed;
     Ok(Json(Removed { removed }).into_response())
 }
 
@@ -84,7 +82,7 @@ async fn ids(request: Request) -> Result<Vec<Id>, Problem> {
     let (head, body) = request.into_parts();
     let announced = announced(&head.headers)?;
     let shape = announced.unwrap_or(Shape::Lines);
-    let mut stream = Stream::open(body, shape, EDGE_LINE_BYTES_MAX).await?;
+    let mut stream = Stream::open(body, shape, EDGE_LINE_BYTES_MAX, None).await?;
     let mut ids = Vec::new();
     loop {
         while let Some(item) = stream.items.next() {

@@ -5,21 +5,24 @@
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::StatusCode;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::http::header::X_CONTENT_TYPE_OPTIONS;
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, post, put};
 
 use crate::api::Shared;
 use crate::authorization::{UNAUTHENTICATED, authenticate, require};
 use crate::backend::Backend;
-use crate::caller::Need::{self, AnyToken, Nothing, Right, RightOverAll};
+use crate::caller::Need::{self, AnyToken, Both, Nothing, Right, RightOverAll};
+use crate::presence::{feed, one, online};
 use crate::problem::Problem;
 use crate::tokens::LiveTokens;
 use crate::tokens::Right::{Admin, Graph, Metrics, Publish, Sessions};
 use crate::unread_body::announce_close;
 use crate::{
-    backup, batch, bulk, health, identity, metrics, publish, replace_subscriptions, sessions,
-    stats, subscriptions,
+    backup, batch, bulk, cluster, console, explain, health, history, identity, metrics, publish,
+    replace_subscriptions, sessions, stats, subscriptions,
 };
 
 /// Path of the metrics.
@@ -140,12 +143,61 @@ pub(crate) fn table<B: Backend>() -> Vec<Route<Shared<B>>> {
             post(identity::revoke::<B>),
         ),
         (
+            "/v1/history/{subject}",
+            "get",
+            Right(Sessions),
+            get(history::of_subject::<B>),
+        ),
+        ("/v1/cursor", "get", AnyToken, get(history::cursor::<B>)),
+        (
             "/v1/slowest",
             "get",
             RightOverAll(Sessions),
             get(sessions::slowest::<B>),
         ),
+        (
+            "/v1/explain",
+            "get",
+            Both(Sessions, Graph),
+            get(explain::explain::<B>),
+        ),
+        (
+            "/v1/online",
+            "post",
+            Right(Sessions),
+            post(online::online::<B>),
+        ),
+        (
+            "/v1/presence",
+            "get",
+            Right(Sessions),
+            get(feed::edges::<B>),
+        ),
+        (
+            "/v1/presence/{id}",
+            "get",
+            Right(Sessions),
+            get(one::get::<B>),
+        ),
+        (
+            "/v1/presence/{id}",
+            "put",
+            Right(Sessions),
+            put(one::put::<B>),
+        ),
         ("/v1/stats", "get", Right(Metrics), get(stats::stats::<B>)),
+        (
+            "/v1/cluster",
+            "get",
+            Right(Metrics),
+            get(cluster::cluster::<B>),
+        ),
+        (
+            "/v1/cluster/nodes/{node}/drain",
+            "post",
+            Right(Admin),
+            post(cluster::drain::<B>),
+        ),
         (
             "/metrics",
             "get",
@@ -166,7 +218,8 @@ pub(crate) fn router<B: Backend>(api: Shared<B>) -> Router {
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(api);
-    require_authorization(routes, tokens)
+    // The page of the console has no data: its requests are authorized, and it asks for the token.
+    require_authorization(routes, tokens).merge(console::routes())
 }
 
 /// Metrics and health alone.
@@ -210,6 +263,16 @@ pub(crate) fn require_authorization(routes: Router, tokens: LiveTokens) -> Route
     routes
         .layer(from_fn_with_state(tokens, authenticate))
         .layer(from_fn(announce_close))
+        .layer(map_response(declare_types))
+}
+
+/// Keeps browsers from guessing the type of an answer. The console is of the same origin as the
+/// API, whose answers have payloads and ids of strangers: none of them may become a page or a
+/// script.
+async fn declare_types(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 /// Answers unknown paths.
@@ -224,7 +287,9 @@ pub(crate) async fn not_found(request: Request) -> Problem {
     }
     Problem::new(
         StatusCode::NOT_FOUND,
-        format!("there is nothing at {path:?}; /openapi.json lists all paths"),
+        format!(
+            "there is nothing at {path:?}; /openapi.json lists all paths, and /console is a page"
+        ),
     )
 }
 

@@ -20,8 +20,10 @@ use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::identity;
 use crate::limits::{INSPECT_WAIT, SLOWEST_DEFAULT, SLOWEST_MAX};
+use crate::presence::one::{self, OfId};
 use crate::problem::Problem;
-use crate::query::{Query, id_at};
+use crate::query::Query;
+use crate::shared::piece::IdentityPiece;
 
 #[derive(Serialize)]
 struct Sessions {
@@ -31,6 +33,9 @@ struct Sessions {
     /// Those of them in `sessions`: a worker reports a bounded number, and some may have ended.
     shown: usize,
     sessions: Vec<Session>,
+    /// Whether it is online, also on other nodes, where that is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    presence: Option<OfId>,
 }
 
 #[derive(Serialize)]
@@ -70,12 +75,11 @@ pub(crate) async fn inspect<B: Backend>(
     State(api): State<Shared<B>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let id = id_at(request.uri(), 2)?;
-    Caller::of(&request).check_id(&id)?;
+    let id = Caller::id_of(&request)?;
     Query::parse(request.uri(), &[])?;
     let asked = api.router().sessions(&id);
     let gathered = gather(|report| api.backend.inspect(&asked, report)).await;
-    let mut sessions = gathered.map_err(|sessions| {
+    let mut sessions = gathered.map_err(|sessions: Vec<Session>| {
         late(format_args!(
             "the workers have reported {} of {} sessions",
             sessions.len(),
@@ -85,10 +89,11 @@ pub(crate) async fn inspect<B: Backend>(
     // Workers answer in any order; the oldest first reads best.
     sessions.sort_by(|a, b| b.age_seconds.total_cmp(&a.age_seconds));
     Ok(Json(Sessions {
-        id,
         total: asked.len(),
         shown: sessions.len(),
         sessions,
+        presence: one::known(&api, &id),
+        id,
     })
     .into_response())
 }
@@ -106,16 +111,17 @@ pub(crate) async fn slowest<B: Backend>(
     let query = Query::parse(request.uri(), &["limit"])?;
     let limit = query.count("limit", SLOWEST_DEFAULT, SLOWEST_MAX)?;
     let gathered = gather(|report| api.backend.slowest(limit, report)).await;
-    let mut sessions = gathered.map_err(|_| late(format_args!("not all workers have reported")))?;
+    let mut sessions =
+        gathered.map_err(|_: Vec<Session>| late(format_args!("not all workers have reported")))?;
     sessions.sort_by_key(|session| Reverse(session.backlog_bytes));
     sessions.truncate(limit);
     Ok(Json(Slowest { sessions }).into_response())
 }
 
 /// What the workers report, or as much as came in time.
-async fn gather(
+pub(crate) async fn gather<T: From<SessionReport>>(
     ask: impl FnOnce(Box<dyn Fn(Vec<SessionReport>) + Send + Sync>),
-) -> Result<Vec<Session>, Vec<Session>> {
+) -> Result<Vec<T>, Vec<T>> {
     #[expect(
         clippy::disallowed_methods,
         reason = "holds one report of each worker at most"
@@ -126,17 +132,17 @@ async fn gather(
         let _ = sender.send(sessions);
     }));
     let deadline = Instant::now() + INSPECT_WAIT;
-    let mut sessions: Vec<Session> = Vec::new();
+    let mut sessions = Vec::new();
     loop {
         match timeout_at(deadline, reports.recv()).await {
-            Ok(Some(reported)) => sessions.extend(reported.into_iter().map(Session::from)),
+            Ok(Some(reported)) => sessions.extend(reported.into_iter().map(T::from)),
             Ok(None) => return Ok(sessions),
             Err(_) => return Err(sessions),
         }
     }
 }
 
-fn late(found: fmt::Arguments<'_>) -> Problem {
+pub(crate) fn late(found: fmt::Arguments<'_>) -> Problem {
     Problem::new(
         StatusCode::GATEWAY_TIMEOUT,
         format!(
@@ -158,17 +164,19 @@ pub(crate) async fn close<B: Backend>(
     State(api): State<Shared<B>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let id = id_at(request.uri(), 2)?;
-    Caller::of(&request).check_id(&id)?;
+    let id = Caller::id_of(&request)?;
     let caller = Caller::of(&request);
     let query = Query::parse(request.uri(), &["ban"])?;
     // Banned first: a client whose session ends comes back at once.
     let banned = identity::ban_of(&query)?;
     if let Some(duration) = banned {
-        identity::ban(&api.backend, &caller, &id, duration)?;
+        identity::ban(&api, &caller, &id, duration).await?;
     }
     let sessions = api.router().sessions(&id);
-    api.backend.close(&sessions);
+    match &api.replicated {
+        None => api.backend.close(&sessions),
+        Some(replicated) => replicated.share(IdentityPiece::Close { id }).await?,
+    }
     Ok(Json(Closed {
         closed: sessions.len(),
         banned_seconds: banned.map(|duration| duration.as_secs()),

@@ -9,11 +9,13 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use graph::Id;
 use reactor::{MetricKind, Snapshot};
+use router::HistoryMetrics;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::api::Shared;
 use crate::backend::Backend;
+use crate::cluster::{self, Cluster};
 use crate::metrics::{ListenerCounts, Verb};
 use crate::problem::Problem;
 use crate::query::Query;
@@ -25,12 +27,16 @@ struct Stats {
     run: Run,
     online: usize,
     graph: GraphCounts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<HistoryStats>,
     published: Map<String, Value>,
     publishes_pending: u64,
     control: ListenerCounts,
     #[serde(flatten)]
     metrics: Metrics,
     slow: Vec<Slow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<Cluster>,
 }
 
 /// What the workers have counted, by name.
@@ -45,6 +51,29 @@ struct GraphCounts {
     ids: usize,
     edges: usize,
     dictionary_entries: usize,
+}
+
+#[derive(Serialize)]
+struct HistoryStats {
+    bytes: usize,
+    events: usize,
+    age_seconds: u32,
+    appended: u64,
+    skipped: u64,
+    lost: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk: Option<DiskStats>,
+}
+
+/// The history on disk.
+#[derive(Serialize)]
+struct DiskStats {
+    bytes: u64,
+    segments: u64,
+    written: u64,
+    unstored: u64,
+    failures: u64,
+    has_failed: bool,
 }
 
 #[derive(Serialize)]
@@ -77,6 +106,7 @@ pub(crate) async fn stats<B: Backend>(
             edges,
             dictionary_entries,
         },
+        history: router.recorder().map(|recorder| recorder.metrics().into()),
         published: verbs.collect(),
         publishes_pending: api.published.requests_pending(),
         control: api.listening.visits(),
@@ -87,8 +117,30 @@ pub(crate) async fn stats<B: Backend>(
             .cloned()
             .map(|(id, count)| Slow { id, count })
             .collect(),
+        cluster: cluster::of(&api),
     };
     Ok(Json(stats).into_response())
+}
+
+impl From<HistoryMetrics> for HistoryStats {
+    fn from(metrics: HistoryMetrics) -> Self {
+        Self {
+            bytes: metrics.bytes,
+            events: metrics.events,
+            age_seconds: metrics.age_seconds,
+            appended: metrics.counts.appended,
+            skipped: metrics.counts.skipped,
+            lost: metrics.counts.lost,
+            disk: metrics.log.map(|log| DiskStats {
+                bytes: log.disk_bytes,
+                segments: log.segments,
+                written: log.events,
+                unstored: log.unstored,
+                failures: log.failures,
+                has_failed: log.has_failed,
+            }),
+        }
+    }
 }
 
 impl Metrics {

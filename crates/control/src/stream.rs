@@ -13,13 +13,19 @@ use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::task::yield_now;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Sleep, sleep, timeout};
 
-use crate::body::{broken, poll_chunk};
+use crate::body::{broken, poll_chunk, prompt_chunk};
+use crate::cloudevents;
+use crate::idempotency::{Fingerprint, Fingerprinting};
 use crate::items::{Begun, Fault, Items, Shape};
-use crate::limits::{ERRORS_MAX, ITEM_WAIT, LINES_PER_TURN_MAX, TARGETS_PER_TURN_MAX};
+use crate::limits::{
+    DROPPED_BYTES_MAX, DROPPED_WAIT, ERRORS_MAX, ITEM_WAIT, LINES_PER_TURN_MAX,
+    TARGETS_PER_TURN_MAX,
+};
 use crate::payload::media_type;
 use crate::problem::Problem;
+use wire::json::ValueError;
 
 /// A body and its items. Lives as long as its request.
 #[derive(Debug)]
@@ -27,8 +33,12 @@ pub(crate) struct Stream {
     body: Body,
     pub(crate) items: Items,
     ended: bool,
+    /// No more items are taken.
+    closed: bool,
     /// The number of the item that is awaited, and when it is late.
     unfinished: Option<(u64, Pin<Box<Sleep>>)>,
+    /// Digest of the request so far, if it has an idempotency key.
+    request: Option<Fingerprinting>,
 }
 
 impl Stream {
@@ -37,13 +47,16 @@ impl Stream {
         body: Body,
         shape: Shape,
         item_bytes_max: usize,
+        request: Option<Fingerprinting>,
     ) -> Result<Self, Problem> {
         let items = Items::new(shape, item_bytes_max);
         let mut stream = Self {
             body,
             items,
             ended: false,
+            closed: false,
             unfinished: None,
+            request,
         };
         if shape == Shape::Array {
             loop {
@@ -60,6 +73,33 @@ impl Stream {
     /// Whether the whole body has arrived.
     pub(crate) const fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// Takes the digest of the request, which has ended.
+    pub(crate) fn take_fingerprint(&mut self) -> Option<Fingerprint> {
+        self.request.take().map(Fingerprinting::finish)
+    }
+
+    /// Takes no more items. What is left of the body can be [dropped](Self::drop_rest).
+    pub(crate) fn close(&mut self) {
+        self.items = Items::new(Shape::Lines, 0);
+        (self.ended, self.closed) = (true, true);
+    }
+
+    /// Reads and drops what is left of a body that was closed, within bounds: its client gets to
+    /// read the answer when it has sent all.
+    pub(crate) async fn drop_rest(&mut self) {
+        let (mut bytes, is_closed) = (0, self.closed);
+        let rest = async {
+            while is_closed
+                && bytes <= DROPPED_BYTES_MAX
+                && let Ok(Some(piece)) = prompt_chunk(&mut self.body).await
+            {
+                bytes += piece.len();
+            }
+        };
+        // What is late is not read: the client sees its connection end.
+        let _ = timeout(DROPPED_WAIT, rest).await;
     }
 
     /// Waits for the next piece of the body, or for its end. An item that has begun may take
@@ -98,7 +138,12 @@ impl Stream {
 
     fn take(&mut self, piece: Option<Result<Bytes, axum::Error>>) -> Result<(), String> {
         match piece {
-            Some(Ok(piece)) => self.items.feed(piece),
+            Some(Ok(piece)) => {
+                if let Some(request) = &mut self.request {
+                    request.update(&piece);
+                }
+                self.items.feed(piece);
+            }
             Some(Err(error)) => {
                 self.ended = true;
                 return Err(broken(&error));
@@ -119,7 +164,7 @@ pub(crate) fn announced(headers: &HeaderMap) -> Result<Option<Shape>, Problem> {
         "application/x-ndjson" | "application/ndjson" | "application/jsonl" => {
             Ok(Some(Shape::Lines))
         }
-        "application/json" => Ok(Some(Shape::Array)),
+        "application/json" | cloudevents::BATCH => Ok(Some(Shape::Array)),
         "" | "application/x-www-form-urlencoded" => Ok(Some(Shape::Either)),
         "text/plain" => Ok(None),
         other => Err(Problem::new(
@@ -198,9 +243,14 @@ pub(crate) fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, String
 pub(crate) fn sentence(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
-    match text.strip_suffix(&place) {
+    let text = match text.strip_suffix(&place) {
         Some(text) if error.line() == 1 => format!("{text} at byte {}", error.column()),
         Some(text) => text.to_owned(),
         None => text,
+    };
+    // What the parser says of half a surrogate pair does not say what to do.
+    match text.contains("hex escape") {
+        true => format!("{text}; {}", ValueError::LoneSurrogate),
+        false => text,
     }
 }

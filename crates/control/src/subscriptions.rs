@@ -40,7 +40,7 @@ pub(crate) async fn add<B: Backend>(
         subscriber,
         subject,
     };
-    let effect = change::one(api.router().graph(), subscribe).await?;
+    let effect = change::one(&api, subscribe).await?;
     Ok(Json(Added {
         added: effect.added,
         unchanged: effect.unchanged,
@@ -58,7 +58,7 @@ pub(crate) async fn remove<B: Backend>(
         subscriber,
         subject,
     };
-    let effect = change::one(api.router().graph(), unsubscribe).await?;
+    let effect = change::one(&api, unsubscribe).await?;
     Ok(Json(Removed {
         removed: effect.removed,
         unchanged: effect.unchanged,

@@ -2,14 +2,18 @@
 
 mod manual;
 mod listen;
+mod online;
+mod identity;
 mod top;
 mod friends;
 mod store;
+mod cluster;
 mod flood;
 mod drive;
 mod record;
 mod plot;
 mod doctor;
+mod plan;
 mod prove;
 pub(crate) mod proxy;
 pub(crate) mod hello;
@@ -26,17 +30,24 @@ use crate::config;
 use crate::config::Secret;
 use crate::failure::Failure;
 
+pub(crate) use cluster::{
+    ClusterArguments, ClusterVerb, DrainArguments, ImportArguments, StatusArguments,
+};
 pub(crate) use doctor::DoctorArguments;
 pub(crate) use drive::{DriveArguments, Targets};
 pub(crate) use flood::{CredentialArguments, FloodArguments, FloodTransport};
 pub(crate) use friends::{FriendsArguments, FriendsVerb, GenerateArguments, LoadArguments};
+pub(crate) use identity::{RevokeArguments, TicketArguments};
 pub(crate) use listen::{ListenArguments, Transport};
 pub(crate) use manual::{CompletionsArguments, ManArguments};
+pub(crate) use online::OnlineArguments;
+pub(crate) use plan::PlanArguments;
 pub(crate) use plot::{PanelName, PlotArguments};
 pub(crate) use prove::ProveArguments;
 pub(crate) use record::RecordArguments;
 pub(crate) use store::{
-    BackupArguments, ExportArguments, PlaceArguments, ReadArguments, StoreArguments, StoreVerb,
+    BackupArguments, CompactArguments, ExportArguments, PlaceArguments, ReadArguments,
+    StoreArguments, StoreVerb,
 };
 pub(crate) use top::TopArguments;
 
@@ -83,6 +94,18 @@ pub(crate) enum Verb {
     /// List the sessions of an id, or close them
     #[command(after_help = SESSIONS_HELP)]
     Sessions(SessionsArguments),
+    /// Explain whether an id would get what is published about another, and why
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(ExplainArguments),
+    /// Show which ids are online
+    #[command(after_help = online::HELP)]
+    Online(OnlineArguments),
+    /// Issue a ticket, with which a client can read some ids
+    #[command(after_help = identity::TICKET_HELP)]
+    Ticket(TicketArguments),
+    /// Revoke the tokens and tickets of an id, or one token
+    #[command(after_help = identity::REVOKE_HELP)]
+    Revoke(RevokeArguments),
     /// Show a live view of a running server
     #[command(after_help = top::HELP)]
     Top(TopArguments),
@@ -92,6 +115,9 @@ pub(crate) enum Verb {
     /// Check, count, export, compact or back up the graph of a data directory
     #[command(after_help = store::HELP)]
     Graph(StoreArguments),
+    /// Show a cluster, drain one of its nodes, or begin one with a graph
+    #[command(after_help = cluster::HELP)]
+    Cluster(ClusterArguments),
     /// Open many streaming clients and check what they receive
     #[command(after_help = flood::HELP)]
     Flood(Box<FloodArguments>),
@@ -104,6 +130,9 @@ pub(crate) enum Verb {
     /// Plot a recording
     #[command(after_help = plot::HELP)]
     Plot(PlotArguments),
+    /// Estimate what a number of users needs: memory, cores, network
+    #[command(after_help = plan::HELP)]
+    Plan(PlanArguments),
     /// Find what keeps this machine from holding many connections
     #[command(after_help = doctor::HELP)]
     Doctor(DoctorArguments),
@@ -162,6 +191,11 @@ const SESSIONS_HELP: &str = "\
 Examples:
   encke sessions alice
   encke sessions alice --close";
+
+const EXPLAIN_HELP: &str = "\
+Examples:
+  encke explain rj alice          # would alice get what is published about rj now?
+  encke explain rj alice --json";
 
 /// Address and token of the control listener.
 #[derive(Debug, Args)]
@@ -274,6 +308,18 @@ pub(crate) struct SessionsArguments {
     pub(crate) report: Report,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArguments {
+    /// Id that an event would be about
+    pub(crate) subject: String,
+    /// Id that may get it
+    pub(crate) subscriber: String,
+    #[command(flatten)]
+    pub(crate) control: ControlArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
 /// `encke serve`: its settings come from the table of the configuration.
 #[derive(Debug)]
 pub(crate) struct ServeArguments {
@@ -321,6 +367,11 @@ impl FromArgMatches for ServeArguments {
 }
 
 impl ControlArguments {
+    /// Certificate authorities that the command trusts.
+    pub(crate) fn authorities(&self) -> Authorities {
+        self.authorities.authorities()
+    }
+
     /// A client of the control listener.
     pub(crate) fn client(&self) -> Result<ControlClient, Failure> {
         let token = self.token()?;

@@ -4,6 +4,7 @@
 //! pass, so that it can be put right in one.
 
 mod node;
+mod cluster;
 mod keys;
 mod layers;
 mod sources;
@@ -11,6 +12,10 @@ mod changes;
 mod listeners;
 mod tls;
 mod identity;
+mod history;
+mod presence;
+mod webhook;
+mod buffers;
 mod files;
 mod print;
 mod secret;
@@ -28,7 +33,9 @@ use server::{AllowedHosts, LiveSettings, Settings};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::units;
+pub(crate) use buffers::BufferBound;
 pub(crate) use changes::{Changes, FileDigests};
+pub(crate) use history::HistoryDir;
 use keys::{Key, Otherwise};
 pub(crate) use layers::Layers;
 pub(crate) use listeners::{Addresses, check_control};
@@ -40,8 +47,9 @@ pub(crate) use tls::{Tls, now as unix_time};
 pub(crate) use values::{LogFormat, TIME_MAX, TIMEOUT_MIN, USER_TIMEOUT, address};
 use values::{
     count, default_workers, directory, event_bytes, heartbeat, host, log_format, log_level, origin,
-    switch, time, timeout, user_timeout, workers,
+    slow_policy, switch, time, timeout, user_timeout, workers,
 };
+pub(crate) use webhook::WebhookConfig;
 
 /// Configuration of the server. Built once at start.
 #[derive(Debug)]
@@ -60,11 +68,23 @@ pub(crate) struct Config {
     pub(crate) demo: bool,
     /// Data directory of the graph; `None` keeps it in memory only.
     pub(crate) data: Option<PathBuf>,
+    /// Directory of the history; `None` keeps it in memory only.
+    pub(crate) history_dir: Option<HistoryDir>,
+    /// What this server needs to be a node of a cluster, if it is one.
+    pub(crate) cluster: Option<::cluster::Options>,
     pub(crate) event_bytes: usize,
+    /// Whether clients may publish, as their tokens allow.
+    pub(crate) client_publish: bool,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: LevelFilter,
     pub(crate) ports_file: Option<PathBuf>,
+    /// File of the access log; `-` for standard output.
+    pub(crate) access_log: Option<PathBuf>,
     pub(crate) erlang: Option<erlang::Settings>,
+    /// Where events of sessions are sent, if anywhere.
+    pub(crate) webhook: Option<WebhookConfig>,
+    /// The bound on buffers, and where it comes from.
+    pub(crate) buffers: BufferBound,
     /// Addresses of sets of keys that tokens are checked with.
     pub(crate) jwks_urls: Vec<JwksUrl>,
     /// Those of the data path. Whether there is a demo page is known only when the listeners are.
@@ -89,6 +109,46 @@ impl Config {
 /// The flags of `encke serve` that are settings.
 pub(crate) fn add_flags(command: Command) -> Command {
     keys::add_flags(command)
+}
+
+/// The flags of `encke cluster import` that are settings.
+pub(crate) fn add_import_flags(command: Command) -> Command {
+    keys::add_import_flags(command)
+}
+
+/// What `encke cluster import` needs of the settings.
+#[derive(Debug)]
+pub(crate) struct ImportConfig {
+    /// Data directory whose graph is imported.
+    pub(crate) data: PathBuf,
+    /// The cluster.
+    pub(crate) cluster: ::cluster::Options,
+}
+
+/// Parses those of the collected settings that an import needs.
+///
+/// # Errors
+///
+/// A sentence for each problem, those in `problems` first.
+pub(crate) fn resolve_import(
+    layers: &Layers,
+    problems: Vec<String>,
+) -> Result<ImportConfig, Vec<String>> {
+    let mut reader = Reader { layers, problems };
+    let data = reader.get("data", directory);
+    let event_bytes = reader.get("event-bytes", event_bytes);
+    let cluster = reader.cluster_of_import(event_bytes);
+    if cluster.is_none() && reader.problems.is_empty() {
+        reader.problems.push(
+            "the servers of the cluster's engine are not given; set --cluster, for example to \
+             nats://10.0.0.1,10.0.0.2,10.0.0.3"
+                .to_owned(),
+        );
+    }
+    match (cluster, reader.problems) {
+        (Some(cluster), problems) if problems.is_empty() => Ok(ImportConfig { data, cluster }),
+        (_, problems) => Err(problems),
+    }
 }
 
 /// Parses the collected settings.
@@ -121,8 +181,15 @@ impl Reader<'_> {
         let data = self.data();
         let erlang = self.erlang(event_bytes, data.clone());
         let identity = self.identity();
-        let mut settings = self.settings(identity.policy);
+        let buffers = self.buffers();
+        let mut settings = self.settings(identity.policy, buffers.bytes);
+        settings.history = self.history(event_bytes);
+        let history_dir = self.history_dir(settings.history, data.as_deref());
+        let cluster = self.cluster(event_bytes, history_dir.is_some());
         settings.external_workers = u16::from(erlang.is_some());
+        let login_check = erlang.as_ref().and_then(|node| node.login_check.as_ref());
+        settings.login_check = login_check.is_some();
+        settings.presence = self.presence(cluster.is_some());
         let config = Config {
             addresses,
             allow_anonymous,
@@ -132,11 +199,17 @@ impl Reader<'_> {
             tls,
             demo: self.get("demo", switch),
             data,
+            history_dir,
+            cluster,
             event_bytes,
+            client_publish: self.get("client-publish", switch),
             log_format: self.get("log-format", log_format),
             log_level: self.get("log-level", log_level),
             erlang,
+            webhook: self.webhook(),
             ports_file: self.find("ports-file", |text| Ok(PathBuf::from(text))),
+            access_log: self.find("access-log", |text| Ok(PathBuf::from(text))),
+            buffers,
             jwks_urls: identity.jwks_urls,
             settings,
         };
@@ -160,7 +233,7 @@ impl Reader<'_> {
         config
     }
 
-    fn settings(&mut self, policy: Policy) -> Settings {
+    fn settings(&mut self, policy: Policy, buffer_bytes: usize) -> Settings {
         Settings {
             workers: self
                 .find("workers", workers)
@@ -169,12 +242,17 @@ impl Reader<'_> {
             external_workers: 0,
             user_timeout: self.get("user-timeout", user_timeout),
             demo: false,
-            live: Arc::new(self.live_settings(policy)),
+            history: None,
+            observer: None,
+            login_check: false,
+            presence: None,
+            access_log: None,
+            live: Arc::new(self.live_settings(policy, buffer_bytes)),
         }
     }
 
     /// Settings that a reload can change.
-    fn live_settings(&mut self, policy: Policy) -> LiveSettings {
+    fn live_settings(&mut self, policy: Policy, buffer_bytes: usize) -> LiveSettings {
         LiveSettings {
             max_connections: self.find("max-connections", count).unwrap_or(usize::MAX),
             max_connections_per_address: self.find("max-connections-per-address", count),
@@ -182,13 +260,17 @@ impl Reader<'_> {
             heartbeat: self.get("heartbeat", heartbeat),
             retry: self.get("retry", time),
             backlog_bytes: self.get("backlog-bytes", units::size),
+            buffer_bytes,
+            slow: self.get("slow", slow_policy),
             stall_timeout: self.get("stall-timeout", timeout),
             drain_timeout: self.get("drain-timeout", time),
             drain_spread: self.get("drain-spread", time),
             hosts: AllowedHosts::new(self.list("host", host)),
+            proxy_protocol: self.proxy_protocol(&policy),
             policy: Arc::new(policy),
             cors_origins: self.list("cors-origin", origin),
             page: self.get("page", switch),
+            health: self.get("health", switch),
             tls: None,
         }
     }

@@ -67,6 +67,8 @@ fn options(arguments: &DriveArguments) -> Result<Options, Failure> {
     };
     Ok(Options {
         url,
+        others: Vec::new(),
+        authorities: arguments.control.authorities(),
         token: match arguments.url {
             // The token is for the control listener alone.
             Some(_) => None,
@@ -83,6 +85,8 @@ fn options(arguments: &DriveArguments) -> Result<Options, Failure> {
         draw: draw(arguments),
         seed: arguments.seed,
         payload,
+        reconnects: arguments.reconnect,
+        log: arguments.log.clone(),
     })
 }
 
@@ -100,7 +104,8 @@ fn way(arguments: &DriveArguments) -> Result<(String, Endpoint), Failure> {
         path: Template::new(url.path()),
         method: arguments.method.word().to_owned(),
     };
-    Ok((format!("http://{}", url.authority()), way))
+    let scheme = if url.is_secure() { "https" } else { "http" };
+    Ok((format!("{scheme}://{}", url.authority()), way))
 }
 
 fn draw(arguments: &DriveArguments) -> TargetDistribution {
@@ -147,6 +152,7 @@ fn text(report: &Report) -> String {
         seconds,
         interrupted,
         events,
+        reconnects,
         rate,
         receipts,
         latency,
@@ -161,7 +167,7 @@ fn text(report: &Report) -> String {
          rate      asked {:.1}/s, reached {:.1}/s; {} sent more than {} ms late ({})\n\
          receipts  {} subscribers, {} online, {} written, {} queued, {} shed\n\
          latency   {}, from due to receipt\n\
-         processor {cpu_seconds:.2} s\n",
+         processor {cpu_seconds:.2} s{}\n",
         count(events.due),
         count(events.sent),
         count(events.accepted),
@@ -179,6 +185,10 @@ fn text(report: &Report) -> String {
         count(receipts.queued),
         count(receipts.shed),
         times(latency),
+        match reconnects {
+            0 => String::new(),
+            _ => format!("\nreconnects {}", count(*reconnects)),
+        },
     )
 }
 

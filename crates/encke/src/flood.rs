@@ -10,9 +10,10 @@ use load::flood::behaviours::ClientBehaviours;
 use load::flood::credentials::{Credentials, TokenSigner};
 use load::flood::expect::Expectations;
 use load::flood::order::Check;
+use load::flood::recovery::RecoveryOptions;
 use load::flood::report::Report;
 use load::flood::targets::Targets;
-use load::flood::watch::{self, Progress, StopCondition};
+use load::flood::watch::{self, AwaitOwed, Progress, StopCondition};
 use load::flood::{Flood, Options};
 use machine::interrupt::Interrupt;
 
@@ -29,12 +30,18 @@ pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
     let until = StopCondition {
         duration: end.duration,
         events: end.events,
+        owed: arguments.recovery.owed.as_ref().map(|log| AwaitOwed {
+            log: log.clone(),
+            friends: arguments.recovery.friends.clone(),
+            patience: arguments.recovery.patience,
+        }),
     };
     let expectations = Expectations {
         events: end.expect_events,
         open: end.expect_open,
         no_loss: end.expect_no_loss,
         in_order: end.expect_order,
+        exact: end.expect_exact,
         p99: end.expect_p99,
     };
     let interrupt = Interrupt::catch()?;
@@ -178,7 +185,7 @@ fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
         window: arguments.pace.window,
         ramp: arguments.pace.ramp,
         authorities: arguments.tls.authorities.authorities(),
-        resumption: if arguments.tls.resume {
+        resumption: if arguments.tls.tls_resume {
             Resumption::Tickets
         } else {
             Resumption::Never
@@ -188,6 +195,12 @@ fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
         sources: arguments.room.source.clone(),
         behaviours,
         check,
+        recovery: arguments.recovery.resume.then_some(RecoveryOptions {
+            cut_every: arguments.recovery.cut_every,
+            back_within: arguments.recovery.back_within,
+            silence: arguments.recovery.silent_after,
+            seed: arguments.recovery.seed,
+        }),
         ..Options::new(targets, name, connections, transport)
     })
 }

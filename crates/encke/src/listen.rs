@@ -1,12 +1,12 @@
 //! `encke listen`: events on standard output, the connection's fate on standard error.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
-use client::decode::Transport as Wire;
 use client::http::Url;
-use client::listen::{Event, Notification, Options};
+use client::listen::{self, Event, Notification, Options, Presence};
 
 use crate::arguments::{ListenArguments, Report, Transport};
 use crate::failure::Failure;
@@ -15,24 +15,35 @@ use crate::output;
 /// Prints events until there were enough, the server refuses for good, or nobody reads.
 pub(crate) fn run(arguments: &ListenArguments) -> Result<(), Failure> {
     Url::parse(&arguments.url).map_err(Failure::misused)?;
+    if arguments.presence && arguments.transport == Transport::Test {
+        return Err(Failure::misused(
+            "--transport test has no place for presence: choose another one",
+        ));
+    }
     let options = Options {
         url: arguments.url.clone(),
         authorities: arguments.authorities.authorities(),
         ids: arguments.ids.clone(),
         credential: arguments.credential()?,
         transport: match arguments.transport {
-            Transport::Sse => Wire::Sse,
-            Transport::Ndjson => Wire::Ndjson,
-            Transport::Test => Wire::Chunks,
+            Transport::Sse => listen::Transport::Sse,
+            Transport::Ndjson => listen::Transport::Ndjson,
+            Transport::Ws => listen::Transport::WebSocket,
+            Transport::Poll => listen::Transport::Poll,
+            Transport::Test => listen::Transport::Chunks,
         },
+        start: arguments.start(),
+        whole: arguments.report.json,
+        presence: arguments.presence,
         // Clients of a server that fell must not come back in step.
         seed: RandomState::new().build_hasher().finish(),
     };
     let mut left = arguments.count;
     let mut broken = None;
     let never = AtomicBool::new(false);
-    client::listen::listen(&options, &never, |news| {
-        let told = tell(&news, arguments);
+    let mut online = Online::default();
+    listen::listen(&options, &never, |news| {
+        let told = tell(&news, arguments, &mut online);
         let reading = told.unwrap_or_else(|failure| {
             broken = Some(failure);
             ControlFlow::Break(())
@@ -50,15 +61,38 @@ pub(crate) fn run(arguments: &ListenArguments) -> Result<(), Failure> {
     broken.map_or(Ok(()), Err)
 }
 
-fn tell(news: &Notification, arguments: &ListenArguments) -> Result<output::Reading, Failure> {
+fn tell(
+    news: &Notification,
+    arguments: &ListenArguments,
+    online: &mut Online,
+) -> Result<output::Reading, Failure> {
     match news {
         Notification::Event(event) => return tell_event(event, arguments.report),
-        Notification::Connected => {
+        Notification::Presence(presence) if arguments.report.json => {
+            return output::foreign_line(&presence.to_json().to_string());
+        }
+        Notification::Presence(presence) => {
+            if let Some(line) = online.take(presence) {
+                eprintln!("{}", output::escaped(&line));
+            }
+        }
+        Notification::Connected(after) => {
             let names = match arguments.ids.as_slice() {
                 [] => "what the token or ticket says".to_owned(),
                 ids => ids.join(", "),
             };
-            eprintln!("listening at {} as {names}", arguments.url);
+            let after = after
+                .as_ref()
+                .map(|id| format!(", after {}", output::escaped(id)));
+            let after = after.unwrap_or_default();
+            eprintln!("listening at {} as {names}{after}", arguments.url);
+        }
+        Notification::Reset(reset) => {
+            eprintln!("warning: {}", output::escaped(&reset.to_string()));
+        }
+        Notification::Gap(lost) => {
+            let events = if *lost == 1 { "event" } else { "events" };
+            eprintln!("warning: {lost} {events} lost: this client reads too slowly");
         }
         Notification::Lost(reason, wait) => {
             let reason = output::escaped(reason);
@@ -68,10 +102,116 @@ fn tell(news: &Notification, arguments: &ListenArguments) -> Result<output::Read
     Ok(ControlFlow::Continue(()))
 }
 
+/// Who is online, as the server has said up to now.
+#[derive(Debug, Default)]
+struct Online {
+    ids: BTreeSet<String>,
+    /// A snapshot of which pieces are still to come.
+    snapshot: Option<BTreeSet<String>>,
+    was_told: bool,
+}
+
+impl Online {
+    /// Takes what the server says. Returns a sentence, if something is new.
+    fn take(&mut self, presence: &Presence) -> Option<String> {
+        match presence {
+            Presence::Snapshot {
+                online,
+                is_first,
+                has_more,
+            } => {
+                if *is_first {
+                    self.snapshot = Some(BTreeSet::new());
+                }
+                self.snapshot.as_mut()?.extend(online.iter().map(name));
+                if *has_more {
+                    return None;
+                }
+                let ids = self.snapshot.take()?;
+                let is_new = !std::mem::replace(&mut self.was_told, true) || ids != self.ids;
+                self.ids = ids;
+                is_new.then(|| self.sentence())
+            }
+            Presence::Change { id, is_online } => {
+                let id = name(id);
+                let verb = if *is_online { "online" } else { "offline" };
+                let sentence = format!("{id} is {verb}");
+                let is_within = self.snapshot.is_some();
+                let ids = self.snapshot.as_mut().unwrap_or(&mut self.ids);
+                let is_new = if *is_online {
+                    ids.insert(id)
+                } else {
+                    ids.remove(&id)
+                };
+                // The whole of a snapshot is told when it is complete.
+                (is_new && !is_within).then_some(sentence)
+            }
+        }
+    }
+
+    fn sentence(&self) -> String {
+        if self.ids.is_empty() {
+            return "online: nobody".to_owned();
+        }
+        let ids: Vec<&str> = self.ids.iter().map(String::as_str).collect();
+        format!("online: {}", ids.join(", "))
+    }
+}
+
+/// An id as a person writes it.
+fn name(id: &serde_json::Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+}
+
 fn tell_event(event: &Event, report: Report) -> Result<output::Reading, Failure> {
     if report.json {
         output::foreign_line(&output::as_json(event)?)
     } else {
         output::foreign_line(&event.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn who_is_online_is_told_when_it_changes_and_a_snapshot_as_a_whole() {
+        let mut online = Online::default();
+        let snapshot = |ids: serde_json::Value, is_first, has_more| Presence::Snapshot {
+            online: ids.as_array().cloned().unwrap_or_default(),
+            is_first,
+            has_more,
+        };
+        let change = |id: &str, is_online| Presence::Change {
+            id: json!(id),
+            is_online,
+        };
+        assert_eq!(online.take(&snapshot(json!(["rj", 7]), true, true)), None);
+        assert_eq!(online.take(&change("bob", true)), None);
+        let whole = online.take(&snapshot(json!(["alice"]), false, false));
+        assert_eq!(whole.as_deref(), Some("online: 7, alice, bob, rj"));
+        assert_eq!(online.take(&change("rj", true)), None);
+        let left = online.take(&change("rj", false));
+        assert_eq!(left.as_deref(), Some("rj is offline"));
+        // A poll says the same again with each answer.
+        assert_eq!(
+            online.take(&snapshot(json!([7, "alice", "bob"]), true, false)),
+            None
+        );
+        let none = online.take(&snapshot(json!([]), true, false));
+        assert_eq!(none.as_deref(), Some("online: nobody"));
+    }
+
+    #[test]
+    fn the_first_snapshot_is_told_also_when_nobody_is_online() {
+        let nobody = Presence::Snapshot {
+            online: Vec::new(),
+            is_first: true,
+            has_more: false,
+        };
+        let told = Online::default().take(&nobody);
+        assert_eq!(told.as_deref(), Some("online: nobody"));
     }
 }

@@ -8,14 +8,19 @@ mod publish;
 mod listen;
 mod subscribe;
 mod sessions;
+mod explain;
+mod online;
+mod identity;
 mod top;
 mod friends;
 mod store;
+mod cluster;
 mod flood;
 mod drive;
 mod record;
 mod plot;
 mod doctor;
+mod plan;
 mod prove;
 mod proxy;
 mod hello;
@@ -48,13 +53,19 @@ fn main() -> ExitCode {
         Verb::Subscribe(arguments) => subscribe::subscribe(&arguments),
         Verb::Unsubscribe(arguments) => subscribe::unsubscribe(&arguments),
         Verb::Sessions(arguments) => sessions::run(&arguments),
+        Verb::Explain(arguments) => explain::run(&arguments),
+        Verb::Online(arguments) => online::run(&arguments),
+        Verb::Ticket(arguments) => identity::ticket(&arguments),
+        Verb::Revoke(arguments) => identity::revoke(&arguments),
         Verb::Top(arguments) => top::run(&arguments),
         Verb::Friends(arguments) => friends::run(&arguments),
         Verb::Graph(arguments) => store::run(&arguments),
+        Verb::Cluster(arguments) => cluster::run(&arguments),
         Verb::Flood(arguments) => flood::run(&arguments),
         Verb::Drive(arguments) => drive::run(&arguments),
         Verb::Record(arguments) => record::run(&arguments),
         Verb::Plot(arguments) => plot::run(&arguments),
+        Verb::Plan(arguments) => plan::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Prove(arguments) => prove::run(&arguments),
         Verb::Proxy(arguments) => proxy::run(&arguments),

@@ -3,6 +3,7 @@
 use std::env;
 use std::fs;
 
+use bench::prove::clients::Users;
 use bench::prove::proof::Proof;
 use bench::prove::{self, Options, Progress, clients, page};
 use machine::interrupt::Interrupt;
@@ -14,9 +15,14 @@ use crate::progress::ProgressBar;
 
 /// Runs the experiment, or is the users of one.
 pub(crate) fn run(arguments: &ProveArguments) -> Result<(), Failure> {
-    if let Some(url) = &arguments.clients_of {
-        let mixed = arguments.degree.is_some();
-        return Ok(clients::obey(url, arguments.connections, mixed)?);
+    if !arguments.clients_of.is_empty() {
+        let users = Users {
+            degree: arguments.degree,
+            seed: arguments.seed,
+            comes_back: arguments.restart,
+        };
+        let urls = &arguments.clients_of;
+        return Ok(clients::obey(urls, arguments.connections, &users)?);
     }
     let program = env::current_exe().map_err(|error| {
         Failure::failed(format_args!("this program cannot find itself: {error}"))
@@ -31,6 +37,8 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<(), Failure> {
         duration: arguments.duration,
         degree: arguments.degree,
         seed: arguments.seed,
+        restart: arguments.restart,
+        nodes: arguments.nodes,
         workers: arguments.workers.map(u64::from),
     };
     let bar = ProgressBar::of(arguments.connections.into(), "users");

@@ -171,10 +171,16 @@ impl Told {
             shed,
             failed,
         } = self.sums;
-        if !self.report.json && !self.typed {
+        if !self.report.json && !self.typed && events + failed > 0 {
             let plural = if events == 1 { "" } else { "s" };
             let fate = fate(written, queued, shed);
             let _ = output::line(format_args!("published {events} event{plural}: {fate}"))?;
+        }
+        if events == 0 && failed == 0 {
+            return Err(Failure::failed(
+                "standard input was empty, so nothing was published; give the payload as an \
+                 argument, or a line for each event",
+            ));
         }
         if failed == 0 {
             return Ok(());

@@ -1,12 +1,18 @@
 //! `encke serve`: from configuration to a running server, and to its end.
 
+mod access_log;
 mod announce;
+mod cluster;
+mod history;
+mod history_clock;
+mod presence_clock;
 mod inherited;
 mod key_sets;
 mod listeners;
 pub(crate) mod logs;
 mod reload;
 pub(crate) mod room;
+mod webhook;
 
 use std::env;
 use std::path::Path;
@@ -17,7 +23,7 @@ use graph::Graph;
 use machine::signals::Signals;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sd_notify::NotifyState;
-use server::{DemoSecret, Server};
+use server::{AccessLog, DemoSecret, Server};
 use tls::TicketKeys;
 
 use crate::arguments::ServeArguments;
@@ -26,10 +32,14 @@ use crate::epoch;
 use crate::failure::Failure;
 use crate::output;
 use crate::signals::{self, Request};
+use access_log::AccessLogWriter;
 use announce::Running;
+use history::History;
+use history_clock::HistoryClock;
 use inherited::Inherited;
 use key_sets::KeySets;
 use listeners::Listeners;
+use presence_clock::PresenceClock;
 use reload::{Loaded, Reloader};
 
 /// Runs the server until a signal ends it.
@@ -44,6 +54,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         return output::line(text.trim_end()).map(drop);
     }
     if own.check_config {
+        if let Some(options) = &config.cluster {
+            cluster::check(options)?;
+        }
         return output::line("the configuration is valid").map(drop);
     }
     let log_level = logs::start(config.log_format, config.log_level);
@@ -67,19 +80,55 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
     let caught = signals::catch()?;
     let threads = control::Threads::start().map_err(Failure::failed)?;
 
-    let epoch = epoch::of_this_run();
     let secret = demo.then(demo_secret).transpose()?;
     let tickets = TicketKeys::new(config::unix_time()).map_err(Failure::failed)?;
     let live = config.live_settings(&tickets).map_err(Failure::failed)?;
     let control_tls = live.tls.clone().filter(|_| config.control_tls);
+    let node = config.cluster.as_ref().map(|options| options.node.as_str());
+    let webhook = webhook::start(config.webhook.as_ref(), node)?;
+    let access_log = AccessLogWriter::start(config.access_log.as_deref())?;
     let settings = server::Settings {
         demo,
+        observer: webhook
+            .as_ref()
+            .and_then(|(_, queue)| webhook::observer(queue)),
+        access_log: access_log.as_ref().map(|writer| writer.log().clone()),
         live: Arc::new(live),
         ..config.settings.clone()
     };
-    let graph = Arc::new(open_graph(config.data.as_deref())?);
-    let mut server = Server::start(settings, public, epoch.clone(), Arc::clone(&graph))
-        .map_err(Failure::failed)?;
+    let mut engine = config.cluster.as_ref().map(cluster::join).transpose()?;
+    let graph = match engine.as_mut().zip(config.cluster.as_ref()) {
+        Some((engine, options)) => cluster::open_graph(config.data.as_deref(), engine, options)?,
+        None => open_graph(config.data.as_deref())?,
+    };
+    let graph = Arc::new(graph);
+    let new_epoch = engine.as_ref().map(|engine| engine.epoch().to_owned());
+    let new_epoch = new_epoch.unwrap_or_else(epoch::of_this_run);
+    let History {
+        epoch,
+        recorder,
+        log,
+        keys,
+    } = History::open(&config, &graph, new_epoch)?;
+    let (name, shared) = (epoch.clone(), Arc::clone(&graph));
+    let mut server =
+        Server::start_with(settings, public, name, shared, recorder).map_err(Failure::failed)?;
+    let clock = HistoryClock::start(server.handle()).map_err(Failure::failed)?;
+    let presence_clock = PresenceClock::start(server.handle()).map_err(Failure::failed)?;
+    let cluster_node = match engine.zip(config.cluster.as_ref()) {
+        Some((engine, options)) => {
+            let history_bytes = config.settings.history.map_or(0, |limits| limits.bytes);
+            match cluster::Node::start(engine, options, server.handle(), history_bytes) {
+                Ok(node) => Some(node),
+                Err(failure) => {
+                    server.handle().drain();
+                    let _ = server.join();
+                    return Err(failure);
+                }
+            }
+        }
+        None => None,
+    };
     let demo = secret.map(|secret| control::Demo {
         secret,
         public: server.addresses().to_vec(),
@@ -88,6 +137,16 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         .handle()
         .declare_metrics(erlang::metric_descriptions());
     let key_set_metrics = control::JwksMetrics::default();
+    let presence = server
+        .handle()
+        .presence()
+        .map(|presence| control::Presence {
+            online: Arc::clone(presence.online()),
+            feed: Arc::clone(presence.feed()),
+        });
+    if let Some((_, queue)) = &webhook {
+        webhook::follow(server.handle(), cluster_node.is_some(), queue);
+    }
     let control = control::Config {
         listen: control,
         metrics_listen: config.metrics_listen,
@@ -96,7 +155,12 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         event_bytes_max: config.event_bytes,
         head_timeout: config.settings.live.head_timeout,
         demo,
+        client_publish: config.client_publish,
+        restored_keys: keys,
         key_sets: key_set_metrics.clone(),
+        replicated: cluster_node.as_ref().map(cluster::Node::replicated),
+        webhook: webhook.as_ref().map(|(webhook, _)| Arc::clone(webhook)),
+        presence: presence.clone(),
     };
     let control = match control::start(control, threads, server.handle().clone()) {
         Ok(control) => control,
@@ -107,17 +171,20 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         }
     };
 
+    let log_of_cluster = cluster_node.as_ref().map(cluster::Node::log);
     let node = match config.erlang.clone().zip(server.take_external_worker()) {
-        Some((settings, worker)) => match erlang::start(settings, server.handle(), worker) {
-            Ok(node) => Some(node),
-            Err(error) => {
-                server.handle().drain();
-                let _ = server.join();
-                return Err(Failure::failed(format_args!(
-                    "the Erlang node cannot start: {error}"
-                )));
+        Some((settings, worker)) => {
+            match erlang::start(settings, server.handle(), worker, log_of_cluster) {
+                Ok(node) => Some(node),
+                Err(error) => {
+                    server.handle().drain();
+                    let _ = server.join();
+                    return Err(Failure::failed(format_args!(
+                        "the Erlang node cannot start: {error}"
+                    )));
+                }
             }
-        },
+        }
         None => None,
     };
 
@@ -131,8 +198,13 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         tokens: control.tokens(),
         control_tls: control.tls(),
         addresses: addresses.clone(),
+        webhook: webhook.as_ref().map(|(webhook, _)| Arc::clone(webhook)),
     };
-    handle_signals(caught, reloader)?;
+    let reopened = access_log.as_ref().map(|writer| writer.log().clone());
+    handle_signals(caught, reloader, reopened)?;
+    if let Some(node) = &cluster_node {
+        node.wait_until_caught_up(server.handle())?;
+    }
     let (public, tls) = server.addresses().split_at(addresses.public.len());
     let running = Running {
         public,
@@ -149,23 +221,46 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
     tell_manager(&[NotifyState::Ready]);
 
     let ended = server.join();
+    drop(access_log);
     let node_ended = node.map_or(Ok(()), erlang::Running::join);
     control.stop();
+    // Sessions have all ended.
+    if let Some((webhook, _)) = webhook {
+        webhook.end();
+    }
+    drop(clock);
+    drop(presence_clock);
+    let mut failure = None;
+    if let Some(node) = cluster_node {
+        failure = node.failure();
+        node.end();
+    }
+    if let Some(log) = log {
+        log.end();
+    }
     // Nobody asks for changes any more; those under way are made durable.
     graph.end();
     announce::ended();
     ended
         .and(node_ended)
-        .map_err(|error| Failure::failed(format_args!("a worker failed: {error}")))
+        .map_err(|error| Failure::failed(format_args!("a worker failed: {error}")))?;
+    failure.map_or(Ok(()), Err)
 }
 
-fn handle_signals(caught: Signals, mut reloader: Reloader) -> Result<(), Failure> {
+fn handle_signals(
+    caught: Signals,
+    mut reloader: Reloader,
+    access_log: Option<AccessLog>,
+) -> Result<(), Failure> {
     let server = reloader.server.clone();
     signals::handle(caught, move |request| match request {
         Request::Reload(name) if server.is_draining() => {
+            reopen(access_log.as_ref());
             tracing::info!("{name} is ignored: the server is shutting down");
         }
         Request::Reload(_) => {
+            // Also when the configuration is refused: the file has been moved away.
+            reopen(access_log.as_ref());
             let mut states = vec![NotifyState::Reloading];
             // Without it, the manager would take the reload for failed.
             states.extend(NotifyState::monotonic_usec_now());
@@ -184,6 +279,12 @@ fn handle_signals(caught: Signals, mut reloader: Reloader) -> Result<(), Failure
             server.drain();
         }
     })
+}
+
+fn reopen(access_log: Option<&AccessLog>) {
+    if let Some(log) = access_log {
+        log.reopen();
+    }
 }
 
 /// The graph, from its directory if it has one.

@@ -1,6 +1,7 @@
 //! `encke graph`: the graph of a data directory, looked at, written out, copied.
 
 mod backup;
+mod opened;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -9,11 +10,14 @@ use std::path::Path;
 use graph::{Check, ExportError, ListFormat, Snapshot, Statistics};
 use serde_json::json;
 
-use crate::arguments::{ExportArguments, ReadArguments, StoreArguments, StoreVerb};
+use crate::arguments::{
+    CompactArguments, ExportArguments, ReadArguments, StoreArguments, StoreVerb,
+};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::ProgressBar;
 use crate::units::{human_count, human_size};
+use opened::Opened;
 
 /// Does what the second word asks for.
 pub(crate) fn run(arguments: &StoreArguments) -> Result<(), Failure> {
@@ -27,7 +31,8 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<(), Failure> {
 }
 
 fn check(arguments: &ReadArguments) -> Result<(), Failure> {
-    let directory = arguments.data.existing()?;
+    let opened = Opened::of(&arguments.place)?;
+    let directory = opened.directory();
     let snapshot = directory.snapshot().map_err(Failure::failed)?;
     let check = snapshot.check().map_err(Failure::failed)?;
     if arguments.report.json {
@@ -48,10 +53,10 @@ fn check(arguments: &ReadArguments) -> Result<(), Failure> {
     if check.is_sound() {
         return Ok(());
     }
-    Err(Failure::failed(faults(&check, &directory.file())))
+    Err(Failure::failed(faults(&check, opened.name())))
 }
 
-fn faults(check: &Check, file: &Path) -> String {
+pub(crate) fn faults(check: &Check, name: &str) -> String {
     let mut text = String::new();
     for sentence in &check.told {
         text.push_str(sentence);
@@ -62,16 +67,16 @@ fn faults(check: &Check, file: &Path) -> String {
         text.push_str(&format!("and {} more\n", human_count(more)));
     }
     text.push_str(&format!(
-        "{} is inconsistent in {} places: restore a backup, or export the graph and load it into a \
-         new directory",
-        file.display(),
+        "{name} is inconsistent in {} places: restore a backup, or export the graph and load it \
+         into a new directory",
         human_count(check.faults)
     ));
     text
 }
 
 fn stats(arguments: &ReadArguments) -> Result<(), Failure> {
-    let directory = arguments.data.existing()?;
+    let opened = Opened::of(&arguments.place)?;
+    let directory = opened.directory();
     let snapshot = directory.snapshot().map_err(Failure::failed)?;
     let statistics = snapshot.statistics().map_err(Failure::failed)?;
     // Closing the file may change its length.
@@ -80,7 +85,7 @@ fn stats(arguments: &ReadArguments) -> Result<(), Failure> {
     let bytes = std::fs::metadata(&file).map_err(Failure::failed)?.len();
     let text = match arguments.report.json {
         true => output::as_json(&as_json(&statistics, bytes))?,
-        false => as_text(&statistics, bytes, &file),
+        false => as_text(&statistics, bytes, opened.name()),
     };
     output::line(text).map(drop)
 }
@@ -102,7 +107,7 @@ fn as_json(statistics: &Statistics, bytes: u64) -> serde_json::Value {
     })
 }
 
-fn as_text(statistics: &Statistics, bytes: u64, file: &Path) -> String {
+fn as_text(statistics: &Statistics, bytes: u64, name: &str) -> String {
     let most = |most: &Option<(graph::Id, u64)>| match most {
         Some((id, count)) => format!("{} ({id})", human_count(*count)),
         None => "none".to_owned(),
@@ -112,13 +117,12 @@ fn as_text(statistics: &Statistics, bytes: u64, file: &Path) -> String {
         edges => format!(", {:.2} bytes an edge", bytes as f64 / edges as f64),
     };
     format!(
-        "file                {} ({}{each})\n\
+        "file                {name} ({}{each})\n\
          edges               {}\n\
          ids                 {}, {} of them by name\n\
          most subscribers    {}\n\
          most subscriptions  {}\n\
          blocks              {}, and {} edges in the journal",
-        file.display(),
         human_size(bytes),
         human_count(statistics.edges),
         human_count(statistics.ids),
@@ -131,8 +135,8 @@ fn as_text(statistics: &Statistics, bytes: u64, file: &Path) -> String {
 }
 
 fn export(arguments: &ExportArguments) -> Result<(), Failure> {
-    let directory = arguments.data.existing()?;
-    let snapshot = directory.snapshot().map_err(Failure::failed)?;
+    let opened = Opened::of(&arguments.place)?;
+    let snapshot = opened.directory().snapshot().map_err(Failure::failed)?;
     let format = match arguments.json {
         true => ListFormat::Json,
         false => ListFormat::Words,
@@ -169,7 +173,7 @@ fn write(snapshot: &Snapshot, format: ListFormat, out: impl Write) -> Result<(),
     written.map(drop)
 }
 
-fn compact(arguments: &ReadArguments) -> Result<(), Failure> {
+fn compact(arguments: &CompactArguments) -> Result<(), Failure> {
     let directory = arguments.data.existing()?;
     let file = directory.file();
     let size = || std::fs::metadata(&file).map_or(0, |metadata| metadata.len());

@@ -5,6 +5,7 @@
 use crate::control::Control;
 use crate::fragments::{FragmentAssembler, RefusedFragment};
 use crate::handshake::{Admission, Handshake, LocalNode, Peer, Step};
+use crate::large_list::{LargeList, ListMessage};
 use crate::limits::{
     CALLER_BYTES_MAX, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, PACKET_BYTES_ALWAYS,
 };
@@ -46,6 +47,24 @@ pub(crate) enum ChannelEvent<'a> {
     Up,
     /// A message with its payload.
     Message(Control<'a>, Option<Raw<'a>>),
+    /// The beginning of a list that is read piecewise.
+    ListBegun(LargeList<'a>),
+    /// A further piece of such a list.
+    ListContinued {
+        /// Its message.
+        message: ListMessage,
+        /// The bytes.
+        piece: &'a [u8],
+        /// Whether they are the last.
+        is_last: bool,
+    },
+    /// A fragment of such a list is out of order. The rest of the list is dropped.
+    ListBroken {
+        /// Its message.
+        message: ListMessage,
+        /// Why.
+        refusal: Refusal,
+    },
     /// A message that is refused. The connection goes on.
     Rejected(Refused<'a>),
 }
@@ -145,9 +164,23 @@ impl Channel {
                 (LengthPrefix::Four, room.max(PACKET_BYTES_ALWAYS))
             }
         };
-        let packet = match self.packets.next(input, width, bytes_max) {
+        let is_list = |size, beginning: &[u8]| list_of_packet(size, beginning).is_some();
+        let packet = match self.packets.next(input, width, bytes_max, is_list) {
             None => return Ok(None),
             Some(Packet::Whole(packet)) => packet,
+            Some(Packet::Begun { size, beginning }) => {
+                let list = list_of_packet(size, beginning);
+                return Ok(Some(
+                    list.map_or(ChannelEvent::Nothing, ChannelEvent::ListBegun),
+                ));
+            }
+            Some(Packet::Piece { bytes, is_last }) => {
+                return Ok(Some(ChannelEvent::ListContinued {
+                    message: ListMessage::Packet,
+                    piece: bytes,
+                    is_last,
+                }));
+            }
             Some(Packet::TooLarge(_)) if width == LengthPrefix::Two => {
                 return Err(Refusal::Handshake);
             }
@@ -194,8 +227,27 @@ fn message<'a>(
             let (sequence, rest) = rest.split_first_chunk().ok_or(Refusal::Message)?;
             let (number, rest) = rest.split_first_chunk().ok_or(Refusal::Message)?;
             let (sequence, number) = (u64::from_be_bytes(*sequence), u64::from_be_bytes(*number));
+            if kind == FRAGMENT
+                && let Some(is_last) = fragments.continue_list(sequence, number)
+            {
+                let message = ListMessage::Fragments(sequence);
+                return Ok(match is_last {
+                    Ok(is_last) => ChannelEvent::ListContinued {
+                        message,
+                        piece: rest,
+                        is_last,
+                    },
+                    Err(refusal) => ChannelEvent::ListBroken { message, refusal },
+                });
+            }
             let whole = match (kind, rest) {
                 (FIRST_FRAGMENT, [0, piece @ ..]) => {
+                    if number > 1
+                        && let Some(list) = LargeList::in_fragments(sequence, number, piece)
+                    {
+                        fragments.start_list(sequence, number)?;
+                        return Ok(ChannelEvent::ListBegun(list));
+                    }
                     fragments.start_message(sequence, number, piece)
                 }
                 (FIRST_FRAGMENT, _) => return Err(Refusal::Message.into()),
@@ -254,15 +306,26 @@ fn bare(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refused<'_>> {
 
 /// Reads the caller from the beginning of a packet with a call.
 fn caller_of_packet(packet: &[u8]) -> Option<Raw<'_>> {
-    let payload = match packet {
-        [PASS_THROUGH, rest @ ..] => match Raw::versioned(rest).ok()?.1 {
-            [VERSION, payload @ ..] => payload,
-            _ => return None,
+    caller(terms_of_packet(packet)?.1)
+}
+
+/// Reads the beginning of a packet of `size` bytes with a list that is to be read piecewise.
+fn list_of_packet(size: usize, beginning: &[u8]) -> Option<LargeList<'_>> {
+    let (control, payload) = terms_of_packet(beginning)?;
+    LargeList::in_packet(size, control, payload)
+}
+
+/// Reads the control message of a packet, and returns it with the bytes of the payload, which may
+/// be incomplete.
+fn terms_of_packet(packet: &[u8]) -> Option<(Raw<'_>, &[u8])> {
+    match packet {
+        [PASS_THROUGH, rest @ ..] => match Raw::versioned(rest).ok()? {
+            (control, [VERSION, payload @ ..]) => Some((control, payload)),
+            _ => None,
         },
-        [VERSION, HEADER, 0, rest @ ..] => Raw::parse(rest).ok()?.1,
-        _ => return None,
-    };
-    caller(payload)
+        [VERSION, HEADER, 0, rest @ ..] => Raw::parse(rest).ok(),
+        _ => None,
+    }
 }
 
 /// Reads the caller of a call, `{'$gen_call', Caller, Request}`, of which the request may be

@@ -31,6 +31,8 @@ pub(crate) struct NodeConnection {
     pub(crate) address: Option<SocketAddr>,
     /// Whether this node has opened the connection.
     pub(crate) is_outgoing: bool,
+    /// Whether the settings ask for it.
+    pub(crate) is_permanent: bool,
     pub(crate) opened_at: Tick,
     pub(crate) last_received: Tick,
     pub(crate) last_sent: Tick,
@@ -61,7 +63,8 @@ struct QueuedEvent {
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     connections: HashMap<ConnectionId, NodeConnection>,
-    /// The connection to each node, up or in progress.
+    /// The connection to each node: up, or being dialed. A peer that has connected is here once it
+    /// has proved that it knows the cookie.
     names: HashMap<Box<str>, ConnectionId>,
     last: u32,
     /// Connections that may have bytes to send.
@@ -96,6 +99,7 @@ impl Connections {
             is_up: false,
             address: None,
             is_outgoing,
+            is_permanent: false,
             opened_at: now,
             last_received: now,
             last_sent: now,
@@ -131,6 +135,30 @@ impl Connections {
         self.names.get(name).copied()
     }
 
+    /// Connections that nodes have opened and have not proved yet.
+    pub(crate) fn unproven(&self) -> impl Iterator<Item = (ConnectionId, &NodeConnection)> {
+        self.iter()
+            .filter(|(_, connection)| !connection.is_outgoing && !connection.is_up)
+    }
+
+    /// An unproven connection whose peer calls itself by this name.
+    pub(crate) fn find_unproven(&self, name: &str) -> Option<ConnectionId> {
+        let is_called = |channel: &Channel| &*channel.peer().name == name;
+        self.unproven()
+            .find(|(_, connection)| connection.channel.as_ref().is_some_and(is_called))
+            .map(|(id, _)| id)
+    }
+
+    /// The number of nodes that are dialed because of logins.
+    pub(crate) fn requested_dials(&self) -> usize {
+        let is_requested = |connection: &NodeConnection| {
+            connection.is_outgoing && !connection.is_up && !connection.is_permanent
+        };
+        self.iter()
+            .filter(|(_, connection)| is_requested(connection))
+            .count()
+    }
+
     /// Makes this connection the one that leads to the node.
     pub(crate) fn bind_name(&mut self, name: &str, id: ConnectionId) {
         self.names.insert(name.into(), id);
@@ -148,6 +176,24 @@ impl Connections {
         self.connections
             .get(&id)
             .is_none_or(|connection| connection.send_buffer.len() >= UNSENT_ANSWERS_BYTES_MAX)
+    }
+
+    /// Whether a message to a process of the node would be written at once.
+    pub(crate) fn has_room(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_some_and(|connection| {
+            connection.is_up
+                && connection.queued.is_empty()
+                && connection.send_buffer.len() < SEND_BUFFER_BYTES_MAX
+        })
+    }
+
+    /// Whether a message of so many bytes would be written or queued.
+    pub(crate) fn takes(&self, id: ConnectionId, bytes: usize) -> bool {
+        self.connections.get(&id).is_some_and(|connection| {
+            connection.is_up
+                && connection.queued_recipients < QUEUED_RECIPIENTS_MAX
+                && connection.queued_bytes + bytes <= QUEUED_BYTES_MAX
+        })
     }
 
     /// Sends a control message.

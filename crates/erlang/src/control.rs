@@ -166,6 +166,14 @@ pub(crate) fn send(out: &mut Vec<u8>, to: impl FnOnce(&mut Vec<u8>)) {
     to(out);
 }
 
+/// Writes a message to a registered process. The payload follows.
+pub(crate) fn send_named(out: &mut Vec<u8>, from: impl FnOnce(&mut Vec<u8>), to: &str) {
+    head(out, REG_SEND, 3);
+    from(out);
+    write::atom(out, "");
+    write::atom(out, to);
+}
+
 /// Writes a message to an alias. The peer drops it if the alias is no longer active. The payload
 /// follows.
 pub(crate) fn alias_send(out: &mut Vec<u8>, from: impl FnOnce(&mut Vec<u8>), alias: Raw<'_>) {
@@ -212,10 +220,48 @@ pub(crate) fn no_process(out: &mut Vec<u8>, who: Raw<'_>, to: Pid<'_>, reference
 
 /// Writes the end of a link to a process that does not exist.
 pub(crate) fn exit_no_process(out: &mut Vec<u8>, who: Pid<'_>, to: Pid<'_>) {
+    let (who, to) = (
+        |out: &mut Vec<u8>| pid(out, who),
+        |out: &mut Vec<u8>| pid(out, to),
+    );
+    exit(out, who, to, "noproc");
+}
+
+/// Writes the end of a link, which ends the other process unless it traps exits.
+pub(crate) fn exit(
+    out: &mut Vec<u8>,
+    from: impl FnOnce(&mut Vec<u8>),
+    to: impl FnOnce(&mut Vec<u8>),
+    reason: &str,
+) {
     head(out, EXIT, 3);
-    pid(out, who);
-    pid(out, to);
-    write::atom(out, "noproc");
+    from(out);
+    to(out);
+    write::atom(out, reason);
+}
+
+/// Writes a link to a process.
+pub(crate) fn link(
+    out: &mut Vec<u8>,
+    from: impl FnOnce(&mut Vec<u8>),
+    to: impl FnOnce(&mut Vec<u8>),
+) {
+    head(out, LINK, 2);
+    from(out);
+    to(out);
+}
+
+/// Writes the removal of a link, which the peer acknowledges.
+pub(crate) fn unlink(
+    out: &mut Vec<u8>,
+    from: impl FnOnce(&mut Vec<u8>),
+    to: impl FnOnce(&mut Vec<u8>),
+) {
+    head(out, UNLINK_ID, 3);
+    // Identifies the removal among those of this link, of which there is one.
+    write::integer(out, 1);
+    from(out);
+    to(out);
 }
 
 /// Writes the acknowledgement of a removed link.

@@ -23,18 +23,22 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use reactor::{ListenerOptions, Reservation, Snapshot};
+use replication::Append;
 use server::{ExternalWorker, Handle};
 
 use crate::cookie::Cookie;
 use crate::handshake::LocalNode;
+use crate::login_check::{LoginCheck, ProcessChecker, QuestionQueue};
 use crate::metrics::NodeCounters;
 use crate::node::{Config, Node};
 use crate::node_name::NodeName;
+use crate::registry::LoginQuestions;
 use dial::DialResult;
 pub use id_terms_file::ID_TERMS_FILE;
 use id_terms_file::IdTermsFile;
@@ -57,6 +61,9 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Nodes to stay connected with.
     pub connect: Vec<NodeName>,
+    /// The process that decides on logins of clients, if there is one. Its node is one to stay
+    /// connected with.
+    pub login_check: Option<LoginCheck>,
     /// The port of epmd, on this host and on others.
     pub epmd_port: u16,
     /// Whether to start epmd if none answers.
@@ -78,14 +85,24 @@ pub struct Running {
 
 /// Outcomes of connection attempts, passed to the node's thread.
 #[derive(Default)]
-struct DialResults(Mutex<Vec<DialResult>>);
+struct DialResults {
+    results: Mutex<Vec<DialResult>>,
+    /// Threads that dial.
+    running: AtomicUsize,
+}
 
-/// Starts the node as an external worker of the server.
+/// Starts the node as an external worker of the server. With the `log` of a cluster of servers, its
+/// processes publish and change through it.
 ///
 /// # Errors
 ///
 /// When the node cannot listen, cannot use the data directory, or cannot start a thread.
-pub fn start(settings: Settings, handle: &Handle, worker: ExternalWorker) -> io::Result<Running> {
+pub fn start(
+    settings: Settings,
+    handle: &Handle,
+    worker: ExternalWorker,
+    log: Option<Arc<dyn Append>>,
+) -> io::Result<Running> {
     let cannot_listen = |error: io::Error| {
         io::Error::new(
             error.kind(),
@@ -100,6 +117,7 @@ pub fn start(settings: Settings, handle: &Handle, worker: ExternalWorker) -> io:
         keepalive: Some(USER_TIMEOUT),
         defer_accept: None,
         fast_open: None,
+        send_buffer: None,
     };
     let listener = reactor::listen(address, &options).map_err(cannot_listen)?;
     drop(reservation);
@@ -114,16 +132,30 @@ pub fn start(settings: Settings, handle: &Handle, worker: ExternalWorker) -> io:
         let worker = Arc::clone(&worker);
         Box::new(move || worker.ring())
     };
+    let logins = settings.login_check.clone().map(|check| {
+        let worker = Arc::clone(&worker);
+        let queue = QuestionQueue::new(&check, Box::new(move || worker.ring()));
+        handle.check_logins_with(Box::new(ProcessChecker(Arc::clone(&queue))));
+        LoginQuestions::new(check, queue)
+    });
     let router = handle.router_shared();
     let kept = settings.data.as_deref();
     let kept = kept.map(|data| IdTermsFile::open(data, router.graph()));
     let (id_terms_file, id_terms) = kept.transpose()?.unzip();
+    let mut connect = settings.connect.clone();
+    let asked = settings.login_check.as_ref();
+    connect.extend(asked.map(|check| check.process.node().clone()));
+    connect.dedup();
     let config = Config {
         me,
         worker: worker.id(),
         event_bytes_max: settings.event_bytes_max,
         tick_time: settings.tick_time,
-        connect: settings.connect.clone(),
+        connect,
+        log,
+        logins,
+        presence: worker.presence().cloned(),
+        observer: worker.observer().cloned(),
     };
     let metrics = Arc::<NodeCounters>::default();
     let counters = Arc::clone(&metrics);

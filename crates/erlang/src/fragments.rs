@@ -26,6 +26,9 @@ pub(crate) struct FragmentAssembler {
     open: HashMap<u64, Open>,
     /// The bytes of all of them.
     bytes: usize,
+    /// Messages whose fragments are not kept, as they are lists that are read piecewise: the number
+    /// of the last fragment that arrived.
+    lists: HashMap<u64, u64>,
 }
 
 #[derive(Debug)]
@@ -56,12 +59,7 @@ impl FragmentAssembler {
         if number == 1 {
             return Ok(Some(piece.to_vec()));
         }
-        if number == 0 || self.open.contains_key(&sequence) {
-            return Err(Refusal::Message.into());
-        }
-        if self.open.len() == SEQUENCES_MAX {
-            return Err(Refusal::TooLarge.into());
-        }
+        self.check_start(sequence, number)?;
         let is_kept = self.bytes + piece.len() <= MESSAGE_BYTES_MAX;
         self.bytes += if is_kept { piece.len() } else { 0 };
         let open = Open {
@@ -77,6 +75,56 @@ impl FragmentAssembler {
                 beginning: piece.to_vec(),
             })
         }
+    }
+
+    fn check_start(&self, sequence: u64, number: u64) -> Result<(), Refusal> {
+        if number == 0 || self.open.contains_key(&sequence) || self.lists.contains_key(&sequence) {
+            Err(Refusal::Message)
+        } else if self.open.len() + self.lists.len() >= SEQUENCES_MAX {
+            Err(Refusal::TooLarge)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Notes the first fragment of several of a list that is read piecewise.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for it, or a message with this number is in progress.
+    pub(crate) fn start_list(&mut self, sequence: u64, number: u64) -> Result<(), Refusal> {
+        self.check_start(sequence, number)?;
+        self.lists.insert(sequence, number);
+        Ok(())
+    }
+
+    /// Notes a further fragment of a list that is read piecewise, and returns whether it is the
+    /// last one. `None` if it belongs to no such list.
+    ///
+    /// # Errors
+    ///
+    /// When it is out of order. The rest of the list is dropped.
+    pub(crate) fn continue_list(
+        &mut self,
+        sequence: u64,
+        number: u64,
+    ) -> Option<Result<bool, Refusal>> {
+        let last = self.lists.get_mut(&sequence)?;
+        let follows = number != 0 && number + 1 == *last;
+        *last = number;
+        let is_last = number <= 1;
+        if is_last || !follows {
+            self.lists.remove(&sequence);
+        }
+        if !follows && !is_last {
+            let (last, bytes) = (number, None);
+            self.open.insert(sequence, Open { last, bytes });
+        }
+        Some(if follows {
+            Ok(is_last)
+        } else {
+            Err(Refusal::Message)
+        })
     }
 
     /// Takes a further fragment. Returns the message if it is the last one.
@@ -165,6 +213,29 @@ mod tests {
         assert_eq!(refused.beginning.len(), MESSAGE_BYTES_MAX);
         assert!(fragments.open.is_empty());
         assert_eq!(fragments.bytes, 0);
+    }
+
+    #[test]
+    fn fragments_of_a_list_are_counted_and_not_kept() {
+        let mut fragments = FragmentAssembler::default();
+        assert_eq!(fragments.start_list(7, 3), Ok(()));
+        assert_eq!(fragments.start_list(7, 3), Err(Refusal::Message));
+        assert_eq!(fragments.start_message(8, 2, b"12"), Ok(None));
+        assert_eq!(fragments.continue_list(8, 1), None);
+        assert_eq!(fragments.continue_list(7, 2), Some(Ok(false)));
+        assert_eq!(fragments.continue_list(7, 1), Some(Ok(true)));
+        assert_eq!(fragments.start_list(7, 9), Ok(()));
+        // The rest of a list that is out of order is dropped without a further refusal.
+        assert_eq!(fragments.continue_list(7, 3), Some(Err(Refusal::Message)));
+        assert_eq!(fragments.continue_list(7, 2), None);
+        assert_eq!(fragments.continue_message(7, 2, b""), Ok(None));
+        assert_eq!(fragments.continue_message(7, 1, b""), Ok(None));
+        assert_eq!(fragments.bytes, 2);
+        assert!(fragments.lists.is_empty() && fragments.open.len() == 1);
+        for sequence in 10..9 + SEQUENCES_MAX as u64 {
+            assert_eq!(fragments.start_list(sequence, 2), Ok(()));
+        }
+        assert_eq!(fragments.start_list(9, 2), Err(Refusal::TooLarge));
     }
 
     #[test]

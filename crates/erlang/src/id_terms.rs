@@ -59,6 +59,13 @@ impl IdTerms {
         self.unsaved.as_mut().map(mem::take).unwrap_or_default()
     }
 
+    /// Returns whether there are records that are not in the file yet, if there is a file.
+    pub(crate) fn has_unsaved(&self) -> bool {
+        self.unsaved
+            .as_ref()
+            .is_some_and(|records| !records.is_empty())
+    }
+
     /// Stops recording, because the file can no longer be written.
     pub(crate) fn stop_recording(&mut self) {
         self.unsaved = None;

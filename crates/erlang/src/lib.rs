@@ -27,6 +27,8 @@ mod fragments;
 pub mod term;
 /// Control messages of the distribution protocol.
 pub mod control;
+/// Lists of subscriptions that are too large to be held.
+mod large_list;
 /// The receiving side of one connection: bytes to messages.
 mod channel;
 /// Reasons for refusing a connection or a message.
@@ -45,18 +47,27 @@ mod ids;
 mod id_terms;
 /// Conversion between terms and event payloads.
 mod payload;
+/// Logins of clients that a process decides on.
+mod login_check;
 /// Sessions of processes.
 mod sessions;
 /// Calls that wait for their answer.
 mod pending_calls;
+/// Events and changes through the replicated log of a cluster.
+mod replicated;
 
 /// A node in virtual time with simulated peers.
 #[cfg(any(test, fuzzing))]
+#[cfg_attr(
+    fuzzing,
+    allow(dead_code, unused_imports, reason = "fuzzing needs a part of it")
+)]
 mod sim;
 
 pub use cookie::Cookie;
 pub use driver::{ID_TERMS_FILE, Running, Settings, start};
 pub use limits::MESSAGE_BYTES_MAX;
+pub use login_check::{LoginCheck, RegisteredName};
 pub use metrics::{Metric, metric_descriptions};
 pub use node_name::NodeName;
 pub use refusal::Refusal;

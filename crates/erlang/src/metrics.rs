@@ -26,6 +26,13 @@ reactor::metrics! {
             { StageAccept = "accept", StageSignals = "signals" }
         Gauge "erlang_nodes" [] "Connected Erlang nodes." { Nodes }
         Counter "erlang_messages" [] "Messages received from Erlang nodes." { Messages }
+        Counter "erlang_log_failures" []
+            "Events and changes of Erlang nodes that the log of the cluster did not take, or did \
+             not confirm."
+            { LogFailures }
+        Counter "erlang_logins_unanswered" []
+            "Logins of clients that the Erlang process has not decided on in time."
+            { LoginsUnanswered }
         Counter "erlang_refused" ["reason"]
             "Connections and messages from Erlang nodes that were refused, by reason."
         {
@@ -33,7 +40,7 @@ reactor::metrics! {
             RefusedHandshake = "handshake", RefusedHandshakeSlow = "handshake_slow",
             RefusedSilent = "silent", RefusedTooLarge = "too_large", RefusedMessage = "message",
             RefusedTerm = "term", RefusedNotUnderstood = "not_understood", RefusedSlow = "slow",
-            RefusedDeclined = "declined",
+            RefusedDeclined = "declined", RefusedCrowded = "crowded",
         }
     }
 }

@@ -6,12 +6,14 @@
 mod peers;
 mod deadlines;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{SlotKey, Tick};
+use replication::Append;
 use router::{Counts, Mailboxes, Parcel, Router, WorkerId};
-use server::SessionReport;
+use server::{Observer, Presence, ProcessEdge, SessionReport};
 
 use crate::channel::{Channel, ChannelEvent, Refused};
 use crate::connections::{ConnectionId, Connections};
@@ -19,7 +21,7 @@ use crate::handshake::LocalNode;
 use crate::metrics::{Metric, NodeCounters};
 use crate::node_name::NodeName;
 use crate::refusal::Refusal;
-use crate::registry::{ParcelInFlight, ProcessRegistry};
+use crate::registry::{LoginQuestions, ParcelInFlight, ProcessRegistry};
 
 /// Delay before connecting again to a permanent peer, first and longest.
 const RECONNECT_DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
@@ -67,22 +69,25 @@ pub(crate) struct Config {
     pub(crate) tick_time: Duration,
     /// Nodes to stay connected with.
     pub(crate) connect: Vec<NodeName>,
+    /// The log of the cluster of servers, if there is one.
+    pub(crate) log: Option<Arc<dyn Append>>,
+    /// The process that decides on logins of clients, if there is one.
+    pub(crate) logins: Option<LoginQuestions>,
+    /// Who is online, if the server keeps it.
+    pub(crate) presence: Option<Arc<Presence>>,
+    /// Whom to tell of sessions.
+    pub(crate) observer: Option<Observer>,
 }
 
 impl<M: Mailboxes> Node<M> {
     pub(crate) fn new(
-        config: Config,
+        mut config: Config,
         router: Arc<Router<M>>,
         metrics: Arc<NodeCounters>,
         ring: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
-        let Config {
-            me,
-            worker,
-            event_bytes_max,
-            tick_time,
-            connect,
-        } = config;
+        let connect = std::mem::take(&mut config.connect);
+        let tick_time = config.tick_time;
         let permanent_peers = connect.into_iter().map(|name| PermanentPeer {
             name,
             next: Tick(0),
@@ -90,14 +95,7 @@ impl<M: Mailboxes> Node<M> {
         });
         Self {
             connections: Connections::default(),
-            registry: ProcessRegistry::new(
-                me,
-                router,
-                worker,
-                event_bytes_max,
-                metrics.clone(),
-                ring,
-            ),
+            registry: ProcessRegistry::new(config, router, metrics.clone(), ring),
             effects: Vec::new(),
             metrics,
             now: Tick(0),
@@ -150,13 +148,37 @@ impl<M: Mailboxes> Node<M> {
                 }
                 Ok(Some(ChannelEvent::NameReceived)) => self.admit(id, &mut channel),
                 Ok(Some(ChannelEvent::Up)) => self.on_up(id, &channel),
+                Ok(Some(ChannelEvent::ListBegun(list))) => {
+                    self.metrics.add(Metric::Messages, 1);
+                    let begun = self
+                        .registry
+                        .on_list_begun(&mut self.connections, id, &list);
+                    if let Err(refusal) = begun {
+                        self.refuse(id, &channel, refusal);
+                    }
+                }
+                Ok(Some(ChannelEvent::ListContinued {
+                    message,
+                    piece,
+                    is_last,
+                })) => {
+                    self.registry
+                        .on_list_piece(&mut self.connections, id, message, piece, is_last)
+                }
+                Ok(Some(ChannelEvent::ListBroken { message, refusal })) => {
+                    self.registry
+                        .on_list_broken(&mut self.connections, id, message);
+                    self.refuse(id, &channel, refusal);
+                }
                 Ok(Some(ChannelEvent::Rejected(Refused { refusal, caller }))) => {
                     self.registry
                         .answer_refused(&mut self.connections, id, caller, refusal);
                     self.refuse(id, &channel, refusal);
                 }
                 Err(refusal) => {
-                    self.refuse(id, &channel, refusal);
+                    if !(refusal == Refusal::Declined && self.give_up_dial(id)) {
+                        self.refuse(id, &channel, refusal);
+                    }
                     self.close(id);
                 }
             }
@@ -168,17 +190,20 @@ impl<M: Mailboxes> Node<M> {
 
     /// Counts a refusal and logs it, at most once in [`LOG_INTERVAL`] for each kind.
     fn refuse(&mut self, id: ConnectionId, channel: &Channel, refusal: Refusal) {
+        let connection = self.connections.get(id);
+        let address = connection.and_then(|connection| connection.address);
+        self.refuse_peer(&channel.peer().name, address, refusal);
+    }
+
+    /// The same for a peer that may have no connection.
+    fn refuse_peer(&mut self, name: &str, address: Option<SocketAddr>, refusal: Refusal) {
         let kind = refusal.kind();
         self.metrics.add(Refusal::METRICS[kind], 1);
         let is_logged = self.logged[kind].is_some_and(|at| self.now.since(at) < LOG_INTERVAL);
         if !is_logged {
             self.logged[kind] = Some(self.now);
-            let address = self
-                .connections
-                .get(id)
-                .and_then(|connection| connection.address);
             let address = address.map_or_else(|| "?".to_owned(), |address| address.to_string());
-            let name = match &*channel.peer().name {
+            let name = match name {
                 "" => "a node",
                 name => name,
             };
@@ -200,9 +225,9 @@ impl<M: Mailboxes> Node<M> {
     }
 
     /// Whether the driver may read from a connection. It must not while answers fill the send
-    /// buffer.
+    /// buffer, or while a part of a long list waits for the graph.
     pub(crate) fn may_read(&self, id: ConnectionId) -> bool {
-        !self.connections.is_congested(id)
+        !self.connections.is_congested(id) && !self.registry.lists.is_waiting(id)
     }
 
     /// Bytes held of incomplete messages.
@@ -236,6 +261,21 @@ impl<M: Mailboxes> Node<M> {
     /// Answers calls whose outcome is known.
     pub(crate) fn answer_completed(&mut self) {
         self.registry.answer_completed(&mut self.connections);
+    }
+
+    /// Tells processes that asked who came and went.
+    pub(crate) fn tell_presence<'a>(&mut self, edges: impl Iterator<Item = ProcessEdge<'a>>) {
+        self.registry.tell_presence(&mut self.connections, edges);
+    }
+
+    /// Asks about logins of clients.
+    pub(crate) fn ask_logins(&mut self) {
+        self.registry.ask_logins(&mut self.connections);
+    }
+
+    /// Sends notices that wait.
+    pub(crate) fn serve_notices(&mut self) {
+        self.registry.serve_notices(&mut self.connections);
     }
 
     /// Reports on sessions.

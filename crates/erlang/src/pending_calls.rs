@@ -8,11 +8,14 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use graph::{Answer, GraphError};
 use parking_lot::Mutex;
+use replication::AppendError;
 use router::{Counts, Tally};
 
 use crate::connections::ConnectionId;
 use crate::id_terms::IdTerm;
 use crate::limits::CALLS_MAX;
+use crate::registry::ListId;
+use crate::replicated::LoggedCall;
 
 /// A call that waits for its answer.
 #[derive(Debug)]
@@ -22,6 +25,8 @@ pub(crate) struct PendingCall {
     pub(crate) from: Option<Box<[u8]>>,
     /// The terms of the ids in the changes, to be remembered if the changes are made.
     pub(crate) id_terms: Vec<IdTerm>,
+    /// The list whose part the changes are.
+    pub(crate) list: Option<ListId>,
 }
 
 /// The outcome that a call waits for.
@@ -31,6 +36,8 @@ pub(crate) enum Outcome {
     Receipt(Counts),
     /// The result of all changes.
     Changes(Result<(), GraphError>),
+    /// The log of the cluster has not taken the event, or some of the changes.
+    NotLogged(AppendError),
 }
 
 /// All calls that wait.
@@ -99,7 +106,12 @@ impl PendingCalls {
         if tally.pending() == 0 {
             return Some(tally.counts());
         }
-        let number = self.wait(connection, Some(from), Vec::new());
+        let number = self.wait(PendingCall {
+            connection,
+            from: Some(from.into()),
+            id_terms: Vec::new(),
+            list: None,
+        });
         let waker = Waker::from(Arc::new(ReceiptWaker {
             number,
             tally: Arc::clone(&tally),
@@ -116,13 +128,8 @@ impl PendingCalls {
 
     /// Adds a call that waits for changes. The graph must call the returned function with their
     /// result.
-    pub(crate) fn changes(
-        &mut self,
-        connection: ConnectionId,
-        from: Option<&[u8]>,
-        id_terms: Vec<IdTerm>,
-    ) -> impl FnOnce(Answer) + Send + 'static {
-        let number = self.wait(connection, from, id_terms);
+    pub(crate) fn changes(&mut self, call: PendingCall) -> impl FnOnce(Answer) + Send + 'static {
+        let number = self.wait(call);
         let completed = Arc::clone(&self.completed);
         move |answer| {
             let done = answer.into_iter().try_for_each(|effect| effect.map(drop));
@@ -130,22 +137,18 @@ impl PendingCalls {
         }
     }
 
-    fn wait(
-        &mut self,
-        connection: ConnectionId,
-        from: Option<&[u8]>,
-        id_terms: Vec<IdTerm>,
-    ) -> u64 {
+    /// Adds a call that waits for the log of the cluster.
+    pub(crate) fn logged(&mut self, call: PendingCall) -> Arc<LoggedCall> {
+        let number = self.wait(call);
+        let completed = Arc::clone(&self.completed);
+        Arc::new(LoggedCall::new(move |outcome| {
+            completed.push(number, outcome);
+        }))
+    }
+
+    fn wait(&mut self, call: PendingCall) -> u64 {
         self.last += 1;
-        let from = from.map(Box::from);
-        self.waiting.insert(
-            self.last,
-            PendingCall {
-                connection,
-                from,
-                id_terms,
-            },
-        );
+        self.waiting.insert(self.last, call);
         self.last
     }
 

@@ -33,11 +33,13 @@ pub enum Refusal {
     Slow,
     /// The peer has refused the connection.
     Declined,
+    /// Too many nodes are connected, prove themselves or are dialed.
+    Crowded,
 }
 
 impl Refusal {
     /// The number of kinds.
-    pub const KINDS: usize = 12;
+    pub const KINDS: usize = 13;
 
     /// The metric of each kind, in the order of their numbers.
     pub(crate) const METRICS: [Metric; Self::KINDS] = [
@@ -53,6 +55,7 @@ impl Refusal {
         Metric::RefusedSlow,
         Metric::RefusedDeclined,
         Metric::RefusedNotUnderstood,
+        Metric::RefusedCrowded,
     ];
 
     /// The number of the kind, below [`Self::KINDS`].
@@ -70,6 +73,7 @@ impl Refusal {
             Self::Slow => 9,
             Self::Declined => 10,
             Self::NotUnderstood => 11,
+            Self::Crowded => 12,
         }
     }
 }
@@ -93,6 +97,10 @@ impl fmt::Display for Refusal {
             }
             Self::Slow => "it does not read what it is sent",
             Self::Declined => "it has declined the connection",
+            Self::Crowded => {
+                "too many nodes are connected, have not proved that they know the cookie, or are \
+                 dialed; are there others than those of the cluster?"
+            }
         })
     }
 }

@@ -5,6 +5,12 @@
 
 mod any;
 mod deliver;
+mod links;
+mod lists;
+mod logged;
+mod login_questions;
+mod notices;
+mod observed;
 mod router;
 mod subsmanager;
 
@@ -12,6 +18,8 @@ use std::sync::Arc;
 
 use ::router::{Mailboxes, Router, SessionRef, Tally, WorkerId};
 use reactor::{SlotKey, Tick};
+use replication::Append;
+use server::{Observer, Presence};
 
 use crate::connections::{ConnectionId, Connections};
 use crate::control::{self, Control};
@@ -19,11 +27,15 @@ use crate::handshake::LocalNode;
 use crate::id_terms::IdTerms;
 use crate::limits::{CALLER_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::metrics::NodeCounters;
+use crate::node::Config;
 use crate::pending_calls::PendingCalls;
 use crate::refusal::Refusal;
 use crate::sessions::Sessions;
 use crate::term::{Atom, Pid, Raw, Term, write};
 pub(crate) use deliver::ParcelInFlight;
+pub(crate) use lists::{ListId, Lists};
+pub(crate) use login_questions::LoginQuestions;
+use notices::Notices;
 
 /// The registered processes and their state.
 pub(crate) struct ProcessRegistry<M> {
@@ -35,6 +47,20 @@ pub(crate) struct ProcessRegistry<M> {
     pub(crate) sessions: Sessions,
     pub(crate) id_terms: IdTerms,
     pub(crate) calls: PendingCalls,
+    /// Long lists of subscriptions in progress.
+    pub(crate) lists: Lists,
+    /// The process that decides on logins of clients, if there is one.
+    pub(crate) logins: Option<LoginQuestions>,
+    /// Notices to processes that asked for them.
+    pub(crate) notices: Notices,
+    /// Who is online, if the server keeps it.
+    presence: Option<Arc<Presence>>,
+    /// Whom to tell of sessions.
+    observer: Option<Observer>,
+    /// Time, in seconds since 1970.
+    pub(crate) unix_seconds: u64,
+    /// The log of the cluster of servers, if there is one.
+    pub(crate) log: Option<Arc<dyn Append>>,
     /// Takes the receipts of events whose publisher does not wait.
     ignored_receipts: Arc<Tally>,
     /// Connections to nodes that must be dialed because one of their processes has logged in.
@@ -89,22 +115,27 @@ impl RegisteredProcess {
 
 impl<M: Mailboxes> ProcessRegistry<M> {
     pub(crate) fn new(
-        me: LocalNode,
+        config: Config,
         router: Arc<Router<M>>,
-        worker: WorkerId,
-        event_bytes_max: usize,
         metrics: Arc<NodeCounters>,
         ring: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
         Self {
-            me,
+            me: config.me,
             router,
-            worker,
-            event_bytes_max,
+            worker: config.worker,
+            event_bytes_max: config.event_bytes_max,
             now: Tick(0),
             sessions: Sessions::default(),
             id_terms: IdTerms::default(),
             calls: PendingCalls::new(ring),
+            lists: Lists::default(),
+            logins: config.logins,
+            notices: Notices::default(),
+            presence: config.presence,
+            observer: config.observer,
+            unix_seconds: 0,
+            log: config.log,
             ignored_receipts: Tally::new(),
             to_dial: Vec::new(),
             metrics,
@@ -205,7 +236,9 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         {
             self.on_request(connections, connection, process, None, request);
         } else if process == RegisteredProcess::Any {
-            return self.on_any(payload);
+            return self.on_any(connection, payload);
+        } else if process == RegisteredProcess::Router {
+            return self.on_login_answer(connections, connection, payload);
         } else {
             return Err(Refusal::NotUnderstood);
         }

@@ -23,6 +23,16 @@ pub(crate) struct Session {
     pub(crate) process: Process,
     /// Seconds of the node's clock at login.
     since: u32,
+    /// Events that the process has lost and was not told of; [`u32::MAX`] if it may have lost some.
+    pub(crate) lost: u32,
+    /// Whether the process is linked, so that it ends with this node.
+    pub(crate) is_linked: bool,
+    /// Whether the process asked to be told of lost events.
+    pub(crate) hears_gaps: bool,
+    /// Whether the process asked to be told who is online.
+    pub(crate) hears_presence: bool,
+    /// Whether the session is among those that are looked at for notices.
+    pub(crate) is_owed: bool,
     keys: Keys,
 }
 
@@ -42,6 +52,13 @@ pub(crate) struct Sessions {
     /// Slots by process.
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
+}
+
+impl Process {
+    /// The numbers of its pid.
+    pub(crate) const fn number(self) -> (u32, u32) {
+        (self.id, self.serial)
+    }
 }
 
 impl Session {
@@ -100,6 +117,11 @@ impl Sessions {
         let slot = self.slab.insert(Session {
             process,
             since: (now.0 / 1000) as u32,
+            lost: 0,
+            is_linked: false,
+            hears_gaps: false,
+            hears_presence: false,
+            is_owed: false,
             keys: Keys::One(key),
         });
         self.index(slot.index, process);

@@ -13,7 +13,9 @@ use std::time::Duration;
 use graph::Graph;
 use parking_lot::Mutex;
 use reactor::Tick;
+use replication::Append;
 use router::{Mailboxes, Parcel, Router, WorkerId};
+use server::{Observer, Presence};
 
 use crate::connections::ConnectionId;
 use crate::cookie::Cookie;
@@ -22,6 +24,7 @@ use crate::metrics::Metric;
 use crate::node::{Config, Effect, Node};
 use crate::node_name::NodeName;
 use crate::refusal::Refusal;
+use crate::registry::LoginQuestions;
 
 /// The name of the node.
 pub(crate) const NAME: &str = "encke@h";
@@ -42,6 +45,7 @@ const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 5000);
 /// A node with a simulated driver.
 pub(crate) struct SimulatedNode {
     pub(crate) node: Node<Mail>,
+    pub(crate) router: Arc<Router<Mail>>,
     mail: Mail,
     now: Tick,
     /// Bytes sent over each connection.
@@ -51,6 +55,15 @@ pub(crate) struct SimulatedNode {
     pub(crate) calls: Vec<(ConnectionId, NodeName)>,
     /// Connections whose sockets take nothing.
     pub(crate) blocked: BTreeSet<ConnectionId>,
+}
+
+/// What a server has besides the router.
+#[derive(Default)]
+pub(crate) struct Around {
+    pub(crate) log: Option<Arc<dyn Append>>,
+    pub(crate) logins: Option<LoginQuestions>,
+    pub(crate) presence: Option<Arc<Presence>>,
+    pub(crate) observer: Option<Observer>,
 }
 
 /// Metrics of the node.
@@ -79,6 +92,21 @@ impl Mailboxes for Mail {
 impl SimulatedNode {
     /// Starts a node with this name, which stays connected with `connect`.
     pub(crate) fn new(name: &str, connect: &[&str]) -> Self {
+        Self::with_log(name, connect, None)
+    }
+
+    /// Starts a node of a server in a cluster with this log.
+    pub(crate) fn with_log(name: &str, connect: &[&str], log: Option<Arc<dyn Append>>) -> Self {
+        let around = Around {
+            log,
+            ..Around::default()
+        };
+        Self::with(name, connect, around)
+    }
+
+    /// Starts a node of a server that has more than a router.
+    pub(crate) fn with(name: &str, connect: &[&str], options: Around) -> Self {
+        let log = options.log;
         let mail = Mail::default();
         let graph = Arc::new(Graph::memory());
         let router = Router::new("e", graph, mail.clone());
@@ -94,14 +122,20 @@ impl SimulatedNode {
             event_bytes_max: EVENT_BYTES_MAX,
             tick_time: TICK_TIME,
             connect: connect.collect(),
+            log,
+            logins: options.logins,
+            presence: options.presence,
+            observer: options.observer,
         };
         let router = Arc::new(router);
-        let mut node = Node::new(config, router, Arc::default(), Box::new(|| {}));
+        let metrics = Arc::default();
+        let mut node = Node::new(config, Arc::clone(&router), metrics, Box::new(|| {}));
         // A time as of a machine that was started long ago.
         let now = Tick(1_000_000);
         node.set_time(now);
         Self {
             node,
+            router,
             mail,
             now,
             sent: BTreeMap::new(),
@@ -152,6 +186,8 @@ impl SimulatedNode {
             self.node.deliver(parcel);
         }
         self.node.answer_completed();
+        self.node.ask_logins();
+        self.node.serve_notices();
         self.node.run_deadlines();
         for connection in std::mem::take(&mut self.node.connections.to_flush) {
             self.flush(connection);
@@ -195,6 +231,17 @@ impl SimulatedNode {
     /// Takes all that was sent over a connection.
     pub(crate) fn take_sent(&mut self, connection: ConnectionId) -> Vec<u8> {
         self.sent.remove(&connection).unwrap_or_default()
+    }
+
+    /// Takes what was written for a connection and is not sent.
+    #[cfg(test)]
+    pub(crate) fn take_unsent(&mut self, connection: ConnectionId) -> Vec<u8> {
+        let Some(connection) = self.node.connections.get_mut(connection) else {
+            return Vec::new();
+        };
+        let unsent = connection.send_buffer.unsent().to_vec();
+        connection.send_buffer.advance(unsent.len());
+        unsent
     }
 
     /// The metrics of the node.

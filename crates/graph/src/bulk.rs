@@ -16,6 +16,7 @@ use crate::dictionary::Dictionary;
 use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
+use crate::rows::Rows;
 use crate::store::{Contents, Directory, OpenError, Pair, Snapshot};
 use edges::Edges;
 pub use lines::{Line, Lines, parse_edge};
@@ -264,6 +265,10 @@ struct Merged<'a, P> {
 }
 
 impl<P: FnMut(LoadProgress)> Contents for &mut Merged<'_, P> {
+    fn rows(&mut self) -> Result<Rows, redb::Error> {
+        self.old.map_or_else(|| Ok(Rows::new()), Snapshot::all_rows)
+    }
+
     fn names(&mut self) -> Result<Vec<(Key, Id)>, redb::Error> {
         let mut names = std::mem::take(&mut self.names);
         names.sort_unstable_by_key(|(key, _)| *key);

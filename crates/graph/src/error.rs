@@ -33,6 +33,8 @@ pub enum GraphError {
     },
     /// The graph takes no more changes: the server is ending.
     Ended,
+    /// The graph follows a replicated log, which all its changes come from.
+    Replicated,
 }
 
 impl fmt::Display for GraphError {
@@ -60,6 +62,10 @@ impl fmt::Display for GraphError {
                  see the log of the system; the next change tries the disk again"
             ),
             Self::Ended => f.write_str("the server is shutting down and accepts no more changes"),
+            Self::Replicated => f.write_str(
+                "this node is part of a cluster, whose log all changes go through; send the \
+                 change to the API of a node",
+            ),
         }
     }
 }

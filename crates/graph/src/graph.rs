@@ -8,9 +8,11 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
+use crate::additions::Additions;
 use crate::adjacency::Direction;
 use crate::batch::{Batch, Progress};
 use crate::change::{Answer, Change, Effect};
@@ -18,6 +20,8 @@ use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
 use crate::memory::Memory;
+use crate::replica::{LogPlaces, Replica};
+use crate::rows::{RowChanges, Rows};
 use crate::store::{Directory, OpenError, Sidecar, Snapshot, Store};
 use crate::writer::Writer;
 
@@ -48,6 +52,8 @@ use crate::writer::Writer;
 pub struct Graph {
     memory: Arc<Memory>,
     changes: Changes,
+    /// Rows of other crates that a durable graph had when it was opened, until they are taken.
+    rows: Mutex<Rows>,
     /// The data directory, taken for as long as the graph lives.
     directory: Option<Directory>,
 }
@@ -58,6 +64,8 @@ enum Changes {
     Direct(Mutex<()>),
     /// On disk first.
     Durable(Writer),
+    /// From a replicated log alone.
+    Replicated(Replica),
 }
 
 /// Numbers of ids and edges in the graph at one moment.
@@ -72,12 +80,22 @@ pub struct Counts {
     pub dictionary_entries: usize,
 }
 
+/// Copy of a graph. Owned by the caller.
+#[derive(Debug)]
+pub struct GraphCopy {
+    /// The copy, which is deleted when it is closed.
+    pub file: File,
+    /// The places in a replicated log that it has; `None` if the graph follows none.
+    pub log: Option<LogPlaces>,
+}
+
 impl Graph {
     /// Makes an empty graph that lives in memory only.
     pub fn memory() -> Self {
         Self {
             memory: Arc::new(Memory::new()),
             changes: Changes::Direct(Mutex::new(())),
+            rows: Mutex::default(),
             directory: None,
         }
     }
@@ -101,15 +119,17 @@ impl Graph {
     }
 
     fn durable(
-        store: Store,
+        mut store: Store,
         memory: Memory,
         directory: Option<Directory>,
     ) -> std::io::Result<Self> {
         let memory = Arc::new(memory);
+        let rows = Mutex::new(store.take_rows());
         let writer = Writer::start(store, Arc::clone(&memory))?;
         Ok(Self {
             memory,
             changes: Changes::Durable(writer),
+            rows,
             directory,
         })
     }
@@ -117,8 +137,10 @@ impl Graph {
     /// Stops taking changes, writes those that wait to disk, and closes the file. The graph can
     /// still be read.
     pub fn end(&self) {
-        if let Changes::Durable(writer) = &self.changes {
-            writer.end();
+        match &self.changes {
+            Changes::Direct(_) => {}
+            Changes::Durable(writer) => writer.end(),
+            Changes::Replicated(replica) => replica.end(),
         }
     }
 
@@ -130,8 +152,10 @@ impl Graph {
     ///
     /// When the disk fails or the graph has ended.
     pub fn snapshot(&self) -> Result<Option<Snapshot>, GraphError> {
-        let Changes::Durable(writer) = &self.changes else {
-            return Ok(None);
+        let writer = match &self.changes {
+            Changes::Direct(_) => return Ok(None),
+            Changes::Replicated(replica) => return replica.snapshot().transpose(),
+            Changes::Durable(writer) => writer,
         };
         let (answer, answered) = std::sync::mpsc::sync_channel(1);
         writer.snapshot(move |snapshot| {
@@ -148,10 +172,22 @@ impl Graph {
     ///
     /// When the disk fails, another copy is being made, or the graph has ended.
     pub fn copy(&self) -> Result<Option<File>, Box<dyn Error + Send + Sync>> {
+        Ok(self.copy_with_place()?.map(|copy| copy.file))
+    }
+
+    /// Does the same, and returns the places in the log that the copy has, if it follows one. A
+    /// graph that is [opened](Self::open_in_log) with the copy goes on after the last of them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`copy`](Self::copy).
+    pub fn copy_with_place(&self) -> Result<Option<GraphCopy>, Box<dyn Error + Send + Sync>> {
         let (Some(directory), Some(snapshot)) = (&self.directory, self.snapshot()?) else {
             return Ok(None);
         };
-        Ok(Some(directory.copy(&snapshot)?))
+        let file = directory.copy(&snapshot)?;
+        let log = snapshot.log().cloned();
+        Ok(Some(GraphCopy { file, log }))
     }
 
     /// Opens a file that another crate keeps beside the graph; `None` if there is none, or if the
@@ -213,6 +249,7 @@ impl Graph {
                 done(answer);
             }
             Changes::Durable(writer) => writer.submit(changes, done),
+            Changes::Replicated(_) => done(vec![Err(GraphError::Replicated); changes.len()]),
         }
     }
 
@@ -327,6 +364,48 @@ impl Graph {
             .slice(Direction::Subscriptions, subscriber, after, limit, out);
     }
 
+    /// Begins to record additions of edges: each with the value that `head` has just before the
+    /// edge becomes visible. The latest million are remembered, 16 bytes each. Does nothing when it
+    /// is called again.
+    pub fn record_additions(&self, head: Arc<AtomicU64>) {
+        self.memory.additions.get_or_init(|| Additions::new(head));
+    }
+
+    /// Appends the subjects that `subscriber` was subscribed to when the head was above `after`,
+    /// each with the head at that time, the latest addition first. A subject that was added again
+    /// comes again. Additions that are forgotten, or were made before they were recorded, do not
+    /// come. Every subscription that was read before is considered.
+    pub fn additions(&self, subscriber: Key, after: u64, out: &mut Vec<(Key, u64)>) {
+        if let Some(additions) = self.memory.additions.get() {
+            additions.since(subscriber, after, out);
+        }
+    }
+
+    /// Takes the rows of other crates that were stored with the graph when it was opened. A graph
+    /// in memory has none.
+    pub fn take_rows(&self) -> Rows {
+        std::mem::take(&mut self.rows.lock())
+    }
+
+    /// Stores rows with the graph, and calls `done` when they are on disk, or at once if the graph
+    /// is in memory only. `done` must not block. In a graph that follows a log they go to disk with
+    /// the next [`place`](Self::place), and `done` is called before: they are part of what the log
+    /// says.
+    pub fn set_rows(
+        &self,
+        changes: RowChanges,
+        done: impl FnOnce(Result<(), GraphError>) + Send + 'static,
+    ) {
+        match &self.changes {
+            Changes::Direct(_) => done(Ok(())),
+            Changes::Durable(writer) => writer.submit_rows(changes, done),
+            Changes::Replicated(replica) => {
+                replica.set_rows(changes);
+                done(Ok(()));
+            }
+        }
+    }
+
     /// Counts ids and edges. Shards are counted one after another, so concurrent changes may be
     /// counted in part.
     pub fn counts(&self) -> Counts {
@@ -357,6 +436,11 @@ impl Graph {
         }
     }
 }
+
+/// What there is to say of its disk.
+mod metrics;
+/// The graph of a node of a cluster.
+mod replicated;
 
 #[cfg(test)]
 mod tests;

@@ -16,16 +16,22 @@ mod error;
 mod dictionary;
 /// Edges in memory, in both directions.
 mod adjacency;
+/// Since which position a subscriber is subscribed to a subject.
+mod additions;
 /// The graph in memory, which answers every read.
 mod memory;
 /// Changes, and their effects.
 mod change;
+/// Small state of other crates that is stored with the graph.
+mod rows;
 /// Changes that take effect together.
 mod batch;
 /// The graph on disk: adjacency blocks, names and a journal.
 mod store;
 /// The thread that makes changes durable, many with one commit.
 mod writer;
+/// Changes that come from a replicated log.
+mod replica;
 /// The graph: reads from memory, changes through the writer.
 mod graph;
 /// Bulk load of an edge list.
@@ -37,9 +43,12 @@ pub use adjacency::Direction;
 pub use bulk::{Line, Lines, LoadError, LoadOptions, LoadProgress, Loaded, load, parse_edge};
 pub use change::{Answer, Change, Effect};
 pub use error::GraphError;
-pub use graph::{Counts, Graph};
+pub use graph::{Counts, Graph, GraphCopy};
 pub use id::{ID_BYTES_MAX, ID_INTEGER_MAX, Id, IdError};
 pub use key::{INTERNED_FROM, Key};
+pub use replica::{Checkpoint, LogPlaces, StoredPlace};
+pub use rows::{RowChanges, Rows};
 pub use store::{
-    Check, Directory, ExportError, ListFormat, OpenError, Pairs, Sidecar, Snapshot, Statistics,
+    Check, Commits, Directory, ExportError, ListFormat, OpenError, Pairs, Sidecar, Snapshot,
+    Statistics,
 };

@@ -3,16 +3,24 @@
 //! Owns when an id is referred to: edges refer to both their ends, sessions to the ids they hold.
 //! Must never show an edge in one direction only.
 
+use std::sync::{Arc, OnceLock};
+
+use crate::additions::Additions;
 use crate::adjacency::Adjacency;
 use crate::dictionary::Dictionary;
 use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
+use crate::store::CommitCounts;
 
 /// Owned by the graph and, if it is durable, its writer.
 pub(crate) struct Memory {
     pub(crate) dictionary: Dictionary,
     pub(crate) adjacency: Adjacency,
+    /// If they are recorded.
+    pub(crate) additions: OnceLock<Additions>,
+    /// Counts of the commits of its store, if it has one.
+    pub(crate) commits: OnceLock<Arc<CommitCounts>>,
 }
 
 impl Memory {
@@ -20,6 +28,8 @@ impl Memory {
         Self {
             dictionary: Dictionary::new(),
             adjacency: Adjacency::new(),
+            additions: OnceLock::new(),
+            commits: OnceLock::new(),
         }
     }
 
@@ -54,6 +64,10 @@ impl Memory {
 
     /// Stores the edge between two keys that the caller holds; whether it is new.
     pub(crate) fn insert(&self, subscriber: Key, subject: Key) -> bool {
+        // Before a reader can see the edge: it finds the addition of every edge that it sees.
+        if let Some(additions) = self.additions.get() {
+            additions.note(subscriber, subject);
+        }
         let new = self.adjacency.insert(subscriber, subject);
         if new {
             self.hold_held(subscriber);

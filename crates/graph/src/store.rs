@@ -11,8 +11,12 @@ mod directory;
 mod disk;
 mod error;
 mod export;
+pub(crate) mod in_memory;
 mod journal;
 mod load;
+mod log;
+mod metrics;
+mod rows;
 mod sidecar;
 mod snapshot;
 mod statistics;
@@ -26,6 +30,7 @@ use redb::{Database, ReadableDatabase};
 use crate::batch::Net;
 use crate::key::Key;
 use crate::memory::Memory;
+use crate::rows::{RowChanges, Rows};
 pub(crate) use block::{Pair, other, owner, pair};
 pub use check::Check;
 pub(crate) use directory::Contents;
@@ -35,6 +40,9 @@ use disk::Tracked;
 pub use error::OpenError;
 pub(crate) use error::{Refusal, StoreError};
 pub use export::{ExportError, ListFormat};
+pub(crate) use log::{InLog, LogWrite};
+pub(crate) use metrics::CommitCounts;
+pub use metrics::Commits;
 pub use sidecar::Sidecar;
 pub use snapshot::{Pairs, Snapshot};
 pub use statistics::Statistics;
@@ -52,6 +60,7 @@ const PENDING_SHARE: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Store {
     disk: Arc<Tracked>,
+    commits: Arc<CommitCounts>,
     /// None after a failure, until it is opened again.
     database: Option<Database>,
     /// The journal's next row.
@@ -61,6 +70,10 @@ pub(crate) struct Store {
     sweep: Option<Sweep>,
     /// A commit that failed: it is not known yet whether it is in the file.
     doubtful: Option<Doubtful>,
+    /// Places in a replicated log that the file had when it was opened.
+    log: Option<InLog>,
+    /// Rows of other crates that the file had when it was opened.
+    rows: Rows,
 }
 
 /// What has to be undone if a failed commit is found in the file.
@@ -71,49 +84,94 @@ struct Doubtful {
     unnamed: Vec<(Key, String)>,
 }
 
+impl Doubtful {
+    fn of(row: u64, net: &Net) -> Self {
+        Self {
+            row,
+            named: net.named.iter().map(|(key, _)| *key).collect(),
+            unnamed: (net.unnamed.iter())
+                .map(|(key, id)| (*key, id.to_string()))
+                .collect(),
+        }
+    }
+}
+
 impl Store {
     /// Opens the graph on `disk`, which is not empty, and loads it.
     pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<(Self, Memory), Refusal> {
         let disk = Arc::new(Tracked::new(disk));
         let database = tables::open(&disk)?;
         let memory = load::load(&database)?;
+        let commits = Arc::default();
+        let _ = memory.commits.set(Arc::clone(&commits));
         let mut store = Self {
             disk,
+            commits,
             database: None,
             row: 0,
             pending: Vec::new(),
             sweep: None,
             doubtful: None,
+            log: log::read_with_rows(&database.begin_read()?)?,
+            rows: rows::read(&database.begin_read()?)?,
         };
         store.read_journal(&database)?;
         store.database = Some(database);
         Ok((store, memory))
     }
 
-    /// Makes `net` durable. After a failure the file holds what it held before, or will when it is
-    /// next written to.
-    pub(crate) fn commit(&mut self, net: &Net, edges: usize) -> Result<(), StoreError> {
-        if net.edges.is_empty() && self.sweep.is_none() {
+    /// Makes `net` and `rows` durable. After a failure the file holds of `net` what it held before,
+    /// or will when it is next written to; it may have `rows`.
+    pub(crate) fn commit(
+        &mut self,
+        net: &Net,
+        edges: usize,
+        rows: &RowChanges,
+    ) -> Result<(), StoreError> {
+        if net.edges.is_empty() && self.sweep.is_none() && rows.is_empty() {
             return Ok(());
         }
         self.reopen()?;
         self.begin_sweep(edges);
-        match self.write(net) {
-            Ok(()) => {
-                if !net.edges.is_empty() {
-                    self.pending.extend(net.edges.iter().map(journal::entry));
-                    self.row += 1;
-                }
-                if self.sweep.as_ref().is_some_and(Sweep::is_over) {
-                    self.sweep = None;
-                }
-                Ok(())
-            }
-            Err(error) => {
-                self.fail(net);
-                Err(self.disk.explain(error))
-            }
+        self.write(net, rows, None).map_err(|error| {
+            self.fail();
+            self.doubtful = Some(Doubtful::of(self.row, net));
+            self.disk.explain(error)
+        })
+    }
+
+    /// Makes `net` durable together with its place in the log. After a failure the file may have
+    /// all of it or nothing; the caller commits it again, together with later changes.
+    pub(crate) fn commit_from_log(
+        &mut self,
+        net: &Net,
+        edges: usize,
+        rows: &RowChanges,
+        log: Option<LogWrite<'_>>,
+    ) -> Result<(), StoreError> {
+        debug_assert!(
+            net.edges.is_empty() && rows.is_empty() || log.is_some(),
+            "changes of the log have a place"
+        );
+        if self.sweep.is_none() && log.is_none() {
+            return Ok(());
         }
+        self.reopen()?;
+        self.begin_sweep(edges);
+        self.write(net, rows, log).map_err(|error| {
+            self.fail();
+            self.disk.explain(error)
+        })
+    }
+
+    /// Returns the places in a replicated log that the file had when it was opened.
+    pub(crate) const fn log(&self) -> Option<&InLog> {
+        self.log.as_ref()
+    }
+
+    /// Takes the rows that the file had when it was opened.
+    pub(crate) fn take_rows(&mut self) -> Rows {
+        std::mem::take(&mut self.rows)
     }
 
     /// Whether journalled changes are on their way into the blocks.
@@ -128,17 +186,56 @@ impl Store {
         Snapshot::of(database).map_err(|error| self.disk.explain(error))
     }
 
-    fn write(&mut self, net: &Net) -> Result<(), redb::Error> {
+    fn write(
+        &mut self,
+        net: &Net,
+        rows: &RowChanges,
+        log: Option<LogWrite<'_>>,
+    ) -> Result<(), redb::Error> {
+        let commits = Arc::clone(&self.commits);
+        commits.measure(|| self.write_now(net, rows, log))
+    }
+
+    fn write_now(
+        &mut self,
+        net: &Net,
+        rows: &RowChanges,
+        log: Option<LogWrite<'_>>,
+    ) -> Result<(), redb::Error> {
+        let is_changed = !net.edges.is_empty() || !rows.is_empty();
         let database = self.database.as_ref().expect("opened before it is written");
         let transaction = database.begin_write()?;
         if !net.edges.is_empty() {
             journal::append(&transaction, self.row, net)?;
             tables::name(&transaction, net)?;
         }
+        rows::write(&transaction, rows)?;
+        match log {
+            Some(log) => {
+                tables::set_format(&transaction, tables::FORMAT_OF_LOG)?;
+                log::write(&transaction, log)?;
+            }
+            // A change that is not of the log makes the place wrong.
+            None if self.log.is_some() && is_changed => {
+                tables::set_format(&transaction, tables::FORMAT)?;
+                log::clear(&transaction)?;
+            }
+            None => {}
+        }
         if let Some(sweep) = &mut self.sweep {
             sweep.step(&transaction, net.edges.len())?;
         }
         transaction.commit()?;
+        if log.is_none() && is_changed {
+            self.log = None;
+        }
+        if !net.edges.is_empty() {
+            self.pending.extend(net.edges.iter().map(journal::entry));
+            self.row += 1;
+        }
+        if self.sweep.as_ref().is_some_and(Sweep::is_over) {
+            self.sweep = None;
+        }
         Ok(())
     }
 
@@ -152,16 +249,9 @@ impl Store {
 
     /// After a failed commit: redb refuses all work until the file is opened again, and what the
     /// sweep has done is known only from the file.
-    fn fail(&mut self, net: &Net) {
+    fn fail(&mut self) {
         self.database = None;
         self.sweep = None;
-        self.doubtful = Some(Doubtful {
-            row: self.row,
-            named: net.named.iter().map(|(key, _)| *key).collect(),
-            unnamed: (net.unnamed.iter())
-                .map(|(key, id)| (*key, id.to_string()))
-                .collect(),
-        });
     }
 
     /// Opens the file again after a failure, and undoes the failed commit if it is there.

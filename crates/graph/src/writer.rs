@@ -16,9 +16,10 @@ use crate::batch::Batch;
 use crate::change::{Answer, Change};
 use crate::error::GraphError;
 use crate::memory::Memory;
+use crate::rows::RowChanges;
 use crate::store::{Snapshot, Store};
 use job::{Advanced, Job};
-use queue::{Queue, Submission};
+use queue::{Queue, RowJob, Submission};
 
 /// Edges of one commit: 144 KiB of journal, written in milliseconds, so that nobody waits long for
 /// a large submission before his.
@@ -39,6 +40,7 @@ impl Writer {
             memory,
             store,
             jobs: VecDeque::new(),
+            row_jobs: Vec::new(),
             answered: 0,
         };
         let thread = Builder::new().name("encke-graph".to_owned());
@@ -51,6 +53,20 @@ impl Writer {
 
     pub(crate) fn submit(&self, changes: Vec<Change>, done: impl FnOnce(Answer) + Send + 'static) {
         self.queue.push(Job::new(changes, Box::new(done)));
+    }
+
+    pub(crate) fn submit_rows(
+        &self,
+        changes: RowChanges,
+        done: impl FnOnce(Result<(), GraphError>) + Send + 'static,
+    ) {
+        let done = Box::new(done);
+        self.queue.push_rows(RowJob { changes, done });
+    }
+
+    /// Changes submitted and not answered.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.waiting()
     }
 
     /// Asks for a snapshot; it has all that was answered before.
@@ -83,6 +99,8 @@ struct Work {
     store: Store,
     /// Taken from the queue and not done yet.
     jobs: VecDeque<Job>,
+    /// Changes of rows, taken and not done yet.
+    row_jobs: Vec<RowJob>,
     /// Submissions answered with the last commit.
     answered: usize,
 }
@@ -106,10 +124,11 @@ impl Work {
         for submission in submissions {
             match submission {
                 Submission::Changes(job) => self.jobs.push_back(job),
+                Submission::Rows(job) => self.row_jobs.push(job),
                 Submission::Snapshot(done) => done(self.store.snapshot().map_err(Into::into)),
             }
         }
-        !(ended && self.jobs.is_empty())
+        !(ended && self.jobs.is_empty() && self.row_jobs.is_empty())
     }
 
     /// Makes as many changes as belong into one commit, and answers those that are done with it.
@@ -130,7 +149,14 @@ impl Work {
         self.jobs.append(&mut later);
         let net = batch.net();
         let edges = self.memory.adjacency.counts().0;
-        match self.store.commit(&net, edges) {
+        let row_jobs = std::mem::take(&mut self.row_jobs);
+        let mut rows = RowChanges::new();
+        for job in &row_jobs {
+            rows.extend(job.changes.clone());
+        }
+        let committed = self.store.commit(&net, edges, &rows);
+        let rows_committed = committed.as_ref().map(|&()| ()).map_err(Clone::clone);
+        match committed {
             Ok(()) => {
                 batch.apply(&net);
                 self.jobs.iter_mut().for_each(Job::settle);
@@ -145,8 +171,13 @@ impl Work {
             }
         }
         drop(batch);
-        self.answered = done.len();
-        self.queue.answered(done.iter().map(Job::len).sum());
+        self.answered = done.len() + row_jobs.len();
+        let row_weight: usize = row_jobs.iter().map(RowJob::weight).sum();
+        let changes: usize = done.iter().map(Job::len).sum();
+        self.queue.answered(changes + row_weight);
+        for job in row_jobs {
+            (job.done)(rows_committed.clone().map_err(GraphError::from));
+        }
         for job in done {
             job.answer();
         }

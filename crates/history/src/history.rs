@@ -3,6 +3,8 @@
 //! Owns what is stored and for how long. A key is held by the caller while the history has an event
 //! of it, so that it is not given to another id: see [`History::append`].
 
+use std::collections::VecDeque;
+
 use graph::Key;
 
 use crate::cursor::Cursor;
@@ -16,6 +18,10 @@ const SEGMENTS_MIN: usize = 32;
 
 /// Least bytes of a segment, so that a small history still holds events.
 const SEGMENT_BYTES_MIN: usize = 1 << 12;
+
+/// Most ranges of abandoned positions: one for each time that the server was killed. Beyond it the
+/// oldest counts as lost, so clients with a cursor before it learn of a gap.
+const ABANDONED_MAX: usize = 1024;
 
 /// Limits of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,12 +74,27 @@ pub struct History {
     head: u64,
     /// Position of the latest event that has left or could not be stored: all later ones are here.
     left: u64,
+    /// Ranges of positions whose events are gone, oldest first; see [`History::abandon`].
+    abandoned: VecDeque<(u64, u64)>,
+    counts: Counts,
+}
+
+/// Numbers of events since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Events stored.
+    pub appended: u64,
+    /// Events that their publishers did not want stored.
+    pub skipped: u64,
+    /// Events that could not be stored.
+    pub lost: u64,
 }
 
 /// Reason why a client may have missed events that the history does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
-    /// The cursor is of another history: the server was restarted without it.
+    /// The cursor is of another history, or of events that this one lost when the server was
+    /// restarted.
     Restart,
     /// Events after the cursor have left.
     Expired,
@@ -92,6 +113,8 @@ impl History {
             events: 0,
             head,
             left: head,
+            abandoned: VecDeque::new(),
+            counts: Counts::default(),
         }
     }
 
@@ -109,6 +132,7 @@ impl History {
         while record_bytes.is_none_or(|bytes| !self.has_room(bytes)) {
             if !self.remove_first(released) {
                 self.left = entry.position;
+                self.counts.lost += 1;
                 return false;
             }
         }
@@ -116,18 +140,52 @@ impl History {
         let place = self.segments.append(entry, previous, seconds);
         self.index.set(entry.key, place);
         self.events += 1;
+        self.counts.appended += 1;
         previous.is_none()
     }
 
     /// Notes an event that is not to be stored. It is not taken to be lost.
     pub fn skip(&mut self, position: u64) {
         self.head = self.head.max(position);
+        self.counts.skipped += 1;
+    }
+
+    /// Takes all events up to and including `head` to be gone. To be called while the history is
+    /// empty.
+    pub const fn begin_at(&mut self, head: u64) {
+        debug_assert!(self.events == 0, "it is empty");
+        self.head = head;
+        self.left = head;
+    }
+
+    /// Moves the head to a position at which there is no event.
+    pub fn advance(&mut self, position: u64) {
+        self.head = self.head.max(position);
     }
 
     /// Notes an event that could not be stored. Clients that have not received it learn of a gap.
     pub fn lose(&mut self, position: u64) {
-        self.skip(position);
+        self.head = self.head.max(position);
+        self.counts.lost += 1;
         self.left = self.left.max(position);
+    }
+
+    /// Gives up the positions above the head and below `to`, which becomes the head. They may have
+    /// been given to events that were neither stored nor acknowledged before the server died. A
+    /// client with such a cursor learns of a gap; one with an earlier cursor missed nothing that a
+    /// publisher was told is kept.
+    pub fn abandon(&mut self, to: u64) {
+        if to <= self.head.saturating_add(1) {
+            self.head = self.head.max(to);
+            return;
+        }
+        if self.abandoned.len() == ABANDONED_MAX
+            && let Some((_, end)) = self.abandoned.pop_front()
+        {
+            self.left = self.left.max(end);
+        }
+        self.abandoned.push_back((self.head, to));
+        self.head = to;
     }
 
     /// Removes the events that are too old at a time.
@@ -147,9 +205,31 @@ impl History {
         self.head
     }
 
+    /// Returns the position of the latest event that has left or could not be stored: a client
+    /// with a cursor before it may have missed something.
+    pub const fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Returns the position up to which no event is stored any more.
+    pub fn cleared(&self) -> u64 {
+        let first = self.segments.first();
+        first.map_or(self.head, |(_, first)| first.position - 1)
+    }
+
     /// Returns the number of events stored.
     pub const fn events(&self) -> usize {
         self.events
+    }
+
+    /// Returns the numbers of events since the start.
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Returns when the oldest event was stored, in the caller's seconds; `None` without one.
+    pub fn oldest_seconds(&self) -> Option<u32> {
+        self.segments.first().map(|(_, first)| first.seconds)
     }
 
     /// Returns the bytes of memory in use.
@@ -166,6 +246,8 @@ impl History {
             Some(Gap::Unknown)
         } else if cursor.complete < self.left {
             Some(Gap::Expired)
+        } else if self.is_abandoned(cursor.position) {
+            Some(Gap::Restart)
         } else {
             None
         }
@@ -174,6 +256,14 @@ impl History {
     /// Returns the event at a place; `None` if it has left.
     pub fn get(&self, place: Place) -> Option<Stored<'_>> {
         self.segments.event(place)
+    }
+
+    fn is_abandoned(&self, position: u64) -> bool {
+        // Ranges ascend and do not overlap.
+        let next = self.abandoned.partition_point(|&(_, to)| to <= position);
+        self.abandoned
+            .get(next)
+            .is_some_and(|&(from, _)| from < position)
     }
 
     /// Returns whether a record may be appended now. Events leave as others come, about one for
@@ -194,7 +284,8 @@ impl History {
         if self.index.remove(first.key, place) {
             released.push(first.key);
         }
-        self.left = first.position;
+        // Later events than this one may be lost already.
+        self.left = self.left.max(first.position);
         self.events -= 1;
         self.segments.remove_first(first.record_bytes());
         true

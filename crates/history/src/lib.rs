@@ -22,7 +22,7 @@ mod history;
 mod missed;
 
 pub use cursor::{Cursor, CursorError};
-pub use history::{Gap, History, Limits};
+pub use history::{Counts, Gap, History, Limits};
 pub use missed::{Followed, Missed};
 pub use record::{EVENT_BYTES_MAX, Entry, Reach, Stored};
 pub use segments::Place;

@@ -45,20 +45,11 @@ impl History {
         missed.clear();
         let mut more = false;
         for Followed { key, after, is_own } in followed {
-            let mut next = self.index.get(key);
-            while let Some(place) = next
-                && let Some(header) = self.segments.header(place)
-                && header.position > after
-            {
-                next = header.previous;
-                if header.position <= last && (is_own || header.reach == Reach::Subscribers) {
-                    let position = header.position;
-                    missed.push(Missed { position, place });
+            for event in self.chain(key, after, last, is_own) {
+                missed.push(event);
+                if is_many(missed.len(), count_max) {
+                    more |= keep_first(missed, count_max);
                 }
-            }
-            // What is found is kept small: a long absence must not cost memory in proportion.
-            if missed.len() > count_max.saturating_mul(2).saturating_add(1024) {
-                more |= keep_first(missed, count_max);
             }
         }
         more |= keep_first(missed, count_max);
@@ -66,32 +57,109 @@ impl History {
         more
     }
 
-    /// Finds the last `count_max` events of each of these subjects, whatever a session has seen.
-    /// Replaces the contents of `found`, in ascending order.
-    pub fn rewind(
+    /// Finds the latest events up to and including `last` that concern a session that follows these
+    /// subjects, each named once. Replaces the contents of `found` with the last `count_max` of
+    /// them, in ascending order.
+    pub fn latest(
         &self,
         followed: impl IntoIterator<Item = Followed>,
+        last: u64,
         count_max: usize,
         found: &mut Vec<Missed>,
     ) {
         found.clear();
+        // Of the events found so far, those up to here are not among the latest.
+        let mut floor = 0;
         for Followed { key, after, is_own } in followed {
-            let mut next = self.index.get(key);
-            let mut left = count_max;
-            while left > 0
-                && let Some(place) = next
-                && let Some(header) = self.segments.header(place)
-                && header.position > after
-            {
-                next = header.previous;
-                if is_own || header.reach == Reach::Subscribers {
-                    left -= 1;
-                    let position = header.position;
-                    found.push(Missed { position, place });
+            for missed in self.chain(key, after.max(floor), last, is_own) {
+                found.push(missed);
+                if is_many(found.len(), count_max) {
+                    keep_last(found, count_max);
+                    floor = found
+                        .iter()
+                        .map(|missed| missed.position)
+                        .min()
+                        .unwrap_or(floor);
+                    if missed.position <= floor {
+                        break;
+                    }
                 }
             }
         }
+        keep_last(found, count_max);
         found.sort_unstable_by_key(|missed| missed.position);
+    }
+
+    /// Finds, of the last `count` events up to and including `last` of each of these subjects,
+    /// those that a session has not seen. Replaces the contents of `found` with the first
+    /// `count_max` of them, in ascending order. Returns whether there are more.
+    pub fn rewind(
+        &self,
+        followed: impl IntoIterator<Item = Followed>,
+        last: u64,
+        count: usize,
+        count_max: usize,
+        found: &mut Vec<Missed>,
+    ) -> bool {
+        found.clear();
+        let mut more = false;
+        for Followed { key, after, is_own } in followed {
+            found.extend(self.chain(key, after, last, is_own).take(count));
+            if is_many(found.len(), count_max) {
+                more |= keep_first(found, count_max);
+            }
+        }
+        more |= keep_first(found, count_max);
+        found.sort_unstable_by_key(|missed| missed.position);
+        more
+    }
+
+    /// Returns whether an event that was found earlier is stored and concerns a session that
+    /// follows these subjects, which ascend by their keys.
+    pub fn concerns(&self, missed: &Missed, followed: &[Followed]) -> bool {
+        let Some(header) = self.segments.header(missed.place) else {
+            return false;
+        };
+        let subject = followed.binary_search_by_key(&header.key, |followed| followed.key);
+        subject.is_ok_and(|at| {
+            let Followed { after, is_own, .. } = followed[at];
+            header.position > after && (is_own || header.reach == Reach::Subscribers)
+        })
+    }
+
+    /// Returns the events about a subject that concern a session, after a position and up to
+    /// another, the latest first.
+    fn chain(&self, key: Key, after: u64, last: u64, is_own: bool) -> impl Iterator<Item = Missed> {
+        let mut next = self.index.get(key);
+        std::iter::from_fn(move || {
+            loop {
+                let place = next?;
+                let header = self.segments.header(place)?;
+                if header.position <= after {
+                    return None;
+                }
+                next = header.previous;
+                if header.position <= last && (is_own || header.reach == Reach::Subscribers) {
+                    let position = header.position;
+                    return Some(Missed { position, place });
+                }
+            }
+        })
+    }
+}
+
+/// Returns whether so many events were found that some must be left out: what is found is kept
+/// small, as a long absence must not cost memory in proportion.
+const fn is_many(found: usize, count_max: usize) -> bool {
+    found > count_max.saturating_mul(2).saturating_add(1024)
+}
+
+/// Keeps the last `count_max` events, in any order.
+fn keep_last(found: &mut Vec<Missed>, count_max: usize) {
+    if found.len() > count_max {
+        let excess = found.len() - count_max;
+        found.select_nth_unstable_by_key(excess - 1, |missed| missed.position);
+        found.drain(..excess);
     }
 }
 

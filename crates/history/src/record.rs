@@ -10,7 +10,15 @@ use crate::segments::Place;
 pub const EVENT_BYTES_MAX: usize = (1 << 24) - 1;
 
 /// Bytes of a record before the event type.
-pub(crate) const HEADER_BYTES: usize = 23;
+pub(crate) const HEADER_BYTES: usize = DISTANCE_BYTES + 19;
+
+/// Bytes of the distance between the position of a record and that of the first one of its segment.
+/// Positions of a replicated log grow by 65,536 with each of its entries: a segment lasts for 16
+/// million entries, even if few of them have events.
+const DISTANCE_BYTES: usize = 5;
+
+/// The largest distance between positions in one segment.
+pub(crate) const DISTANCE_MAX: u64 = (1 << (8 * DISTANCE_BYTES)) - 1;
 
 /// Recipients of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,10 +66,10 @@ impl Entry<'_> {
         seconds: u32,
         out: &mut Vec<u8>,
     ) {
-        let distance = (self.position - base) as u32;
+        let distance = (self.position - base).to_le_bytes();
         let payload_bytes = (self.payload.len() as u32).to_le_bytes();
         let reach = u8::from(self.reach == Reach::Subject) << 7;
-        out.extend_from_slice(&distance.to_le_bytes());
+        out.extend_from_slice(&distance[..DISTANCE_BYTES]);
         out.extend_from_slice(&Place::to_bytes(previous));
         out.extend_from_slice(&self.key.number().to_le_bytes());
         out.extend_from_slice(&seconds.to_le_bytes());
@@ -100,13 +108,13 @@ pub(crate) struct Header {
 impl Header {
     /// Reads the header of the record at the start of `bytes`.
     pub(crate) fn read(base: u64, bytes: &[u8]) -> Option<Self> {
-        let (distance, rest) = bytes.split_first_chunk()?;
+        let (&[a, b, c, d, e], rest) = bytes.split_first_chunk::<DISTANCE_BYTES>()?;
         let (previous, rest) = rest.split_first_chunk()?;
         let (key, rest) = rest.split_first_chunk()?;
         let (seconds, rest) = rest.split_first_chunk()?;
         let (&[low, middle, high, type_bytes, flags], _) = rest.split_first_chunk()?;
         Some(Self {
-            position: base + u64::from(u32::from_le_bytes(*distance)),
+            position: base + u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]),
             previous: Place::from_bytes(*previous),
             key: Key::from_cursor(u32::from_le_bytes(*key)),
             seconds: u32::from_le_bytes(*seconds),

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::record::{Entry, HEADER_BYTES, Header, Stored};
+use crate::record::{DISTANCE_MAX, Entry, HEADER_BYTES, Header, Stored};
 
 /// Bits of a place that are the offset in its segment.
 const OFFSET_BITS: u32 = 20;
@@ -138,7 +138,7 @@ impl Segments {
     ) -> Place {
         let record_bytes = HEADER_BYTES + entry.event_type.len() + entry.payload.len();
         let fits = self.segments.back().is_some_and(|last| {
-            last.fits(record_bytes) && entry.position - last.base <= u64::from(u32::MAX)
+            last.fits(record_bytes) && entry.position - last.base <= DISTANCE_MAX
         });
         if !fits {
             let base = entry.position;

@@ -119,9 +119,22 @@ impl World {
             is_own,
         });
         let mut missed = Vec::new();
-        let more = self.history.missed(query, u64::MAX, count_max, &mut missed);
+        let more = self
+            .history
+            .missed(query.clone(), u64::MAX, count_max, &mut missed);
         assert_eq!(more, model.len() > count_max);
         assert_eq!(missed.len(), model.len().min(count_max));
+        let mut latest = Vec::new();
+        let last = self.history.head().saturating_sub(count_max as u64 % 3);
+        self.history
+            .latest(query.clone(), last, count_max, &mut latest);
+        let positions =
+            |found: &[Missed]| -> Vec<u64> { found.iter().map(|missed| missed.position).collect() };
+        let in_time = model.iter().filter(|event| event.position <= last);
+        let in_time: Vec<_> = in_time.map(|event| event.position).collect();
+        let kept = in_time.len().saturating_sub(count_max);
+        assert_eq!(positions(&latest), in_time[kept..]);
+
         for (event, &Missed { position, place }) in model.into_iter().zip(&missed) {
             assert_eq!(position, event.position);
             let stored = self.history.get(place).expect("it is stored");
@@ -271,6 +284,67 @@ fn an_event_that_could_not_be_stored_is_a_gap() {
     assert_eq!((gap(1), gap(2)), (Some(Gap::Expired), None));
 }
 
+// The oldest event left, and with it the memory of a later one that was lost: a client between the
+// two was told that it had missed nothing.
+#[test]
+fn a_lost_event_stays_a_gap_when_older_events_leave() {
+    let mut world = World::new(Limits {
+        bytes: 1 << 17,
+        age_seconds: Some(10),
+    });
+    world.append(plain(1, 1, 10));
+    world.append(plain(2, 1, 10));
+    world.history.lose(3);
+    let mut later = plain(4, 1, 10);
+    later.seconds = 11;
+    world.append(later);
+    assert_eq!(world.history.events(), 1);
+    let gap = |position| world.history.gap(EPOCH, Cursor::complete(EPOCH, position));
+    assert_eq!((gap(2), gap(3)), (Some(Gap::Expired), None));
+}
+
+#[test]
+fn cursors_of_abandoned_positions_are_a_gap_and_no_others() {
+    let mut world = World::new(Limits {
+        bytes: 1 << 17,
+        age_seconds: None,
+    });
+    world.append(plain(1, 1, 10));
+    world.history.abandon(100);
+    world.append(plain(101, 1, 10));
+    world.history.abandon(200);
+    world.history.abandon(201);
+    let gap = |position| world.history.gap(EPOCH, Cursor::complete(EPOCH, position));
+    for position in [0, 1, 100, 101, 200, 201] {
+        assert_eq!(gap(position), None, "{position}");
+    }
+    for position in [2, 50, 99, 102, 199] {
+        assert_eq!(gap(position), Some(Gap::Restart), "{position}");
+    }
+    let partial = Cursor {
+        complete: 1,
+        ..Cursor::complete(EPOCH, 50)
+    };
+    assert_eq!(world.history.gap(EPOCH, partial), Some(Gap::Restart));
+    assert_eq!(gap(202), Some(Gap::Unknown));
+}
+
+#[test]
+fn abandoned_positions_are_bounded_and_the_oldest_become_a_gap() {
+    let mut world = World::new(Limits {
+        bytes: 1 << 17,
+        age_seconds: None,
+    });
+    let last = 10 * 2000;
+    (1..=2000).for_each(|restart| world.history.abandon(10 * restart));
+    let gap = |position| world.history.gap(EPOCH, Cursor::complete(EPOCH, position));
+    assert_eq!(
+        (gap(5), gap(last - 5)),
+        (Some(Gap::Expired), Some(Gap::Restart))
+    );
+    assert_eq!((gap(0), gap(last)), (Some(Gap::Expired), None));
+}
+
 #[test]
 fn a_cursor_of_another_epoch_is_a_gap() {
     let history = History::new(
@@ -282,6 +356,7 @@ fn a_cursor_of_another_epoch_is_a_gap() {
     );
     let gap = |cursor: &str| history.gap(EPOCH, cursor.try_into().unwrap());
     assert_eq!(gap("other-7"), Some(Gap::Restart));
+    assert_eq!(gap("f-7"), Some(Gap::Restart));
     assert_eq!(gap("e-7"), None);
     assert_eq!(
         gap("e-6"),
@@ -293,6 +368,22 @@ fn a_cursor_of_another_epoch_is_a_gap() {
         Some(Gap::Expired),
         "7 was received, and perhaps not all before it"
     );
+}
+
+#[test]
+fn events_are_found_however_far_apart_their_positions_are() {
+    let mut world = World::new(Limits {
+        bytes: 1 << 17,
+        age_seconds: None,
+    });
+    let positions = [1, 1 << 32, 1 << 39, (1 << 40) + 1, (1 << 40) + 3, 1 << 62];
+    for position in positions {
+        world.append(plain(position, 1, 10));
+        world.history.advance(position + 1);
+    }
+    world.check_missed(0, &[(1, 0, true)], 100);
+    world.check_missed(1 << 40, &[(1, 0, true)], 100);
+    assert_eq!(world.history.head(), (1 << 62) + 1);
 }
 
 #[test]
@@ -328,10 +419,40 @@ fn rewinding_gives_the_last_events_of_each_subject_in_order() {
         after: 0,
         is_own,
     };
+    let rewind = |after, last, count_max| {
+        let query = [(1, false), (2, true)].map(|(key, is_own)| Followed {
+            after,
+            ..followed(key, is_own)
+        });
+        let mut found = Vec::new();
+        let more = world.history.rewind(query, last, 2, count_max, &mut found);
+        let positions: Vec<_> = found.iter().map(|found| found.position).collect();
+        (positions, more)
+    };
+    assert_eq!(rewind(0, u64::MAX, 9), (vec![7, 8, 10, 11], false));
+    assert_eq!(rewind(0, u64::MAX, 3), (vec![7, 8, 10], true));
+    // A client that was given the first of them gets the others, whatever has come since.
+    assert_eq!(rewind(8, u64::MAX, 9), (vec![10, 11], false));
+    assert_eq!(rewind(7, 10, 9), (vec![8, 10], false));
+    assert_eq!(rewind(0, 10, 9), (vec![5, 7, 8, 10], false));
+}
+
+#[test]
+fn a_search_for_the_latest_events_finds_them_among_many() {
+    let mut world = World::new(Limits {
+        bytes: 1 << 22,
+        age_seconds: None,
+    });
+    (1..=9000).for_each(|position| world.append(plain(position, position as u32 % 5, 10)));
+    let followed = [4, 1, 2].map(|key| Followed {
+        key: Key::from_cursor(key),
+        after: 0,
+        is_own: false,
+    });
     let mut found = Vec::new();
-    world
-        .history
-        .rewind([followed(1, false), followed(2, true)], 2, &mut found);
+    world.history.latest(followed, 8000, 1000, &mut found);
     let positions: Vec<_> = found.iter().map(|found| found.position).collect();
-    assert_eq!(positions, [7, 8, 10, 11]);
+    let model = (1..=8000_u64).filter(|position| matches!(position % 5, 4 | 1 | 2));
+    let model: Vec<_> = model.collect();
+    assert_eq!(positions, model[model.len() - 1000..]);
 }

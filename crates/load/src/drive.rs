@@ -2,10 +2,12 @@
 //! from when it was due.
 //!
 //! In the order in which an event passes through: `schedule` says when it is due, `targets` whom it
-//! is about, `payload` what it says, `request` how that is spelled, `publisher` sends it and hears
-//! the `answer`, `report` counts; `failures` says what went wrong. One thread does it all.
+//! is about, `payload` what it says, `request` how that is spelled, `publisher` sends it over a
+//! `channel` and hears the `answer`, `report` counts; `failures` says what went wrong. One thread
+//! does it all.
 
 mod answer;
+mod channel;
 mod publisher;
 mod payload;
 mod report;
@@ -15,6 +17,7 @@ mod targets;
 mod failures;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use answer::Receipts;
@@ -26,13 +29,15 @@ pub use schedule::Pace;
 pub use targets::TargetDistribution;
 
 use crate::poll::{EventBatch, Poller, Readiness};
+use crate::published::Published;
 use client::http::Url;
+use client::tls::{Authorities, Resumption, TlsClient};
 use machine::clock;
 use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
 use payload::Event;
 use publisher::{Publisher, Shared};
-use report::Tally;
+use report::{Log, Tally};
 use request::Requests;
 use schedule::Schedule;
 use targets::Targets;
@@ -65,6 +70,11 @@ const CONNECTIONS_MAX: u32 = 10_000;
 pub struct Options {
     /// The server: `http://host:port`. The control listener unless `way` has paths of its own.
     pub url: String,
+    /// Other nodes of the same service: connections are divided among all, and one that is lost is
+    /// made anew with the next node, if `reconnects` says so.
+    pub others: Vec<String>,
+    /// Authorities that the certificates of `https` servers must be issued by.
+    pub authorities: Authorities,
     /// Token of the control listener.
     pub token: Option<String>,
     /// How events are sent.
@@ -84,6 +94,10 @@ pub struct Options {
     pub seed: u64,
     /// What they say.
     pub payload: Payload,
+    /// Whether a server that goes is waited for. What has no answer then is not sent again.
+    pub reconnects: bool,
+    /// File for what was published, by subject: what receivers are owed.
+    pub log: Option<PathBuf>,
 }
 
 impl Options {
@@ -99,9 +113,15 @@ impl Options {
                 self.connections
             )));
         }
-        Url::parse(&self.url)?;
+        for url in self.urls() {
+            Url::parse(url)?;
+        }
         self.schedule()?;
         self.draw.check()
+    }
+
+    fn urls(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.url).chain(&self.others)
     }
 
     fn schedule(&self) -> Outcome<Schedule> {
@@ -124,6 +144,9 @@ pub fn run(
 ) -> Outcome<Report> {
     let mut drive = Drive::new(options)?;
     drive.run(interrupt, &mut observe)?;
+    if let (Some(path), Some(log)) = (&options.log, &drive.tally.published) {
+        log.published.write(path)?;
+    }
     Ok(drive.report(options))
 }
 
@@ -143,8 +166,8 @@ struct Drive {
     source: Source,
     publishers: Vec<Publisher>,
     poller: Poller,
-    server: SocketAddr,
-    requests: Requests,
+    nodes: Vec<Node>,
+    reconnects: bool,
     tally: Tally,
     scratch: Vec<u8>,
     block: Vec<u8>,
@@ -155,11 +178,24 @@ struct Drive {
     interrupted: bool,
 }
 
+/// A server to which events go, and how they are spelled for it.
+struct Node {
+    address: SocketAddr,
+    authority: String,
+    tls: Option<TlsClient>,
+    requests: Requests,
+}
+
 impl Drive {
     fn new(options: &Options) -> Outcome<Self> {
         options.check()?;
-        let url = Url::parse(&options.url)?;
-        let server = url.resolve()?;
+        let mut nodes = Vec::new();
+        for url in options.urls() {
+            let url = Url::parse(url)?;
+            let tls = || TlsClient::new(&options.authorities, url.host(), Resumption::Tickets);
+            let tls = url.is_secure().then(tls).transpose()?;
+            nodes.push((url.resolve()?, tls, url));
+        }
         let targets = Targets::new(&options.draw, options.seed)?;
         let source = Source {
             schedule: options.schedule()?,
@@ -176,15 +212,28 @@ impl Drive {
             clock::monotonic_nanos(),
         );
         let token = options.token.as_deref();
+        let mut tally = Tally::new();
+        tally.published = options.log.is_some().then(|| Log {
+            published: Published::default(),
+            began: realtime,
+        });
         Ok(Self {
             source,
             publishers: (0..options.connections.into())
                 .map(Publisher::new)
                 .collect(),
             poller,
-            server,
-            requests: Requests::new(&options.way, &url, token, &options.payload, realtime),
-            tally: Tally::new(),
+            nodes: nodes
+                .into_iter()
+                .map(|(address, tls, url)| Node {
+                    address,
+                    authority: url.authority().to_owned(),
+                    tls,
+                    requests: Requests::new(&options.way, &url, token, &options.payload, realtime),
+                })
+                .collect(),
+            reconnects: options.reconnects,
+            tally,
             scratch: Vec::new(),
             block: vec![0; BLOCK_BYTES],
             began,
@@ -207,7 +256,7 @@ impl Drive {
             if now >= self.next_word {
                 self.look(now, observe);
             }
-            let is_batch = self.requests.is_batch();
+            let is_batch = self.nodes[0].requests.is_batch();
             if self.source.is_dry()
                 && self
                     .publishers
@@ -289,10 +338,15 @@ impl Drive {
         now: u64,
         act: impl FnOnce(&mut Publisher, &mut Shared<'_>),
     ) {
+        // A publisher that loses its node keeps to it until it is called again.
+        let node = &self.nodes[self.publishers[index].node % self.nodes.len()];
         let mut shared = Shared {
             poller: &self.poller,
-            server: self.server,
-            requests: &self.requests,
+            server: node.address,
+            authority: &node.authority,
+            tls: node.tls.as_ref(),
+            requests: &node.requests,
+            reconnects: self.reconnects,
             tally: &mut self.tally,
             scratch: &mut self.scratch,
             block: &mut self.block,
@@ -324,6 +378,8 @@ impl Drive {
             seconds,
             interrupted: self.interrupted,
             events: self.tally.events,
+            reconnects: self.tally.reconnects,
+            reconnecting: options.reconnects,
             rate: Rate {
                 asked: self.source.schedule.rate(),
                 reached: self.tally.events.accepted as f64 / seconds,
@@ -332,6 +388,7 @@ impl Drive {
             },
             receipts: self.tally.receipts,
             latency: self.tally.latency(),
+            longest_silence_seconds: self.tally.longest_silence as f64 / 1e9,
             cpu_seconds: (clock::thread_cpu_nanos() - self.cpu_before) as f64 / 1e9,
             failures: self.tally.failures.told(&options.url),
         }

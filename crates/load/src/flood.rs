@@ -2,8 +2,9 @@
 //!
 //! In the order of a client's life: `targets` says where it connects, `credentials` what it shows,
 //! `sources` and `plan` from where, `behaviours` how it behaves, `client_thread` is one thread of
-//! clients and `stream` one of them, `order` checks what it gets, `tally` counts it. `watch` runs a
-//! flood to its `report`, which `expect` judges; `driven` obeys another process.
+//! clients and `stream` one of them, `order` checks what it gets, `tally` counts it. `recovery` is
+//! what a client remembers that comes back, and `owed` tells whether it got all that it should.
+//! `watch` runs a flood to its `report`, which `expect` judges; `driven` obeys another process.
 
 pub mod targets;
 pub mod credentials;
@@ -13,6 +14,8 @@ pub mod behaviours;
 mod client_thread;
 mod stream;
 pub mod order;
+pub mod recovery;
+pub mod owed;
 pub mod failure_kind;
 pub mod tally;
 pub mod watch;
@@ -32,7 +35,9 @@ use credentials::Credentials;
 use machine::failure::{Context, Failure, Outcome};
 use machine::host;
 use order::{Check, IdRule};
+use owed::{Judgement, Owed};
 use plan::Plan;
+use recovery::{Records, RecoveryOptions};
 use sources::Sources;
 use tally::{Counts, Tally, Totals};
 use targets::{RequestOptions, Targets};
@@ -79,6 +84,8 @@ pub struct Options {
     pub behaviours: ClientBehaviours,
     /// What is checked.
     pub check: Check,
+    /// How clients come back after their last event id; nothing means that they do not.
+    pub recovery: Option<RecoveryOptions>,
 }
 
 impl Options {
@@ -101,6 +108,7 @@ impl Options {
             sources: None,
             behaviours: ClientBehaviours::default(),
             check: Check::default(),
+            recovery: None,
         }
     }
 
@@ -170,6 +178,9 @@ pub struct Flood {
 #[derive(Debug)]
 struct Running {
     tally: Arc<Tally>,
+    records: Arc<Records>,
+    /// Its first client.
+    start: u32,
     waker: Arc<Waker>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -210,6 +221,7 @@ impl Flood {
                 window: (options.window / threads).max(1),
                 ramp: options.ramp.map(|ramp| ramp / f64::from(threads)),
                 check: options.check,
+                recovery: options.recovery,
                 assigner: plan.of_thread(index),
             };
             flood
@@ -236,6 +248,16 @@ impl Flood {
             counts.add(&client_thread.tally.counts());
         }
         counts
+    }
+
+    /// Whether all clients, which come back, got what they are owed.
+    pub fn judge(&self, owed: &Owed) -> Judgement {
+        let mut judgement = Judgement::default();
+        for thread in &self.threads {
+            let records = thread.records.lock();
+            owed.judge(thread.start as usize, &records, &mut judgement);
+        }
+        judgement
     }
 
     /// Whether every client is open or has failed, but for those that trickle.
@@ -277,9 +299,12 @@ fn spawn(
     stop: &Arc<AtomicBool>,
 ) -> Outcome<Running> {
     let tally = Arc::new(Tally::default());
+    let records = Arc::new(Records::default());
+    let start = config.clients.start;
     // Made here, so that this thread's table and the new thread's copy of it both hold it.
     let waker = Arc::new(Waker::new().context("making an eventfd")?);
     let (thread_tally, thread_waker, thread_stop) = (tally.clone(), waker.clone(), stop.clone());
+    let thread_records = records.clone();
     let thread = thread::Builder::new()
         .name(format!("flood-{index}"))
         .stack_size(STACK_BYTES)
@@ -289,7 +314,10 @@ fn spawn(
             } else {
                 Ok(())
             })
-            .and_then(|()| client_thread::run(config, &thread_tally, &thread_waker, &thread_stop));
+            .and_then(|()| {
+                let (tally, records) = (&thread_tally, &thread_records);
+                client_thread::run(config, tally, records, &thread_waker, &thread_stop)
+            });
             if let Err(failure) = outcome {
                 thread_tally.give_up(&failure.to_string());
             }
@@ -297,6 +325,8 @@ fn spawn(
         .context("starting a client thread")?;
     Ok(Running {
         tally,
+        records,
+        start,
         waker,
         thread: Some(thread),
     })

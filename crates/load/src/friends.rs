@@ -1,11 +1,13 @@
 //! A graph of friends as people have them: most have few, some have very many.
 //!
-//! `generate` makes it, `degrees` says how many friends users have, `picture` shows that. Nothing
-//! here keeps the graph or loads it anywhere: it goes to a writer, as an edge list.
+//! `generate` makes it, `degrees` says how many friends users have, `picture` shows that,
+//! `neighbourhood` shows one user's friends. Nothing here keeps the graph or loads it anywhere: it
+//! goes to a writer, as an edge list.
 
 pub mod generate;
 pub mod degrees;
 pub mod picture;
+pub mod neighbourhood;
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -15,6 +17,7 @@ use serde::Serialize;
 use degrees::Distribution;
 use generate::Generator;
 use machine::failure::{Context, Failure, Outcome};
+use neighbourhood::Neighbourhood;
 
 /// The largest id that needs no dictionary in the server.
 pub const USERS_MAX: u32 = (1 << 31) - 1;
@@ -53,6 +56,9 @@ pub struct Report {
     pub seconds: f64,
     /// How many friends users have.
     pub degrees: Distribution,
+    /// The friends of one user, if they were asked for.
+    #[serde(skip)]
+    pub neighbourhood: Option<Box<Neighbourhood>>,
 }
 
 /// How a generation ended.
@@ -75,9 +81,31 @@ pub enum End {
 pub fn write(
     options: Options,
     out: &mut impl Write,
+    observe: impl FnMut(u32) -> bool,
+) -> Outcome<End> {
+    write_around(None, options, out, observe)
+}
+
+/// The same; the report has the friends of user `around` as well, if it was made.
+///
+/// # Errors
+///
+/// Those of [`write()`], and when there is no such user.
+pub fn write_around(
+    around: Option<u32>,
+    options: Options,
+    out: &mut impl Write,
     mut observe: impl FnMut(u32) -> bool,
 ) -> Outcome<End> {
     options.check()?;
+    if let Some(user) = around
+        && !(1..=options.users).contains(&user)
+    {
+        return Err(Failure::new(format!(
+            "there is no user {user}: ids are 1 to {}",
+            options.users
+        )));
+    }
     let begun = Instant::now();
     let mut generator = Generator::new(options)?;
     let mut lines = Lines::default();
@@ -93,13 +121,20 @@ pub fn write(
     if !lines.hand_over(out)? {
         return Ok(End::Unread);
     }
+    let degrees = generator.degrees();
+    let degree = |id: u32| degrees.get(id as usize - 1).copied().unwrap_or(0);
+    let around = around.filter(|&user| user <= generator.made());
+    let around = around
+        .map(|user| Neighbourhood::of(user, || generator.friendships(), degree))
+        .map(Box::new);
     Ok(End::Written(Report {
         options,
         made: generator.made(),
         edges: generator.edges(),
         bytes: lines.written,
         seconds: begun.elapsed().as_secs_f64(),
-        degrees: Distribution::of(&generator.degrees(), degrees::tail_from(options.degree)),
+        degrees: Distribution::of(&degrees, degrees::tail_from(options.degree)),
+        neighbourhood: around,
     }))
 }
 

@@ -10,6 +10,8 @@
 pub mod poll;
 /// Graphs of friends with a skewed distribution of degrees.
 pub mod friends;
+/// What was published, in a few bytes for each subject.
+pub mod published;
 /// Events at a rate: an open loop.
 pub mod drive;
 /// Many streaming clients in one process.

@@ -99,6 +99,11 @@ impl Finding {
         self
     }
 
+    /// Adds a remedy where `helps`.
+    fn remedy_if(self, helps: bool, remedy: impl FnOnce() -> Remedy) -> Self {
+        if helps { self.remedy(remedy) } else { self }
+    }
+
     /// Adds a remedy, which only a finding that is not well has.
     fn remedy(mut self, remedy: impl FnOnce() -> Remedy) -> Self {
         if self.level > Severity::Ok {

@@ -155,6 +155,25 @@ pub fn free_loopback_address() -> Outcome<SocketAddr> {
         .map_err(|error| Failure::new(format!("no free loopback port to listen on: {error}")))
 }
 
+/// So many different loopback addresses that nobody listens on.
+///
+/// # Errors
+///
+/// When a port cannot be bound.
+pub fn free_loopback_addresses(count: usize) -> Outcome<Vec<SocketAddr>> {
+    // Each is held until all are chosen.
+    let mut held = Vec::new();
+    let mut addresses = Vec::new();
+    for _ in 0..count {
+        let address = free_loopback_address()?;
+        let listener = TcpListener::bind(address)
+            .map_err(|error| Failure::new(format!("{address} was taken meanwhile: {error}")))?;
+        held.push(listener);
+        addresses.push(address);
+    }
+    Ok(addresses)
+}
+
 /// What a figure was measured on.
 #[derive(Debug, Clone, Serialize)]
 pub struct HostInfo {
@@ -217,6 +236,14 @@ fn commit() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn free_addresses_differ() {
+        let addresses = free_loopback_addresses(8).unwrap();
+        let ports: std::collections::HashSet<u16> =
+            addresses.iter().map(SocketAddr::port).collect();
+        assert_eq!(ports.len(), 8);
+    }
 
     #[test]
     fn a_setting_is_enough_only_when_each_of_its_numbers_is() {

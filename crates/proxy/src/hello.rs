@@ -23,6 +23,9 @@ mod head_cache;
 /// Stage 3: time limits.
 mod deadlines;
 
+/// Answers to one connection over a simulated network.
+#[cfg(fuzzing)]
+pub mod conversation;
 /// The server over real sockets.
 #[cfg(test)]
 #[expect(
@@ -226,6 +229,7 @@ fn listener_options(settings: &Settings) -> ListenerOptions {
         keepalive: None,
         defer_accept: settings.defer_accept.then_some(DEFER_ACCEPT),
         fast_open: settings.fast_open.then_some(FAST_OPENS_WAITING),
+        send_buffer: None,
     }
 }
 

@@ -11,5 +11,9 @@ pub mod tcp;
 pub mod hello;
 
 /// A simulated network and poller, for the tests of both.
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
+#[cfg_attr(
+    fuzzing,
+    allow(dead_code, unused_imports, reason = "fuzzing needs a part of it")
+)]
 mod sim;

@@ -32,6 +32,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 ///     keepalive: None,
 ///     defer_accept: None,
 ///     fast_open: None,
+///     send_buffer: None,
 /// };
 /// let address = ([127, 0, 0, 1], 0).into();
 /// acceptor.open(&mut driver, "public", |driver, token| driver.listen(address, &options, token))?;

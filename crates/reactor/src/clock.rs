@@ -28,11 +28,18 @@ impl Clock {
 
     /// Reads the clocks for a turn. The second clock is read at most once in a millisecond.
     pub fn read(&mut self, driver: &impl Driver) {
-        self.elapsed = driver.elapsed();
-        let now = Tick::default().after(self.elapsed);
-        if now != self.now {
+        self.take(driver.elapsed(), || driver.unix_seconds());
+    }
+
+    /// Takes readings of both clocks. While the first one stands still, as after a stop of the
+    /// process, the second one is read each time: what expires by it must not live longer.
+    fn take(&mut self, elapsed: Duration, unix_seconds: impl FnOnce() -> u64) {
+        let stands_still = elapsed == self.elapsed;
+        self.elapsed = elapsed;
+        let now = Tick::default().after(elapsed);
+        if now != self.now || stands_still {
             self.now = now;
-            self.unix_seconds = driver.unix_seconds();
+            self.unix_seconds = unix_seconds();
         }
     }
 }
@@ -54,5 +61,26 @@ impl Tenths {
     /// Returns the beginning of the tenth.
     pub const fn tick(self) -> Tick {
         Tick(self.0 as u64 * Self::MILLIS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_day_goes_on_while_the_clock_of_deadlines_stands_still() {
+        let mut clock = Clock {
+            now: Tick(5),
+            elapsed: Duration::from_micros(5_100),
+            unix_seconds: 1_000,
+        };
+        clock.take(Duration::from_micros(5_200), || {
+            unreachable!("in this millisecond")
+        });
+        clock.take(Duration::from_micros(5_200), || 1_040);
+        assert_eq!((clock.now, clock.unix_seconds), (Tick(5), 1_040));
+        clock.take(Duration::from_micros(6_000), || 1_042);
+        assert_eq!((clock.now, clock.unix_seconds), (Tick(6), 1_042));
     }
 }

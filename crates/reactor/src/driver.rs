@@ -237,6 +237,10 @@ pub trait Driver {
     /// Ends this side of the connection. Bytes that were sent still arrive.
     fn shutdown_write(&mut self, socket: &Self::Socket);
 
+    /// Makes closing the socket reset the connection, so that the peer learns of a failure. The
+    /// kernel frees what the peer has not acknowledged, which it would keep for a while otherwise.
+    fn reset_on_close(&mut self, socket: &Self::Socket);
+
     /// Returns the address of the peer; `None` if the connection is closed.
     fn peer(&self, socket: &Self::Socket) -> Option<SocketAddr>;
 

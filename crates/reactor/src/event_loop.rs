@@ -41,6 +41,10 @@ pub trait Handler {
     /// Releases memory before the worker sleeps.
     fn before_sleep(&mut self) {}
 
+    /// Takes the time at which a turn ended that is not followed by another one at once. Where one
+    /// follows, its [`begin`](Self::begin) has it.
+    fn rest(&mut self, _elapsed: Duration) {}
+
     /// Begins a turn. Resumes work that earlier turns left, before the signals: input that was kept
     /// for a connection must be handled before input that has arrived since.
     fn begin(&mut self, clock: Clock);
@@ -159,6 +163,7 @@ impl EventLoop {
         handler.before_sleep();
         let elapsed = handler.driver().elapsed();
         self.timing.rest(elapsed, handler.counters());
+        handler.rest(elapsed);
         handler.next_deadline(Tick::default().after(elapsed))
     }
 

@@ -27,6 +27,8 @@ mod clock;
 mod timing;
 /// Metrics of workers.
 mod metrics;
+/// Histograms of latencies, and the clock behind them.
+mod latency;
 /// Listeners of a worker, and the pause in accepting.
 mod acceptor;
 /// Limits on connections from one source address.
@@ -47,7 +49,8 @@ pub use clock::{Clock, Tenths};
 pub use diagnosis::{Diagnosis, TcpInfo};
 pub use driver::{Accepted, Driver, Interest, Received, Sent, Signal, Tick, Token};
 pub use event_loop::{EventLoop, Handler};
-pub use listener::{ListenerOptions, Reservation, listen};
+pub use latency::{Latencies, LatencyHistogram, SharedClock};
+pub use listener::{ListenerOptions, Reservation, SendBuffer, listen};
 pub use mailbox::Mailbox;
 pub use metrics::{Count, Counters, MetricDescription, MetricKind, MetricSet, Snapshot};
 pub use relay::{ConnectOptions, RelayDriver};

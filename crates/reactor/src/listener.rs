@@ -18,6 +18,10 @@ sockopt_impl!(
     /// Connections that may wait to be accepted whose first packet brought data (RFC 7413).
     FastOpen, SetOnly, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, u32
 );
+sockopt_impl!(
+    /// Bytes not sent yet beyond which a socket counts as full.
+    UnsentMax, SetOnly, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, u32
+);
 
 /// Options of a listener and of the connections that it accepts.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +39,23 @@ pub struct ListenerOptions {
     pub defer_accept: Option<Duration>,
     /// Connections that may wait to be accepted whose first packet brought data (`TCP_FASTOPEN`).
     pub fast_open: Option<u32>,
+    /// Bounds on what the kernel keeps for the peer of a connection. `None` leaves them to the
+    /// kernel: megabytes for a peer that does not read.
+    pub send_buffer: Option<SendBuffer>,
+}
+
+/// Bounds on what the kernel keeps of the data on its way to one peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendBuffer {
+    /// Bytes sent and not acknowledged, together with those not sent (`SO_SNDBUF`). The kernel
+    /// doubles the number to make room for its own structures, and caps it at `net.core.wmem_max`.
+    /// It is also the most that can be on its way at a time, so it limits the throughput over a
+    /// long path.
+    pub bytes: u32,
+    /// Bytes not sent beyond which the socket counts as full (`TCP_NOTSENT_LOWAT`). A peer that
+    /// does not read soon closes its window, and from then on nothing more is sent: so this bounds
+    /// what it costs.
+    pub unsent: u32,
 }
 
 /// Port reserved for the workers' listeners, which share it with `SO_REUSEPORT`.
@@ -111,6 +132,10 @@ pub fn listen(address: SocketAddr, options: &ListenerOptions) -> io::Result<Owne
 fn prepare(socket: &Socket, options: &ListenerOptions) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_user_timeout(Some(options.user_timeout))?;
+    if let Some(SendBuffer { bytes, unsent }) = options.send_buffer {
+        socket.set_send_buffer_size(bytes as usize)?;
+        setsockopt(socket, UnsentMax, &unsent)?;
+    }
     let Some(silence) = options.keepalive else {
         return Ok(());
     };

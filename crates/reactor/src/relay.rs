@@ -50,9 +50,6 @@ pub trait RelayDriver: Driver {
     /// Returns the local address of the connection; `None` if it is closed.
     fn local(&self, socket: &Self::Socket) -> Option<SocketAddr>;
 
-    /// Makes closing the socket reset the connection, so that the peer learns of the failure.
-    fn reset_on_close(&mut self, socket: &Self::Socket);
-
     /// Makes a pipe for bulk transfer.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::epoll::{Event, EventFlags};
 use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, acceptfrom_with, getpeername,
     getsockname, recv, send, sendmsg, shutdown,
@@ -17,6 +18,8 @@ use crate::diagnosis::{Diagnosis, TcpInfo};
 use crate::driver::{Accepted, Driver, Interest, Received, Sent, Signal, Token};
 use crate::listener::{self, ListenerOptions};
 
+/// Clock of a worker.
+mod awake_clock;
 /// Poller of a worker.
 mod poller;
 /// One poller for all workers, to measure its cost.
@@ -24,6 +27,7 @@ mod shared;
 /// Outgoing connections and pipes.
 mod relay;
 
+use awake_clock::AwakeClock;
 use poller::{Poller, SIGNALS_PER_WAIT};
 pub use relay::Pipe;
 pub use shared::SharedPoller;
@@ -31,11 +35,25 @@ pub use shared::SharedPoller;
 /// Slices gathered into one `sendmsg`. A caller with more sends the rest in further calls.
 const SLICES_PER_SEND: usize = 64;
 
+/// Reading of the system's monotonic clock that later ones are compared with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
 /// Driver of one worker over the real kernel. Owned by the worker's thread.
 pub struct System {
     poller: Poller,
     events: Vec<Event>,
-    started: Instant,
+    clock: AwakeClock,
     diagnosis: Option<Diagnosis>,
 }
 
@@ -80,7 +98,7 @@ impl System {
         Ok(Self {
             poller,
             events: Vec::with_capacity(SIGNALS_PER_WAIT),
-            started: Instant::now(),
+            clock: AwakeClock::start(),
             diagnosis: None,
         })
     }
@@ -100,7 +118,7 @@ impl Driver for System {
     type Listener = OwnedFd;
 
     fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+        self.clock.elapsed()
     }
 
     fn unix_seconds(&self) -> u64 {
@@ -110,7 +128,9 @@ impl Driver for System {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()> {
-        self.poller.wait(&mut self.events, timeout, signals)
+        let waited = self.poller.wait(&mut self.events, timeout, signals);
+        self.clock.waited(timeout);
+        waited
     }
 
     fn listen(
@@ -188,6 +208,11 @@ impl Driver for System {
     fn shutdown_write(&mut self, socket: &OwnedFd) {
         // A connection that is gone already has ended.
         let _ = shutdown(socket, Shutdown::Write);
+    }
+
+    fn reset_on_close(&mut self, socket: &OwnedFd) {
+        // A connection that is already closed needs no reset.
+        let _ = set_socket_linger(socket, Some(Duration::ZERO));
     }
 
     fn peer(&self, socket: &OwnedFd) -> Option<SocketAddr> {

@@ -103,6 +103,8 @@ impl Driver for Kernel {
 
     fn shutdown_write(&mut self, (): &()) {}
 
+    fn reset_on_close(&mut self, (): &()) {}
+
     fn peer(&self, (): &()) -> Option<SocketAddr> {
         None
     }
@@ -120,6 +122,7 @@ const OPTIONS: ListenerOptions = ListenerOptions {
     keepalive: None,
     defer_accept: None,
     fast_open: None,
+    send_buffer: None,
 };
 
 /// A worker that notes what it is asked to do.

@@ -11,13 +11,14 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
+use std::{hint, thread};
 
 use proptest::prelude::*;
 use reactor::{
-    Accepted, Driver, Interest, ListenerOptions, Mailbox, Received, Reservation, Sent,
+    Accepted, Driver, Interest, ListenerOptions, Mailbox, Received, Reservation, SendBuffer, Sent,
     SharedPoller, Signal, Slab, System, Tick, Token, Wheel,
 };
 
@@ -179,6 +180,7 @@ const OPTIONS: ListenerOptions = ListenerOptions {
     keepalive: Some(Duration::from_secs(30)),
     defer_accept: None,
     fast_open: None,
+    send_buffer: None,
 };
 
 const LISTENER: Token = Token::listener(5);
@@ -264,6 +266,56 @@ fn the_kernel_is_reported_as_it_is() {
 }
 
 #[test]
+fn a_bounded_socket_is_full_soon_and_takes_everything_from_a_peer_that_reads() {
+    let mailbox: Mailbox<u32> = Mailbox::new(1).expect("an eventfd");
+    let reservation = Reservation::claim("127.0.0.1:0".parse().expect("valid")).expect("a port");
+    let mut driver = System::new(&mailbox).expect("a poller");
+    let options = ListenerOptions {
+        send_buffer: Some(SendBuffer {
+            bytes: 128 << 10,
+            unsent: 16 << 10,
+        }),
+        ..OPTIONS
+    };
+    let address = reservation.address();
+    let listener = driver.listen(address, &options, LISTENER);
+    let listener = listener.expect("a listener");
+    let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let mut client = client.expect("a socket");
+    // What the peer's kernel keeps is small and the same in both ways of sending.
+    client.set_recv_buffer_size(4096).expect("a socket");
+    client.connect(&address.into()).expect("a connection");
+    until(&mut driver, |signal| signal.token == LISTENER);
+    let Accepted::Connection(socket, _) = driver.accept(&listener) else {
+        panic!("a connection waits")
+    };
+    let token = Token::tagged_number(0, 7);
+    let watched = driver.watch(&socket, token, Interest::ReadableAndWritable);
+    watched.expect("room for a watch");
+    let bulk = vec![0; 1 << 20];
+    let mut taken = 0;
+    while let Sent::Bytes(count) = driver.send(&socket, &[&bulk]) {
+        taken += count;
+    }
+    assert!(taken < 96 << 10, "the socket took {taken} bytes");
+
+    let mut left = bulk.len();
+    let mut block = vec![0; 64 << 10];
+    while left > 0 {
+        match driver.send(&socket, &[&bulk[..left]]) {
+            Sent::Bytes(count) => left -= count,
+            Sent::Blocked => {
+                assert_ne!(client.read(&mut block).expect("a connection"), 0);
+                let mut signals = Vec::new();
+                let wait = driver.wait(Some(Duration::from_millis(1)), &mut signals);
+                wait.expect("a poller");
+            }
+            Sent::Failed(errno) => panic!("{errno}"),
+        }
+    }
+}
+
+#[test]
 fn a_port_in_use_is_not_shared() {
     let first = Reservation::claim("127.0.0.1:0".parse().expect("valid")).expect("a port");
     let _one = reactor::listen(first.address(), &OPTIONS).expect("a listener");
@@ -293,4 +345,46 @@ fn a_private_table_hides_its_descriptors_from_the_process() {
     });
     let held = thread.expect("a thread").join().expect("it ends");
     assert_eq!(held, (true, false), "by the thread, and not by the process");
+}
+
+// A worker that looks at its mail before it announces its sleep misses what comes in between.
+#[test]
+fn mail_that_comes_while_its_worker_falls_asleep_wakes_it() {
+    const ROUNDS: u32 = 100_000;
+    let mailbox = Mailbox::new(usize::MAX).unwrap();
+    let (begun, posted) = (AtomicU32::new(0), AtomicU32::new(0));
+    let mut asleep_with_mail = 0;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                until_reaches(&begun, round);
+                mailbox.insert(round);
+                posted.store(round, Ordering::Release);
+            }
+        });
+        for round in 1..=ROUNDS {
+            begun.store(round, Ordering::Release);
+            // Both come to the mailbox at about the same time, in any order.
+            (0..round % 64).for_each(|_| hint::spin_loop());
+            let may_sleep = mailbox.may_sleep();
+            until_reaches(&posted, round);
+            asleep_with_mail += u32::from(may_sleep && mailbox.is_asleep());
+            mailbox.wake_up();
+            assert_eq!(mailbox.take(), [round]);
+        }
+    });
+    assert_eq!(asleep_with_mail, 0, "of {ROUNDS}");
+}
+
+/// Waits for another thread to count so far.
+fn until_reaches(count: &AtomicU32, wanted: u32) {
+    let mut spins = 0_u32;
+    while count.load(Ordering::Acquire) < wanted {
+        spins += 1;
+        // It may need this core.
+        match spins % 128 {
+            0 => thread::yield_now(),
+            _ => hint::spin_loop(),
+        }
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use graph::Key;
 use hashbrown::hash_table::Entry;
-use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 use parking_lot::RwLock;
 use reactor::SlotKey;
 
@@ -29,11 +29,37 @@ pub(crate) struct Directory {
     shards: Box<[RwLock<Shard>]>,
     hasher: DefaultHashBuilder,
     online: AtomicUsize,
+    /// Whether moves are kept.
+    keeps_moves: bool,
+}
+
+/// Id that came online or went offline since moves were taken last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move {
+    /// Its key.
+    pub key: Key,
+    /// Whether it is online.
+    pub online: bool,
+    /// Whether there is a reference to the key with it, which whoever takes the move must
+    /// [release](graph::Graph::release). There always is one if the id is offline.
+    pub is_held: bool,
+}
+
+/// Keys of a block that came online or went offline.
+#[derive(Default)]
+struct Moved {
+    keys: u64,
+    /// Those that are online.
+    online: u64,
+    /// Those with a reference: of the session that went last.
+    held: u64,
 }
 
 #[derive(Default)]
 struct Shard {
     blocks: HashTable<Block>,
+    /// By block. However often a key comes and goes, it is here once.
+    moved: HashMap<u32, Moved>,
     /// Session sets of the ids with more than one session, indexed by the places of blocks.
     session_sets: Vec<HashSet<SessionRef>>,
     vacant: Vec<u32>,
@@ -161,8 +187,15 @@ impl Shard {
         false
     }
 
-    /// Removes a session, and returns whether the key went offline.
-    fn remove(&mut self, hash: u64, key: Key, session: SessionRef) -> bool {
+    /// Removes a session, and returns whether the key went offline. What was needed for many
+    /// sessions is given back when few are left.
+    fn remove(
+        &mut self,
+        hash: u64,
+        key: Key,
+        session: SessionRef,
+        hasher: &DefaultHashBuilder,
+    ) -> bool {
         let number = Block::number_of(key);
         let Ok(mut entry) = self.blocks.find_entry(hash, |block| block.number == number) else {
             return false;
@@ -179,6 +212,13 @@ impl Shard {
                 block.online &= !bit;
                 if block.online == 0 {
                     entry.remove();
+                    if is_sparse(self.blocks.len(), self.blocks.capacity()) {
+                        let room = 2 * self.blocks.len();
+                        self.blocks
+                            .shrink_to(room, |block| hasher.hash_one(block.number));
+                    }
+                } else if block.places.len() + 2 * BLOCK_STEP <= block.places.capacity() {
+                    block.places.shrink_to(block.places.len() + BLOCK_STEP);
                 }
                 true
             }
@@ -192,10 +232,31 @@ impl Shard {
                     block.places[rank] = Place(last);
                     *sessions = HashSet::new();
                     self.vacant.push(index as u32);
+                    if self.vacant.len() == self.session_sets.len() {
+                        (self.session_sets, self.vacant) = (Vec::new(), Vec::new());
+                    }
+                } else if is_sparse(sessions.len(), sessions.capacity()) {
+                    sessions.shrink_to(2 * sessions.len());
                 }
                 false
             }
         }
+    }
+
+    /// Notes that a key came online or went offline. Returns whether its reference is kept.
+    fn note_move(&mut self, key: Key, online: bool) -> bool {
+        let bit = Block::bit_of(key);
+        let moved = self.moved.entry(Block::number_of(key)).or_default();
+        moved.keys |= bit;
+        moved.online = match online {
+            true => moved.online | bit,
+            false => moved.online & !bit,
+        };
+        let is_kept = !online && moved.held & bit == 0;
+        if is_kept {
+            moved.held |= bit;
+        }
+        is_kept
     }
 
     fn block(&self, hash: u64, number: u32) -> Option<&Block> {
@@ -216,28 +277,65 @@ impl Directory {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             hasher: DefaultHashBuilder::default(),
             online: AtomicUsize::new(0),
+            keeps_moves: false,
         }
+    }
+
+    /// Keeps from now on which keys come and go, to be [taken](Self::take_moves).
+    pub(crate) const fn keep_moves(&mut self) {
+        self.keeps_moves = true;
     }
 
     /// Adds a session under a key. Adding it again does nothing.
     pub(crate) fn add(&self, key: Key, session: SessionRef) {
         let (hash, shard) = self.place(Block::number_of(key));
-        if shard.write().add(hash, key, session, &self.hasher) {
-            self.online.fetch_add(1, Ordering::Relaxed);
+        let mut shard = shard.write();
+        if shard.add(hash, key, session, &self.hasher) {
+            self.online.fetch_add(1, Ordering::SeqCst);
+            if self.keeps_moves {
+                shard.note_move(key, true);
+            }
         }
     }
 
-    /// Removes a session from a key. Does nothing if it is not there.
-    pub(crate) fn remove(&self, key: Key, session: SessionRef) {
+    /// Removes a session from a key. Does nothing if it is not there. Returns whether the session's
+    /// reference to the key is kept for the key's move, and must not be released.
+    pub(crate) fn remove(&self, key: Key, session: SessionRef) -> bool {
         let (hash, shard) = self.place(Block::number_of(key));
-        if shard.write().remove(hash, key, session) {
-            self.online.fetch_sub(1, Ordering::Relaxed);
+        let mut shard = shard.write();
+        if !shard.remove(hash, key, session, &self.hasher) {
+            return false;
+        }
+        self.online.fetch_sub(1, Ordering::SeqCst);
+        self.keeps_moves && shard.note_move(key, false)
+    }
+
+    /// Appends the keys that came or went since the last time, each once, with how it is now.
+    pub(crate) fn take_moves(&self, moves: &mut Vec<Move>) {
+        for shard in &self.shards {
+            let moved = std::mem::take(&mut shard.write().moved);
+            for (number, block) in moved {
+                let mut rest = block.keys;
+                while rest != 0 {
+                    let bit = rest & rest.wrapping_neg();
+                    rest ^= bit;
+                    moves.push(Move {
+                        // The session or the reference keeps it.
+                        key: Key::from_cursor(number << 6 | bit.trailing_zeros()),
+                        online: block.online & bit != 0,
+                        is_held: block.held & bit != 0,
+                    });
+                }
+            }
         }
     }
 
     /// Returns the number of keys that have a session.
+    ///
+    /// Sequentially consistent like [`Planning`](crate::planning::Planning): a publisher that does
+    /// not see a login here has entered its period before.
     pub(crate) fn online(&self) -> usize {
-        self.online.load(Ordering::Relaxed)
+        self.online.load(Ordering::SeqCst)
     }
 
     /// Appends the sessions of `keys`, which ascend, and returns how many of the keys are online.
@@ -311,7 +409,142 @@ impl Directory {
     }
 }
 
+/// Whether a table has so much room that making it smaller pays.
+const fn is_sparse(len: usize, capacity: usize) -> bool {
+    4 * len < capacity
+}
+
 /// The tables use the hash's top and bottom bits; the shard comes from between.
 const fn shard_of(hash: u64) -> usize {
     (hash >> 32) as usize & (SHARDS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(slot: u32) -> SessionRef {
+        SessionRef::new(
+            WorkerId(0),
+            SlotKey {
+                index: slot,
+                generation: 0,
+            },
+        )
+    }
+
+    // A move was kept by its key alone, so an id that had come, gone and come again between two
+    // looks gave its reference back twice.
+    #[test]
+    fn a_key_that_comes_and_goes_is_one_move_with_at_most_one_reference() {
+        let mut directory = Directory::new();
+        directory.keep_moves();
+        let taken = || {
+            let mut moves = Vec::new();
+            directory.take_moves(&mut moves);
+            moves.sort_unstable_by_key(|it: &Move| it.key);
+            let state = |it: &Move| (it.key.number(), it.online, it.is_held);
+            moves.iter().map(state).collect::<Vec<_>>()
+        };
+        let [a, b] = [7, 1 << 31].map(Key::from_cursor);
+        directory.add(a, session(1));
+        directory.add(a, session(2));
+        directory.add(b, session(1));
+        assert_eq!(taken(), [(7, true, false), (1 << 31, true, false)]);
+        // Only the last session that goes gives its reference.
+        assert!(!directory.remove(a, session(1)));
+        assert_eq!(taken(), []);
+        assert!(directory.remove(a, session(2)));
+        directory.add(a, session(3));
+        assert!(!directory.remove(a, session(3)), "there is a reference");
+        assert!(!directory.remove(a, session(3)), "it is not there");
+        assert_eq!(taken(), [(7, false, true)]);
+        assert!(directory.remove(b, session(1)));
+        directory.add(b, session(4));
+        assert_eq!(taken(), [(1 << 31, true, true)]);
+    }
+
+    #[test]
+    fn nothing_is_kept_where_moves_are_not_asked_for() {
+        let directory = Directory::new();
+        directory.add(Key::from_cursor(1), session(1));
+        assert!(!directory.remove(Key::from_cursor(1), session(1)));
+        let mut moves = Vec::new();
+        directory.take_moves(&mut moves);
+        assert_eq!(moves, []);
+    }
+
+    // Ids with several sessions came and went, and each left an empty session set behind.
+    #[test]
+    fn the_session_set_of_an_id_is_used_again_when_one_session_is_left() {
+        let directory = Directory::new();
+        // All in one block, and so in one shard, of which one id always has two sessions.
+        (0..2).for_each(|slot| directory.add(Key::from_cursor(0), session(slot)));
+        for round in 0..1000_u32 {
+            let key = Key::from_cursor(1 + round % 63);
+            (0..3).for_each(|slot| directory.add(key, session(slot)));
+            for slot in 0..3 {
+                directory.remove(key, session(slot));
+            }
+        }
+        let sets = directory.shards.iter();
+        let sets: usize = sets.map(|shard| shard.read().session_sets.len()).sum();
+        assert_eq!((sets, directory.online()), (2, 1));
+    }
+
+    /// Room for blocks, places, session sets and the sessions in them.
+    fn capacity(directory: &Directory) -> [usize; 4] {
+        let mut sum = [0; 4];
+        for shard in &directory.shards {
+            let shard = shard.read();
+            sum[0] += shard.blocks.capacity();
+            sum[1] += shard
+                .blocks
+                .iter()
+                .map(|it| it.places.capacity())
+                .sum::<usize>();
+            sum[2] += shard.session_sets.capacity() + shard.vacant.capacity();
+            sum[3] += shard
+                .session_sets
+                .iter()
+                .map(HashSet::capacity)
+                .sum::<usize>();
+        }
+        sum
+    }
+
+    // What a crowd had taken was kept for the life of the server.
+    #[test]
+    fn when_a_crowd_leaves_its_memory_is_given_back() {
+        let directory = Directory::new();
+        let keys = || (0..100_000).map(Key::from_cursor);
+        let fans = || (0..10_000).map(session);
+        let stays = |key: Key| key.number().is_multiple_of(1000);
+        for key in keys() {
+            directory.add(key, session(0));
+            directory.add(key, session(1));
+        }
+        fans().for_each(|fan| directory.add(Key::from_cursor(0), fan));
+        for key in keys() {
+            directory.remove(key, session(1));
+            if !stays(key) {
+                directory.remove(key, session(0));
+            }
+        }
+        // One key of each of 100 blocks, and one set with all fans but one.
+        assert_eq!(directory.online(), 100);
+        let [blocks, places, sets, sessions] = capacity(&directory);
+        assert!(
+            blocks <= 100 * 7 && places <= 100 * (1 + 2 * BLOCK_STEP),
+            "{blocks} {places}"
+        );
+        assert!(sets <= 4 * 1024 && sessions >= 9_999, "{sets} {sessions}");
+        fans().for_each(|fan| {
+            directory.remove(Key::from_cursor(0), fan);
+        });
+        keys().filter(|&key| stays(key)).for_each(|key| {
+            directory.remove(key, session(0));
+        });
+        assert_eq!((capacity(&directory), directory.online()), ([0; 4], 0));
+    }
 }

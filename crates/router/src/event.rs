@@ -60,7 +60,7 @@ impl Payload {
         Self::new(ContentType::Binary, bytes)
     }
 
-    const fn new(content_type: ContentType, bytes: Bytes) -> Self {
+    pub(crate) const fn new(content_type: ContentType, bytes: Bytes) -> Self {
         Self {
             content_type,
             bytes,

@@ -5,24 +5,40 @@
 
 /// What was published: subject, payload, event id.
 mod event;
+/// Payloads as the replicated log carries them.
+mod tagged;
 /// Which workers and slots the sessions of an id live in.
 mod directory;
 /// An event's recipients, split by worker.
 mod plan;
 /// What became of an event, counted by the workers.
 mod tally;
+/// A durable copy of the history.
+mod log;
 /// Posted events into the history.
 mod recorder;
+/// Which publishers may still work with an old directory or graph.
+mod planning;
+/// Events of a publisher between plan and post.
+mod planned;
 /// Login, logout, publish, send.
 mod route;
+/// Positions that a replicated log gives.
+mod follow;
+/// What a session missed.
+mod missed;
 /// Names of workers and sessions.
 mod session;
 
+pub use directory::Move;
 pub use event::{
     ContentType, EVENT_TYPE_BYTES_MAX, Event, EventId, EventType, EventTypeError, Payload,
 };
+pub use follow::{FollowError, PostError};
+pub use log::{Keep, Log, LogBatch, LogMetrics, Marks, Note, Restored, RestoredEvent};
 pub use plan::{Audience, Batch, Delivery, Parcel, Recipients};
-pub use recorder::Recorder;
+pub use planned::Planned;
+pub use recorder::{HistoryMetrics, Recorder};
 pub use route::{Accepted, Router};
 pub use session::{Mailboxes, SessionRef, WORKERS_MAX, WorkerId};
 pub use tally::{Counts, Done, Tally};

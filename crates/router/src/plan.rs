@@ -3,13 +3,14 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use graph::Key;
 use reactor::SlotKey;
 
 use crate::directory::{Directory, Lookups};
 use crate::event::Event;
-use crate::recorder::Keep;
+use crate::log::Keep;
 use crate::session::{SessionRef, WorkerId};
 use crate::tally::Tally;
 
@@ -46,6 +47,9 @@ impl Recipients {
 pub struct Delivery {
     /// The index of the event among those of the parcel.
     pub event: u32,
+    /// Whether the history stores the event. A session that the event does not reach live finds it
+    /// there.
+    pub is_stored: bool,
     /// The sessions that the event is for.
     pub recipients: Recipients,
 }
@@ -61,6 +65,8 @@ pub struct Parcel {
     pub deliveries: Vec<Delivery>,
     /// Tally in which the worker counts the results.
     pub tally: Arc<Tally>,
+    /// Time when the plan began, by the clock of the [mailboxes](crate::Mailboxes::now).
+    pub accepted: Duration,
 }
 
 impl Parcel {
@@ -82,7 +88,7 @@ pub struct Audience {
     pub online: u64,
 }
 
-/// Events that will be numbered and posted together. A publisher reuses it to save allocations.
+/// Working memory of a publisher for events that are numbered and posted together.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(crate) events: Vec<Event>,
@@ -100,6 +106,8 @@ pub struct Batch {
     pub(crate) held: Vec<Key>,
     /// What becomes of each event in the history, if there is one.
     pub(crate) keeps: Vec<Keep>,
+    /// What a log stores beside the events, if it is not empty.
+    pub(crate) note: Vec<u8>,
     /// Working memory: subscribers of one subject.
     pub(crate) keys: Vec<Key>,
     /// Working memory of the directory.
@@ -111,13 +119,30 @@ pub struct Batch {
 
 impl Batch {
     /// Returns the number of events that were added and not posted.
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.events.len()
     }
 
     /// Returns whether there is nothing to post.
-    pub const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.events.is_empty()
+    }
+
+    /// Removes the events, which are not posted. Calls `release` with each key that was held.
+    pub(crate) fn discard(&mut self, mut release: impl FnMut(Key)) {
+        self.events.clear();
+        self.note.clear();
+        self.audiences.clear();
+        self.plans.clear();
+        self.sessions.clear();
+        self.alone.clear();
+        self.alone_keys.clear();
+        self.held.drain(..).for_each(&mut release);
+        for keep in self.keeps.drain(..) {
+            if let Keep::Store(key, _) = keep {
+                release(key);
+            }
+        }
     }
 
     /// Adds an event whose sessions are those from `start`.
@@ -158,6 +183,7 @@ impl Batch {
     /// Turns the plans into deliveries by worker.
     pub(crate) fn sort_out(&mut self) {
         for (event, plan) in self.plans.drain(..).enumerate() {
+            let is_stored = matches!(self.keeps.get(event), Some(Keep::Store(..)));
             for group in self.sessions[plan].chunk_by(|a, b| a.worker() == b.worker()) {
                 let worker = group[0].worker();
                 let index = usize::from(worker.0);
@@ -169,6 +195,7 @@ impl Batch {
                 }
                 self.deliveries[index].push(Delivery {
                     event: event as u32,
+                    is_stored,
                     recipients: Recipients::of(group),
                 });
             }

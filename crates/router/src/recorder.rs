@@ -3,13 +3,17 @@
 //! Owns the order of the history, which is that of the mailboxes, and the references to the keys
 //! of its events. Must never hold its lock while anything but memory is waited for.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use graph::Key;
-use history::{Entry, History, Limits, Reach};
+use graph::{Graph, Key};
+use history::{Counts, Entry, History, Limits};
 use parking_lot::{RwLock, RwLockWriteGuard};
 
-use crate::event::{ContentType, Event};
+use crate::event::ContentType;
+use crate::log::{Keep, Log, LogBatch, LogMetrics, Marks, Restored};
+use crate::planned::Posted;
+use crate::tally::Tally;
 
 /// History of the events that a router has posted.
 #[derive(Debug)]
@@ -17,25 +21,64 @@ pub struct Recorder {
     history: RwLock<History>,
     /// Time that events are stored with; see [`Router::tick`](crate::Router::tick).
     seconds: AtomicU32,
+    /// Durable copy of the history, if there is one.
+    log: Option<Arc<dyn Log>>,
 }
 
-/// What is to become of an event in the history.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Keep {
-    /// It is stored under this key, which has a reference for it.
-    Store(Key, Reach),
-    /// Its publisher does not want it stored.
-    Skip,
-    /// There is no key for it.
-    Lose,
+/// Metrics of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryMetrics {
+    /// Bytes of memory in use.
+    pub bytes: usize,
+    /// Events stored.
+    pub events: usize,
+    /// Age of the oldest event in seconds; 0 without one.
+    pub age_seconds: u32,
+    /// Numbers of events since the start.
+    pub counts: Counts,
+    /// Metrics of the log, if there is one.
+    pub log: Option<LogMetrics>,
 }
 
 impl Recorder {
-    pub(crate) fn new(limits: Limits) -> Self {
+    /// Makes a recorder without events.
+    pub fn new(limits: Limits) -> Self {
         Self {
             history: RwLock::new(History::new(limits, 0)),
             seconds: AtomicU32::new(0),
+            log: None,
         }
+    }
+
+    /// Adds a part of the history that a log had stored, in order. An event for which `graph` has
+    /// no key is lost.
+    pub fn restore(&mut self, restored: &Restored<'_>, graph: &Graph) {
+        restore(self.history.get_mut(), restored, graph);
+    }
+
+    /// Does the same while the history may be read.
+    pub(crate) fn refill(&self, restored: &Restored<'_>, graph: &Graph) {
+        restore(&mut self.history.write(), restored, graph);
+    }
+
+    /// Returns the time that events are stored with.
+    pub(crate) fn seconds(&self) -> u32 {
+        self.seconds.load(Ordering::Relaxed)
+    }
+
+    /// Takes everything up to a position to be gone. To be called before there are events.
+    pub(crate) fn begin_at(&self, head: u64) {
+        self.history.write().begin_at(head);
+    }
+
+    /// Copies all events that are recorded from now on to a log as well.
+    pub fn set_log(&mut self, log: Arc<dyn Log>) {
+        self.log = Some(log);
+    }
+
+    /// Returns whether there is a log.
+    pub(crate) fn has_log(&self) -> bool {
+        self.log.is_some()
     }
 
     /// Calls `read` with the history. Publishers wait meanwhile. Whoever has an event from
@@ -44,12 +87,34 @@ impl Recorder {
         read(&self.history.read())
     }
 
+    /// Returns the metrics of the history.
+    pub fn metrics(&self) -> HistoryMetrics {
+        let seconds = self.seconds.load(Ordering::Relaxed);
+        self.read(|history| HistoryMetrics {
+            bytes: history.bytes(),
+            events: history.events(),
+            age_seconds: history
+                .oldest_seconds()
+                .map_or(0, |oldest| seconds.saturating_sub(oldest)),
+            counts: history.counts(),
+            log: self.log.as_ref().map(|log| log.metrics()),
+        })
+    }
+
     /// Begins to write. The caller holds the sequencer's lock and lets it go while it writes, so
     /// that the history has the order of the mailboxes.
     pub(crate) fn lock(&self) -> Writer<'_> {
         Writer {
             history: self.history.write(),
             seconds: self.seconds.load(Ordering::Relaxed),
+            log: self.log.as_deref(),
+        }
+    }
+
+    /// Wakes the log's thread. To be called after events were appended, without a lock.
+    pub(crate) fn wake_log(&self) {
+        if let Some(log) = &self.log {
+            log.wake();
         }
     }
 
@@ -57,7 +122,11 @@ impl Recorder {
     /// referred to into `released`.
     pub(crate) fn tick(&self, seconds: u32, released: &mut Vec<Key>) {
         self.seconds.store(seconds, Ordering::Relaxed);
-        self.history.write().expire(seconds, released);
+        let mut history = self.history.write();
+        history.expire(seconds, released);
+        if let Some(log) = &self.log {
+            log.mark(marks(&history));
+        }
     }
 }
 
@@ -65,19 +134,26 @@ impl Recorder {
 pub(crate) struct Writer<'a> {
     history: RwLockWriteGuard<'a, History>,
     seconds: u32,
+    log: Option<&'a dyn Log>,
 }
 
 impl Writer<'_> {
-    /// Appends the events of a batch, the first of which has the number `first_sequence`. Puts the
-    /// keys that lose a reference into `released`.
+    /// Moves the head to a position without an event.
+    pub(crate) fn advance(&mut self, position: u64) {
+        self.history.advance(position);
+    }
+
+    /// Appends events, each of which becomes what `keeps` says. Puts the keys that lose a reference
+    /// into `released`.
     pub(crate) fn append(
         &mut self,
-        first_sequence: u64,
-        events: &[Event],
-        keeps: impl Iterator<Item = Keep>,
+        posted: &Posted<'_>,
+        keeps: &[Keep],
         released: &mut Vec<Key>,
+        tally: &Arc<Tally>,
     ) {
-        for ((position, event), keep) in (first_sequence..).zip(events).zip(keeps) {
+        let events = posted.events;
+        for ((position, event), &keep) in (posted.first..).zip(events).zip(keeps) {
             let (key, reach) = match keep {
                 Keep::Store(key, reach) => (key, reach),
                 Keep::Skip => {
@@ -102,12 +178,61 @@ impl Writer<'_> {
                 released.push(key);
             }
         }
+        if let Some(log) = self.log {
+            tally.expect_stored();
+            let batch = LogBatch {
+                first_position: posted.first,
+                events,
+                note: posted.note,
+                keeps,
+                seconds: self.seconds,
+                marks: marks(&self.history),
+            };
+            log.append(&batch, tally);
+        }
+    }
+}
+
+/// Adds a part of a history that a log had stored.
+fn restore(history: &mut History, restored: &Restored<'_>, graph: &Graph) {
+    let event = match restored {
+        Restored::Event(event) => event,
+        &Restored::Lost(position) => return history.lose(position),
+        &Restored::Abandoned(to) => return history.abandon(to),
+        &Restored::Skipped(position) => return history.skip(position),
+        Restored::Note(_) => return,
+    };
+    let Ok(key) = graph.hold(&event.subject) else {
+        return history.lose(event.position);
+    };
+    let entry = Entry {
+        position: event.position,
+        key,
+        reach: event.reach,
+        tag: event.tag,
+        event_type: event.event_type,
+        payload: event.payload,
+    };
+    let mut released = Vec::new();
+    if !history.append(&entry, event.seconds, &mut released) {
+        released.push(key);
+    }
+    for key in released {
+        graph.release(key);
+    }
+}
+
+/// Returns how far a history is.
+fn marks(history: &History) -> Marks {
+    Marks {
+        head: history.head(),
+        cleared: history.cleared(),
     }
 }
 
 impl ContentType {
     /// Returns the tag of events with such a payload in the history.
-    const fn tag(self) -> u8 {
+    pub const fn tag(self) -> u8 {
         match self {
             Self::Json => 0,
             Self::Text => 1,
@@ -134,7 +259,7 @@ mod tests {
     use reactor::SlotKey;
 
     use super::*;
-    use crate::event::Payload;
+    use crate::event::{Event, Payload};
     use crate::plan::Parcel;
     use crate::route::Router;
     use crate::session::{Mailboxes, SessionRef, WorkerId};

@@ -1,23 +1,21 @@
 //! Router: login, logout, publish, send.
 
 use std::cell::RefCell;
-use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use graph::{Graph, GraphError, Id, Key};
-use history::{Limits, Reach};
+use history::{History, Limits, Reach};
 use parking_lot::Mutex;
 
-use crate::directory::Directory;
+use crate::directory::{Directory, Move};
 use crate::event::{Event, EventId};
-use crate::plan::{Audience, Batch, Parcel};
-use crate::recorder::{Keep, Recorder};
+use crate::plan::{Audience, Batch};
+use crate::planned::{Planned, SLICE};
+use crate::planning::Planning;
+use crate::recorder::Recorder;
 use crate::session::{Mailboxes, SessionRef};
-use crate::tally::{Counts, Tally};
-
-/// Number of subscribers read from the graph at a time, which bounds how long the graph's lock is
-/// held. Small in tests, so that a handful of subscribers needs several slices.
-const SLICE: usize = if cfg!(test) { 3 } else { 4096 };
+use crate::tally::Tally;
 
 /// Router of one server: knows which ids are online, and turns a publish into deliveries. Shared by
 /// all threads.
@@ -65,15 +63,23 @@ const SLICE: usize = if cfg!(test) { 3 } else { 4096 };
 /// ```
 pub struct Router<M> {
     epoch: Box<str>,
-    graph: Arc<Graph>,
-    directory: Directory,
-    mailboxes: M,
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) directory: Directory,
+    pub(crate) mailboxes: M,
     /// The last sequence number. Events are numbered and put into the mailboxes under this lock, so
     /// that all workers have them in the same order. It is held only for that: plans are made
     /// before, and workers are woken after.
-    sequencer: Mutex<u64>,
+    pub(crate) sequencer: Mutex<u64>,
+    /// The last sequence number whose event is in all mailboxes.
+    pub(crate) head: Arc<AtomicU64>,
     /// Stores posted events, if it is asked for.
-    recorder: Option<Recorder>,
+    pub(crate) recorder: Option<Recorder>,
+    /// Counts the publishers while there is a recorder.
+    planning: Planning,
+    /// Whether the positions of events come from a log.
+    pub(crate) follows_log: AtomicBool,
+    /// Tally of events that have none together, as each has its own.
+    pub(crate) unawaited: Arc<Tally>,
 }
 
 /// Result of publishing an event, before it is delivered.
@@ -99,20 +105,75 @@ impl<M: Mailboxes> Router<M> {
             directory: Directory::new(),
             mailboxes,
             sequencer: Mutex::new(0),
+            head: Arc::default(),
             recorder: None,
+            planning: Planning::default(),
+            follows_log: AtomicBool::new(false),
+            unawaited: Tally::new(),
         }
     }
 
     /// Returns this router with a history of its events.
     #[must_use]
-    pub fn with_history(mut self, limits: Limits) -> Self {
-        self.recorder = Some(Recorder::new(limits));
+    pub fn with_history(self, limits: Limits) -> Self {
+        self.with_recorder(Recorder::new(limits))
+    }
+
+    /// Returns this router with a recorder, which may have events already: the numbers of new ones
+    /// follow.
+    #[must_use]
+    pub fn with_recorder(mut self, recorder: Recorder) -> Self {
+        let head = recorder.read(History::head);
+        *self.sequencer.get_mut() = head;
+        self.head.store(head, Ordering::Release);
+        self.graph.record_additions(Arc::clone(&self.head));
+        self.recorder = Some(recorder);
         self
+    }
+
+    /// Returns this router with a record of which ids come and go, to be
+    /// [taken](Self::take_moves).
+    #[must_use]
+    pub const fn with_moves(mut self) -> Self {
+        self.directory.keep_moves();
+        self
+    }
+
+    /// Appends the ids that came online or went offline since the last time.
+    pub fn take_moves(&self, moves: &mut Vec<Move>) {
+        self.directory.take_moves(moves);
+    }
+
+    /// Appends the sessions of a subject's subscribers, in no order, and returns how many of the
+    /// subscribers are online. `keys` is working memory.
+    pub fn subscriber_sessions(
+        &self,
+        subject: Key,
+        keys: &mut Vec<Key>,
+        sessions: &mut Vec<SessionRef>,
+    ) -> u64 {
+        let (mut online, mut after) = (0, None);
+        // If no id is online, the subscribers need not be read.
+        while self.directory.online() != 0 {
+            keys.clear();
+            self.graph.subscribers(subject, after, SLICE, keys);
+            online += self.directory.sessions(keys, sessions);
+            after = keys.last().copied();
+            if keys.len() < SLICE {
+                break;
+            }
+        }
+        online
     }
 
     /// Returns the history of events, if there is one.
     pub const fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_ref()
+    }
+
+    /// Returns whether posted events are copied to a log, for which their tallies wait.
+    pub fn has_log(&self) -> bool {
+        self.recorder.as_ref().is_some_and(Recorder::has_log)
     }
 
     /// Tells the history the time, in seconds since 1970, and removes the events that are too old.
@@ -169,8 +230,9 @@ impl<M: Mailboxes> Router<M> {
 
     /// Removes a session from an id, once for each [`Self::login`].
     pub fn logout(&self, key: Key, session: SessionRef) {
-        self.directory.remove(key, session);
-        self.graph.release(key);
+        if !self.directory.remove(key, session) {
+            self.graph.release(key);
+        }
     }
 
     /// Returns the sessions of an id.
@@ -184,152 +246,71 @@ impl<M: Mailboxes> Router<M> {
 
     /// Publishes an event to all sessions of its subject and of the subject's subscribers.
     pub fn publish(&self, event: Event, tally: &Arc<Tally>) -> Accepted {
-        self.deliver(event, Reach::Subscribers, tally)
+        self.deliver(event, Reach::Subscribers, true, tally)
     }
 
     /// Sends an event to the sessions of its subject only.
     pub fn send(&self, event: Event, tally: &Arc<Tally>) -> Accepted {
-        self.deliver(event, Reach::Subject, tally)
+        self.deliver(event, Reach::Subject, true, tally)
     }
 
-    fn deliver(&self, event: Event, reach: Reach, tally: &Arc<Tally>) -> Accepted {
+    /// Delivers an event to the sessions in its reach. The history stores it if `is_stored`.
+    pub fn deliver(
+        &self,
+        event: Event,
+        reach: Reach,
+        is_stored: bool,
+        tally: &Arc<Tally>,
+    ) -> Accepted {
+        self.deliver_noted(event, reach, is_stored, &[], tally)
+    }
+
+    /// Delivers an event like [`Self::deliver`]. The log, if there is one, stores `note` beside it.
+    pub fn deliver_noted(
+        &self,
+        event: Event,
+        reach: Reach,
+        is_stored: bool,
+        note: &[u8],
+        tally: &Arc<Tally>,
+    ) -> Accepted {
         ALONE.with_borrow_mut(|batch| {
             let mut audience = Audience::default();
-            self.plan(batch, event, reach, true);
-            let sequence = self.post(batch, tally, |its| audience = its);
+            let mut planned = self.plan(batch);
+            planned.add_for(event, reach, is_stored);
+            planned.attach(note);
+            let sequence = planned.post(tally, |its| audience = its);
             // The memory of an event to a million sessions is not kept.
             batch.sessions.shrink_to(SLICE);
             Accepted { sequence, audience }
         })
     }
 
-    /// Adds an event to a batch that [`Self::post`] publishes, for the ids that subscribe now and
-    /// are online when the batch is posted. Returns an upper bound of the number of those ids.
-    pub fn add(&self, batch: &mut Batch, event: Event) -> u64 {
-        self.plan(batch, event, Reach::Subscribers, true)
+    /// Begins to plan events that are posted together. `batch` is working memory, which a publisher
+    /// reuses.
+    pub fn plan<'a>(&'a self, batch: &'a mut Batch) -> Planned<'a, M> {
+        let recorder = self.recorder.as_ref();
+        Planned::new(self, batch, recorder.map(|_| self.planning.enter()))
     }
 
-    /// Like [`Self::add`], for an event that the history does not store.
-    pub fn add_unstored(&self, batch: &mut Batch, event: Event) -> u64 {
-        self.plan(batch, event, Reach::Subscribers, false)
+    /// Returns the current planning period. All events that were planned before a session's login
+    /// are in the history when the period is at least two higher than it was after the login.
+    pub fn period(&self) -> u64 {
+        self.planning.period()
     }
 
-    fn plan(&self, batch: &mut Batch, event: Event, reach: Reach, is_stored: bool) -> u64 {
-        let Some(subject) = self.hold_subject(batch, &event.subject, reach, is_stored) else {
-            batch.add(event, Audience::of_one(false), batch.sessions.len());
-            return 0;
-        };
-        let subscribers = match reach {
-            Reach::Subscribers => self.graph.subscriber_count(subject),
-            Reach::Subject => 0,
-        };
-        if subscribers == 0 {
-            batch.add_alone(event, subject);
-            return 1;
-        }
-        let start = batch.sessions.len();
-        let online = self.directory.sessions(&[subject], &mut batch.sessions)
-            + self.plan_subscribers(subject, batch);
-        let audience = Audience {
-            subscribers: 1 + subscribers as u64,
-            online,
-        };
-        batch.add(event, audience, start);
-        online
+    /// Ends the current planning period unless publishers of the one before it are still planning.
+    /// Returns the current period. Never waits.
+    pub fn try_advance(&self) -> u64 {
+        self.planning.try_advance()
     }
 
-    /// Returns the key of an event's subject, if it has one. It is held, so that it is not given to
-    /// another id before the event is posted, or while the event is in the history.
-    fn hold_subject(
-        &self,
-        batch: &mut Batch,
-        subject: &Id,
-        reach: Reach,
-        is_stored: bool,
-    ) -> Option<Key> {
-        if self.recorder.is_some() {
-            // A subject that is not known yet gets a key: a client may come back and have missed
-            // this event.
-            batch
-                .keeps
-                .push(match is_stored.then(|| self.graph.hold(subject)) {
-                    Some(Ok(key)) => {
-                        batch.keeps.push(Keep::Store(key, reach));
-                        return Some(key);
-                    }
-                    Some(Err(_)) => Keep::Lose,
-                    None => Keep::Skip,
-                });
-        }
-        let key = self.graph.hold_known(subject)?;
-        batch.held.push(key);
-        Some(key)
-    }
-
-    /// Appends the sessions of a subject's subscribers, and returns how many of the subscribers are
-    /// online.
-    fn plan_subscribers(&self, subject: Key, batch: &mut Batch) -> u64 {
-        let (mut online, mut after) = (0, None);
-        // If no id is online, the subscribers need not be read.
-        while self.directory.online() != 0 {
-            batch.keys.clear();
-            self.graph
-                .subscribers(subject, after, SLICE, &mut batch.keys);
-            online += self.directory.sessions(&batch.keys, &mut batch.sessions);
-            after = batch.keys.last().copied();
-            if batch.keys.len() < SLICE {
-                break;
-            }
-        }
-        online
-    }
-
-    /// Publishes the events of a batch in order, as one parcel for each worker that has recipients,
-    /// and empties the batch. Calls `each` with the audience of each event. Returns the sequence
-    /// number of the last event.
-    pub fn post(&self, batch: &mut Batch, tally: &Arc<Tally>, each: impl FnMut(Audience)) -> u64 {
-        let count = batch.events.len() as u64;
-        batch.look_up(&self.directory);
-        batch.audiences.drain(..).for_each(each);
-        batch.sort_out();
-        let events: Arc<[Event]> = batch.events.drain(..).collect();
-        let mut sequence = self.sequencer.lock();
-        // Locked before the first worker has the events, until they are stored: a reader of the
-        // history then finds whatever a worker has taken.
-        let recorder = self.recorder.as_ref().map(Recorder::lock);
-        let first_sequence = *sequence + 1;
-        *sequence += count;
-        for &worker in &batch.concerned {
-            let deliveries = mem::take(&mut batch.deliveries[usize::from(worker.0)]);
-            let (events, tally) = (Arc::clone(&events), Arc::clone(tally));
-            tally.expect();
-            let parcel = Parcel {
-                first_sequence,
-                events,
-                deliveries,
-                tally,
-            };
-            if let Err(refused) = self.mailboxes.post(worker, parcel) {
-                let shed = refused.recipients() as u64;
-                refused.tally.add(Counts {
-                    shed,
-                    ..Counts::default()
-                });
-                refused.tally.settle();
-            }
-        }
-        drop(sequence);
-        for worker in batch.concerned.drain(..) {
-            self.mailboxes.ring(worker);
-        }
-        if let Some(mut recorder) = recorder {
-            let keeps = batch.keeps.drain(..);
-            recorder.append(first_sequence, &events, keeps, &mut batch.held);
-        }
-        for key in batch.held.drain(..) {
-            self.graph.release(key);
-        }
-        first_sequence + count - 1
+    /// Returns the position of the latest event in the history, without a lock; `None` without a
+    /// history. Every event up to there is in the mailboxes of its workers, and whoever reads the
+    /// history afterwards finds it.
+    pub fn head(&self) -> Option<u64> {
+        let head = || self.head.load(Ordering::Acquire);
+        self.recorder.is_some().then(head)
     }
 }
 
@@ -341,6 +322,7 @@ mod tests {
 
     use super::*;
     use crate::event::Payload;
+    use crate::plan::Parcel;
     use crate::session::WorkerId;
 
     /// One worker's mailbox.

@@ -1,6 +1,7 @@
 //! Names of workers and sessions, and the interface to the workers' mailboxes.
 
 use std::fmt;
+use std::time::Duration;
 
 use reactor::SlotKey;
 
@@ -58,6 +59,12 @@ impl fmt::Debug for SessionRef {
 
 /// Interface of the router to the workers' mailboxes.
 pub trait Mailboxes: Send + Sync {
+    /// Returns the time, by a clock that the workers can compare with theirs. Read once for each
+    /// plan. The default is for workers that measure no latencies.
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Appends `parcel` to a worker's mailbox.
     ///
     /// # Errors

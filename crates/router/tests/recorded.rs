@@ -159,11 +159,22 @@ fn an_id_keeps_its_key_while_an_event_of_it_is_stored_and_no_longer() {
 #[test]
 fn events_that_are_not_to_be_stored_are_not_and_leave_no_gap() {
     let router = router(LARGE);
+    let slot = SlotKey {
+        index: 0,
+        generation: 0,
+    };
+    let session = SessionRef::new(WorkerId(0), slot);
+    router.login(&id("rj"), session).expect("a new id");
     let mut batch = Batch::default();
-    router.add(&mut batch, text("rj", "one"));
-    router.add_unstored(&mut batch, text("rj", "two"));
-    router.add(&mut batch, text("rj", "three"));
-    router.post(&mut batch, &Tally::new(), |_| ());
+    let mut planned = router.plan(&mut batch);
+    planned.add(text("rj", "one"));
+    planned.add_unstored(text("rj", "two"));
+    planned.add(text("rj", "three"));
+    planned.post(&Tally::new(), |_| ());
+    let parcels = std::mem::take(&mut *router.mailboxes().0.lock().unwrap());
+    let deliveries = parcels[0].deliveries.iter();
+    let told: Vec<_> = deliveries.map(|delivery| delivery.is_stored).collect();
+    assert_eq!(told, [true, false, true], "workers know it");
     let positions: Vec<_> = stored(&router, "rj").iter().map(|event| event.0).collect();
     assert_eq!(positions, [1, 3]);
     let gap = read(&router, |history| {
@@ -239,4 +250,84 @@ fn the_history_has_the_order_of_the_mailboxes_however_many_publish() {
         assert_eq!(number, next.to_string(), "of publisher {publisher}");
         *next += 1;
     }
+}
+
+#[test]
+fn a_session_missed_what_concerns_its_ids_by_the_graph_as_it_is_now() {
+    let router = router(LARGE);
+    let tally = Tally::new();
+    for (subscriber, subject) in [("alice", "news"), ("alice", "bob"), ("carol", "gone")] {
+        router
+            .graph()
+            .subscribe(&id(subscriber), &id(subject))
+            .unwrap();
+    }
+    for subject in ["news", "gone", "bob", "other"] {
+        router.publish(text(subject, "published"), &tally);
+        router.send(text(subject, "sent"), &tally);
+    }
+    router
+        .graph()
+        .unsubscribe(&id("carol"), &id("gone"))
+        .unwrap();
+    let key = |text: &str| router.graph().hold(&id(text)).unwrap();
+    let missed = |keys: &[_], after| {
+        let mut missed = Vec::new();
+        let last = router.head().expect("it has a history");
+        assert!(!router.missed(keys, after, last, 100, &mut missed));
+        let positions: Vec<_> = missed.iter().map(|missed| missed.position).collect();
+        let mut latest = Vec::new();
+        router.latest(keys, after, last, 2, &mut latest);
+        let skipped = positions.len().saturating_sub(2);
+        assert_eq!(latest, missed[skipped..]);
+        positions
+    };
+    assert_eq!(
+        missed(&[key("alice")], 0),
+        [1, 5],
+        "what is sent is not for her"
+    );
+    assert_eq!(missed(&[key("alice"), key("bob")], 0), [1, 5, 6]);
+    assert_eq!(missed(&[key("alice"), key("bob")], 5), [6]);
+    assert_eq!(missed(&[key("carol")], 0), [0; 0]);
+    let mut found = Vec::new();
+    assert!(!router.rewind(&[key("bob"), key("alice")], 0, 8, 1, 10, &mut found));
+    let positions: Vec<_> = found.iter().map(|missed| missed.position).collect();
+    assert_eq!(positions, [1, 6]);
+}
+
+#[test]
+fn what_was_found_earlier_is_kept_while_it_concerns_the_session() {
+    let router = router(LARGE);
+    let tally = Tally::new();
+    let graph = router.graph();
+    for subject in ["news", "gone", "again"] {
+        graph.subscribe(&id("alice"), &id(subject)).unwrap();
+    }
+    graph.subscribe(&id("bob"), &id("alice")).unwrap();
+    for subject in ["news", "alice", "gone", "again"] {
+        router.publish(text(subject, "published"), &tally);
+    }
+    router.send(text("alice", "sent"), &tally);
+    let alice = graph.hold(&id("alice")).unwrap();
+    let mut found = Vec::new();
+    router.missed(&[alice], 0, 5, 100, &mut found);
+    let mut retained = |after| {
+        router.retain_concerning(&[alice], after, &mut found);
+        found
+            .iter()
+            .map(|missed| missed.position)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(retained(0), [1, 2, 3, 4, 5]);
+    graph.unsubscribe(&id("alice"), &id("gone")).unwrap();
+    graph.unsubscribe(&id("alice"), &id("again")).unwrap();
+    graph.subscribe(&id("alice"), &id("again")).unwrap();
+    assert_eq!(retained(0), [1, 2, 5]);
+    assert_eq!(retained(1), [2, 5]);
+    // It is no longer alice, and follows it: what was sent to alice alone is none of its.
+    let bob = graph.hold(&id("bob")).unwrap();
+    router.retain_concerning(&[bob], 0, &mut found);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].position, 2);
 }

@@ -59,6 +59,23 @@ impl Admission {
         }
     }
 
+    /// Counts an admitted connection as one of the client that its PROXY header names.
+    ///
+    /// # Errors
+    ///
+    /// Like [`admit`](Self::admit). The connection is no longer admitted.
+    pub(crate) fn admit_proxied(&mut self, index: u32, client: IpAddr) -> Result<(), Metric> {
+        // Another proxy may stand before the one that sends the header.
+        if self.live.policy.trusts(client) {
+            return Ok(());
+        }
+        let counted = self.count_source(index, client);
+        if counted.is_err() {
+            self.leave(index);
+        }
+        counted
+    }
+
     /// Counts a connection against the limit of its source, if there is one.
     fn count_source(&mut self, index: u32, address: IpAddr) -> Result<(), Metric> {
         let Some(limit) = self.live.max_connections_per_address else {

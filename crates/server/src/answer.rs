@@ -2,15 +2,32 @@
 //!
 //! Owns how an answer is written and what follows it. Must never read a request's path.
 
+/// Fields for pages of other origins.
+mod cors;
+/// The `Date` of answers.
+mod date;
+/// Answers to requests that have waited.
+mod later;
+/// Requests that do not arrive whole.
+mod unread;
+/// Entries of the access log.
+mod logged;
+/// Answers to load balancers.
+mod probe;
+/// The page at `/`.
+mod page;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use reactor::{Driver, SlotKey};
 use router::WorkerId;
 use wire::head::{Body, HeadError, Method, Request, Version};
-use wire::response::{self, Cors, DATE_BYTES, http_date};
+use wire::notice::ResetReason;
+use wire::response::{self, Cors};
 use wire::status::Status;
 use wire::transport::{Framing, Transport};
+use wire::websocket::Accept;
 
 use crate::limits::{REFUSED_RETRY_SPREAD, RETRY_AFTER_SECONDS};
 use crate::refusal::{come_back, delay, wants_event_stream};
@@ -18,30 +35,25 @@ use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Phase};
+use cors::cors;
+use date::DateField;
+use later::poll_fields;
 
-/// The page at `/`.
-pub(crate) const PAGE: &str = include_str!("page.html");
+pub(crate) use later::RequestManner;
+pub(crate) use logged::client_of;
+use page::{PAGE_FIELDS, page_fields};
+pub(crate) use page::{PAGE_POLICY, page_of};
 
-/// Content security policy of the page: nothing but itself may act in it, and nothing may frame it.
-pub(crate) const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
-    script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; \
-    form-action 'none'; frame-ancestors 'none'";
-
-const fn page_fields(policy: &str) -> [(&str, &str); 4] {
-    [
-        ("Cache-Control", "no-cache"),
-        ("Content-Security-Policy", policy),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
-    ]
-}
-
-const PAGE_FIELDS: &[(&str, &str)] = &page_fields(PAGE_POLICY);
+/// The client for browsers, which the page uses.
+const CLIENT: &str = include_str!("../../../clients/js/encke.js");
 
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
 
 /// Media type of Server-Sent Events (WHATWG HTML, section 9.2.1).
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+
+/// Media type of JavaScript (RFC 9239, section 6.1.1).
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -74,6 +86,13 @@ pub(crate) enum Fields {
     Allow(&'static str),
     /// `WWW-Authenticate` (RFC 9110, section 11.6.1).
     Challenge(String),
+    /// Fields of the answer to a poll.
+    Poll {
+        /// The cursor of the next poll.
+        cursor: String,
+        /// Why events may be missing before these.
+        reset: Option<ResetReason>,
+    },
     /// Fields of the page, with this content security policy.
     Page(Arc<str>),
 }
@@ -147,16 +166,38 @@ impl Answer {
         Self::error(
             Status::NOT_FOUND,
             "there is no page here: the server was started with --page=false; streams are at \
-             /events/{id}, /stream/{id} and /test/{id}",
+             /events/{id}, /stream/{id}, /test/{id} and /ws/{id}, polls at /poll/{id}",
         )
     }
 
-    pub(crate) const fn page() -> Self {
+    /// The page of a server that cannot publish for it.
+    pub(crate) fn page(is_presence_kept: bool) -> Self {
         Self {
             status: Status::OK,
             content_type: HTML,
             fields: Fields::Fixed(PAGE_FIELDS),
-            body: Cow::Borrowed(PAGE.as_bytes()),
+            body: Cow::Borrowed(page_of(is_presence_kept).as_bytes()),
+        }
+    }
+
+    pub(crate) const fn client() -> Self {
+        Self {
+            status: Status::OK,
+            content_type: JAVASCRIPT,
+            fields: Fields::Fixed(&[
+                ("Cache-Control", "no-cache"),
+                ("X-Content-Type-Options", "nosniff"),
+            ]),
+            body: Cow::Borrowed(CLIENT.as_bytes()),
+        }
+    }
+
+    /// The description of the streams (AsyncAPI 3.0).
+    pub(crate) fn asyncapi() -> Self {
+        Self {
+            content_type: "application/json",
+            body: Cow::Borrowed(include_str!("asyncapi.json").as_bytes()),
+            ..Self::client()
         }
     }
 }
@@ -171,32 +212,24 @@ pub(crate) struct Responder {
     date: DateField,
 }
 
-/// The `Date` of an answer (RFC 9110, section 6.6.1), formatted once a second.
-struct DateField {
-    unix_seconds: u64,
-    text: [u8; DATE_BYTES],
-}
-
 /// Form of an answer.
 struct Manner<'a> {
     head_only: bool,
     keep_alive: bool,
     version: Version,
     cors: Cors<'a>,
+    /// Why the connection ends with the answer, if it does not end for the sake of the answer.
+    end: Option<CloseReason>,
 }
 
 impl Responder {
     pub(crate) fn new(worker: WorkerId, shared: Arc<Shared>) -> Self {
-        let unix_seconds = 0;
         Self {
             live: Arc::clone(&shared.settings.live),
             shared,
             worker,
             refused: 0,
-            date: DateField {
-                unix_seconds,
-                text: http_date(unix_seconds),
-            },
+            date: DateField::default(),
         }
     }
 
@@ -212,11 +245,13 @@ impl Responder {
         let bodiless = matches!(request.body, Body::None | Body::Sized(0));
         let manner = Manner {
             head_only: request.method == Method::Head,
-            keep_alive: request.keep_alive && bodiless && !self.shared.is_draining(),
+            keep_alive: request.keep_alive && bodiless && !self.shared.takes_no_streams(),
             version: request.version,
             cors: cors(&self.live.cors_origins, request.origin),
+            end: None,
         };
-        Self::write(&mut self.date, table, key, answer, &manner);
+        let bytes = Self::write(&mut self.date, table, key, answer, &manner);
+        self.note(table, key, Some(request), answer.status, bytes);
     }
 
     /// Rejects bytes that are not a request, and ends the connection, as the start of the next
@@ -230,10 +265,14 @@ impl Responder {
         self.answer_last(table, key, &Answer::error(error.status(), error.reason()));
     }
 
-    /// Rejects a head that took too long.
-    pub(crate) fn reject_late<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
-        let reason = "the request's head did not arrive in time; send it at once";
-        self.answer_last(table, key, &Answer::error(Status::REQUEST_TIMEOUT, reason));
+    /// Rejects a connection of a trusted proxy that does not begin with a PROXY header.
+    pub(crate) fn reject_proxy_header<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+    ) {
+        let reason = "connections of this proxy must begin with a PROXY protocol header";
+        self.answer_last(table, key, &Answer::error(Status::BAD_REQUEST, reason));
     }
 
     /// Refuses a connection beyond a limit whose request has not come.
@@ -258,8 +297,10 @@ impl Responder {
             keep_alive: false,
             version: request.version,
             cors: cors(&self.live.cors_origins, request.origin),
+            end: None,
         };
-        Self::write(&mut self.date, table, key, &answer, &manner);
+        let bytes = Self::write(&mut self.date, table, key, &answer, &manner);
+        self.note(table, key, Some(request), answer.status, bytes);
     }
 
     /// Makes the answer to a request for a stream of events that there is no room for.
@@ -292,17 +333,20 @@ impl Responder {
             keep_alive: false,
             version: Version::Http11,
             cors: Cors::default(),
+            end: None,
         };
-        Self::write(&mut self.date, table, key, answer, &manner);
+        let bytes = Self::write(&mut self.date, table, key, answer, &manner);
+        self.note(table, key, None, answer.status, bytes);
     }
 
+    /// Writes an answer, and returns its bytes.
     fn write<D: Driver>(
         date: &mut DateField,
         table: &mut ConnectionTable<D>,
         key: SlotKey,
         answer: &Answer,
         manner: &Manner<'_>,
-    ) {
+    ) -> u64 {
         // A whole answer that is a stream of events says that there is no room for one.
         let is_error = answer.status.code() >= 400 || answer.content_type == EVENT_STREAM;
         let (metric, reason) = match is_error {
@@ -310,7 +354,7 @@ impl Responder {
             false => (Metric::RequestsAnswered, CloseReason::Done),
         };
         table.stats.add(metric, 1);
-        let (allow, challenge, page);
+        let (allow, challenge, poll, page);
         let fields = match &answer.fields {
             Fields::Fixed(fields) => *fields,
             Fields::Allow(methods) => {
@@ -323,6 +367,10 @@ impl Responder {
                     ("Cache-Control", "no-store"),
                 ];
                 &challenge
+            }
+            Fields::Poll { cursor, reset } => {
+                poll = poll_fields(cursor, *reset);
+                &poll[..if reset.is_some() { 3 } else { 2 }]
             }
             Fields::Page(policy) => {
                 page = page_fields(policy);
@@ -342,58 +390,43 @@ impl Responder {
             manner.cors,
             &mut out,
         );
+        let bytes = out.len() as u64;
         table.send(key, &out);
         table.put_back(out);
         if manner.keep_alive {
             table.enter(key, Phase::Head { partial: false });
         } else {
-            table.end(key, reason);
+            table.end(key, manner.end.unwrap_or(reason));
         }
+        bytes
     }
 
-    /// Appends the head of a stream that answers `request`.
+    /// Appends the head that switches a connection to WebSocket. `last_event_id` is the cursor that
+    /// the stream continues from.
+    pub(crate) fn switching_protocols<D: Driver>(
+        &mut self,
+        table: &ConnectionTable<D>,
+        accept: &Accept,
+        last_event_id: Option<&str>,
+        out: &mut Vec<u8>,
+    ) {
+        let date = self.date.at(table.clock.unix_seconds);
+        response::switching_protocols(accept, last_event_id, date, out);
+    }
+
+    /// Appends the head of a stream that answers `request`. `last_event_id` is the cursor that the
+    /// stream continues from.
     pub(crate) fn stream_head<D: Driver>(
         &mut self,
         table: &ConnectionTable<D>,
         request: &Request<'_>,
         transport: Transport,
         framing: Framing,
+        last_event_id: Option<&str>,
         out: &mut Vec<u8>,
     ) {
         let cors = cors(&self.live.cors_origins, request.origin);
         let date = self.date.at(table.clock.unix_seconds);
-        response::stream_head(transport, framing, date, cors, out);
-    }
-}
-
-impl DateField {
-    fn at(&mut self, unix_seconds: u64) -> &[u8; DATE_BYTES] {
-        if unix_seconds != self.unix_seconds {
-            self.unix_seconds = unix_seconds;
-            self.text = http_date(unix_seconds);
-        }
-        &self.text
-    }
-}
-
-/// Returns the CORS fields for a page of another origin: none, unless the operator allows the
-/// origin. Credentials are allowed only to origins that are listed by name.
-fn cors<'a>(allowed: &[String], origin: Option<&'a str>) -> Cors<'a> {
-    match origin {
-        _ if allowed.is_empty() => Cors::default(),
-        _ if allowed.iter().any(|origin| origin == "*") => Cors {
-            allow_origin: Some("*"),
-            allow_credentials: false,
-            vary: false,
-        },
-        origin => {
-            let origin = origin.filter(|origin| allowed.iter().any(|known| known == origin));
-            Cors {
-                allow_origin: origin,
-                // Any site can make a page of the origin `null`, in a sandboxed frame.
-                allow_credentials: origin.is_some_and(|origin| origin != "null"),
-                vary: true,
-            }
-        }
+        response::stream_head(transport, framing, last_event_id, date, cors, out);
     }
 }

@@ -16,7 +16,7 @@ use wire::head::Request;
 use wire::host::Host;
 use wire::status::Status;
 
-use crate::answer::{Answer, Fields, HTML, PAGE, PAGE_POLICY};
+use crate::answer::{Answer, Fields, HTML, PAGE_POLICY, page_of};
 use crate::mail::PageHandler;
 
 /// Element of the page that holds the address of the control listener; empty when the page may not
@@ -59,6 +59,8 @@ impl fmt::Debug for DemoSecret {
 pub struct DemoPage {
     pub(crate) secret: DemoSecret,
     pub(crate) handler: Box<PageHandler>,
+    /// The element that [`PLACEHOLDER`] is replaced by.
+    control: Box<str>,
     body: Box<[u8]>,
     policy: Arc<str>,
 }
@@ -77,9 +79,17 @@ impl DemoPage {
         Self {
             secret,
             handler,
-            body: PAGE.replace(PLACEHOLDER, &filled).into_bytes().into(),
+            body: filled_page(&filled, false),
+            control: filled.into(),
             policy: PAGE_POLICY.replace("connect-src 'self'", &connect).into(),
         }
+    }
+
+    /// Makes it the page of a server that keeps who is online.
+    #[must_use]
+    pub(crate) fn with_presence(mut self) -> Self {
+        self.body = filled_page(&self.control, true);
+        self
     }
 
     pub(crate) fn answer(&self) -> Answer {
@@ -90,6 +100,11 @@ impl DemoPage {
             body: Cow::Owned(self.body.to_vec()),
         }
     }
+}
+
+fn filled_page(control: &str, is_presence_kept: bool) -> Box<[u8]> {
+    let page = page_of(is_presence_kept).replace(PLACEHOLDER, control);
+    page.into_bytes().into()
 }
 
 /// Returns whether a request names this machine, and has no field that a proxy adds.
@@ -109,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_page_knows_the_control_listener_and_not_the_secret() {
-        assert_eq!(PAGE.matches(PLACEHOLDER).count(), 1);
+        assert_eq!(page_of(false).matches(PLACEHOLDER).count(), 1);
         for (control, origin) in [
             ("127.0.0.1:81", "http://127.0.0.1:81"),
             ("[::1]:81", "http://localhost:81"),
@@ -125,8 +140,18 @@ mod tests {
     }
 
     #[test]
+    fn the_page_shows_who_is_online_where_that_is_kept() {
+        let shows = |page: &str| page.contains(r#"<meta name="presence" content="on">"#);
+        assert!(shows(page_of(true)) && !shows(page_of(false)));
+        let body = |page: DemoPage| String::from_utf8(page.answer().body.into_owned()).unwrap();
+        assert!(!shows(&body(page("127.0.0.1:81"))));
+        let with = body(page("127.0.0.1:81").with_presence());
+        assert!(shows(&with) && with.contains("http://127.0.0.1:81"));
+    }
+
+    #[test]
     fn the_page_has_the_limit_of_ids() {
-        assert!(PAGE.contains(&format!("bytes > {}", wire::target::ID_BYTES_MAX)));
+        assert!(page_of(false).contains(&format!("bytes > {}", wire::target::ID_BYTES_MAX)));
     }
 
     #[test]

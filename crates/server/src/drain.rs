@@ -1,4 +1,5 @@
 //! Drain: no new connections, a farewell to each stream, backlogs flushed, all within a time limit.
+//! Farewells alone go to clients of a server that is paused.
 
 use std::time::Duration;
 
@@ -24,15 +25,18 @@ pub(crate) struct Drain {
     /// The next slot to send a farewell to.
     slot: u32,
     farewells_done: bool,
+    /// Whether the worker ends with it. Otherwise there are only farewells.
+    ends: bool,
 }
 
 impl Drain {
-    /// Begins a drain after `taken` deliveries.
+    /// Begins farewells after `taken` deliveries. `ends` says whether the worker ends with them.
     pub(crate) const fn new(
         worker: WorkerId,
         settings: &LiveSettings,
         now: Tick,
         taken: u64,
+        ends: bool,
     ) -> Self {
         Self {
             worker,
@@ -42,12 +46,18 @@ impl Drain {
             after: taken,
             slot: 0,
             farewells_done: false,
+            ends,
         }
     }
 
-    /// Returns the time left.
-    pub(crate) const fn ends_in(&self, now: Tick) -> Duration {
-        self.deadline.since(now)
+    /// Returns whether the worker ends with it.
+    pub(crate) const fn ends(&self) -> bool {
+        self.ends
+    }
+
+    /// Returns the time left, if there is an end.
+    pub(crate) fn ends_in(&self, now: Tick) -> Option<Duration> {
+        self.ends.then(|| self.deadline.since(now))
     }
 
     /// Returns whether farewells can be sent now.
@@ -72,7 +82,7 @@ impl Drain {
                 continue;
             };
             match connection.phase {
-                Phase::Open(_) => {
+                Phase::Open(_) | Phase::Polling => {
                     end_stream(
                         table,
                         key,
@@ -102,7 +112,7 @@ impl Drain {
         table: &ConnectionTable<D>,
         is_delivering: bool,
     ) -> bool {
-        table.clock.now >= self.deadline
-            || (self.farewells_done && table.is_empty() && !is_delivering)
+        let is_done = self.farewells_done && table.is_empty() && !is_delivering;
+        self.ends && (is_done || table.clock.now >= self.deadline)
     }
 }

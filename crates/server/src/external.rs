@@ -9,26 +9,42 @@ use std::sync::Arc;
 use reactor::{Mailbox, SlotKey};
 use router::{Counts, Parcel, SessionRef, WorkerId};
 
+use crate::losses::{Losses, Lost, by_session};
 use crate::mail::{Mail, SessionReport, parcel_weight};
-use crate::stats::WorkerStats;
+use crate::observer::Observer;
+use crate::presence::{Presence, ProcessEdges};
+use crate::stats::{Metric, WorkerStats};
 
 /// The number and mailbox of an external worker. Owned by the thread of that worker; shared with
 /// the threads that wake it.
 pub struct ExternalWorker {
     pub(crate) id: WorkerId,
     pub(crate) mailbox: Arc<Mailbox<Mail>>,
+    /// What the mailbox refused.
+    pub(crate) losses: Arc<Losses>,
     /// Metrics of deliveries. The worker counts everything else itself.
     pub(crate) stats: Arc<WorkerStats>,
+    pub(crate) observer: Option<Observer>,
+    pub(crate) presence: Option<Arc<Presence>>,
 }
 
 /// A command from the server to an external worker.
 pub enum WorkerCommand {
     /// Deliver events, and [settle](ExternalWorker::settle) the parcel.
     Deliver(Parcel),
+    /// Events were lost before they reached the worker: for each of these sessions, so many. It
+    /// comes before any later event.
+    Lost(Vec<(SlotKey, u64)>),
+    /// The same of more sessions than were listed: each one may have lost events.
+    LostByAny,
     /// Report on those of the sessions that still exist.
     Inspect(Vec<SlotKey>, Box<dyn FnOnce(Vec<SessionReport>) + Send>),
     /// Log sessions out.
     Close(Vec<SlotKey>),
+    /// Tell sessions who is online, and [release](ExternalWorker::release_presence) the edges.
+    Presence(ProcessEdges),
+    /// Edges were lost: sessions that keep who is online must look again.
+    PresenceSnapshots,
     /// Stop the worker.
     Drain,
 }
@@ -44,26 +60,52 @@ impl ExternalWorker {
         SessionRef::new(self.id, key)
     }
 
+    /// Returns whom the worker tells of its sessions, if there is an observer.
+    pub const fn observer(&self) -> Option<&Observer> {
+        self.observer.as_ref()
+    }
+
+    /// Returns who is online, if the server keeps it.
+    pub const fn presence(&self) -> Option<&Arc<Presence>> {
+        self.presence.as_ref()
+    }
+
     /// Takes the commands that have arrived, in order.
     pub fn take_commands(&self) -> impl Iterator<Item = WorkerCommand> {
-        self.mailbox
-            .take()
-            .into_iter()
-            .filter_map(|mail| match mail {
-                Mail::Deliver(parcel) => Some(WorkerCommand::Deliver(parcel)),
-                Mail::Inspect { sessions, report } => {
-                    Some(WorkerCommand::Inspect(sessions, report))
-                }
-                Mail::Close(sessions) => Some(WorkerCommand::Close(sessions)),
-                Mail::Drain => Some(WorkerCommand::Drain),
-                // Only the server's own workers relay requests, have backlogs and take settings.
-                Mail::Answer { .. }
-                | Mail::Slowest { .. }
-                | Mail::Reload(_)
-                | Mail::KeysFetched
-                | Mail::Revoke(_)
-                | Mail::RevokeOlder(..) => None,
-            })
+        // In this order: a loss is noted before any later event is posted.
+        let mail = self.mailbox.take();
+        let lost = self.losses.take();
+        self.stats
+            .add(Metric::DeliveriesShed, lost.recipients() as u64);
+        let lost = match lost {
+            Lost::Listed { deliveries, .. } if deliveries.is_empty() => None,
+            Lost::Listed { deliveries, .. } => {
+                let lost = by_session(&deliveries).into_iter();
+                let lost = lost.map(|(key, loss)| (key, loss.stored + loss.unstored));
+                Some(WorkerCommand::Lost(lost.collect()))
+            }
+            Lost::ByAnySession { .. } => Some(WorkerCommand::LostByAny),
+        };
+        let commands = mail.into_iter().filter_map(|mail| match mail {
+            Mail::Deliver(parcel) => Some(WorkerCommand::Deliver(parcel)),
+            Mail::Presence(parcel) => Some(WorkerCommand::Presence(ProcessEdges(parcel))),
+            Mail::PresenceSnapshots => Some(WorkerCommand::PresenceSnapshots),
+            Mail::Inspect { sessions, report } => Some(WorkerCommand::Inspect(sessions, report)),
+            Mail::Close(sessions) => Some(WorkerCommand::Close(sessions)),
+            Mail::Drain { ends: true } => Some(WorkerCommand::Drain),
+            // Only the server's own workers have streams, relay requests, have backlogs and
+            // take settings.
+            Mail::Drain { ends: false }
+            | Mail::Answer { .. }
+            | Mail::Published(_)
+            | Mail::Slowest { .. }
+            | Mail::Reload(_)
+            | Mail::KeysFetched
+            | Mail::LoginChecked { .. }
+            | Mail::Revoke(_)
+            | Mail::RevokeOlder(..) => None,
+        });
+        lost.into_iter().chain(commands)
     }
 
     /// Settles a parcel: counts the results of its deliveries and wakes its publisher.
@@ -72,6 +114,11 @@ impl ExternalWorker {
         parcel.tally.add(counts);
         parcel.tally.settle();
         self.mailbox.release(parcel_weight(parcel));
+    }
+
+    /// Makes room for the edges that come after these.
+    pub fn release_presence(&self, edges: &ProcessEdges) {
+        self.mailbox.release(edges.0.weight());
     }
 
     /// Announces that the worker is about to sleep, and returns whether it may.

@@ -33,8 +33,10 @@ use crate::limits::{
     SMALL_RECIPIENTS_PER_TURN,
 };
 use crate::parcel::ParcelInFlight;
-use crate::table::{Connection, ConnectionTable, OwedFrame, OwedPlace, Phase, Session};
-use sweep::Swept;
+use crate::poll::Wake;
+use crate::replay::LiveEvent;
+use crate::table::{Connection, ConnectionTable, Extras, OwedFrame, OwedPlace, Phase, Session};
+use sweep::{Swept, place_of};
 
 /// Deliveries in flight in a worker, and their frames of the current turn.
 #[derive(Debug, Default)]
@@ -142,7 +144,7 @@ impl Batch {
             loop {
                 at = links[at as usize].next;
                 let event = links[at as usize].event;
-                let range = frames.encode(event, session.transport, session.framing);
+                let range = frames.encode(event, session.encoding, session.framing);
                 self.frames.push(OwedFrame { event, range });
                 if at == last {
                     break;
@@ -197,6 +199,36 @@ impl Fanout {
         small.into_iter().chain(waiting).chain(swept).min()
     }
 
+    /// Returns the position of the oldest delivery in flight.
+    pub(crate) fn oldest_position(&self) -> Option<u64> {
+        let run = self.small.front();
+        let small = run.map(|run| run.parcel.sequence(run.deliveries.start));
+        small.into_iter().chain(self.oldest_large()).min()
+    }
+
+    /// Returns the position of the oldest delivery in flight that a session may still get.
+    pub(crate) fn oldest_for(&self, key: SlotKey) -> Option<u64> {
+        let run = self.small.front();
+        let small = run.map(|run| run.parcel.sequence(run.deliveries.start));
+        let waiting = self.waiting.iter().find(|queued| {
+            let recipients = &queued.parcel.delivery(queued.delivery).recipients;
+            place_of(recipients.as_slice(), key).is_some()
+        });
+        let waiting = waiting.map(|queued| queued.parcel.sequence(queued.delivery));
+        let swept = self.sweep.iter().filter(|swept| swept.awaits(key));
+        let swept = swept.map(|swept| swept.parcel.sequence(swept.delivery));
+        small.into_iter().chain(waiting).chain(swept).min()
+    }
+
+    /// Returns the position of the oldest large delivery in flight, which small ones may overtake.
+    fn oldest_large(&self) -> Option<u64> {
+        let waiting = self.waiting.front();
+        let waiting = waiting.map(|queued| queued.parcel.sequence(queued.delivery));
+        let swept = self.sweep.iter();
+        let swept = swept.map(|swept| swept.parcel.sequence(swept.delivery));
+        waiting.into_iter().chain(swept).min()
+    }
+
     /// Returns whether deliveries are in flight.
     pub(crate) fn has_work(&self) -> bool {
         !self.small.is_empty() || !self.waiting.is_empty() || !self.sweep.is_empty()
@@ -232,9 +264,14 @@ impl Fanout {
         if !self.has_work() {
             return;
         }
+        if frames.has_cursors() {
+            frames.overtake(self.oldest_large());
+        }
         self.owe_small(table, frames);
+        frames.end_small();
         self.join_sweep();
         self.owe_large(table, frames);
+        table.tell_unstored();
         self.flush(table, frames);
     }
 
@@ -308,9 +345,51 @@ fn owe<D: Driver>(
         Some(Connection {
             phase: Phase::Open(session),
             owed: place,
+            extras,
             ..
-        }) => owed.push(key, *session, place, event),
-        // The session ended after the plan was made.
+        }) if !extras.has(Extras::REPLAY) => owed.push(key, *session, place, event),
+        Some(Connection {
+            phase: Phase::Open(session),
+            ..
+        }) => {
+            let session = *session;
+            owe_replaying(owed, table, frames, key, session, event);
+        }
+        Some(Connection { extras, .. }) if extras.has(Extras::POLL) && frames.is_stored(event) => {
+            // The history has it: for the poll that waits, or for the next.
+            table.polls.wake(key, Wake::Event);
+            frames.count_queued(event);
+        }
+        // The session ended after the plan was made, or is a poll, which is answered from the
+        // history alone.
         _ => frames.count_shed(event),
+    }
+}
+
+/// Adds an event to the frames of a session that is fed from the history, unless it gets the event
+/// from there.
+#[cold]
+fn owe_replaying<D: Driver>(
+    owed: &mut OwedFrames,
+    table: &mut ConnectionTable<D>,
+    frames: &mut TurnFrames,
+    key: SlotKey,
+    session: Session,
+    event: TurnEvent,
+) {
+    let (position, is_stored) = (frames.sequence(event), frames.is_stored(event));
+    match table.replays.live_event(key, position, is_stored) {
+        LiveEvent::Send => {
+            if let Some(connection) = table.get_mut(key) {
+                owed.push(key, session, &mut connection.owed, event);
+            }
+        }
+        // On the wire of 2008 it has no bytes, and reaches no client.
+        LiveEvent::Hold | LiveEvent::Drop if frames.is_invisible(event, session.encoding) => {
+            frames.count_shed(event);
+        }
+        LiveEvent::Hold => frames.count_queued(event),
+        LiveEvent::Drop => frames.count_written(event),
+        LiveEvent::Lose => frames.count_shed(event),
     }
 }

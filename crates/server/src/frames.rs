@@ -1,19 +1,27 @@
-//! Frames of a turn: each event is encoded at most once for each transport, into one buffer that
-//! all sends use.
+//! Frames of a turn: each event is encoded at most once for each encoding, into one buffer that all
+//! sends use.
+
+/// Frames of one event by encoding.
+mod lanes;
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 
 use graph::Id;
 use router::{ContentType, Counts, Event, EventType};
+use wire::encoding::Encoding;
 use wire::event::{Event as WireEvent, Payload as WirePayload, Subject};
 use wire::frame::{self, Frame};
-use wire::transport::{Framing, Transport};
+use wire::transport::Framing;
 
 use crate::limits::SCRATCH_KEPT_BYTES;
 use crate::parcel::ParcelInFlight;
+use crate::table::{FrameMemory, SharedFrame};
+use lanes::{LANES, LanePlaces, Lanes};
 
 /// Events of the current turn and their frames. Emptied at the end of the turn.
 #[derive(Debug)]
@@ -25,7 +33,16 @@ pub(crate) struct TurnFrames {
     frames: Vec<Frame>,
     bytes: Vec<u8>,
     /// Frames that backlogs share, with their bytes.
-    shared: HashMap<(TurnEvent, Transport), Rc<[u8]>>,
+    shared: HashMap<(TurnEvent, Encoding), Rc<SharedFrame>>,
+    /// Hash of subjects and types, which clients choose: the key is random.
+    topics: RandomState,
+    lanes: Lanes,
+    /// Whether ids are cursors: there is a history.
+    has_cursors: bool,
+    /// Position of the oldest delivery that the turn's small ones may overtake.
+    overtaken: Option<u64>,
+    /// Number of the turn's events that are small deliveries: the first ones.
+    small: u32,
 }
 
 /// Name of an event of the current turn.
@@ -40,13 +57,17 @@ struct Entry {
     /// Whether this turn is the last of the delivery.
     is_last: bool,
     counts: Counts,
-    /// The event's frames by transport, each by its place among the turn's, from 1.
-    frames: [Option<NonZeroU32>; Transport::ALL.len()],
+    /// The event's frames by lane, each by its place among the turn's.
+    frames: LanePlaces,
 }
+
+/// Most bytes of an entry: a turn reads one for each recipient.
+const ENTRY_BYTES_MAX: usize = 56;
+const _: () = assert!(size_of::<Entry>() <= ENTRY_BYTES_MAX);
 
 impl TurnFrames {
     /// Makes an empty set. `epoch` names this run of the server in event ids.
-    pub(crate) fn new(epoch: &str) -> Self {
+    pub(crate) fn new(epoch: &str, has_cursors: bool) -> Self {
         Self {
             epoch: epoch.into(),
             parcels: Vec::new(),
@@ -54,7 +75,49 @@ impl TurnFrames {
             frames: Vec::new(),
             bytes: Vec::new(),
             shared: HashMap::new(),
+            topics: RandomState::new(),
+            lanes: Lanes::default(),
+            has_cursors,
+            overtaken: None,
+            small: 0,
         }
+    }
+
+    /// Returns whether ids are cursors: there is a history.
+    pub(crate) const fn has_cursors(&self) -> bool {
+        self.has_cursors
+    }
+
+    /// Begins the turn's small deliveries, which overtake the one at this position: a client that
+    /// has got a later event may not have got that one.
+    pub(crate) const fn overtake(&mut self, oldest: Option<u64>) {
+        self.overtaken = oldest;
+    }
+
+    /// Ends the turn's small deliveries. Large ones overtake nothing: whoever is sent one has been
+    /// sent all before it.
+    pub(crate) const fn end_small(&mut self) {
+        self.small = self.events.len() as u32;
+    }
+
+    /// Returns the sequence number of an event.
+    pub(crate) fn sequence(&self, id: TurnEvent) -> u64 {
+        let entry = &self.events[id.0 as usize];
+        self.parcels[entry.parcel as usize].sequence(entry.delivery)
+    }
+
+    /// Returns whether the history stores an event.
+    pub(crate) fn is_stored(&self, id: TurnEvent) -> bool {
+        let entry = &self.events[id.0 as usize];
+        let parcel = &self.parcels[entry.parcel as usize];
+        parcel.delivery(entry.delivery).is_stored
+    }
+
+    /// Returns whether an event has no bytes in an encoding.
+    pub(crate) fn is_invisible(&self, id: TurnEvent, encoding: Encoding) -> bool {
+        let entry = &self.events[id.0 as usize];
+        let parcel = &self.parcels[entry.parcel as usize];
+        encoding == Encoding::TestPlain && parcel.event(entry.delivery).payload.bytes().is_empty()
     }
 
     /// Adds the event of a delivery. `is_last` tells whether the delivery is done with this turn.
@@ -76,7 +139,7 @@ impl TurnFrames {
             delivery,
             is_last,
             counts: Counts::default(),
-            frames: [None; Transport::ALL.len()],
+            frames: [None; LANES],
         });
         TurnEvent(self.events.len() as u32 - 1)
     }
@@ -86,21 +149,26 @@ impl TurnFrames {
     pub(crate) fn encode(
         &mut self,
         id: TurnEvent,
-        transport: Transport,
+        encoding: Encoding,
         framing: Framing,
     ) -> Range<usize> {
         let entry = &mut self.events[id.0 as usize];
-        let place = &mut entry.frames[transport as usize];
-        let index = match *place {
+        let index = match self.lanes.get(&entry.frames, id, encoding) {
             Some(place) => place.get() as usize - 1,
             None => {
                 let parcel = &self.parcels[entry.parcel as usize];
                 let event = parcel.event(entry.delivery);
                 let sequence = parcel.sequence(entry.delivery);
-                let event = wire_event(&self.epoch, sequence, event);
+                let complete = match self.overtaken {
+                    Some(oldest) if id.0 < self.small => sequence.min(oldest - 1),
+                    _ => sequence,
+                };
+                let event = wire_event(&self.epoch, sequence, complete, event);
                 self.frames
-                    .push(frame::encode(transport, &event, &mut self.bytes));
-                *place = NonZeroU32::new(self.frames.len() as u32);
+                    .push(frame::encode(encoding, &event, &mut self.bytes));
+                if let Some(place) = NonZeroU32::new(self.frames.len() as u32) {
+                    self.lanes.set(&mut entry.frames, id, encoding, place);
+                }
                 self.frames.len() - 1
             }
         };
@@ -117,18 +185,25 @@ impl TurnFrames {
     pub(crate) fn share(
         &mut self,
         id: TurnEvent,
-        transport: Transport,
+        encoding: Encoding,
         range: Range<usize>,
-    ) -> (Rc<[u8]>, Range<usize>) {
-        let place = self.events[id.0 as usize].frames[transport as usize];
+        memory: &FrameMemory,
+    ) -> (Rc<SharedFrame>, Range<usize>) {
+        let places = &self.events[id.0 as usize].frames;
+        let place = self.lanes.get(places, id, encoding);
         let whole = place.map_or(range.clone(), |place| {
             self.frames[place.get() as usize - 1].whole.clone()
         });
-        let bytes = &self.bytes;
-        let shared = self
-            .shared
-            .entry((id, transport))
-            .or_insert_with(|| bytes[whole.clone()].into());
+        let entry = &self.events[id.0 as usize];
+        let event = self.parcels[entry.parcel as usize].event(entry.delivery);
+        let position = self.parcels[entry.parcel as usize].sequence(entry.delivery);
+        let is_stored = self.is_stored(id);
+        let (bytes, topics) = (&self.bytes, &self.topics);
+        let shared = self.shared.entry((id, encoding)).or_insert_with(|| {
+            let event_type = event.event_type.as_ref().map(EventType::as_str);
+            let topic = topics.hash_one((&event.subject, event_type));
+            memory.share_event(&bytes[whole.clone()], position, topic, is_stored)
+        });
         (
             Rc::clone(shared),
             range.start - whole.start..range.end - whole.start,
@@ -159,8 +234,8 @@ impl TurnFrames {
     }
 
     /// Ends the turn: settles deliveries and removes all events and frames. Returns the weight of
-    /// the parcels that are done.
-    pub(crate) fn settle(&mut self) -> usize {
+    /// the parcels that are done, and adds to `done` when each of them was accepted.
+    pub(crate) fn settle(&mut self, done: &mut Vec<Duration>) -> usize {
         let mut weight = 0;
         for Entry {
             parcel,
@@ -169,12 +244,19 @@ impl TurnFrames {
             ..
         } in self.events.drain(..)
         {
-            weight += self.parcels[parcel as usize].count(counts, is_last);
+            let parcel = &self.parcels[parcel as usize];
+            let released = parcel.count(counts, is_last);
+            if released != 0 {
+                done.push(parcel.accepted());
+            }
+            weight += released;
         }
         self.parcels.clear();
         self.frames.clear();
         self.bytes.clear();
         self.shared.clear();
+        self.lanes.end_turn();
+        self.overtaken = None;
         weight
     }
 
@@ -191,13 +273,15 @@ impl TurnFrames {
         if self.shared.capacity() != 0 {
             self.shared = HashMap::new();
         }
+        self.lanes.trim();
     }
 }
 
-fn wire_event<'a>(epoch: &'a str, sequence: u64, event: &'a Event) -> WireEvent<'a> {
+fn wire_event<'a>(epoch: &'a str, sequence: u64, complete: u64, event: &'a Event) -> WireEvent<'a> {
     WireEvent {
         epoch,
         sequence,
+        complete,
         subject: match &event.subject {
             Id::Integer(number) => Subject::Integer(*number),
             Id::Text(text) => Subject::Text(text),

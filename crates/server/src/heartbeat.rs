@@ -5,11 +5,15 @@
 use std::time::Duration;
 
 use reactor::{Driver, SlotScan, Tick};
-use wire::frame;
+use wire::frame::{self, Position};
+use wire::transport::Framing;
+use wire::websocket::{Opcode, push_frame};
 
 use crate::limits::HEARTBEAT_SCAN_INTERVAL;
+use crate::replay::push;
 use crate::stats::Metric;
-use crate::table::{ConnectionTable, Phase};
+use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
+use crate::websocket::WebSockets;
 
 /// A session younger than one fifth of the period gets no heartbeat, so its first may be late by a
 /// fifth.
@@ -46,8 +50,14 @@ impl Heartbeats {
         is_needed.then(|| self.scan.next_in(now))
     }
 
-    /// Sends a heartbeat to each idle session whose slot is due.
-    pub(crate) fn send<D: Driver>(&mut self, table: &mut ConnectionTable<D>) {
+    /// Sends a heartbeat to each idle session whose slot is due. It carries `position` unless the
+    /// session is fed from the history.
+    pub(crate) fn send<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        websockets: &mut WebSockets,
+        position: Option<Position<'_>>,
+    ) {
         if self.period.is_zero() {
             return;
         }
@@ -59,10 +69,30 @@ impl Heartbeats {
                 // The response head has just been sent, and storms of connections have enough to
                 // do.
                 && now.since(connection.since.tick()) >= self.period / YOUNG
-                && let Some(heartbeat) = frame::heartbeat(session.transport)
+                && let Some(heartbeat) = frame::heartbeat(session.encoding.transport())
             {
+                let is_fed = connection.extras.has(Extras::REPLAY);
+                let is_websocket = session.framing == Framing::WebSocket;
+                if is_websocket && !websockets.is_alive(table, key) {
+                    table.close(key, CloseReason::Timeout);
+                    continue;
+                }
                 table.stats.add(Metric::Heartbeats, 1);
-                table.send(key, heartbeat.bytes(session.framing));
+                match position.filter(|_| !is_fed) {
+                    None => table.send(key, heartbeat.bytes(session.framing)),
+                    Some(position) => {
+                        let mut out = table.scratch();
+                        let transport = session.encoding.transport();
+                        if is_websocket {
+                            push_frame(Opcode::Ping, &[], &mut out);
+                        }
+                        push(&mut out, |out| {
+                            frame::position(transport, position, out).range(session.framing)
+                        });
+                        table.send(key, &out);
+                        table.put_back(out);
+                    }
+                }
             }
         }
     }

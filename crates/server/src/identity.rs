@@ -14,23 +14,30 @@ mod key_fetch;
 mod operations;
 /// Requests that wait for key sets.
 mod awaiting_keys;
+/// Tickets that several nodes share.
+mod shared_tickets;
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use auth::{Bans, Identity, Policy, Revocations, Tickets, UnixSeconds};
+use auth::{Bans, Identity, Policy, Revocations, Tickets, TokenError, UnixSeconds};
 use graph::Id;
 use parking_lot::{Mutex, RwLock};
 use wire::head::Request;
 use wire::target::{self, IdsError};
 
-use crate::lease::Fingerprints;
+use crate::lease::{Fingerprints, LEASE_HORIZON_SECONDS};
+use crate::login_check::LoginChecker;
 
 pub(crate) use awaiting_keys::AwaitingKeys;
 use credential::Credential;
-pub(crate) use denial::Denial;
+pub(crate) use denial::{Denial, UNDECIDED};
 pub(crate) use key_fetch::KeyFetch;
 pub use key_fetch::KeyFetcher;
+pub use operations::Standing;
+use shared_tickets::TicketAnnouncer;
+pub use shared_tickets::TicketNews;
 
 /// What a server remembers of identities. Lives as long as its workers; the handle has it too.
 #[derive(Default)]
@@ -42,6 +49,9 @@ pub(crate) struct IdentityStore {
     has_bans: AtomicBool,
     pub(crate) fingerprints: Fingerprints,
     pub(crate) key_fetch: KeyFetch,
+    pub(crate) login_checker: OnceLock<Box<dyn LoginChecker>>,
+    /// Tells other nodes of tickets, if there are any.
+    announcer: OnceLock<Box<TicketAnnouncer>>,
 }
 
 /// Session that a request may open.
@@ -55,6 +65,28 @@ pub(crate) struct Grant<'a> {
     pub(crate) identity: Option<Identity>,
     /// The ticket to use, as text.
     pub(crate) ticket: Option<Cow<'a, str>>,
+}
+
+impl Grant<'static> {
+    /// Returns the grant of these ids to an identity.
+    ///
+    /// # Errors
+    ///
+    /// [`Denial::Token`] when it may not read one of them.
+    pub(crate) fn of_ids(ids: Vec<Id>, identity: Option<Identity>) -> Result<Self, Denial> {
+        let names: Vec<_> = ids.iter().map(|id| Cow::Owned(id.to_string())).collect();
+        if let Some(identity) = &identity {
+            for name in &names {
+                identity.authorize(name)?;
+            }
+        }
+        Ok(Self {
+            ids,
+            names,
+            identity,
+            ticket: None,
+        })
+    }
 }
 
 /// Returns the session that a request for a stream may open. `segment` is what its path names, and
@@ -137,7 +169,15 @@ fn identify<'a>(
                 ticket: Some(text),
             });
         }
-        Credential::Token(token) => policy.verify(&token, now)?,
+        Credential::Token(token) => {
+            let identity = policy.verify(&token, now)?;
+            // The session would end at once, and its client come back with the same token.
+            let ends_at_once = |end| end <= now.plus(LEASE_HORIZON_SECONDS);
+            if identity.expires.is_some_and(ends_at_once) {
+                return Err(Denial::Token(TokenError::Expired));
+            }
+            identity
+        }
         Credential::User(user) => Identity::of_user(user, now),
     };
     let own = identity.subject.iter().map(|id| Cow::Owned(id.to_string()));
@@ -160,7 +200,22 @@ impl IdentityStore {
     /// [`Denial::Token`] or [`Denial::Banned`].
     pub(crate) fn check(&self, grant: &Grant<'_>, now: UnixSeconds) -> Result<(), Denial> {
         let names = grant.names.iter().map(AsRef::as_ref);
-        if let Some(identity) = &grant.identity {
+        self.check_client(grant.identity.as_ref(), names, now)
+    }
+
+    /// Checks that neither an identity is revoked nor its client kept away: neither as who it is,
+    /// nor as one that reads `names`.
+    ///
+    /// # Errors
+    ///
+    /// [`Denial::Token`] or [`Denial::Banned`].
+    pub(crate) fn check_client<'a>(
+        &self,
+        identity: Option<&'a Identity>,
+        names: impl Iterator<Item = &'a str> + Clone,
+        now: UnixSeconds,
+    ) -> Result<(), Denial> {
+        if let Some(identity) = identity {
             self.revocations
                 .read()
                 .check(identity, names.clone(), now)?;
@@ -169,13 +224,25 @@ impl IdentityStore {
             return Ok(());
         }
         let bans = self.bans.read();
-        let identity = grant.identity.as_ref();
         let subject = identity.and_then(|identity| identity.subject.as_deref());
         let mut ids = subject.into_iter().chain(names);
         match ids.any(|id| bans.until(id, now).is_some()) {
             true => Err(Denial::Banned),
             false => Ok(()),
         }
+    }
+
+    /// Returns whether one of these ids is banned.
+    pub(crate) fn is_banned(&self, mut ids: impl Iterator<Item = Id>, now: UnixSeconds) -> bool {
+        self.has_bans.load(Ordering::Acquire) && {
+            let bans = self.bans.read();
+            ids.any(|id| bans.until(&id.to_string(), now).is_some())
+        }
+    }
+
+    /// Returns until when an id is banned, if it is.
+    fn banned_until(&self, id: &str, now: UnixSeconds) -> Option<UnixSeconds> {
+        self.bans.read().until(id, now)
     }
 
     /// Bans an id for so many seconds.

@@ -4,47 +4,76 @@
 //! arrived whole is kept for its connection. What a request leads to is decided by the
 //! [`RequestHandler`](crate::ingress::RequestHandler) that the worker passes in.
 
+/// Input before the first request of a connection through a proxy.
+mod proxy_header;
+/// Input of TLS connections.
 mod handshake;
+/// Input that is kept.
+mod kept;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::mem;
+use std::net::IpAddr;
 
 use reactor::{Driver, RateLimitedWarnings, Received, SlotKey};
 use tls::ServerConfig;
-use wire::head::{self, HeadError, Request};
+use wire::head::{self, HEAD_BYTES_MAX, HeadError, Request};
 
 use crate::limits::{BLOCK_BYTES, READS_PER_TURN, REQUESTS_PER_TURN};
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 use handshake::TlsInput;
+use kept::KeptInput;
 
 /// Handler of the request heads that arrive.
 pub(crate) trait RequestHandler<D: Driver> {
+    /// Counts a connection as one of the client that a PROXY header names, or refuses it.
+    fn admit_client(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, client: IpAddr);
+
     /// Handles a complete request. It may begin another phase of the connection, or end it.
     fn handle(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, request: &Request<'_>);
 
+    /// Handles bytes of a session whose client may talk: frames of WebSocket, which are unmasked
+    /// where they lie.
+    fn receive(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, bytes: &mut [u8]);
+
+    /// Notes that such a session has left a long record of TLS unfinished.
+    fn await_record(&mut self, table: &mut ConnectionTable<D>, key: SlotKey);
+
     /// Ends a connection whose bytes are not a request.
     fn reject(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, error: HeadError);
+
+    /// Refuses a connection whose input has not arrived whole, as there is no room to keep it.
+    fn refuse_unread(&mut self, table: &mut ConnectionTable<D>, key: SlotKey);
+
+    /// Ends a connection that must begin with a PROXY header and does not.
+    fn reject_proxy_header(&mut self, table: &mut ConnectionTable<D>, key: SlotKey);
 }
 
 /// Input side of a worker.
 #[derive(Debug)]
 pub(crate) struct Ingress {
     block: Box<[u8]>,
-    /// Incomplete heads and ClientHellos, by slot.
-    partial: HashMap<u32, Vec<u8>>,
+    kept: KeptInput,
+    /// Whether the buffers of the server have no room for input of further connections.
+    is_full: bool,
     /// Connections with more to read, or more requests to answer, than one turn allows: no edge
     /// will announce them again. With whether their end is among it.
     unread: HashMap<SlotKey, bool>,
     tls: TlsInput,
+    /// Warnings about connections that fail before their first request.
+    warnings: RateLimitedWarnings,
 }
 
 impl Ingress {
     pub(crate) fn new(tls: Option<ServerConfig>, warnings: RateLimitedWarnings) -> Self {
         Self {
             block: vec![0; BLOCK_BYTES].into_boxed_slice(),
-            partial: HashMap::new(),
+            kept: KeptInput::default(),
+            is_full: false,
             unread: HashMap::new(),
-            tls: TlsInput::new(tls, warnings),
+            tls: TlsInput::new(tls),
+            warnings,
         }
     }
 
@@ -58,12 +87,36 @@ impl Ingress {
         !self.unread.is_empty() || self.tls.has_waiting()
     }
 
+    /// Returns whether no input is kept.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty() && !self.has_unread()
+    }
+
+    /// Refuses input of further connections that has not arrived whole, or no longer.
+    pub(crate) const fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
+    }
+
+    /// Returns the memory of the input that is kept.
+    pub(crate) const fn kept_bytes(&self) -> usize {
+        self.kept.bytes()
+    }
+
+    /// Returns the memory of the input that is kept for a slot.
+    pub(crate) fn kept_bytes_of(&self, slot: u32) -> usize {
+        self.kept.bytes_of(slot)
+    }
+
+    /// Returns the memory of the input that is kept, counted one by one.
+    #[cfg(test)]
+    pub(crate) fn count_kept_bytes(&self) -> usize {
+        self.kept.count_bytes()
+    }
+
     /// Removes the input that was kept for a closed connection.
     pub(crate) fn forget(&mut self, index: u32) {
-        self.partial.remove(&index);
-        if self.partial.is_empty() && self.partial.capacity() > 64 {
-            self.partial = HashMap::new();
-        }
+        self.kept.remove(index);
     }
 
     /// Continues the reads that exceeded the budgets of the last turn.
@@ -88,8 +141,9 @@ impl Ingress {
         ended: bool,
         handler: &mut impl RequestHandler<D>,
     ) {
-        if !table.awaits_hello(key)
-            && let Some(kept) = self.partial.remove(&key.index)
+        if !table.awaits_proxy_header(key)
+            && !table.awaits_hello(key)
+            && let Some(kept) = self.kept.remove(key.index)
         {
             self.read_heads(table, key, &kept, 0, handler);
         }
@@ -142,10 +196,10 @@ impl Ingress {
         match table.receive(key, block) {
             Received::Bytes(count) => {
                 let is_full = count == block.len();
-                if extras.has(Extras::TLS) {
-                    self.ingest_ciphertext(table, key, &block[..count], is_full, handler);
-                } else {
-                    self.ingest(table, key, &block[..count], is_full, handler);
+                let bytes = &mut block[..count];
+                match extras.has(Extras::PROXY_HEADER) {
+                    true => self.ingest_proxy_header(table, key, bytes, is_full, handler),
+                    false => self.ingest_input(table, key, bytes, is_full, handler),
                 }
                 return is_full || ended;
             }
@@ -156,12 +210,28 @@ impl Ingress {
         false
     }
 
-    /// Acts on bytes of a connection, which filled the block if `is_full`.
+    /// Acts on bytes of a connection behind its PROXY header, if it has one. They filled the block
+    /// if `is_full`.
+    fn ingest_input<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        bytes: &mut [u8],
+        is_full: bool,
+        handler: &mut impl RequestHandler<D>,
+    ) {
+        match table.is_tls(key) {
+            true => self.ingest_ciphertext(table, key, bytes, is_full, handler),
+            false => self.ingest(table, key, bytes, is_full, handler),
+        }
+    }
+
+    /// Acts on what a connection says, which filled the block if `is_full`.
     fn ingest<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
         key: SlotKey,
-        bytes: &[u8],
+        bytes: &mut [u8],
         is_full: bool,
         handler: &mut impl RequestHandler<D>,
     ) {
@@ -169,16 +239,17 @@ impl Ingress {
             return;
         };
         match connection.phase {
+            Phase::Open(session) if session.may_talk() => handler.receive(table, key, bytes),
             // A stream is never followed by another answer: what a client says during it is
             // ignored. One that says a lot does not speak this protocol.
             Phase::Open(_) if is_full => table.close(key, CloseReason::Rejected),
             Phase::Open(_) | Phase::Ending { .. } | Phase::Closed => {}
             Phase::AwaitingControl | Phase::AwaitingKeys => {}
+            Phase::Polling => self.keep_pipelined(table, key, bytes),
             Phase::Head { partial: false } => self.read_heads(table, key, bytes, 0, handler),
             Phase::Head { partial: true } => {
-                let mut head = self.partial.remove(&key.index).unwrap_or_default();
-                let seen = head.len();
-                head.extend_from_slice(bytes);
+                let head = self.with_kept(key, bytes);
+                let seen = head.len() - bytes.len();
                 self.read_heads(table, key, &head, seen, handler);
             }
         }
@@ -224,6 +295,18 @@ impl Ingress {
                     }
                     input = &input[request.consumed..];
                     seen = 0;
+                    if let Some(Phase::Open(session)) = phase
+                        && session.may_talk()
+                        && !input.is_empty()
+                    {
+                        return handler.receive(table, key, &mut input.to_vec());
+                    }
+                    if phase == Some(Phase::Polling) {
+                        return self.keep_pipelined(table, key, input);
+                    }
+                }
+                Ok(None) if self.is_full && seen == 0 => {
+                    return handler.refuse_unread(table, key);
                 }
                 Ok(None) => return self.keep(key, input),
                 Err(error) => return handler.reject(table, key, error),
@@ -231,8 +314,35 @@ impl Ingress {
         }
     }
 
+    /// Keeps what a client sends behind a poll that waits. It is read meanwhile, as the end of the
+    /// connection would not be noticed otherwise.
+    fn keep_pipelined<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        input: &[u8],
+    ) {
+        if input.is_empty() {
+            return;
+        }
+        if self.kept.append(key.index, input) > HEAD_BYTES_MAX {
+            table.close(key, CloseReason::Rejected);
+        }
+    }
+
+    /// Returns what was kept of a connection's input, followed by `bytes`.
+    fn with_kept<'a>(&mut self, key: SlotKey, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        match self.kept.remove(key.index) {
+            None => Cow::Borrowed(bytes),
+            Some(mut kept) => {
+                kept.extend_from_slice(bytes);
+                Cow::Owned(kept)
+            }
+        }
+    }
+
     fn keep(&mut self, key: SlotKey, input: &[u8]) {
-        self.partial.insert(key.index, input.to_vec());
+        self.kept.insert(key.index, input.to_vec());
     }
 
     fn postpone(&mut self, key: SlotKey, ended: bool) {

@@ -3,8 +3,9 @@
 use reactor::{Driver, SlotKey};
 use router::Router;
 
+use crate::client_address::Origin;
 use crate::limits::INSPECTED_MAX;
-use crate::mail::{Post, Report, SessionReport};
+use crate::mail::{GapReport, Post, Report, SessionReport};
 use crate::session::Sessions;
 use crate::table::{ConnectionTable, Phase};
 
@@ -32,22 +33,34 @@ pub(crate) fn session_report<D: Driver>(
     key: SlotKey,
 ) -> Option<SessionReport> {
     let connection = table.get(key)?;
-    let Phase::Open(session) = connection.phase else {
-        return None;
+    let (ids, transport) = match &connection.phase {
+        Phase::Open(session) => {
+            let ids = sessions.keys(key.index, session);
+            (ids, session.encoding.transport().name())
+        }
+        _ => (table.polls.keys(key)?, "poll"),
     };
+    let ids = ids.iter();
+    let ids = ids.filter_map(|&id| router.graph().name(id)).collect();
     let since = connection.since.tick();
-    let (peer, info) = table.peer(key);
+    let info = table.tcp_info(key);
     let backlog = table.backlogs().get(key.index);
-    let ids = sessions.keys(key.index, &session).iter();
+    let now = table.clock.now;
+    let last_gap = table.recent_gaps().of(key).map(|gap| GapReport {
+        lost: gap.lost,
+        ago: now.since(gap.told),
+    });
     Some(SessionReport {
         session: sessions.name(key),
-        ids: ids.filter_map(|&id| router.graph().name(id)).collect(),
-        transport: session.transport.name(),
+        ids,
+        transport,
         age: table.clock.now.since(since),
-        peer,
+        peer: table.origin(key).map(Origin::address),
         backlog_frames: backlog.map_or(0, |backlog| backlog.events()),
         backlog_bytes: backlog.map_or(0, |backlog| backlog.bytes()),
         bytes_acknowledged: info.map(|info| info.acknowledged),
         bytes_unacknowledged: info.map(|info| info.unacknowledged),
+        is_behind: table.replays.is_fed(key),
+        last_gap,
     })
 }

@@ -14,7 +14,7 @@ use auth::tickets::TicketKey;
 
 use crate::limits::SLOTS_PER_SHELF;
 
-pub(crate) use scan::LeaseScan;
+pub(crate) use scan::{LEASE_HORIZON_SECONDS, LeaseScan};
 
 /// Bytes of a lease. A million sessions that logged in by tokens take 16 MB.
 const LEASE_BYTES_MAX: usize = 16;

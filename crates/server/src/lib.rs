@@ -5,12 +5,22 @@
 mod limits;
 /// Settings of the data path, and those that a reload can change.
 mod settings;
+/// Observer of sessions.
+mod observer;
+/// Logins that a program outside decides on.
+mod login_check;
+/// Requests and sessions, a line each.
+mod access_log;
+/// Policies for slow readers.
+mod slow_policy;
 /// Public listeners.
 mod listener;
 /// Start of the workers, and the wait for their end.
 mod server;
 /// Mail to workers, and the handle by which other threads send it.
 mod mail;
+/// Deliveries that a full mailbox refused.
+mod losses;
 /// External workers: sessions on threads of other crates.
 mod external;
 /// Metrics of a worker.
@@ -35,6 +45,10 @@ mod identity;
 mod lease;
 /// Requests to answers or streams.
 mod session;
+/// Events that clients publish.
+mod client_publish;
+/// WebSocket sessions: handshakes, and what their clients say.
+mod websocket;
 /// Short answers: pages, errors, preflights.
 mod answer;
 /// Demo page, and the secret of its requests.
@@ -45,14 +59,26 @@ mod page_request;
 mod parcel;
 /// Fan-out: deliveries to frames.
 mod fanout;
-/// Events of a turn, encoded once for each transport.
+/// Sessions that are fed from the history.
+mod replay;
+/// Long polling.
+mod poll;
+/// Who is online, as clients are told.
+mod presence;
+/// Events of a turn, encoded once for each encoding.
 mod frames;
+/// Latencies of deliveries.
+mod latency;
 /// Heartbeats on idle streams.
 mod heartbeat;
 /// Reports on sessions.
 mod inspect;
 /// Search for the sessions with the largest backlogs.
 mod slowest;
+/// Budget of buffers, over all workers.
+mod budget;
+/// Search for the buffers that give way.
+mod give_way;
 /// Drain: the graceful end of a worker.
 mod drain;
 
@@ -63,13 +89,22 @@ mod sim;
 pub use wire::host::{AllowedHosts, HostPattern};
 pub use wire::target::IDS_MAX;
 
+pub use access_log::{AccessEntry, AccessLog, AccessLogCounts, AccessWork};
+pub use client_publish::{EventPublisher, PublishDone, PublishError};
 pub use demo::{DemoPage, DemoSecret};
 pub use external::{ExternalWorker, WorkerCommand};
-pub use identity::KeyFetcher;
+pub use identity::{KeyFetcher, Standing, TicketNews};
 pub use listener::{Listener, ListenerKind, ListenerSocket};
+pub use login_check::{LoginChecker, LoginQuestion, LoginVerdict};
 pub use mail::{
-    Handle, PageHandler, PageRequest, PageResponse, PendingReload, Post, SessionReport,
+    GapReport, Handle, PageHandler, PageRequest, PageResponse, PendingReload, Post, SessionReport,
+};
+pub use observer::{ObservedSession, Observer, SessionObserver};
+pub use presence::{
+    BackendSink, Presence, PresenceCounts, PresenceLog, PresenceSettings, ProcessEdge,
+    ProcessEdges, SnapshotPlace,
 };
 pub use server::{Server, StartError};
 pub use settings::{LiveSettings, Settings};
+pub use slow_policy::SlowPolicy;
 pub use stats::{Metric, ServerStats, WorkerStats};

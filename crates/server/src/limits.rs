@@ -33,9 +33,79 @@ pub(crate) const SWEPT_MAX: usize = if cfg!(test) { 3 } else { 16 };
 /// A delivery with more recipients than this is large and waits in a line of its own.
 pub(crate) const SMALL_DELIVERY_RECIPIENTS: usize = if cfg!(test) { 2 } else { 256 };
 
+/// Recipients of lost deliveries that are listed for a worker until its next turn, eight bytes
+/// each. Beyond it, each of its sessions is taken to have lost them: to list a million would keep
+/// publishers waiting, and sorting them takes a worker longer than a look at its sessions.
+pub(crate) const LOST_RECIPIENTS_MAX: usize = if cfg!(test) { 6 } else { 65_536 };
+
 /// Payload bytes that one turn may encode, so that the buffer they are encoded into stays small.
 /// One event is always let through.
 pub(crate) const PAYLOAD_BYTES_PER_TURN: usize = 256 << 10;
+
+/// Bytes that a session is fed at a time from the history, and one event more: about what a socket
+/// takes at once.
+pub(crate) const REPLAY_BYTES_PER_STEP: usize = if cfg!(test) { 300 } else { 64 << 10 };
+
+/// Bytes that all sessions are fed from the history in one turn, so that a storm of resumes does
+/// not keep live events waiting.
+pub(crate) const REPLAY_BYTES_PER_TURN: usize = if cfg!(test) { 600 } else { 256 << 10 };
+
+/// Sessions fed from the history in one turn: to find what one missed takes from one to a hundred
+/// microseconds.
+pub(crate) const REPLAYS_PER_TURN: usize = if cfg!(test) { 3 } else { 64 };
+
+/// Events that a session is fed at a time from the history: more than fit into the bytes of a step,
+/// unless they are small.
+pub(crate) const REPLAY_EVENTS_PER_STEP: usize = if cfg!(test) { 4 } else { 1024 };
+
+/// Events searched for in the history at a time, for several steps: a search follows all events of
+/// its subjects back to the first, so that one for each step would take time in proportion to the
+/// square of what a session has missed.
+pub(crate) const SEARCH_EVENTS_MAX: usize = if cfg!(test) { 11 } else { 16 << 10 };
+
+/// Searches that a worker keeps for later steps, 256 KiB each. Beyond it the oldest is made again.
+pub(crate) const SEARCHES_KEPT_MAX: usize = if cfg!(test) { 2 } else { 8 };
+
+/// Events that a client gets after a reset, the latest ones: it has to load its state anyway.
+pub(crate) const RESET_EVENTS_MAX: usize = if cfg!(test) { 8 } else { 1000 };
+
+/// Time between two looks at the planning period that sessions wait for. A publisher plans for some
+/// microseconds, or some milliseconds when it has a million recipients.
+pub(crate) const PERIOD_RETRY_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Edges of presence that backends can read back: some minutes of a busy server, 40 bytes each and
+/// the text of the id.
+pub(crate) const PRESENCE_FEED_MAX: usize = if cfg!(test) { 8 } else { 65_536 };
+
+/// Ids of which a node tells the nodes of its cluster again in a tick, so that a node with half a
+/// million of them tells another that has started within half a minute, in some 200 KB a second.
+pub(crate) const PRESENCE_NODE_EDGES_MAX: usize = if cfg!(test) { 3 } else { 2048 };
+
+/// Time until what the log of a cluster did not take is told again.
+pub(crate) const PRESENCE_RETRY: Duration = Duration::from_secs(1);
+
+/// Recipients of edges that are planned before they are sent to the workers, 16 bytes each.
+pub(crate) const PRESENCE_RECIPIENTS_MAX: usize = if cfg!(test) { 4 } else { 65_536 };
+
+/// Ids in a piece of a snapshot: some ten kilobytes, as much as a socket takes at once.
+pub(crate) const PRESENCE_IDS_MAX: usize = if cfg!(test) { 4 } else { 1000 };
+
+/// Subscriptions that are looked at for the snapshot of a poll, which is made at once: a
+/// millisecond.
+pub(crate) const PRESENCE_POLL_KEYS_MAX: usize = if cfg!(test) { 6 } else { 16 << 10 };
+
+/// Recipients of edges that are looked at in a turn: about 5 ms if all of them are sent to.
+pub(crate) const PRESENCE_RECIPIENTS_PER_TURN: usize = if cfg!(test) { 3 } else { 1024 };
+
+/// Snapshots that are begun or continued in a turn, between which sessions are served: half a
+/// millisecond.
+pub(crate) const PRESENCE_SNAPSHOTS_PER_TURN: usize = if cfg!(test) { 2 } else { 64 };
+
+/// Subscriptions that are looked at for the snapshots of a turn: half a millisecond.
+pub(crate) const PRESENCE_SNAPSHOT_KEYS_PER_TURN: usize = if cfg!(test) { 10 } else { 8192 };
+
+/// Slots that are looked at in a turn for sessions that need a new snapshot.
+pub(crate) const PRESENCE_SLOTS_PER_TURN: u32 = if cfg!(test) { 2 } else { 4096 };
 
 /// Buffers larger than this are given back to the allocator before a worker sleeps, so that a burst
 /// leaves nothing behind in any of a hundred workers.
@@ -44,6 +114,16 @@ pub(crate) const SCRATCH_KEPT_BYTES: usize = 4 * 1024;
 /// Sessions whose records and frames are made ready together, before the first of them is sent to:
 /// few enough that the kernel's work for one does not drive those of the others out of the cache.
 pub(crate) const SESSIONS_PER_FLUSH: usize = if cfg!(test) { 2 } else { 32 };
+
+/// Bytes handed to the kernel and not sent, beyond which a socket counts as full. One segment more
+/// may be there: 41 KiB were measured for a client that reads nothing. Fewer would not fill a path
+/// between two turns of a busy worker: 4 MB over 50 ms of delay took the same time with this bound
+/// as without it.
+pub(crate) const UNSENT_BYTES_MAX: u32 = 16 << 10;
+
+/// Smallest send buffer of a connection, however little may wait in a backlog: with less, a path of
+/// 100 ms would carry less than 5 Mbit/s.
+pub(crate) const SEND_BUFFER_BYTES_MIN: u32 = 32 << 10;
 
 /// Frames gathered into one system call.
 pub(crate) const FRAMES_PER_SEND: usize = 64;
@@ -69,13 +149,48 @@ pub(crate) const INSPECTED_MAX: usize = 1024;
 /// table of so many is a few hundred kilobytes.
 pub(crate) const SLOTS_PER_SHELF: u32 = if cfg!(test) { 4 } else { 8192 };
 
-/// Slots whose TLS connections are kept together: 256 of 216 bytes are 54 KiB, which is what a
-/// worker with a single TLS connection pays.
-pub(crate) const SLOTS_PER_TLS_SHELF: u32 = if cfg!(test) { 4 } else { 256 };
+/// Slots whose values of a kind that few connections have are kept together. Of the largest kind,
+/// TLS connections of 216 bytes, 256 are 54 KiB, which is what a worker with a single one pays.
+pub(crate) const SLOTS_PER_SPARSE_SHELF: u32 = if cfg!(test) { 4 } else { 256 };
+
+/// Bytes that wait for a full socket beyond which a session reads on from the history instead. With
+/// what the kernel keeps, such a session costs less than 64 KiB; a moment's delay is bridged by
+/// frames that sessions share, which is cheaper than to read the history for each.
+pub(crate) const CATCH_UP_BACKLOG_BYTES: usize = if cfg!(test) { 200 } else { 16 << 10 };
+
+/// Frames of a backlog that are looked through for one of the same subject and type; where more
+/// wait, an index is made.
+pub(crate) const SCANNED_PIECES_MAX: usize = if cfg!(test) { 4 } else { 64 };
 
 /// Backlogs visited in a turn to find the largest ones, and up to a shelf more: a million sessions
 /// may all have one, and to visit this many takes some hundred microseconds.
 pub(crate) const BACKLOGS_PER_TURN: usize = if cfg!(test) { 4 } else { 8192 };
+
+/// What the kernel keeps for a full socket, by estimate: with [`UNSENT_BYTES_MAX`], 41 KiB were
+/// measured for each of 100 clients that read nothing (docs/MEMORY.md, "In the kernel").
+pub(crate) const FULL_SOCKET_BYTES: usize = if cfg!(test) { 400 } else { 41 << 10 };
+
+/// Memory of a TLS handshake under way, by estimate: `rustls` keeps 7.7 KB for one.
+pub(crate) const TLS_HANDSHAKE_BYTES: usize = 8 << 10;
+
+/// Slots visited in a turn to find the largest buffers: some hundred microseconds where all of them
+/// have one.
+pub(crate) const BUFFER_SLOTS_PER_TURN: u32 = if cfg!(test) { 100 } else { 8192 };
+
+/// Buffers of each kind that one walk over all slots remembers, the largest: 128 KiB. A worker with
+/// more walks again.
+pub(crate) const LARGEST_BUFFERS_MAX: usize = if cfg!(test) { 3 } else { 8192 };
+
+/// Connections that give way in one turn, between which sessions are served: about 2 ms, as a
+/// backlog may have more than a thousand frames.
+pub(crate) const GIVE_WAYS_PER_TURN: usize = if cfg!(test) { 2 } else { 128 };
+
+/// How long a full socket may have taken nothing before its connection is closed because there is
+/// no other memory to be freed. A client that reads takes something within a round trip.
+pub(crate) const FULL_SOCKET_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time until a worker looks again for buffers, when there was none to be freed.
+pub(crate) const GIVE_WAY_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a connection whose last answer is sent may take to end its side. Closing earlier could
 /// reset the connection and destroy that answer on its way (RFC 9112, section 9.6).
@@ -98,8 +213,19 @@ pub(crate) const REFUSED_RETRY_SPREAD: Duration = Duration::from_secs(10);
 /// How long the control API may take to answer a relayed request.
 pub(crate) const PAGE_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a request waits for key sets to be fetched, when its token names an unknown key.
+/// How long a request waits for key sets to be fetched, when its token names an unknown key; and
+/// for a program outside that should have decided on its login before.
 pub(crate) const KEY_FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Requests and messages of one worker that wait for a program outside to decide on their login.
+/// Each keeps a head and a list of ids; further ones are answered as if nobody had decided.
+pub(crate) const LOGIN_CHECKS_MAX: usize = if cfg!(test) { 4 } else { 1024 };
+
+/// Messages of one WebSocket session among them.
+pub(crate) const SUBSCRIBE_CHECKS_MAX: usize = if cfg!(test) { 2 } else { 8 };
+
+/// Requests that are taken up again in a turn after their login was decided on.
+pub(crate) const CHECKED_LOGINS_PER_TURN: usize = if cfg!(test) { 2 } else { 64 };
 
 /// Requests of one worker that wait for key sets at a time. Each keeps its head; further ones are
 /// answered with 503.
@@ -112,8 +238,9 @@ pub(crate) const AWAITED_KEYS_PER_TURN: usize = if cfg!(test) { 2 } else { 64 };
 /// Least time between two warnings that the server cannot accept.
 pub(crate) const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Least time between two warnings about TLS handshakes that fail for one reason.
-pub(crate) const TLS_WARNING_INTERVAL: Duration = Duration::from_secs(60);
+/// Least time between two warnings about connections that fail before their first request for one
+/// reason.
+pub(crate) const CONNECTION_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Time between two steps of the heartbeat scan, each of which visits a small share of the slots.
 pub(crate) const HEARTBEAT_SCAN_INTERVAL: Duration = Duration::from_millis(100);
@@ -128,8 +255,78 @@ pub(crate) const LEASE_SCAN_INTERVAL: Duration = Duration::from_millis(100);
 /// Slots visited in a turn to find the sessions of a revoked identity: some hundred microseconds.
 pub(crate) const LEASES_PER_TURN: u32 = if cfg!(test) { 4 } else { 65_536 };
 
+/// Messages that the client of a WebSocket may send within [`CLIENT_MESSAGES_WINDOW`], pings and
+/// pongs among them. Clients change what they follow now and then; ten a second for ever would be a
+/// flood of answers.
+pub(crate) const CLIENT_MESSAGES_MAX: u32 = if cfg!(test) { 10 } else { 100 };
+
+/// Time in which messages of clients are counted.
+pub(crate) const CLIENT_MESSAGES_WINDOW: Duration = Duration::from_secs(10);
+
+/// Events that the client of a WebSocket may publish within [`CLIENT_MESSAGES_WINDOW`]: half of the
+/// messages that it may send. An event may cost a million times as much as its message.
+pub(crate) const CLIENT_PUBLISHES_MAX: u32 = if cfg!(test) { 4 } else { 50 };
+
+/// Events that the clients of one address may publish within [`CLIENT_MESSAGES_WINDOW`]. Some
+/// people share an address; one that opens many sessions gets no further than ten of them.
+pub(crate) const ADDRESS_PUBLISHES_MAX: u32 = if cfg!(test) { 6 } else { 500 };
+
+/// Events of clients that are not answered yet, over all workers; further ones are refused.
+pub(crate) const CLIENT_EVENTS_MAX: usize = if cfg!(test) { 5 } else { 1024 };
+
+/// Bytes of events of clients that are not answered yet.
+pub(crate) const CLIENT_EVENTS_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes that count for an event of a client besides its payload: the event, its subject and type,
+/// and the answer.
+pub(crate) const CLIENT_EVENT_BYTES: usize = 512;
+
+/// Events of clients that are published together. What becomes of them is known together.
+pub(crate) const CLIENT_GROUP_EVENTS_MAX: usize = 256;
+
+/// Bytes of payloads after which no further event is published with them. The log of a cluster
+/// takes no more at once from other publishers either.
+pub(crate) const CLIENT_GROUP_BYTES: usize = 128 << 10;
+
+/// Longest text by which a client refers to a message, in bytes: more than a UUID has.
+pub(crate) const REFERENCE_BYTES_MAX: usize = 64;
+
+/// Bytes that a worker keeps of WebSocket messages that have not arrived whole. A client may leave
+/// 64 KiB waiting; beyond this, whichever needs more is told to come back.
+pub(crate) const UNFINISHED_BYTES_MAX: usize = if cfg!(test) { 4096 } else { 16 << 20 };
+
+/// How long a WebSocket message may take to arrive whole.
+pub(crate) const UNFINISHED_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Seconds after which a refused client may try again.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "5";
 
 // The public listener and the graph take the same ids.
 const _: () = assert!(wire::target::ID_BYTES_MAX == graph::ID_BYTES_MAX);
+
+/// How long a poll waits for an event unless it says so: below the 30 s after which the shortest of
+/// proxies' time-outs ends a request.
+pub(crate) const POLL_WAIT: Duration = Duration::from_secs(25);
+
+/// The longest that a poll may ask to wait.
+pub(crate) const POLL_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How long the client of a poll counts as online after an answer.
+pub(crate) const POLL_ONLINE: Duration = Duration::from_secs(10);
+
+/// Events in an answer to a poll; the next one has more.
+pub(crate) const POLL_EVENTS_MAX: usize = if cfg!(test) { 8 } else { 1000 };
+
+/// Bytes of an answer to a poll, after which no further event is added: a quarter of what a session
+/// may leave unread.
+pub(crate) const POLL_BYTES_MAX: usize = if cfg!(test) { 600 } else { 64 << 10 };
+
+/// Polls looked at in one turn, between which sessions are served: about 2 ms.
+pub(crate) const POLLS_PER_TURN: usize = if cfg!(test) { 3 } else { 128 };
+
+/// Memory of entries of the access log that wait to be written: a second of a storm of logins, or
+/// more than a slow disk is behind for a moment. What is beyond it is dropped and counted.
+pub(crate) const ACCESS_LOG_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of a path that the access log shows: the longest id fits, percent-encoded.
+pub(crate) const ACCESS_LOG_PATH_BYTES: usize = 512;

@@ -247,6 +247,7 @@ mod tests {
             keepalive: None,
             defer_accept: None,
             fast_open: None,
+            send_buffer: None,
         };
         let free = claim_all(&["127.0.0.1:0"]).unwrap()[0].address();
         let any = format!("0.0.0.0:{}", free.port());

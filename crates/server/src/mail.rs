@@ -10,12 +10,17 @@ use std::time::Duration;
 use auth::UnixSeconds;
 use graph::{Graph, Id};
 use parking_lot::{Mutex, RwLock};
-use reactor::{Mailbox, MetricDescription, SlotKey, Snapshot};
+use reactor::{Mailbox, MetricDescription, SharedClock, SlotKey, Snapshot};
 use router::{Mailboxes, Parcel, Router, SessionRef, WorkerId};
 
+use crate::access_log::AccessLog;
+use crate::client_publish::{ClientPublishing, Published};
 use crate::demo::DemoPage;
 use crate::identity::{IdentityStore, KeyFetcher};
 use crate::lease::Revoked;
+use crate::login_check::{LoginChecker, LoginVerdict};
+use crate::losses::Losses;
+use crate::presence::{EdgeParcel, Presence};
 use crate::settings::LiveSettings;
 use crate::stats::{Metric, ServerStats, WorkerStats};
 
@@ -32,6 +37,10 @@ pub(crate) type Report = Box<dyn FnOnce(Vec<SessionReport>) + Send>;
 /// Message to a worker, handled in its next turn.
 pub(crate) enum Mail {
     Deliver(Parcel),
+    /// Tell those sessions that asked who came and went.
+    Presence(EdgeParcel),
+    /// Send each session that asked a new snapshot.
+    PresenceSnapshots,
     Inspect {
         sessions: Vec<SlotKey>,
         report: Report,
@@ -50,12 +59,23 @@ pub(crate) enum Mail {
         key: SlotKey,
         response: PageResponse,
     },
+    /// What became of an event that a client has published.
+    Published(Published),
     /// The key sets were fetched: requests that waited for it go on.
     KeysFetched,
+    /// A login was decided on.
+    LoginChecked {
+        key: SlotKey,
+        number: u64,
+        verdict: LoginVerdict,
+    },
     /// Use these settings from now on.
     Reload(Reload),
     /// Stop accepting, send farewells, flush backlogs, and end.
-    Drain,
+    Drain {
+        /// Whether the worker ends. Otherwise all clients are only told to reconnect.
+        ends: bool,
+    },
 }
 
 /// New settings for a worker.
@@ -88,7 +108,8 @@ pub struct SessionReport {
     pub transport: &'static str,
     /// Time since login.
     pub age: Duration,
-    /// The address of the peer; `None` if the connection is closed already.
+    /// The address of the client; behind a proxy without a PROXY header, that of the proxy. `None`
+    /// if the connection is closed already.
     pub peer: Option<SocketAddr>,
     /// Frames in its backlog.
     pub backlog_frames: usize,
@@ -98,6 +119,19 @@ pub struct SessionReport {
     pub bytes_acknowledged: Option<u64>,
     /// Bytes handed to the kernel and not acknowledged.
     pub bytes_unacknowledged: Option<u64>,
+    /// Whether it reads on from the history and is not live.
+    pub is_behind: bool,
+    /// The last notice that told it of lost events, if the worker still remembers it.
+    pub last_gap: Option<GapReport>,
+}
+
+/// A notice that told a session how many of its events were lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GapReport {
+    /// Events that were lost.
+    pub lost: u64,
+    /// Time since the notice.
+    pub ago: Duration,
 }
 
 /// Request of the demo page, made of the public listener, that the control API answers.
@@ -125,20 +159,50 @@ pub struct PageResponse {
 pub type PageHandler = dyn Fn(PageRequest, Box<dyn FnOnce(PageResponse) + Send>) + Send + Sync;
 
 /// Mailboxes of all workers, for the router.
-pub struct Post(pub(crate) Box<[Arc<Mailbox<Mail>>]>);
+pub struct Post {
+    pub(crate) mailboxes: Box<[Arc<Mailbox<Mail>>]>,
+    /// By worker: what its mailbox refused.
+    pub(crate) losses: Box<[Arc<Losses>]>,
+    /// Clock that latencies of deliveries are measured by.
+    pub(crate) clock: SharedClock,
+}
+
+impl Post {
+    /// Makes the post to these mailboxes.
+    pub(crate) fn new(mailboxes: Box<[Arc<Mailbox<Mail>>]>, clock: SharedClock) -> Self {
+        let losses = mailboxes.iter().map(|_| Arc::default()).collect();
+        Self {
+            mailboxes,
+            losses,
+            clock,
+        }
+    }
+
+    /// Returns the mailbox of a worker.
+    pub(crate) fn mailbox(&self, worker: WorkerId) -> &Mailbox<Mail> {
+        &self.mailboxes[usize::from(worker.0)]
+    }
+}
 
 impl Mailboxes for Post {
+    fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
     fn post(&self, worker: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
         let weight = parcel_weight(&parcel);
-        let posted = self.0[usize::from(worker.0)].post(Mail::Deliver(parcel), weight);
+        let posted = self.mailbox(worker).post(Mail::Deliver(parcel), weight);
         posted.map_err(|mail| match mail {
-            Mail::Deliver(parcel) => parcel,
+            Mail::Deliver(parcel) => {
+                self.losses[usize::from(worker.0)].add(&parcel);
+                parcel
+            }
             _ => unreachable!("a mailbox gives back what it was given"),
         })
     }
 
     fn ring(&self, worker: WorkerId) {
-        self.0[usize::from(worker.0)].ring();
+        self.mailbox(worker).ring();
     }
 }
 
@@ -159,9 +223,14 @@ pub struct Handle {
     pub(crate) stats: Arc<[Arc<WorkerStats>]>,
     pub(crate) external_metrics: Arc<RwLock<Vec<Box<AddMetrics>>>>,
     pub(crate) draining: Arc<AtomicBool>,
+    pub(crate) paused: Arc<AtomicBool>,
+    pub(crate) unready: Arc<AtomicBool>,
+    pub(crate) access_log: Option<AccessLog>,
     pub(crate) demo: Arc<OnceLock<DemoPage>>,
+    pub(crate) client_publishing: Arc<OnceLock<ClientPublishing>>,
     pub(crate) live: Arc<Mutex<Arc<LiveSettings>>>,
     pub(crate) identity: Arc<IdentityStore>,
+    pub(crate) presence: Option<Arc<Presence>>,
 }
 
 impl Handle {
@@ -182,12 +251,14 @@ impl Handle {
 
     /// Returns the metrics of all workers.
     pub fn stats(&self) -> ServerStats {
-        let mut snapshot = ServerStats::of(self.stats.iter().map(AsRef::as_ref));
+        let mut snapshot =
+            ServerStats::of(self.stats.iter().map(AsRef::as_ref), &self.live_settings());
+        snapshot.access_log = self.access_log.as_ref().map(AccessLog::counts);
         for (metrics, mailbox) in snapshot
             .metrics
             .workers
             .iter_mut()
-            .zip(&self.router.mailboxes().0)
+            .zip(&self.router.mailboxes().mailboxes)
         {
             metrics[Metric::MailboxMessages as usize] = mailbox.waiting() as u64;
             metrics[Metric::MailboxBytes as usize] = mailbox.outstanding() as u64;
@@ -222,6 +293,11 @@ impl Handle {
         self.draining.load(Ordering::Relaxed)
     }
 
+    /// Returns whether the server takes no streams until it is [resumed](Self::resume).
+    pub fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
+    }
+
     /// Reports on sessions: `report` is called on each concerned worker's thread with those of them
     /// that are still there, and is dropped when all have answered. It must not block.
     pub fn inspect(
@@ -247,7 +323,7 @@ impl Handle {
         report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static,
     ) {
         let report = Arc::new(report);
-        for mailbox in &self.router.mailboxes().0 {
+        for mailbox in &self.router.mailboxes().mailboxes {
             let report = Arc::clone(&report);
             mailbox.insert(Mail::Slowest {
                 limit,
@@ -273,7 +349,7 @@ impl Handle {
         let (pending, reload) = mpsc::sync_channel(1);
         let mut live = self.live.lock();
         *live = Arc::new(change(&live));
-        for mailbox in &self.router.mailboxes().0 {
+        for mailbox in &self.router.mailboxes().mailboxes {
             mailbox.insert(Mail::Reload(Reload {
                 live: Arc::clone(&live),
                 pending: pending.clone(),
@@ -288,24 +364,53 @@ impl Handle {
         self.identity.key_fetch.set_fetcher(fetcher);
     }
 
+    /// Sets who decides on logins, if [`Settings::login_check`](crate::Settings::login_check) is
+    /// set. Only the first call counts.
+    pub fn check_logins_with(&self, checker: Box<dyn LoginChecker>) {
+        let _ = self.identity.login_checker.set(checker);
+    }
+
     /// Lets the page publish, if [`Settings::demo`](crate::Settings::demo) is set. Only the first
     /// call counts.
     pub fn open_demo(&self, page: DemoPage) {
+        let page = match self.presence {
+            Some(_) => page.with_presence(),
+            None => page,
+        };
         let _ = self.demo.set(page);
+    }
+
+    /// Tells all clients to reconnect, and answers new streams with 503, until
+    /// [`resume`](Self::resume) is called: clients are to go to another server.
+    pub fn pause(&self) {
+        if !self.paused.swap(true, Ordering::Relaxed) {
+            self.to_all(|| Mail::Drain { ends: false });
+        }
+    }
+
+    /// Takes streams again.
+    pub fn resume(&self) {
+        self.paused.store(false, Ordering::Relaxed);
+    }
+
+    /// Sets what `/readyz` of the public listener says while the server takes streams: whether new
+    /// clients should come here.
+    pub fn set_ready(&self, is_ready: bool) {
+        self.unready.store(!is_ready, Ordering::Relaxed);
     }
 
     /// Starts to drain the server; see [`crate::Server::join`].
     pub fn drain(&self) {
         if !self.draining.swap(true, Ordering::Relaxed) {
-            for mailbox in &self.router.mailboxes().0 {
-                mailbox.insert(Mail::Drain);
+            for mailbox in &self.router.mailboxes().mailboxes {
+                mailbox.insert(Mail::Drain { ends: true });
             }
         }
     }
 
     /// Sends mail to each worker.
     pub(crate) fn to_all(&self, mail: impl Fn() -> Mail) {
-        for mailbox in &self.router.mailboxes().0 {
+        for mailbox in &self.router.mailboxes().mailboxes {
             mailbox.insert(mail());
         }
     }
@@ -315,7 +420,8 @@ impl Handle {
         sessions.sort_unstable();
         for group in sessions.chunk_by(|a, b| a.worker() == b.worker()) {
             let keys = group.iter().map(|session| session.key()).collect();
-            self.router.mailboxes().0[usize::from(group[0].worker().0)].insert(mail(keys));
+            let mailbox = self.router.mailboxes().mailbox(group[0].worker());
+            mailbox.insert(mail(keys));
         }
     }
 }

@@ -56,7 +56,7 @@ fn admit<'a>(
         Method::Post => "POST",
         Method::Put => "PUT",
         Method::Delete => "DELETE",
-        Method::Head | Method::Options | Method::Other => {
+        Method::Head | Method::Options | Method::Connect | Method::Other => {
             return Err(Answer::method_not_allowed("GET, POST, PUT, DELETE"));
         }
     };

@@ -1,6 +1,7 @@
 //! Parcels in flight: taken by their worker, and not settled.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use router::{Counts, Delivery, Event, Parcel};
 
@@ -42,6 +43,11 @@ impl ParcelInFlight {
     /// Returns the event of a delivery.
     pub(crate) fn event(&self, delivery: u32) -> &Event {
         &self.parcel.events[self.delivery(delivery).event as usize]
+    }
+
+    /// Returns the time when the parcel's plan began.
+    pub(crate) const fn accepted(&self) -> Duration {
+        self.parcel.accepted
     }
 
     pub(crate) fn sequence(&self, delivery: u32) -> u64 {

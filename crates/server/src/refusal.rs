@@ -18,6 +18,13 @@ use wire::status::Status;
 use crate::answer::{Answer, EVENT_STREAM, Fields};
 use crate::limits::{REFUSED_AWAITED_MAX, REFUSED_RETRY_MIN};
 
+/// The answer to `cursor=message` where clients cannot send messages.
+pub(crate) const NO_MESSAGES: &str =
+    "cursor=message is for /ws, whose clients can send a message; give the cursor itself";
+
+/// Reason to refuse a stream while none is taken.
+pub(crate) const NO_STREAMS: &str = "this server takes no streams now; try again in a moment";
+
 /// Refused connections whose requests are awaited, oldest first. Holds at most
 /// [`REFUSED_AWAITED_MAX`]; some may have been answered or closed since.
 #[derive(Debug, Default)]

@@ -10,14 +10,20 @@ use std::time::Duration;
 
 use graph::Graph;
 use parking_lot::Mutex;
-use reactor::{ListenerOptions, Mailbox, RateLimitedWarnings, SourceCounts, System};
-use router::{Router, WORKERS_MAX, WorkerId};
+use reactor::{
+    ListenerOptions, Mailbox, RateLimitedWarnings, SendBuffer, SharedClock, SourceCounts, System,
+};
+use router::{Recorder, Router, WORKERS_MAX, WorkerId};
 
+use crate::budget::Budget;
 use crate::external::ExternalWorker;
 use crate::identity::IdentityStore;
-use crate::limits::{ACCEPT_WARNING_INTERVAL, TLS_WARNING_INTERVAL};
+use crate::limits::{
+    ACCEPT_WARNING_INTERVAL, CONNECTION_WARNING_INTERVAL, SEND_BUFFER_BYTES_MIN, UNSENT_BYTES_MAX,
+};
 use crate::listener::{ClaimedListener, Listener, WorkerListener};
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
+use crate::presence::Presence;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -100,6 +106,23 @@ impl Server {
         epoch: String,
         graph: Arc<Graph>,
     ) -> Result<Self, StartError> {
+        let recorder = settings.history.map(Recorder::new);
+        Self::start_with(settings, listeners, epoch, graph, recorder)
+    }
+
+    /// Starts like [`Self::start`], with a history that may have events already. `epoch` must be
+    /// the one that they were published in.
+    ///
+    /// # Errors
+    ///
+    /// See [`StartError`]. Workers that were started are stopped.
+    pub fn start_with(
+        settings: Settings,
+        listeners: Vec<Listener>,
+        epoch: String,
+        graph: Arc<Graph>,
+        recorder: Option<Recorder>,
+    ) -> Result<Self, StartError> {
         let count = settings.workers;
         if count == 0 || count > WORKERS_MAX - settings.external_workers {
             return Err(StartError::Workers(count));
@@ -123,19 +146,42 @@ impl Server {
             .map(|_| Arc::new(WorkerStats::default()))
             .collect();
         let draining = Arc::new(AtomicBool::new(false));
+        let paused = Arc::new(AtomicBool::new(false));
+        let unready = Arc::new(AtomicBool::new(false));
         let demo = Arc::new(OnceLock::new());
-        let router = Arc::new(Router::new(epoch, graph, Post(mailboxes.clone())));
+        let client_publishing = Arc::new(OnceLock::new());
+        let mut router = Router::new(
+            epoch,
+            graph,
+            Post::new(mailboxes.clone(), SharedClock::system()),
+        );
+        if let Some(recorder) = recorder {
+            router = router.with_recorder(recorder);
+        }
+        let presence = settings.presence.map(|settings| {
+            let presence = Presence::new(settings, router.epoch());
+            Arc::new(presence)
+        });
+        if presence.is_some() {
+            router = router.with_moves();
+        }
+        let router = Arc::new(router);
         let identity = Arc::new(IdentityStore::default());
         let live = Arc::new(Mutex::new(Arc::clone(&settings.live)));
         let shared = Arc::new(Shared {
             settings,
             router: Arc::clone(&router),
             demo: Arc::clone(&demo),
+            client_publishing: Arc::clone(&client_publishing),
+            presence: presence.clone(),
             connections: AtomicUsize::new(0),
             sources: SourceCounts::default(),
             draining: Arc::clone(&draining),
-            tls_warnings: RateLimitedWarnings::new(TLS_WARNING_INTERVAL),
+            paused: Arc::clone(&paused),
+            unready: Arc::clone(&unready),
+            connection_warnings: RateLimitedWarnings::new(CONNECTION_WARNING_INTERVAL),
             identity: Arc::clone(&identity),
+            budget: Budget::new(count),
         });
         let mut server = Self {
             addresses: listeners.iter().map(ClaimedListener::address).collect(),
@@ -144,9 +190,14 @@ impl Server {
                 stats: Arc::clone(&stats),
                 external_metrics: Arc::default(),
                 draining,
+                paused,
+                unready,
+                access_log: shared.settings.access_log.clone(),
                 demo,
+                client_publishing,
                 live,
                 identity,
+                presence,
             },
             workers: Vec::with_capacity(usize::from(count)),
             external_workers: Vec::new(),
@@ -156,11 +207,15 @@ impl Server {
         for (number, (mailbox, stats)) in mailboxes.iter().zip(stats.iter()).enumerate() {
             let number = number as u16;
             if number >= count {
-                let (mailbox, stats) = (Arc::clone(mailbox), Arc::clone(stats));
+                let losses = &server.handle.router.mailboxes().losses;
+                let losses = Arc::clone(&losses[usize::from(number)]);
                 server.external_workers.push(ExternalWorker {
                     id: WorkerId(number),
-                    mailbox,
-                    stats,
+                    mailbox: Arc::clone(mailbox),
+                    losses,
+                    stats: Arc::clone(stats),
+                    observer: shared.settings.observer.clone(),
+                    presence: shared.presence.clone(),
                 });
                 continue;
             }
@@ -251,7 +306,20 @@ impl Server {
                 .unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
             result = result.and(ended);
         }
+        if let Some(publishing) = self.handle.client_publishing.get() {
+            publishing.end();
+        }
         result
+    }
+}
+
+/// Bounds what the kernel keeps for a client. It doubles the number: so a client that reads nothing
+/// costs at most `backlog_bytes` there, and as much again in its backlog.
+fn send_buffer(backlog_bytes: usize) -> SendBuffer {
+    let bytes = u32::try_from(backlog_bytes / 2).unwrap_or(u32::MAX);
+    SendBuffer {
+        bytes: bytes.clamp(SEND_BUFFER_BYTES_MIN, i32::MAX as u32),
+        unsent: UNSENT_BYTES_MAX,
     }
 }
 
@@ -273,6 +341,7 @@ impl Parts {
             keepalive: Some(settings.user_timeout.max(Duration::from_secs(2))),
             defer_accept: None,
             fast_open: None,
+            send_buffer: Some(send_buffer(settings.live.backlog_bytes)),
         };
         let driver = System::new(self.mailbox.as_ref())?;
         let mut worker = Worker::new(

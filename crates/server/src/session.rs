@@ -1,19 +1,42 @@
 //! Sessions: requests to answers or streams.
 
+/// Paths.
+mod route;
+/// What a request asks of its stream.
+mod stream_request;
+/// Connections beyond a limit.
+mod refused;
 /// Login.
 mod login;
+/// Logout.
+mod logout;
+/// Who is online.
+mod presence;
+/// Polls.
+mod polling;
 /// Ends of streams.
 mod last_word;
+/// Changes to a live session.
+mod follow;
+/// Events that clients publish.
+mod publish;
+/// Logins that a program outside decides on.
+mod checked;
+/// What an observer is told.
+mod observed;
+/// Entries of the access log.
+mod accessed;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use auth::{TokenError, UnixSeconds};
+use auth::TokenError;
 use graph::Key;
 use reactor::{Driver, Mailbox, SlotKey};
 use router::{SessionRef, WorkerId};
-use wire::frame;
-use wire::head::{Body, HeadError, Method, Request, Version};
+use wire::frame::{self, Position};
+use wire::head::{Body, HeadError, Method, Request};
 use wire::status::Status;
 use wire::transport::{Framing, Transport};
 
@@ -21,17 +44,28 @@ use crate::admission::Admission;
 use crate::answer::{Answer, Responder};
 use crate::client_address;
 use crate::demo::is_direct;
-use crate::identity::{AwaitingKeys, Denial, Grant};
+use crate::identity::{AwaitingKeys, Denial, Grant, UNDECIDED};
 use crate::ingress::RequestHandler;
-use crate::lease::{Lease, Leases};
+use crate::lease::Leases;
+use crate::login_check::LoginChecks;
 use crate::mail::Mail;
 use crate::page_request;
+use crate::refusal::{AwaitedRequests, NO_STREAMS};
+use crate::replay::{Begun, Resume, push};
 use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::stats::Metric;
-use crate::table::{CloseReason, ConnectionTable, Ended, Extras, Phase, Session};
+use crate::table::{CloseReason, ConnectionTable, Marks, Phase, Session, SparseSlots};
+use crate::websocket::{self, WebSockets};
+use accessed::Accessed;
+use stream_request::Form;
 
+pub(crate) use checked::Checked;
+pub(crate) use follow::CommandError;
 pub(crate) use last_word::{LastWord, end_stream};
+use login::Refused;
+use route::{Health, Route};
+pub(crate) use stream_request::{accepts_cloud_events, asks_for_presence};
 
 /// Sessions of a worker: what login needs beyond the connection table.
 pub(crate) struct Sessions {
@@ -41,43 +75,14 @@ pub(crate) struct Sessions {
     mailbox: Arc<Mailbox<Mail>>,
     /// All ids of a session that has several, by slot.
     several: HashMap<u32, Box<[Key]>>,
+    /// Sessions that need a snapshot of who is online, since the last turn.
+    to_snapshot: Vec<SlotKey>,
     pub(crate) awaiting_keys: AwaitingKeys,
+    pub(crate) login_checks: LoginChecks,
     pub(crate) leases: Leases,
-}
-
-/// Resource that a path names.
-enum Route<'a> {
-    Page,
-    Stream(Transport, &'a str),
-    PageRequest,
-    Server,
-    Unknown,
-}
-
-impl<'a> Route<'a> {
-    fn of(path: &'a str) -> Self {
-        const STREAMS: [(&str, Transport); 3] = [
-            ("/events", Transport::Sse),
-            ("/stream", Transport::Ndjson),
-            ("/test", Transport::Test),
-        ];
-        match path {
-            "/" => return Self::Page,
-            "*" => return Self::Server,
-            _ => {}
-        }
-        for (prefix, transport) in STREAMS {
-            match path.strip_prefix(prefix) {
-                Some("") => return Self::Stream(transport, ""),
-                Some(rest) if rest.starts_with('/') => return Self::Stream(transport, &rest[1..]),
-                _ => {}
-            }
-        }
-        match path.strip_prefix("/relay") {
-            Some(rest) if rest.starts_with('/') => Self::PageRequest,
-            _ => Self::Unknown,
-        }
-    }
+    pub(crate) websockets: WebSockets,
+    /// What the access log says of sessions that are open, if there is one.
+    accessed: SparseSlots<Accessed>,
 }
 
 /// Stage that answers requests: sessions, and the writer of their answers.
@@ -85,19 +90,29 @@ pub(crate) struct Requests<'a> {
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) responder: &'a mut Responder,
     pub(crate) admission: &'a mut Admission,
+    pub(crate) awaited_requests: &'a mut AwaitedRequests,
 }
 
 impl<D: Driver> RequestHandler<D> for Requests<'_> {
+    fn admit_client(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, client: IpAddr) {
+        self.admit_proxied(table, key, client);
+    }
+
     fn handle(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, request: &Request<'_>) {
         let Self {
             sessions,
             responder,
             admission,
+            ..
         } = self;
-        if table
-            .get(key)
-            .is_some_and(|connection| !connection.admitted)
+        let is_admitted = table.get(key).is_some_and(|connection| connection.admitted);
+        if let Route::Health(health) = Route::of(request.path)
+            && let Some(answer) = sessions.health(health, request)
         {
+            // Of any name, and beyond a limit: a full server is not one to be restarted.
+            return responder.answer_probe(table, key, request, &answer, is_admitted);
+        }
+        if !is_admitted {
             let route = Route::of(request.path);
             let is_for_events = matches!(route, Route::Stream(Transport::Sse, _));
             return responder.refuse_request(table, key, request, is_for_events);
@@ -112,10 +127,16 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
             return page_request::relay(table, responder, &sessions.mailbox, demo, key, request);
         }
         let answer = match (route, request.method) {
-            (_, Method::Other) => Answer::error(Status::NOT_IMPLEMENTED, "unknown method; use GET"),
-            (Route::Unknown | Route::PageRequest, _) => Answer::error(
+            (_, Method::Connect | Method::Other) => {
+                Answer::error(Status::NOT_IMPLEMENTED, "unknown method; use GET")
+            }
+            (Route::Health(_), _) if responder.live.health => {
+                Answer::method_not_allowed("GET, HEAD")
+            }
+            (Route::Unknown | Route::PageRequest | Route::Health(_), _) => Answer::error(
                 Status::NOT_FOUND,
-                "unknown path; streams are at /events/{id}, /stream/{id} and /test/{id}",
+                "unknown path; streams are at /events/{id}, /stream/{id}, /test/{id} and \
+                 /ws/{id}, polls at /poll/{id}",
             ),
             (_, Method::Options) => Answer::preflight(),
             (_, Method::Post | Method::Put | Method::Delete) | (Route::Server, _) => {
@@ -126,27 +147,57 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
                 "requests to this listener must not have a body; use the control listener to \
                  publish",
             ),
-            (Route::Page, _) if !responder.live.page => Answer::no_page(),
+            (Route::Page | Route::Client | Route::AsyncApi, _) if !responder.live.page => {
+                Answer::no_page()
+            }
+            (Route::Client, _) => Answer::client(),
+            (Route::AsyncApi, _) => Answer::asyncapi(),
             (Route::Page, _) => match shared.demo.get() {
                 Some(demo) if is_direct(request) => demo.answer(),
-                _ => Answer::page(),
+                _ => Answer::page(shared.presence.is_some()),
+            },
+            (Route::Poll(segment), _) => match self.poll(table, key, request, segment) {
+                Some(answer) => return self.responder.answer(table, key, request, &answer),
+                None => return,
             },
             (Route::Stream(transport, segment), method) => {
-                match sessions.authorize(table, key, request, segment) {
-                    Ok(grant) if method == Method::Get => {
-                        match admit_client(admission, table, key, request) {
-                            Ok(()) => {
-                                return sessions
-                                    .open(table, responder, key, request, transport, &grant);
+                let live = &responder.live;
+                let is_presence_kept = sessions.presence().is_some();
+                let form = match Form::of(table, key, request, transport, live, is_presence_kept) {
+                    // Whoever may not open a WebSocket learns nothing of identities.
+                    Err(answer) if transport == Transport::WebSocket => {
+                        return responder.answer(table, key, request, &answer);
+                    }
+                    form => form,
+                };
+                let authorized = sessions.authorize(table, key, request, segment);
+                match authorized.map(|grant| (grant, form)) {
+                    Ok((_, Err(answer))) => answer,
+                    Ok((grant, Ok(form))) if method == Method::Get => {
+                        let name = transport.name();
+                        match sessions.check_login(table, key, request, &grant, name) {
+                            Ok(Checked::Waits) => return,
+                            Ok(Checked::Accepted) => {
+                                match admit_client(admission, table, key, request) {
+                                    Ok(()) => {
+                                        return sessions
+                                            .open(table, responder, key, request, &form, &grant);
+                                    }
+                                    Err(limit) => {
+                                        table.stats.add(limit, 1);
+                                        let reason = "too many connections; try again later";
+                                        refusal(responder, transport, request, reason)
+                                    }
+                                }
                             }
-                            Err(limit) => {
-                                table.stats.add(limit, 1);
-                                refusal(
-                                    responder,
-                                    transport,
-                                    request,
-                                    "too many connections; try again later",
-                                )
+                            Err(denial) => {
+                                table.stats.denied(&denial);
+                                match denial {
+                                    Denial::Undecided => {
+                                        refusal(responder, transport, request, UNDECIDED)
+                                    }
+                                    denial => denial.answer_on(transport),
+                                }
                             }
                         }
                     }
@@ -160,7 +211,7 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
                     }
                     Err(denial) => {
                         table.stats.denied(&denial);
-                        denial.answer()
+                        denial.answer_on(transport)
                     }
                 }
             }
@@ -168,8 +219,25 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
         responder.answer(table, key, request, &answer);
     }
 
+    fn receive(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, bytes: &mut [u8]) {
+        websocket::receive(self.sessions, table, key, bytes);
+    }
+
+    fn await_record(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
+        self.sessions.websockets.await_record(key, table.clock.now);
+    }
+
     fn reject(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, error: HeadError) {
         self.responder.reject_head(table, key, error);
+    }
+
+    fn refuse_unread(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
+        table.stats.add(Metric::RefusedBuffers, 1);
+        self.responder.refuse_unread(table, key);
+    }
+
+    fn reject_proxy_header(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
+        self.responder.reject_proxy_header(table, key);
     }
 }
 
@@ -182,7 +250,7 @@ fn refusal(
 ) -> Answer {
     match transport {
         Transport::Sse => responder.refusal_of_stream(request, reason),
-        Transport::Ndjson | Transport::Test => Answer::busy(reason),
+        Transport::Ndjson | Transport::Test | Transport::WebSocket => Answer::busy(reason),
     }
 }
 
@@ -196,18 +264,11 @@ fn admit_client<D: Driver>(
     if !admission.counts_clients() {
         return Ok(());
     }
-    let Some(peer) = table.peer_address(key) else {
+    let Some(origin) = table.origin(key) else {
         return Ok(());
     };
-    let client = client_address::of_request(&admission.live.policy, request, peer.ip());
+    let client = client_address::of_request(&admission.live.policy, request, origin);
     admission.admit_client(key.index, client)
-}
-
-const fn framing(version: Version) -> Framing {
-    match version {
-        Version::Http11 => Framing::Chunked,
-        Version::Http10 => Framing::Close,
-    }
 }
 
 const fn gauge(transport: Transport) -> Metric {
@@ -215,6 +276,7 @@ const fn gauge(transport: Transport) -> Metric {
         Transport::Sse => Metric::SessionsSse,
         Transport::Ndjson => Metric::SessionsNdjson,
         Transport::Test => Metric::SessionsTest,
+        Transport::WebSocket => Metric::SessionsWebSocket,
     }
 }
 
@@ -226,9 +288,27 @@ impl Sessions {
             shared,
             mailbox,
             several: HashMap::new(),
+            to_snapshot: Vec::new(),
             awaiting_keys: AwaitingKeys::default(),
+            login_checks: LoginChecks::default(),
             leases: Leases::default(),
+            websockets: WebSockets::default(),
+            accessed: SparseSlots::default(),
         }
+    }
+
+    /// Returns the answer to a probe, unless it is one of another kind. It says no more than yes or
+    /// no, as strangers may ask.
+    fn health(&self, asked: Health, request: &Request<'_>) -> Option<Answer> {
+        let is_probe = matches!(request.method, Method::Get | Method::Head)
+            && matches!(request.body, Body::None | Body::Sized(0));
+        if !is_probe || !self.live.health {
+            return None;
+        }
+        Some(match asked {
+            Health::Ready if !self.shared.is_ready() => Answer::busy("not ready"),
+            Health::Live | Health::Ready => Answer::healthy(),
+        })
     }
 
     /// Returns the name of the session in a slot.
@@ -239,7 +319,7 @@ impl Sessions {
     /// Returns the keys of the session in a slot.
     pub(crate) fn keys<'a>(&'a self, index: u32, session: &'a Session) -> &'a [Key] {
         match self.several.get(&index) {
-            Some(keys) if session.several => keys,
+            Some(keys) if session.marks.has_several() => keys,
             _ => std::slice::from_ref(&session.key),
         }
     }
@@ -251,72 +331,89 @@ impl Sessions {
         responder: &mut Responder,
         key: SlotKey,
         request: &Request<'_>,
-        transport: Transport,
+        form: &Form,
         grant: &Grant<'_>,
     ) {
         let ids = &grant.ids;
-        if self.shared.is_draining() {
-            let reason = "the server is shutting down; try again in a moment";
+        let slow = form.slow.unwrap_or(self.live.slow);
+        let transport = form.encoding.transport();
+        if self.shared.takes_no_streams() {
+            let reason = NO_STREAMS;
             let answer = refusal(responder, transport, request, reason);
             return responder.answer(table, key, request, &answer);
         }
-        let now = UnixSeconds(table.clock.unix_seconds);
-        let ticket = match self.redeem(key, grant, now) {
-            Ok(ticket) => ticket,
-            Err(denial) => {
-                table.stats.denied(&denial);
-                return responder.answer(table, key, request, &denial.answer());
-            }
+        let start = match self.start(request, transport) {
+            Ok(start) => start,
+            Err(answer) => return responder.answer(table, key, request, &answer),
         };
-        let logged_in = self
-            .log_in(key, ids)
-            .map_err(|reason| refusal(responder, transport, request, reason))
-            .and_then(|keys| match self.shared.identity.check(grant, now) {
-                Ok(()) => Ok(keys),
-                Err(denial) => {
-                    self.log_out_of(key, &keys);
-                    table.stats.denied(&denial);
-                    Err(denial.answer())
-                }
-            });
-        let keys = match logged_in {
+        // Before the login: an edge is told from then on, and the snapshot is made after it.
+        let presence = self.shared.presence.as_ref().filter(|_| form.presence);
+        let presence = presence.map(Arc::clone);
+        presence
+            .iter()
+            .for_each(|presence| presence.begin_session());
+        let keys = match self.log_in_granted(table, key, grant, transport.name()) {
             Ok(keys) => keys,
-            Err(answer) => {
-                self.release(key, ticket, now);
+            Err(refused) => {
+                presence.iter().for_each(|presence| presence.end_session());
+                let answer = match refused {
+                    Refused::Full(reason) => refusal(responder, transport, request, reason),
+                    Refused::Denied(denial) => {
+                        table.stats.denied(&denial);
+                        denial.answer_on(transport)
+                    }
+                };
                 return responder.answer(table, key, request, &answer);
             }
         };
-        if let Some(identity) = &grant.identity
-            && let Some(connection) = table.get_mut(key)
+        if transport == Transport::WebSocket
+            && let Some(identity) = &grant.identity
         {
-            connection.extras.insert(Extras::LEASE);
-            let lease = Lease::of(identity, &self.shared.identity.fingerprints);
-            self.leases.insert(key.index, lease, ticket);
+            self.websockets.identify(key.index, identity.clone());
+            self.note_source(table, key, request);
         }
-        let framing = framing(request.version);
+        let resume = start.map(|start| start.resume(&self.shared.router, &keys));
+        let framing = form.framing;
         let session = Session {
             key: keys[0],
-            several: keys.len() > 1,
-            transport,
+            marks: Marks::new(presence.is_some()).with_several(keys.len() > 1),
+            encoding: form.encoding,
             framing,
+            slow,
         };
-        if session.several {
+        if session.marks.has_several() {
             self.several.insert(key.index, keys.into_boxed_slice());
         }
+        if presence.is_some() {
+            self.to_snapshot.push(key);
+        }
+        self.begin_access(table, key, request);
         table.stats.add(Metric::Logins, 1);
         table.stats.add(gauge(transport), 1);
         table.enter(key, Phase::Open(session));
         let retry = self.live.retry.as_millis() as u64;
         let mut out = table.scratch();
-        responder.stream_head(table, request, transport, framing, &mut out);
-        // The welcome is encoded behind the head, with a gap where its chunk size is shorter than
-        // the room for it.
-        let head = out.len();
-        let welcome = frame::welcome(transport, ids, retry, &mut out).range(framing);
-        out.copy_within(welcome.clone(), head);
-        out.truncate(head + welcome.len());
+        let from = resume.as_ref().and_then(|resume| resume.from.as_deref());
+        match &form.accept {
+            Some(accept) => responder.switching_protocols(table, accept, from, &mut out),
+            None => responder.stream_head(table, request, transport, framing, from, &mut out),
+        }
+        let epoch = self.shared.router.epoch();
+        let sequence = resume.as_ref().and_then(Resume::welcome_position);
+        let position = sequence.map(|sequence| Position { epoch, sequence });
+        push(&mut out, |out| {
+            frame::welcome(transport, ids, retry, position, out).range(framing)
+        });
+        if let Some(resume) = &resume {
+            resume.push_reset(session, epoch, &mut out);
+        }
         table.send(key, &out);
         table.put_back(out);
+        if let Some(resume) = resume
+            && resume.begin(table, key) == Begun::Awaited
+        {
+            self.websockets.await_cursor(key, table.clock.now);
+        }
     }
 
     /// Answers HEAD like GET, without the stream (RFC 9110, section 9.3.2).
@@ -328,42 +425,26 @@ impl Sessions {
         request: &Request<'_>,
         transport: Transport,
     ) {
-        let framing = framing(request.version);
+        let framing = stream_request::framing(request.version);
         let mut out = table.scratch();
-        responder.stream_head(table, request, transport, framing, &mut out);
+        responder.stream_head(table, request, transport, framing, None, &mut out);
         table.stats.add(Metric::RequestsAnswered, 1);
+        let bytes = out.len() as u64;
+        responder.note(table, key, Some(request), Status::OK, bytes);
         table.send(key, &out);
         table.put_back(out);
         // Without chunks, the head has said that the connection closes.
-        if framing == Framing::Close || !request.keep_alive || self.shared.is_draining() {
+        if framing == Framing::Close || !request.keep_alive || self.shared.takes_no_streams() {
             table.end(key, CloseReason::Done);
         } else {
             table.enter(key, Phase::Head { partial: false });
         }
     }
 
-    /// Removes a session from the directory.
-    pub(crate) fn log_out<D: Driver>(&mut self, table: &ConnectionTable<D>, ended: &Ended) {
-        let Ended {
-            key,
-            session,
-            is_slow,
-        } = ended;
-        if *is_slow && let Some(id) = self.shared.router.graph().name(session.key) {
-            table.stats.slow(id);
-        }
-        table.stats.take(gauge(session.transport), 1);
-        self.log_out_of(*key, self.keys(key.index, session));
-        if session.several {
-            self.several.remove(&key.index);
-        }
-        let has_lease = |extras: Extras| extras.has(Extras::LEASE);
-        if table
-            .at(key.index)
-            .is_some_and(|(_, connection)| has_lease(connection.extras))
-        {
-            let ticket = self.leases.log_out(key.index);
-            self.release(*key, ticket, UnixSeconds(table.clock.unix_seconds));
-        }
+    /// Removes what is kept for the client of a connection that was closed.
+    pub(crate) fn forget(&mut self, key: SlotKey) {
+        self.awaiting_keys.forget(key);
+        self.login_checks.forget(key);
+        self.websockets.forget(key.index);
     }
 }

@@ -6,6 +6,11 @@ use std::time::Duration;
 use auth::Policy;
 use wire::host::AllowedHosts;
 
+use crate::access_log::AccessLog;
+use crate::observer::Observer;
+use crate::presence::PresenceSettings;
+use crate::slow_policy::SlowPolicy;
+
 /// Settings of the data path for the whole run. Built once, shared by all workers.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -20,6 +25,18 @@ pub struct Settings {
     pub user_timeout: Duration,
     /// Whether requests of the demo page are passed on to the control API.
     pub demo: bool,
+    /// Limits of the history of events; `None` for no history.
+    pub history: Option<history::Limits>,
+    /// Told of the sessions that begin and end, if there is one.
+    pub observer: Option<Observer>,
+    /// Whether a [checker](crate::LoginChecker) decides on logins, which
+    /// [`Handle::check_logins_with`](crate::Handle::check_logins_with) sets. Until then none is let
+    /// in.
+    pub login_check: bool,
+    /// Who is online is kept, and told to those who ask; `None` for neither.
+    pub presence: Option<PresenceSettings>,
+    /// Access log, if there is one.
+    pub access_log: Option<AccessLog>,
     /// Settings that a reload can change, as they are at the start.
     pub live: Arc<LiveSettings>,
 }
@@ -42,6 +59,11 @@ pub struct LiveSettings {
     pub retry: Duration,
     /// Most bytes in the backlog of a session. A session that needs more is closed as slow.
     pub backlog_bytes: usize,
+    /// Most bytes in the buffers of all connections together: in backlogs, what the kernel keeps
+    /// for full sockets, input that has not arrived whole, replays. Beyond it the largest give way.
+    pub buffer_bytes: usize,
+    /// Policy for sessions whose clients ask for none.
+    pub slow: SlowPolicy,
     /// Close a session with a backlog whose peer reads nothing for this long.
     pub stall_timeout: Duration,
     /// Time limit of a drain.
@@ -51,11 +73,16 @@ pub struct LiveSettings {
     /// Host names to which the public listener answers, beside local names and IP addresses. An
     /// empty list allows every name where clients need a token or a ticket.
     pub hosts: AllowedHosts,
+    /// Whether connections of trusted proxies must begin with a PROXY header. Connections that are
+    /// open already stay as they are.
+    pub proxy_protocol: bool,
     /// Origins whose pages may read streams in a browser, with their credentials; `*` for all,
     /// without credentials.
     pub cors_origins: Vec<String>,
     /// Whether there is a page at `/`.
     pub page: bool,
+    /// Whether `/livez` and `/readyz` are answered.
+    pub health: bool,
     /// Certificates and options of TLS listeners, for new connections.
     pub tls: Option<tls::ServerConfig>,
     /// Who may read what. By default no identity is needed, and every client may read every id.
@@ -84,6 +111,11 @@ impl Default for Settings {
             external_workers: 0,
             user_timeout: Duration::from_secs(30),
             demo: false,
+            history: None,
+            observer: None,
+            login_check: false,
+            presence: None,
+            access_log: None,
             live: Arc::default(),
         }
     }
@@ -98,12 +130,16 @@ impl Default for LiveSettings {
             heartbeat: Duration::from_secs(25),
             retry: Duration::from_secs(3),
             backlog_bytes: 256 * 1024,
+            buffer_bytes: usize::MAX,
+            slow: SlowPolicy::CatchUp,
             stall_timeout: Duration::from_secs(10),
             drain_timeout: Duration::from_secs(10),
             drain_spread: Duration::from_secs(60),
             hosts: AllowedHosts::default(),
+            proxy_protocol: false,
             cors_origins: Vec::new(),
             page: true,
+            health: true,
             tls: None,
             policy: Arc::default(),
         }

@@ -2,9 +2,14 @@
 
 mod net;
 mod client;
+mod parts;
 mod world;
+mod texts;
 mod tokens;
+mod websocket_client;
 mod laws;
+mod lives;
+mod resumes;
 mod stories;
 #[expect(
     clippy::duplicate_mod,

@@ -113,17 +113,18 @@ impl Walk {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
-
     use reactor::Tick;
 
     use super::*;
+    use crate::slow_policy::SlowPolicy;
+    use crate::table::Piece;
 
     fn backlogs(sizes: impl IntoIterator<Item = (u32, usize)>) -> Backlogs {
         let mut backlogs = Backlogs::default();
         for (slot, bytes) in sizes {
-            let shared = Rc::from(vec![0; bytes]);
-            backlogs.push(slot, Tick::default(), shared, 0..bytes, true, usize::MAX);
+            let piece = Piece::of(backlogs.memory().share(&vec![0; bytes]));
+            let policy = SlowPolicy::Close;
+            backlogs.push(slot, Tick::default(), piece, policy, usize::MAX);
         }
         backlogs
     }

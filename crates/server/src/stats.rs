@@ -2,10 +2,12 @@
 
 use graph::Id;
 use parking_lot::Mutex;
-use reactor::{Counters, Snapshot};
+use reactor::{Counters, Latencies, LatencyHistogram, Snapshot};
 use router::Counts;
 
+use crate::access_log::AccessLogCounts;
 use crate::identity::Denial;
+use crate::settings::LiveSettings;
 
 /// Ids remembered as closed for being slow, per worker. The rarest makes room for a new one.
 const SLOW_IDS_MAX: usize = 32;
@@ -16,22 +18,43 @@ reactor::metrics! {
         Gauge "connections" [] "Open connections, including sessions." { Connections }
         Gauge "sessions" ["transport"] "Open sessions, by transport." {
             SessionsSse = "sse", SessionsNdjson = "ndjson", SessionsTest = "test",
+            SessionsWebSocket = "websocket",
+            SessionsPoll = "poll",
         }
         Gauge "backlog_sessions" []
             "Sessions with data that waits because the send buffer of the socket is full."
             { BacklogSessions }
         Gauge "backlog_bytes" []
             "Bytes that wait because send buffers of sockets are full." { BacklogBytes }
+        Gauge "buffer_bytes" []
+            "Bytes that count against --buffer-bytes: backlogs and their frames, what the kernel \
+             keeps for full sockets (an estimate), input that has not arrived whole, unfinished \
+             TLS records and handshakes, replays."
+            { BufferBytes }
+        Counter "buffer_give_ways" ["by"]
+            "Connections that gave way because there were more than --buffer-bytes. Close, \
+             catch_up, drop_oldest, latest: sessions that did not read, by their policy. Input: \
+             refused, as their request had not arrived whole. Stalled: closed, as their socket \
+             took nothing and nothing else could be freed."
+        {
+            GaveWayClose = "close", GaveWayCatchUp = "catch_up",
+            GaveWayDropOldest = "drop_oldest", GaveWayLatest = "latest",
+            GaveWayInput = "input", GaveWayStalled = "stalled",
+        }
         Counter "connections_accepted" [] "Connections accepted." { Accepted }
         Counter "connections_refused" ["limit"]
             "Connections answered with 503, by the limit that was reached."
         {
-            RefusedServer = "server", RefusedAddress = "address",
+            RefusedServer = "server", RefusedAddress = "address", RefusedBuffers = "buffers",
         }
         Counter "accept_pauses" []
             "Times that accepting connections paused because the process ran out of file \
              descriptors."
             { AcceptPauses }
+        Counter "proxy_headers_rejected" []
+            "Connections of trusted proxies that were closed because they did not begin with a \
+             PROXY protocol header."
+            { ProxyHeadersRejected }
         Counter "logins" [] "Sessions opened." { Logins }
         Counter "logins_denied" ["reason"]
             "Stream requests that were refused because of the identity of the client, by reason."
@@ -41,7 +64,19 @@ reactor::metrics! {
             DeniedAlgorithm = "algorithm", DeniedUnknownKey = "unknown_key",
             DeniedSignature = "signature", DeniedExpired = "expired", DeniedClaim = "claim",
             DeniedNoSubject = "no_subject", DeniedScope = "scope", DeniedRevoked = "revoked",
-            DeniedTicket = "ticket", DeniedBanned = "banned",
+            DeniedTicket = "ticket", DeniedBanned = "banned", DeniedDeclined = "declined",
+            DeniedUndecided = "undecided",
+        }
+        Counter "client_messages" [] "Messages that clients have sent over WebSocket."
+            { ClientMessages }
+        Counter "client_publishes" ["outcome"]
+            "Events that clients published over WebSocket, by outcome. Denied: their identity does \
+             not allow it. Limited: too many, by session, by address or in all. Invalid: too large \
+             or not well-formed. Failed: not published, or not known to be."
+        {
+            ClientPublishesAccepted = "accepted", ClientPublishesDenied = "denied",
+            ClientPublishesLimited = "limited", ClientPublishesInvalid = "invalid",
+            ClientPublishesFailed = "failed",
         }
         Counter "requests_answered" []
             "Requests other than streams that were answered without an error." { RequestsAnswered }
@@ -54,12 +89,42 @@ reactor::metrics! {
         }
         Counter "deliveries" ["outcome"]
             "Events at single sessions, by outcome. Written: the socket took it. Queued: it waits \
-             behind a full socket. Shed: the session was slow or closed, or its worker overloaded. \
-             Lost: it was queued when the session closed."
+             behind a full socket. Shed: the session was slow or closed, or its worker overloaded, \
+             or it is fed from a history that does not store the event. Lost: it was queued when \
+             the session closed, or gave way to others."
         {
             Deliveries = "written", DeliveriesQueued = "queued", DeliveriesShed = "shed",
             DeliveriesLost = "lost",
         }
+        Counter "resumes" ["outcome"]
+            "Streams that began with a cursor, by outcome. Complete: the client got all that it \
+             missed. Others: events may be missing, and the client was told so. Restart: its \
+             cursor was of another run. Expired: the history no longer went back as far. Unknown: \
+             it was not a cursor of this server."
+        {
+            ResumesComplete = "complete", ResumesRestart = "restart", ResumesExpired = "expired",
+            ResumesUnknown = "unknown",
+        }
+        Gauge "sessions_replaying" [] "Sessions that are fed from the history."
+            { SessionsReplaying }
+        Counter "events_replayed" [] "Events sent to single sessions from the history."
+            { EventsReplayed }
+        Counter "deliveries_dropped" ["policy"]
+            "Events dropped for sessions that read slowly. Drop_oldest: to make room for later \
+             ones. Latest: replaced by a later one of the same subject and type."
+        {
+            DroppedOldest = "drop_oldest", DroppedLatest = "latest",
+        }
+        Counter "catch_ups" []
+            "Times that a session read on from the history, because it read too slowly for live \
+             events or its worker was overloaded."
+            { CatchUps }
+        Counter "gaps" [] "Notices that tell a client how many of its events were lost or dropped."
+            { Gaps }
+        Counter "presence_notices" [] "Notices to sessions that an id is online or offline."
+            { PresenceNotices }
+        Counter "presence_snapshots" [] "Snapshots of presence that were sent to sessions."
+            { PresenceSnapshots }
         Gauge "tls_connections" [] "Open connections whose TLS handshake is complete."
             { TlsConnections }
         Counter "tls_handshakes" ["kind"]
@@ -107,6 +172,8 @@ pub(crate) type WorkerCounters = Counters<Metric, { Metric::ALL.len() }>;
 #[derive(Debug, Default)]
 pub struct WorkerStats {
     pub(crate) counters: WorkerCounters,
+    /// From the acceptance of the events of a parcel to the write of its last frame.
+    pub(crate) delivery_latency: LatencyHistogram,
     slow: Mutex<Vec<(Id, u64)>>,
 }
 
@@ -161,12 +228,22 @@ impl WorkerStats {
 pub struct ServerStats {
     /// The metrics of [`Metric::ALL`], and those that external workers bring.
     pub metrics: Snapshot,
+    /// Times from the acceptance of events to the write of the last frame for each worker
+    /// concerned.
+    pub delivery_latency: Latencies,
+    /// Counts of the access log, if there is one.
+    pub access_log: Option<AccessLogCounts>,
     /// Ids whose sessions were closed as slow, with how often, most often first.
     pub slow: Vec<(Id, u64)>,
+    /// Most bytes that buffers may take.
+    pub buffer_limit_bytes: usize,
 }
 
 impl ServerStats {
-    pub(crate) fn of<'a>(workers: impl Iterator<Item = &'a WorkerStats> + Clone) -> Self {
+    pub(crate) fn of<'a>(
+        workers: impl Iterator<Item = &'a WorkerStats> + Clone,
+        live: &LiveSettings,
+    ) -> Self {
         let mut slow: Vec<(Id, u64)> = Vec::new();
         for (id, count) in workers.clone().flat_map(|stats| stats.slow.lock().clone()) {
             match slow.iter_mut().find(|(known, _)| *known == id) {
@@ -176,9 +253,16 @@ impl ServerStats {
         }
         slow.sort_by(|(a, more), (b, less)| less.cmp(more).then_with(|| a.cmp(b)));
         slow.truncate(SLOW_IDS_MAX);
+        let mut delivery_latency = Latencies::default();
+        for stats in workers.clone() {
+            delivery_latency.add(&stats.delivery_latency.read());
+        }
         Self {
+            delivery_latency,
+            access_log: None,
             metrics: Snapshot::of(workers.map(|stats| &stats.counters)),
             slow,
+            buffer_limit_bytes: live.buffer_bytes,
         }
     }
 

@@ -11,32 +11,54 @@ mod connection;
 mod backlog;
 /// Sending.
 mod send;
+/// Ends of sessions whose backlogs are full.
+mod slow_close;
 /// Plaintext to TLS records, for one system call.
 mod seal;
-/// TLS connections by slot.
+/// Values that few connections have, by slot.
+mod sparse_slots;
+/// Addresses of clients behind proxies.
+mod client_addresses;
+/// TLS connections.
 mod tls_connections;
 /// Sending over TLS.
 mod tls_send;
+/// Slow sessions that read on from the history.
+mod catch_up;
+/// The latest notices of lost events.
+mod recent_gaps;
+/// Memory of buffers, and connections that give way.
+mod give_way;
+/// Sending replayed events.
+mod replay_send;
 /// Deadlines of connections.
 mod deadline;
 
 use std::io;
 use std::mem;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{Clock, Driver, Interest, Received, Slab, SlotKey, TcpInfo, Tenths, Wheel};
 
+use crate::poll::Polls;
+use crate::replay::Replays;
 use crate::settings::LiveSettings;
 use crate::stats::{Metric, WorkerStats};
 
-pub(crate) use backlog::Backlogs;
-pub(crate) use connection::{CloseReason, Connection, Extras, OwedPlace, Phase, Session};
+#[cfg(test)]
+pub(crate) use backlog::{Backlog, Piece};
+pub(crate) use backlog::{Backlogs, FrameMemory, SharedFrame};
+use catch_up::Behind;
+use client_addresses::PackedAddress;
+pub(crate) use connection::{CloseReason, Connection, Extras, Marks, OwedPlace, Phase, Session};
 pub(crate) use deadline::Expired;
+use recent_gaps::RecentGaps;
+pub(crate) use replay_send::ReplayedFrame;
 use seal::SealedBatch;
 pub(crate) use send::OwedFrame;
-use tls_connections::{TlsConnections, is_tls};
+pub(crate) use sparse_slots::SparseSlots;
+use tls_connections::is_tls;
 
 /// Connections of a worker, from accept to close.
 pub(crate) struct ConnectionTable<D: Driver> {
@@ -45,14 +67,28 @@ pub(crate) struct ConnectionTable<D: Driver> {
     pub(crate) clock: Clock,
     slots: Slab<Connection<D::Socket>>,
     backlogs: Backlogs,
-    tls: TlsConnections,
+    /// Each from its ClientHello on.
+    tls: SparseSlots<tls::Connection>,
+    /// Memory of unfinished handshakes and records.
+    tls_input_bytes: usize,
+    /// Clients that proxies have named in PROXY headers.
+    clients: SparseSlots<PackedAddress>,
+    /// Sessions that are fed from the history, by slot.
+    pub(crate) replays: Replays,
+    pub(crate) polls: Polls,
     deadlines: Wheel<SlotKey>,
     limits: TableLimits,
     /// Working memory: an answer's bytes.
     scratch: Vec<u8>,
     /// Working memory: records for one system call.
     batch: SealedBatch,
+    /// Whether there is a history to catch up from.
+    has_history: bool,
+    behind: Vec<Behind>,
+    recent_gaps: RecentGaps,
     ended: Vec<Ended>,
+    /// Connections that ended while they were logged in for their polls.
+    ended_polls: Vec<(SlotKey, CloseReason)>,
     closed: Vec<Closed>,
 }
 
@@ -79,8 +115,7 @@ impl From<&LiveSettings> for TableLimits {
 pub(crate) struct Ended {
     pub(crate) key: SlotKey,
     pub(crate) session: Session,
-    /// Whether it was closed because its reader is slow.
-    pub(crate) is_slow: bool,
+    pub(crate) reason: CloseReason,
 }
 
 /// Connection that is closed and removed when the turn ends. Its slot stays taken until then: a
@@ -92,19 +127,32 @@ pub(crate) struct Closed {
 }
 
 impl<D: Driver> ConnectionTable<D> {
-    pub(crate) fn new(driver: D, stats: Arc<WorkerStats>, settings: &LiveSettings) -> Self {
+    pub(crate) fn new(
+        driver: D,
+        stats: Arc<WorkerStats>,
+        settings: &LiveSettings,
+        has_history: bool,
+    ) -> Self {
         Self {
             clock: Clock::new(&driver),
             driver,
             stats,
             slots: Slab::default(),
             backlogs: Backlogs::default(),
-            tls: TlsConnections::default(),
+            tls: SparseSlots::default(),
+            tls_input_bytes: 0,
+            clients: SparseSlots::default(),
+            replays: Replays::default(),
+            polls: Polls::default(),
             deadlines: Wheel::default(),
             limits: TableLimits::from(settings),
             scratch: Vec::new(),
             batch: SealedBatch::default(),
+            has_history,
+            behind: Vec::new(),
+            recent_gaps: RecentGaps::default(),
             ended: Vec::new(),
+            ended_polls: Vec::new(),
             closed: Vec::new(),
         }
     }
@@ -191,9 +239,26 @@ impl<D: Driver> ConnectionTable<D> {
         self.slots.len()
     }
 
+    /// Returns whether nothing is kept for TLS.
+    #[cfg(test)]
+    pub(crate) fn is_without_tls(&self) -> bool {
+        self.tls.is_empty()
+    }
+
+    /// Returns whether no side table keeps anything.
+    #[cfg(test)]
+    pub(crate) fn is_without_extras(&self) -> bool {
+        self.tls.is_empty() && self.clients.is_empty()
+    }
+
     /// Returns the backlogs.
     pub(crate) const fn backlogs(&self) -> &Backlogs {
         &self.backlogs
+    }
+
+    /// Returns the latest notices of lost events.
+    pub(crate) const fn recent_gaps(&self) -> &RecentGaps {
+        &self.recent_gaps
     }
 
     /// Receives from a connection into `block`.
@@ -209,19 +274,9 @@ impl<D: Driver> ConnectionTable<D> {
         received
     }
 
-    /// Returns the address of the peer.
-    pub(crate) fn peer_address(&self, key: SlotKey) -> Option<SocketAddr> {
-        self.driver.peer(&self.slots.get(key)?.socket)
-    }
-
-    /// Returns the address of the peer and the kernel's byte counts of the connection.
-    pub(crate) fn peer(&mut self, key: SlotKey) -> (Option<SocketAddr>, Option<TcpInfo>) {
-        match self.slots.get(key) {
-            Some(Connection { socket, .. }) => {
-                (self.driver.peer(socket), self.driver.tcp_info(socket))
-            }
-            None => (None, None),
-        }
+    /// Returns the kernel's byte counts of a connection.
+    pub(crate) fn tcp_info(&mut self, key: SlotKey) -> Option<TcpInfo> {
+        self.driver.tcp_info(&self.slots.get(key)?.socket)
     }
 
     /// Begins a phase of a connection.
@@ -244,9 +299,10 @@ impl<D: Driver> ConnectionTable<D> {
         let phase = mem::replace(&mut connection.phase, Phase::Ending { reason });
         connection.since = since;
         let blocked = connection.blocked;
-        self.end_session(key, phase, false);
-        if !blocked {
-            self.shutdown_write(key);
+        self.end_session(key, phase, reason);
+        match blocked {
+            false => self.shutdown_write(key),
+            true => self.arm(key),
         }
     }
 
@@ -276,18 +332,55 @@ impl<D: Driver> ConnectionTable<D> {
             return;
         };
         let phase = mem::replace(&mut connection.phase, Phase::Closed);
-        self.end_session(key, phase, reason == CloseReason::Slow);
+        let blocked = connection.blocked;
+        self.reset_if_unread(key, reason, blocked);
+        self.end_session(key, phase, reason);
         self.closed.push(Closed { key, reason });
     }
 
     /// Keeps the session of a connection whose last phase was `phase`, if it had one, for logout.
-    fn end_session(&mut self, key: SlotKey, phase: Phase, is_slow: bool) {
+    fn end_session(&mut self, key: SlotKey, phase: Phase, reason: CloseReason) {
+        if self
+            .slots
+            .get(key)
+            .is_some_and(|connection| connection.extras.has(Extras::POLL))
+        {
+            self.ended_polls.push((key, reason));
+        }
         if let Phase::Open(session) = phase {
+            self.end_replay(key);
             self.ended.push(Ended {
                 key,
                 session,
-                is_slow,
+                reason,
             });
+        }
+    }
+
+    /// Removes the replay of a session that ends, if it has one.
+    fn end_replay(&mut self, key: SlotKey) {
+        let Some(connection) = self.slots.get_mut(key) else {
+            return;
+        };
+        if !connection.extras.has(Extras::REPLAY) {
+            return;
+        }
+        connection.extras.remove(Extras::REPLAY);
+        if let Some(held) = self.replays.remove(key) {
+            self.stats.take(Metric::SessionsReplaying, 1);
+            self.stats.add(Metric::DeliveriesLost, held.into());
+        }
+    }
+
+    /// Takes the connections that have ended while they were logged in for their polls.
+    pub(crate) fn take_ended_polls(&mut self) -> Vec<(SlotKey, CloseReason)> {
+        mem::take(&mut self.ended_polls)
+    }
+
+    /// Removes side tables from a connection, which may be closed.
+    pub(crate) fn clear_extras(&mut self, key: SlotKey, extras: Extras) {
+        if let Some(connection) = self.slots.get_mut(key) {
+            connection.extras.remove(extras);
         }
     }
 
@@ -315,14 +408,16 @@ impl<D: Driver> ConnectionTable<D> {
         }
         self.stats.add(Metric::Closes, 1);
         // Dropping the record closes its socket.
-        let removed = self.slots.remove(key);
-        if removed
-            .as_ref()
-            .is_some_and(|connection| is_tls(connection.extras))
-        {
+        let Some(removed) = self.slots.remove(key) else {
+            return false;
+        };
+        if is_tls(removed.extras) {
             self.remove_tls(key, reason);
         }
-        removed.is_some_and(|connection| connection.admitted)
+        if removed.extras.has(Extras::PROXIED) {
+            self.clients.remove(key.index);
+        }
+        removed.admitted
     }
 
     /// Clears the places of a group of sessions among those with frames. A loop without other work,

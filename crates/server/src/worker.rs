@@ -3,9 +3,24 @@
 //! Control flow is here: a stage acts on the connection table and returns what is to be done next;
 //! no stage calls another that came before it.
 
+/// New connections.
+mod admitting;
+/// Polls.
+mod polling;
 /// Sessions that must end.
 mod leaving;
-mod refusing;
+/// Requests that waited for key sets.
+mod awaiting_keys;
+/// Sessions that are fed from the history.
+mod replaying;
+/// Who is online.
+mod presence;
+/// Events that the mailbox refused.
+mod losing;
+/// Memory of buffers.
+mod buffers;
+/// Reports on the slowest readers.
+mod reporting;
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,22 +39,26 @@ use crate::answer::Responder;
 use crate::drain::Drain;
 use crate::fanout::Fanout;
 use crate::frames::TurnFrames;
+use crate::give_way::LargestBuffers;
 use crate::heartbeat::Heartbeats;
 use crate::ingress::Ingress;
-use crate::inspect::{inspect, session_report};
+use crate::inspect::inspect;
+use crate::latency::DeliveryLatencies;
 use crate::lease::LeaseScan;
 use crate::limits::ACCEPTS_PER_TURN;
-use crate::listener::{ListenerContext, ListenerKind};
+use crate::listener::ListenerContext;
 use crate::mail::{Mail, Reload};
 use crate::page_request;
 use crate::parcel::ParcelInFlight;
+use crate::presence::PresenceStage;
 use crate::refusal::AwaitedRequests;
-use crate::session::{LastWord, Requests, Sessions};
+use crate::replay::Feeder;
+use crate::session::{Requests, Sessions};
 use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::slowest::SlowestSearch;
 use crate::stats::{Metric, WorkerCounters, WorkerStats};
-use crate::table::{CloseReason, ConnectionTable, Expired, Extras, Phase};
+use crate::table::{ConnectionTable, Expired, Phase};
 use leaving::Leaving;
 
 /// Remedy for operators when descriptors run out.
@@ -61,14 +80,20 @@ pub(crate) struct Worker<D: Driver> {
     responder: Responder,
     pub(crate) fanout: Fanout,
     frames: TurnFrames,
+    feeder: Feeder,
+    /// Head of the history before this turn's mail was taken: all up to there is in the fan-out.
+    head: Option<u64>,
     heartbeats: Heartbeats,
     pub(crate) slowest: SlowestSearch,
+    pub(crate) largest: LargestBuffers,
+    pub(crate) presence: PresenceStage,
     drain: Option<Drain>,
     /// Sessions that must end and are not logged out yet.
     leaving: VecDeque<Leaving>,
     lease_scan: LeaseScan,
     /// Working memory: connections whose deadlines have passed.
     due: Vec<SlotKey>,
+    latencies: DeliveryLatencies,
 }
 
 impl<D: Driver> Worker<D> {
@@ -81,24 +106,30 @@ impl<D: Driver> Worker<D> {
         driver: D,
     ) -> Self {
         let live = Arc::clone(&shared.settings.live);
-        let tls_warnings = shared.tls_warnings.clone();
+        let has_history = shared.router.recorder().is_some();
+        let clock = driver.elapsed();
         Self {
             id,
-            table: ConnectionTable::new(driver, stats, &live),
+            table: ConnectionTable::new(driver, stats, &live, has_history),
             acceptor: Acceptor::new(warnings, MORE_DESCRIPTORS),
             admission: Admission::new(Arc::clone(&shared)),
-            ingress: Ingress::new(live.tls.clone(), tls_warnings),
+            ingress: Ingress::new(live.tls.clone(), shared.connection_warnings.clone()),
             sessions: Sessions::new(id, Arc::clone(&shared), Arc::clone(&mailbox)),
             awaited_requests: AwaitedRequests::default(),
             responder: Responder::new(id, Arc::clone(&shared)),
             fanout: Fanout::default(),
-            frames: TurnFrames::new(shared.router.epoch()),
+            frames: TurnFrames::new(shared.router.epoch(), shared.router.recorder().is_some()),
+            feeder: Feeder::default(),
+            head: None,
             heartbeats: Heartbeats::new(live.heartbeat),
             slowest: SlowestSearch::default(),
+            largest: LargestBuffers::default(),
+            presence: PresenceStage::default(),
             drain: None,
             leaving: VecDeque::new(),
             lease_scan: LeaseScan::default(),
             due: Vec::new(),
+            latencies: DeliveryLatencies::new(&shared.router.mailboxes().clock, clock),
             shared,
             live,
             mailbox,
@@ -112,6 +143,7 @@ impl<D: Driver> Worker<D> {
     /// When the poller fails, which means a bug in the program.
     pub(crate) fn run(mut self) -> io::Result<()> {
         EventLoop::new(&self.table.driver).run(&mut self)?;
+        self.release_buffers();
         // Mail that is left, and later mail, is shed.
         for mail in self.mailbox.close() {
             if let Mail::Deliver(parcel) = mail {
@@ -127,8 +159,21 @@ impl<D: Driver> Worker<D> {
             sessions: &mut self.sessions,
             responder: &mut self.responder,
             admission: &mut self.admission,
+            awaited_requests: &mut self.awaited_requests,
         };
         (&mut self.ingress, &mut self.table, requests)
+    }
+
+    /// Returns whether no input of any connection is kept.
+    #[cfg(test)]
+    pub(crate) fn keeps_no_input(&self) -> bool {
+        self.ingress.is_empty()
+    }
+
+    /// Returns whether no search is kept for a session.
+    #[cfg(test)]
+    pub(crate) fn keeps_no_search(&self) -> bool {
+        self.feeder.keeps_no_search()
     }
 
     /// Reads the input of a connection and acts on it.
@@ -146,52 +191,23 @@ impl<D: Driver> Worker<D> {
                 let (ingress, table, mut requests) = self.request_path();
                 ingress.resume(table, key, true, &mut requests);
             }
-            Some(Phase::AwaitingControl | Phase::AwaitingKeys | Phase::Open(_) | Phase::Closed)
+            Some(Phase::Open(_)) => {
+                self.table.feed_soon(key);
+                self.presence.resume(key);
+            }
+            Some(Phase::AwaitingControl | Phase::AwaitingKeys | Phase::Polling | Phase::Closed)
             | None => {}
         }
     }
 
-    /// Admits a new connection. It is read before it is watched: its request has usually arrived
-    /// with it, which saves a poll.
-    fn admit(&mut self, socket: D::Socket, peer: std::net::IpAddr, listener: ListenerContext) {
-        let key = self.table.open(socket);
-        let is_tls = listener.kind == ListenerKind::Tls;
-        if is_tls && let Some(connection) = self.table.get_mut(key) {
-            connection.extras.insert(Extras::TLS);
-        }
-        match self.admission.admit(key.index, peer) {
-            Ok(()) => {
-                if let Some(connection) = self.table.get_mut(key) {
-                    connection.admitted = true;
-                }
-                self.read(key, false);
-            }
-            Err(limit) => {
-                self.table.stats.add(limit, 1);
-                // A handshake would cost more than the connection that there is no room for.
-                match is_tls {
-                    true => self.table.close(key, CloseReason::Rejected),
-                    false => self.refuse(key),
-                }
-            }
-        }
-        if let Err(error) = self.table.watch(key) {
-            // The kernel's memory for watches has run out: as good as no descriptor.
-            let ConnectionTable {
-                driver,
-                stats,
-                clock,
-                ..
-            } = &mut self.table;
-            self.acceptor
-                .pause(driver, &stats.counters, clock.now, &error);
-        }
-    }
-
     fn take_mail(&mut self) {
+        // Before the mail, so that nothing up to there is still in the mailbox.
+        self.head = self.head_for_heartbeats();
         for mail in self.mailbox.take() {
             match mail {
                 Mail::Deliver(parcel) => self.fanout.add(parcel),
+                Mail::Presence(parcel) => self.presence.add(parcel),
+                Mail::PresenceSnapshots => self.presence.begin_round(),
                 Mail::Inspect { sessions, report } => inspect(
                     &mut self.table,
                     &self.sessions,
@@ -200,39 +216,28 @@ impl<D: Driver> Worker<D> {
                     report,
                 ),
                 Mail::Slowest { limit, report } => self.slowest.ask(limit, report),
-                Mail::Close(sessions) => {
-                    self.end_sessions(sessions, LastWord::Nothing, CloseReason::Kicked);
-                }
+                Mail::Close(sessions) => self.end_kicked(sessions),
                 Mail::Revoke(revoked) => self.lease_scan.search(revoked),
                 Mail::RevokeOlder(sessions, before) => self.revoke_older(sessions, before),
                 Mail::Answer { key, response } => {
                     page_request::respond(&mut self.table, &mut self.responder, key, response);
                 }
+                Mail::Published(it) => self.sessions.published(&mut self.table, &it),
                 Mail::KeysFetched => self.sessions.awaiting_keys.release(),
-                Mail::Reload(Reload { live, pending }) => {
-                    self.reload(live);
-                    drop(pending);
-                }
-                Mail::Drain => self.begin_drain(),
+                Mail::LoginChecked {
+                    key,
+                    number,
+                    verdict,
+                } => self.login_checked(key, number, verdict),
+                Mail::Reload(Reload {
+                    live,
+                    pending: _held,
+                }) => self.reload(live),
+                Mail::Drain { ends } => self.begin_drain(ends),
             }
         }
-    }
-
-    /// Handles requests again that waited for key sets, a turn's worth of them.
-    fn resume_awaiting_keys(&mut self) {
-        for key in self.sessions.awaiting_keys.take() {
-            let waits = |phase| phase == Phase::AwaitingKeys;
-            if self
-                .table
-                .get(key)
-                .is_some_and(|connection| waits(connection.phase))
-            {
-                self.table.enter(key, Phase::Head { partial: true });
-                let (ingress, table, mut requests) = self.request_path();
-                // No edge will announce what has come meanwhile.
-                ingress.resume(table, key, true, &mut requests);
-            }
-        }
+        self.take_losses();
+        self.table.replays.mail_taken();
     }
 
     /// Replaces the settings in all stages.
@@ -246,40 +251,18 @@ impl<D: Driver> Worker<D> {
         self.live = live;
     }
 
-    /// Goes on with the search for the slowest readers, and reports when it is over.
-    fn search_slowest(&mut self) {
-        let Some(slowest) = self.slowest.advance(self.table.backlogs()) else {
-            return;
-        };
-        let mut reports = Vec::new();
-        for &index in &slowest.slots {
-            // Some backlogs may have become empty since they were visited.
-            if self.table.backlogs().get(index).is_some()
-                && let Some((key, _)) = self.table.at(index)
-            {
-                let router = &self.shared.router;
-                reports.extend(session_report(&mut self.table, &self.sessions, router, key));
-            }
-        }
-        slowest.answer(&reports);
-    }
-
-    fn begin_drain(&mut self) {
-        self.acceptor.close(&mut self.table.driver, |_| false);
-        let (now, taken) = (self.table.clock.now, self.fanout.taken());
-        self.drain = Some(Drain::new(self.id, &self.live, now, taken));
-    }
-
     /// Sends the frames of deliveries, and settles the deliveries that are done.
     fn fan_out(&mut self) {
         if !self.fanout.has_work() {
             return;
         }
         self.fanout.deliver(&mut self.table, &mut self.frames);
+        self.catch_up_behind();
         // The directory and the metrics must agree with a receipt before its publisher has it.
         self.log_out_ended();
         self.table.stats.delivered(self.frames.counts());
-        self.mailbox.release(self.frames.settle());
+        self.mailbox
+            .release(self.frames.settle(self.latencies.done()));
     }
 
     fn meet_deadlines(&mut self) {
@@ -290,6 +273,7 @@ impl<D: Driver> Worker<D> {
         for key in due.drain(..) {
             match self.table.check_deadline(key) {
                 Some(Expired::Close(key, reason)) => self.table.close(key, reason),
+                Some(Expired::CloseSlow(key)) => self.table.close_slow(key),
                 Some(Expired::Refuse(key)) => self.responder.refuse(&mut self.table, key),
                 Some(Expired::RejectLate(key)) => self.responder.reject_late(&mut self.table, key),
                 Some(Expired::RejectKey(key)) => {
@@ -300,13 +284,8 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.due = due;
-        self.heartbeats.send(&mut self.table);
-    }
-
-    fn log_out_ended(&mut self) {
-        for ended in self.table.take_ended() {
-            self.sessions.log_out(&self.table, &ended);
-        }
+        self.sessions.websockets.end_late(&mut self.table);
+        self.send_heartbeats();
     }
 
     /// Removes the connections that were closed in this turn.
@@ -314,7 +293,8 @@ impl<D: Driver> Worker<D> {
         for closed in self.table.take_closed() {
             let index = closed.key.index;
             self.ingress.forget(index);
-            self.sessions.awaiting_keys.forget(closed.key);
+            self.sessions.forget(closed.key);
+            self.presence.forget(closed.key);
             if self.table.remove(&closed) {
                 self.admission.leave(index);
             }
@@ -344,7 +324,8 @@ impl<D: Driver> Handler for Worker<D> {
     }
 
     fn may_sleep(&self) -> bool {
-        self.mailbox.may_sleep()
+        // In this order: what another worker reports after the announcement wakes this one.
+        self.mailbox.may_sleep() && self.losses().is_empty() && !self.must_free_buffers()
     }
 
     fn wake_up(&self) {
@@ -356,9 +337,13 @@ impl<D: Driver> Handler for Worker<D> {
             || self.ingress.has_unread()
             || self.drain.as_ref().is_some_and(Drain::has_farewells)
             || self.slowest.has_work()
+            || self.largest.has_work()
+            || self.presence.has_work()
             || !self.leaving.is_empty()
             || self.lease_scan.has_work()
-            || self.sessions.awaiting_keys.has_work()
+            || self.sessions.has_released()
+            || self.table.replays.ready() > 0
+            || self.table.polls.has_woken()
     }
 
     fn next_deadline(&self, now: Tick) -> Option<Duration> {
@@ -367,7 +352,11 @@ impl<D: Driver> Handler for Worker<D> {
             self.heartbeats.next_in(&self.table, now),
             self.acceptor.resume_in(now),
             self.lease_scan.next_in(&self.sessions.leases, now),
-            self.drain.as_ref().map(|drain| drain.ends_in(now)),
+            self.sessions.websockets.next_in(now),
+            self.drain.as_ref().and_then(|drain| drain.ends_in(now)),
+            self.table.replays.next_in(),
+            self.table.polls.next_in(now),
+            self.largest.next_in(now),
         ]
         .into_iter()
         .flatten()
@@ -379,10 +368,19 @@ impl<D: Driver> Handler for Worker<D> {
         self.frames.trim();
         self.table.trim();
         self.ingress.trim();
+        self.feeder.trim(&self.table.replays);
+        self.latencies.trim();
+        self.report_buffers();
+    }
+
+    fn rest(&mut self, elapsed: Duration) {
+        self.latencies.turn_ended(elapsed, &self.table.stats);
     }
 
     fn begin(&mut self, clock: Clock) {
+        self.latencies.turn_ended(clock.elapsed, &self.table.stats);
         self.table.clock = clock;
+        self.check_room_for_input();
         let (ingress, table, mut requests) = self.request_path();
         ingress.read_on(table, &mut requests);
     }
@@ -424,14 +422,18 @@ impl<D: Driver> Handler for Worker<D> {
         self.end_leaving();
         self.pass(timing, Metric::StageMail);
         self.fan_out();
+        self.feed_replays();
+        self.serve_presence();
         self.pass(timing, Metric::StageFanOut);
         self.meet_deadlines();
         self.pass(timing, Metric::StageDeadlines);
         if let Some(drain) = &mut self.drain {
             drain.send_farewells(&mut self.table, self.fanout.oldest());
         }
+        self.answer_polls();
         self.log_out_ended();
         self.remove_closed();
+        self.bound_buffers();
         self.pass(timing, Metric::StageClosing);
         if self.fanout.is_sweeping() {
             // Where there are more threads than cores, a thread that reads what was sent, or has an
@@ -441,9 +443,7 @@ impl<D: Driver> Handler for Worker<D> {
     }
 
     fn is_over(&self) -> bool {
-        let is_delivering = self.fanout.has_work();
-        self.drain
-            .as_ref()
-            .is_some_and(|drain| drain.is_over(&self.table, is_delivering))
+        let drain = self.drain.as_ref();
+        drain.is_some_and(|it| it.is_over(&self.table, self.fanout.has_work()))
     }
 }

@@ -70,8 +70,14 @@ const RULES: &[Rule] = &[
         not_reached: &[ASYNC, HTTP, THREADS],
     },
     Rule {
-        name: "graph",
+        name: "datadir",
         uses: &[],
+        not_named: &[SOCKETS, THREADS],
+        not_reached: &[ASYNC, HTTP],
+    },
+    Rule {
+        name: "graph",
+        uses: &["datadir"],
         not_named: &[SOCKETS],
         not_reached: &[ASYNC, HTTP],
     },
@@ -82,20 +88,48 @@ const RULES: &[Rule] = &[
         not_reached: &[ASYNC, HTTP],
     },
     Rule {
+        name: "presence",
+        uses: &["graph"],
+        not_named: &[SYSTEM],
+        not_reached: &[ASYNC, HTTP],
+    },
+    Rule {
+        name: "replication",
+        uses: &["graph", "history"],
+        not_named: &[SYSTEM, THREADS],
+        not_reached: &[ASYNC, HTTP],
+    },
+    Rule {
         name: "router",
         uses: &["graph", "history", "reactor"],
         not_named: &[SYSTEM],
         not_reached: &[ASYNC, HTTP],
     },
     Rule {
+        name: "eventlog",
+        uses: &["datadir", "graph", "history", "router"],
+        not_named: &[SOCKETS],
+        not_reached: &[ASYNC, HTTP],
+    },
+    Rule {
         name: "server",
-        uses: &["auth", "graph", "reactor", "router", "tls", "wire"],
+        uses: &[
+            "auth", "graph", "history", "presence", "reactor", "router", "tls", "wire",
+        ],
         not_named: &[SOCKETS],
         not_reached: &[ASYNC],
     },
     Rule {
         name: "erlang",
-        uses: &["graph", "reactor", "router", "server"],
+        uses: &[
+            "graph",
+            "history",
+            "presence",
+            "reactor",
+            "replication",
+            "router",
+            "server",
+        ],
         not_named: &[SOCKETS, HTTP],
         not_reached: &[ASYNC],
     },
@@ -105,11 +139,33 @@ const RULES: &[Rule] = &[
         not_named: &[SOCKETS],
         not_reached: &[ASYNC],
     },
-    // The only one with an async runtime.
+    Rule {
+        name: "webhook",
+        uses: &["graph", "wire"],
+        not_named: &[SYSTEM],
+        not_reached: &[ASYNC],
+    },
+    // The only ones with an async runtime.
+    Rule {
+        name: "cluster",
+        uses: &["graph", "history", "presence", "replication", "router"],
+        not_named: &[SYSTEM, HTTP],
+        not_reached: &[],
+    },
     Rule {
         name: "control",
         uses: &[
-            "auth", "graph", "reactor", "router", "server", "tls", "wire",
+            "auth",
+            "graph",
+            "history",
+            "presence",
+            "reactor",
+            "replication",
+            "router",
+            "server",
+            "tls",
+            "webhook",
+            "wire",
         ],
         not_named: &[],
         not_reached: &[],
@@ -143,8 +199,25 @@ const RULES: &[Rule] = &[
     Rule {
         name: "encke",
         uses: &[
-            "auth", "bench", "client", "control", "erlang", "graph", "load", "machine", "proxy",
-            "reactor", "router", "server", "tls",
+            "auth",
+            "bench",
+            "client",
+            "cluster",
+            "control",
+            "erlang",
+            "eventlog",
+            "graph",
+            "history",
+            "load",
+            "machine",
+            "presence",
+            "proxy",
+            "reactor",
+            "replication",
+            "router",
+            "server",
+            "tls",
+            "webhook",
         ],
         not_named: &[ASYNC],
         not_reached: &[],
@@ -355,9 +428,9 @@ mod tests {
 
     #[test]
     fn a_new_crate_needs_a_row_and_a_row_a_crate() {
-        let new = found(&["cluster"], &[]);
+        let new = found(&["stranger"], &[]);
         assert_eq!(new.len(), 1);
-        assert!(new[0].starts_with("cluster: is not in the table of crates: add it"));
+        assert!(new[0].starts_with("stranger: is not in the table of crates: add it"));
         let mut metadata = workspace(&[], &[]);
         metadata.workspace_members.remove("wire");
         let findings = check(&metadata);

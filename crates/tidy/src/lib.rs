@@ -10,6 +10,8 @@ mod finding;
 pub mod files;
 /// Dependencies: which crate may use which, and which libraries it must never reach.
 pub mod dependencies;
+/// Notes on the libraries that crates name.
+pub mod notes;
 /// Modules of the binary that must not use some crates.
 pub mod uses;
 /// `clippy.toml`: prohibitions of all crates are repeated where a crate has its own.

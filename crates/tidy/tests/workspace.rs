@@ -7,7 +7,9 @@ use std::{env, fs};
 
 use tidy::dependencies::Metadata;
 use tidy::files::{self, TextFile};
-use tidy::{Finding, columns, contents, dependencies, length, line_numbers, prohibitions, uses};
+use tidy::{
+    Finding, columns, contents, dependencies, length, line_numbers, notes, prohibitions, uses,
+};
 
 #[track_caller]
 fn assert_none(findings: impl IntoIterator<Item = Finding>) {
@@ -44,6 +46,13 @@ fn no_crate_depends_on_what_its_row_forbids() {
     assert!(output.status.success(), "cargo metadata: {errors}");
     let metadata: Metadata = serde_json::from_slice(&output.stdout).unwrap();
     assert_none(dependencies::check(&metadata));
+}
+
+#[test]
+fn every_library_has_a_note_on_the_version_in_use() {
+    let read = |path: &str| fs::read_to_string(files::root().join(path)).unwrap();
+    let [manifest, lock, document] = ["Cargo.toml", "Cargo.lock", notes::DOCUMENT].map(read);
+    assert_none(notes::check(&manifest, &lock, &document).unwrap());
 }
 
 /// Two providers of cryptography in one program make `rustls` refuse to choose. `cargo metadata`

@@ -1,23 +1,30 @@
 //! Frames: bytes encoded once and sliced for either framing.
 //!
-//! Owns the chunk around a body (RFC 9112, section 7.1). Must never copy a body to frame it, and
-//! must never write an empty chunk: that would end the stream.
+//! Owns what stands around a body: its chunk (RFC 9112, section 7.1), or the header of a WebSocket
+//! message (RFC 6455, section 5.2). Must never copy a body to frame it, and must never write an
+//! empty chunk: that would end the stream.
 
 use std::fmt::Display;
 use std::io::Write as _;
 use std::ops::Range;
 
-use crate::event::Event;
+use crate::cloudevents::push_cloud_event;
+use crate::encoding::Encoding;
+use crate::event::{Event, push_cursor};
+use crate::notice::Notice;
+use crate::object::push_object;
+use crate::sse;
 use crate::transport::{Framing, Transport};
-use crate::{ndjson, sse};
+use crate::websocket::{self, Opcode};
 
 /// Hexadecimal digits reserved for a chunk's size: bodies below 4 GiB, a thousand times the
 /// largest event.
 const SIZE_DIGITS: usize = 8;
 
-/// Bytes reserved before a body: the digits and CRLF. Bytes that a short size does not need stay in
-/// the buffer, before [`Frame::whole`], and are never sent.
+/// Bytes reserved before a body: the digits and CRLF, or the header of a message. Bytes that a
+/// short size does not need stay in the buffer, before [`Frame::whole`], and are never sent.
 const RESERVED: usize = SIZE_DIGITS + 2;
+const _: () = assert!(RESERVED == websocket::HEADER_BYTES_MAX);
 
 /// The chunk that ends a chunked stream (RFC 9112, section 7.1).
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -25,7 +32,8 @@ pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// Position of an encoded body in the buffer that it was appended to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// The chunk: size, CRLF, body, CRLF. Empty when the body is.
+    /// The chunk (size, CRLF, body, CRLF), or the message of WebSocket (header, body). Empty when
+    /// the body is.
     pub whole: Range<usize>,
     /// The body alone, within `whole`.
     pub body: Range<usize>,
@@ -35,7 +43,7 @@ impl Frame {
     /// Returns the range of the bytes to send under `framing`.
     pub fn range(&self, framing: Framing) -> Range<usize> {
         match framing {
-            Framing::Chunked => self.whole.clone(),
+            Framing::Chunked | Framing::WebSocket => self.whole.clone(),
             Framing::Close => self.body.clone(),
         }
     }
@@ -57,46 +65,60 @@ impl StaticFrame {
     /// Returns the bytes to send under `framing`.
     pub const fn bytes(self, framing: Framing) -> &'static [u8] {
         match framing {
-            Framing::Chunked => self.whole,
+            Framing::Chunked | Framing::WebSocket => self.whole,
             Framing::Close => self.body,
         }
     }
 }
 
-/// Appends `event` as a frame of `transport`.
+/// Appends `event` as a frame of `encoding`.
 ///
 /// ```
+/// use wire::encoding::Encoding;
 /// use wire::event::{Event, Payload, Subject};
 /// use wire::frame;
-/// use wire::transport::{Framing, Transport};
+/// use wire::transport::Framing;
 ///
 /// let event = Event {
 ///     epoch: "e",
 ///     sequence: 7,
+///     complete: 7,
 ///     subject: Subject::Integer(42),
 ///     kind: None,
 ///     payload: Payload::Text(b"hello"),
 /// };
 /// let mut out = Vec::new();
-/// let frame = frame::encode(Transport::Sse, &event, &mut out);
+/// let frame = frame::encode(Encoding::SsePlain, &event, &mut out);
 /// assert_eq!(&out[frame.range(Framing::Close)], b"id: e-7\ndata: hello\n\n");
 /// assert_eq!(&out[frame.range(Framing::Chunked)], b"15\r\nid: e-7\ndata: hello\n\n\r\n");
 /// ```
-pub fn encode(transport: Transport, event: &Event<'_>, out: &mut Vec<u8>) -> Frame {
+pub fn encode(encoding: Encoding, event: &Event<'_>, out: &mut Vec<u8>) -> Frame {
     // One growth for nearly every event: line prefixes and escapes are the exception.
     out.reserve(event.payload.as_bytes().len() + EVENT_OVERHEAD);
-    framed(out, |out| match transport {
-        Transport::Sse => sse::encode(event, out),
-        Transport::Ndjson => ndjson::encode(event, out),
-        Transport::Test => out.extend_from_slice(event.payload.as_bytes()),
+    framed(encoding.transport(), out, |out| match encoding {
+        Encoding::SsePlain => sse::encode(event, out),
+        Encoding::SseJson => sse::encode_line(event, push_object, out),
+        Encoding::SseCloudEvents => sse::encode_line(event, push_cloud_event, out),
+        Encoding::NdjsonJson => {
+            push_object(event, out);
+            out.push(b'\n');
+        }
+        Encoding::NdjsonCloudEvents => {
+            push_cloud_event(event, out);
+            out.push(b'\n');
+        }
+        Encoding::TestPlain => out.extend_from_slice(event.payload.as_bytes()),
+        Encoding::WebSocketJson => push_object(event, out),
+        Encoding::WebSocketCloudEvents => push_cloud_event(event, out),
     })
 }
 
 /// Room for the fields around a payload, id, kind and subject of common length.
-const EVENT_OVERHEAD: usize = 128;
+const EVENT_OVERHEAD: usize = 192;
 
-/// Returns the heartbeat of an idle stream of `transport`: a comment, an empty object, or none on
-/// the wire of 2008, whose clients take every byte for payload.
+/// Returns the heartbeat of an idle stream of `transport`: a comment, an empty object, or none
+/// on the wire of 2008, whose clients take every byte for payload. On WebSocket a ping goes before
+/// the object: a peer must answer it, and a page does not see it.
 pub const fn heartbeat(transport: Transport) -> Option<StaticFrame> {
     match transport {
         Transport::Sse => Some(StaticFrame {
@@ -108,23 +130,93 @@ pub const fn heartbeat(transport: Transport) -> Option<StaticFrame> {
             body: b"{}\n",
         }),
         Transport::Test => None,
+        Transport::WebSocket => Some(StaticFrame {
+            whole: b"\x89\x00\x81\x02{}",
+            body: b"",
+        }),
     }
 }
 
+/// Position up to which a client has received everything that concerns it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position<'a> {
+    /// Name of the run of the server.
+    pub epoch: &'a str,
+    /// Sequence number within that run.
+    pub sequence: u64,
+}
+
+/// Appends a frame with the id of a position and no event: an `EventSource` keeps the id and
+/// dispatches nothing (WHATWG HTML, section 9.2.6). It serves as a heartbeat. The frame is empty on
+/// the wire of 2008.
+///
+/// ```
+/// use wire::frame::{self, Position};
+/// use wire::transport::{Framing, Transport};
+///
+/// let position = Position { epoch: "e", sequence: 7 };
+/// let mut out = Vec::new();
+/// let frame = frame::position(Transport::Sse, position, &mut out);
+/// assert_eq!(&out[frame.range(Framing::Close)], b"id: e-7\n\n");
+/// let frame = frame::position(Transport::Ndjson, position, &mut out);
+/// assert_eq!(&out[frame.range(Framing::Close)], b"{\"id\":\"e-7\"}\n");
+/// ```
+pub fn position(transport: Transport, position: Position<'_>, out: &mut Vec<u8>) -> Frame {
+    framed(transport, out, |out| match transport {
+        Transport::Sse => {
+            push_id_line(position, out);
+            out.push(b'\n');
+        }
+        Transport::Ndjson => {
+            push_id_object(position, out);
+            out.push(b'\n');
+        }
+        Transport::WebSocket => push_id_object(position, out),
+        Transport::Test => {}
+    })
+}
+
+fn push_id_line(Position { epoch, sequence }: Position<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"id: ");
+    push_cursor(epoch, sequence, out);
+    out.push(b'\n');
+}
+
+fn push_id_object(Position { epoch, sequence }: Position<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"id\":\"");
+    push_cursor(epoch, sequence, out);
+    out.extend_from_slice(b"\"}");
+}
+
 /// Appends the first frame of a stream. It is sent with the head so that intermediaries flush both.
-/// `retry_ms` is the reconnect delay in milliseconds.
+/// `retry_ms` is the reconnect delay in milliseconds, and `position` where the stream begins, if
+/// the client does not know it.
 pub fn welcome<Id: Display>(
     transport: Transport,
     ids: impl IntoIterator<Item = Id>,
     retry_ms: u64,
+    position: Option<Position<'_>>,
     out: &mut Vec<u8>,
 ) -> Frame {
-    framed(out, |out| match transport {
+    framed(transport, out, |out| match transport {
         Transport::Sse => {
             out.extend_from_slice(b":\n");
+            if let Some(position) = position {
+                push_id_line(position, out);
+            }
             sse::push_retry(retry_ms, out);
         }
-        Transport::Ndjson => out.extend_from_slice(b"{}\n"),
+        Transport::Ndjson => match position {
+            Some(position) => {
+                push_id_object(position, out);
+                out.push(b'\n');
+            }
+            None => out.extend_from_slice(b"{}\n"),
+        },
+        Transport::WebSocket => match position {
+            Some(position) => push_id_object(position, out),
+            None => out.extend_from_slice(b"{}"),
+        },
         Transport::Test => {
             out.extend_from_slice(b"Encke welcomes you! Your Id: ");
             for (at, id) in ids.into_iter().enumerate() {
@@ -139,64 +231,57 @@ pub fn welcome<Id: Display>(
 /// Appends the last frame before a planned close. It tells the reconnect delay in milliseconds
 /// where the transport has a field for it, and is empty otherwise.
 pub fn farewell(transport: Transport, retry_ms: u64, out: &mut Vec<u8>) -> Frame {
-    framed(out, |out| match transport {
+    framed(transport, out, |out| match transport {
         Transport::Sse => sse::push_retry(retry_ms, out),
-        Transport::Ndjson | Transport::Test => {}
+        Transport::Ndjson | Transport::Test | Transport::WebSocket => {}
     })
 }
 
-/// Appends the last frame of a stream that ends because the identity behind it has ended. Clients
-/// learn that they need a new one; those of the wire of 2008 learn nothing, and the frame is empty.
+/// Appends a notice as a frame: an event of its name where the transport names events, else an
+/// object with `type` and `data`. The frame is empty on the wire of 2008.
 ///
 /// ```
-/// use wire::frame::{self, Expiry};
-/// use wire::transport::{Framing, Transport};
+/// use wire::encoding::Encoding;
+/// use wire::frame;
+/// use wire::notice::Notice;
+/// use wire::transport::Framing;
 ///
-/// let mut out = Vec::new();
-/// let frame = frame::expired(Transport::Sse, Expiry::Revoked, &mut out);
-/// let bytes = &out[frame.range(Framing::Close)];
-/// assert_eq!(bytes, b"event: expired\ndata: {\"reason\":\"revoked\"}\n\n");
+/// let notice = |encoding| {
+///     let mut out = Vec::new();
+///     let frame = frame::notice(encoding, &Notice::Gap { lost: 3 }, &mut out);
+///     String::from_utf8(out[frame.range(Framing::Close)].to_vec()).unwrap()
+/// };
+/// assert_eq!(notice(Encoding::SsePlain), "event: gap\ndata: {\"lost\":3}\n\n");
+/// assert_eq!(notice(Encoding::SseJson), "data: {\"type\":\"gap\",\"data\":{\"lost\":3}}\n\n");
+/// assert_eq!(notice(Encoding::NdjsonJson), "{\"type\":\"gap\",\"data\":{\"lost\":3}}\n");
 /// ```
-pub fn expired(transport: Transport, reason: Expiry, out: &mut Vec<u8>) -> Frame {
-    let reason = reason.text();
-    framed(out, |out| {
-        let written = match transport {
-            Transport::Sse => {
-                write!(out, "event: expired\ndata: {{\"reason\":\"{reason}\"}}\n\n")
-            }
-            Transport::Ndjson => {
-                writeln!(
-                    out,
-                    "{{\"type\":\"expired\",\"data\":{{\"reason\":\"{reason}\"}}}}"
-                )
-            }
-            Transport::Test => Ok(()),
-        };
-        written.expect("a Vec takes every byte");
-    })
-}
-
-/// Reason why the identity behind a stream has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Expiry {
-    /// Its time is over.
-    Expired,
-    /// The operator has revoked it.
-    Revoked,
-}
-
-impl Expiry {
-    /// Returns the word that the stream carries.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::Revoked => "revoked",
+pub fn notice(encoding: Encoding, notice: &Notice<'_>, out: &mut Vec<u8>) -> Frame {
+    framed(encoding.transport(), out, |out| match encoding {
+        // A message is a CloudEvent, which a notice is not, or a payload: a notice has a name.
+        Encoding::SsePlain | Encoding::SseCloudEvents => {
+            out.extend_from_slice(b"event: ");
+            out.extend_from_slice(notice.name().as_bytes());
+            out.extend_from_slice(b"\ndata: ");
+            notice.push_data(out);
+            out.extend_from_slice(b"\n\n");
         }
-    }
+        Encoding::SseJson => {
+            out.extend_from_slice(b"data: ");
+            notice.push_object(out);
+            out.extend_from_slice(b"\n\n");
+        }
+        Encoding::NdjsonJson | Encoding::NdjsonCloudEvents => {
+            notice.push_object(out);
+            out.push(b'\n');
+        }
+        Encoding::WebSocketJson | Encoding::WebSocketCloudEvents => notice.push_object(out),
+        Encoding::TestPlain => {}
+    })
 }
 
-/// Reserves room for a chunk's size, lets `write` append the body, and puts the size before it.
-fn framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Frame {
+/// Reserves room for a chunk's size or a message's header, lets `write` append the body, and puts
+/// what `transport` needs before and after it.
+fn framed(transport: Transport, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Frame {
     let reserved = out.len();
     out.extend_from_slice(&[b'0'; RESERVED]);
     let start = out.len();
@@ -209,8 +294,18 @@ fn framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Frame {
             body: reserved..reserved,
         };
     }
-    out.extend_from_slice(b"\r\n");
-    let whole = put_size(&mut out[reserved..start], end - start) + reserved;
+    let space = &mut out[reserved..start];
+    let whole = reserved
+        + match transport {
+            Transport::WebSocket => {
+                let space = space.try_into().expect("as much was reserved");
+                websocket::header(Opcode::Text, end - start, space)
+            }
+            Transport::Sse | Transport::Ndjson | Transport::Test => put_size(space, end - start),
+        };
+    if transport != Transport::WebSocket {
+        out.extend_from_slice(b"\r\n");
+    }
     Frame {
         whole: whole..out.len(),
         body: start..end,

@@ -53,6 +53,9 @@ pub enum Method {
     Put,
     /// DELETE.
     Delete,
+    /// CONNECT. A 2xx answer would turn the connection into a tunnel (RFC 9110, section 9.3.6), so
+    /// nothing here answers one.
+    Connect,
     /// A well-formed method that nothing here implements: 501 (RFC 9110, section 15.6.2).
     Other,
 }
@@ -85,7 +88,7 @@ pub struct Request<'a> {
     /// The version.
     pub version: Version,
     /// The path, still percent-encoded. It begins with a slash, except for `*` (OPTIONS only) and
-    /// for the target of [`Method::Other`].
+    /// for the target of [`Method::Connect`] and [`Method::Other`].
     pub path: &'a str,
     /// What follows the first question mark, still encoded.
     pub query: Option<&'a str>,

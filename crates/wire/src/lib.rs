@@ -21,19 +21,29 @@ pub mod percent;
 pub mod proxy_header;
 /// Request targets: ids, query values.
 pub mod target;
+/// Where a stream starts: cursors of a request.
+pub mod start;
 /// Status codes and their reason phrases.
 pub mod status;
 /// Response heads and short complete answers.
 pub mod response;
 /// Transports, and how a body is framed.
 pub mod transport;
+/// Encodings: a transport and the format of events on it.
+pub mod encoding;
 /// Events to encode: subject, type, payload, event id.
 pub mod event;
-/// JSON strings.
-mod json;
+/// JSON: strings, and values that every reader can read.
+pub mod json;
+/// JSON objects of events.
+pub mod object;
+/// CloudEvents.
+pub mod cloudevents;
+/// Notices: what the server tells a client about its stream.
+pub mod notice;
 /// Bodies of Server-Sent Events.
 pub mod sse;
-/// Bodies of NDJSON.
-pub mod ndjson;
 /// Frames: an event encoded once, sliced for either framing.
 pub mod frame;
+/// WebSocket: handshakes, frames of clients to messages, frames of the server.
+pub mod websocket;

@@ -6,6 +6,7 @@
 use crate::head::Version;
 use crate::status::Status;
 use crate::transport::{Framing, Transport};
+use crate::websocket::Accept;
 
 /// Length of an IMF-fixdate in bytes (RFC 9110, section 5.6.7).
 pub const DATE_BYTES: usize = 29;
@@ -17,8 +18,15 @@ const DATE_SECONDS_MAX: u64 = 253_402_300_799;
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Fields of a response that pages of another origin need and may not read by themselves: when to
-/// come back, and why a token is refused.
-const EXPOSED_FIELDS: &str = "Retry-After, WWW-Authenticate";
+/// come back, why a token is refused, and where a stream or the next poll goes on.
+const EXPOSED_FIELDS: &str =
+    "Retry-After, WWW-Authenticate, Encke-Last-Event-ID, Encke-Cursor, Encke-Reset";
+
+/// The same of a stream with a history.
+const EXPOSED_WITH_LAST_EVENT_ID: &str = "Retry-After, WWW-Authenticate, Encke-Last-Event-ID";
+
+/// Field of a stream's head with the cursor that the stream continues from.
+pub const LAST_EVENT_ID: &str = "Encke-Last-Event-ID";
 
 /// CORS fields of a response (WHATWG Fetch, section 3.2).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,10 +39,12 @@ pub struct Cors<'a> {
     pub vary: bool,
 }
 
-/// Appends the head of a streaming answer with status 200, blank line included.
+/// Appends the head of a streaming answer with status 200, blank line included. `last_event_id` is
+/// the cursor that the stream continues from, if there is a history.
 pub fn stream_head(
     transport: Transport,
     framing: Framing,
+    last_event_id: Option<&str>,
     date: &[u8; DATE_BYTES],
     cors: Cors<'_>,
     out: &mut Vec<u8>,
@@ -53,9 +63,34 @@ pub fn stream_head(
     out.extend_from_slice(match framing {
         Framing::Chunked => b"Transfer-Encoding: chunked\r\n",
         Framing::Close => b"Connection: close\r\n",
+        Framing::WebSocket => b"",
     });
+    let mut exposed = EXPOSED_FIELDS;
+    if let Some(cursor) = last_event_id {
+        push_field(LAST_EVENT_ID, cursor, out);
+        exposed = EXPOSED_WITH_LAST_EVENT_ID;
+    }
     push_date(date, out);
-    push_cors(cors, out);
+    push_cors_exposing(cors, exposed, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the head that switches a connection to WebSocket (RFC 6455, section 4.2.2), blank line
+/// included. `last_event_id` is the cursor that the stream continues from, if there is a history.
+pub fn switching_protocols(
+    accept: &Accept,
+    last_event_id: Option<&str>,
+    date: &[u8; DATE_BYTES],
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",
+    );
+    push_field("Sec-WebSocket-Accept", accept.as_str(), out);
+    if let Some(cursor) = last_event_id {
+        push_field(LAST_EVENT_ID, cursor, out);
+    }
+    push_date(date, out);
     out.extend_from_slice(b"\r\n");
 }
 
@@ -138,6 +173,16 @@ pub fn http_date(unix_seconds: u64) -> [u8; DATE_BYTES] {
     date
 }
 
+/// Formats the time `unix_seconds` after 1970 as RFC 3339 does, `1994-11-06T08:49:37Z`. Times after
+/// the year 9999 become the end of that year.
+pub fn timestamp(unix_seconds: u64) -> String {
+    let seconds = unix_seconds.min(DATE_SECONDS_MAX);
+    let (days, time) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 /// Returns year, month and day of the Gregorian calendar, `days` after 1970-01-01. Counts in eras
 /// of 400 years that begin on the first of March, so that the leap day comes last.
 fn civil(days: u64) -> (u64, u64, u64) {
@@ -170,12 +215,16 @@ fn push_date(date: &[u8; DATE_BYTES], out: &mut Vec<u8>) {
 }
 
 fn push_cors(cors: Cors<'_>, out: &mut Vec<u8>) {
+    push_cors_exposing(cors, EXPOSED_FIELDS, out);
+}
+
+fn push_cors_exposing(cors: Cors<'_>, exposed: &str, out: &mut Vec<u8>) {
     if let Some(origin) = cors.allow_origin {
         push_field("Access-Control-Allow-Origin", origin, out);
         if cors.allow_credentials {
             push_field("Access-Control-Allow-Credentials", "true", out);
         }
-        push_field("Access-Control-Expose-Headers", EXPOSED_FIELDS, out);
+        push_field("Access-Control-Expose-Headers", exposed, out);
     }
     if cors.vary {
         push_field("Vary", "Origin", out);

@@ -31,6 +31,20 @@ pub fn encode(event: &Event<'_>, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
+/// Appends `event` as `id`, one `data` line that `push_line` appends, and the blank line that
+/// dispatches it. Without an `event` field: all events reach a client as `message`.
+pub fn encode_line(
+    event: &Event<'_>,
+    push_line: impl FnOnce(&Event<'_>, &mut Vec<u8>),
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"id: ");
+    push_id(event, out);
+    out.extend_from_slice(b"\ndata: ");
+    push_line(event, out);
+    out.extend_from_slice(b"\n\n");
+}
+
 /// Appends `text` as `data` lines, at least one: clients do not dispatch an event without a `data`
 /// line, and they remove only the break after the last one.
 fn push_data(mut text: &[u8], out: &mut Vec<u8>) {

@@ -42,6 +42,7 @@ statuses! {
     CONTENT_TOO_LARGE 413 "Content Too Large",
     URI_TOO_LONG 414 "URI Too Long",
     MISDIRECTED_REQUEST 421 "Misdirected Request",
+    UPGRADE_REQUIRED 426 "Upgrade Required",
     TOO_MANY_REQUESTS 429 "Too Many Requests",
     HEADER_FIELDS_TOO_LARGE 431 "Request Header Fields Too Large",
     INTERNAL_SERVER_ERROR 500 "Internal Server Error",

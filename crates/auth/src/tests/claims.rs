@@ -259,16 +259,18 @@ fn an_encke_ids_of_another_form_is_refused_whole() {
         json!(["x".repeat(129)]),
         json!(vec!["a"; 1025]),
     ] {
-        let found = check(json!({"encke": {"ids": ids}}));
-        assert!(
-            matches!(found, Err(TokenError::Claim(_))),
-            "{ids}: {found:?}"
-        );
-        let found = check(json!({"encke.ids": ids}));
-        assert!(
-            matches!(found, Err(TokenError::Claim(_))),
-            "{ids}: {found:?}"
-        );
+        for claim in [
+            json!({"encke": {"ids": ids}}),
+            json!({"encke.ids": ids}),
+            json!({"encke": {"publish": ids}}),
+            json!({"encke.publish": ids}),
+        ] {
+            let found = check(claim.clone());
+            assert!(
+                matches!(found, Err(TokenError::Claim(_))),
+                "{claim}: {found:?}"
+            );
+        }
     }
     for encke in [json!(["news"]), json!("*"), json!(null), json!(1)] {
         let found = check(json!({"encke": encke}));
@@ -279,6 +281,27 @@ fn an_encke_ids_of_another_form_is_refused_whole() {
     }
     assert_eq!(check(json!({"encke": {"ids": vec!["a"; 1024]}})), Ok(()));
     assert_eq!(check(json!({"encke": {"ids": []}})), Ok(()));
+}
+
+#[test]
+fn a_client_may_publish_about_what_encke_publish_lists_and_nothing_else() {
+    for more in [
+        json!({"encke": {"ids": ["news"], "publish": ["chat/*", 7]}}),
+        json!({"encke.publish": ["chat/*", 7], "encke": {"ids": ["news"]}}),
+    ] {
+        let identity = verify(&policy(), &claims_with(more.clone())).unwrap();
+        for id in ["chat/", "chat/a", "7"] {
+            assert!(identity.may_publish(id), "{more}: {id}");
+            assert_eq!(identity.authorize(id), Err(TokenError::Scope), "{id}");
+        }
+        for id in ["alice", "news", "chat", "70", ""] {
+            assert!(!identity.may_publish(id), "{more}: {id}");
+        }
+    }
+    let reader = verify(&policy(), &claims_with(json!({"encke": {"ids": ["*"]}}))).unwrap();
+    assert!(!reader.may_publish("alice"), "not even about itself");
+    let both = check(json!({"encke": {"publish": ["a"]}, "encke.publish": ["a"]}));
+    assert!(matches!(both, Err(TokenError::Claim(_))));
 }
 
 #[test]

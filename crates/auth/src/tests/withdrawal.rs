@@ -11,6 +11,7 @@ fn identity(subject: &str, issued: Option<UnixSeconds>, token_id: Option<&str>) 
     Identity {
         subject: Some(subject.into()),
         scope: Scope::all(),
+        publish: Scope::default(),
         expires: Some(NOW.plus(LIFETIME)),
         issued,
         token_id: token_id.map(Box::from),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bench::config::{BenchConfig, tables_for};
 use bench::report::Report;
-use bench::{changes, child, connect, fairness, fanout, memory, publish, tls};
+use bench::{changes, child, connect, fairness, fanout, memory, publish, resume, tls};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use client::decode::Transport;
 use client::tls::{Authorities, Resumption};
@@ -64,6 +64,9 @@ enum Command {
     /// Handshakes, memory, events and a storm of handshakes: over TLS, plain, and of nginx with
     /// nchan
     Tls(TlsArgs),
+    /// Sessions that come back: to find that nothing was missed, and to catch up, beside nginx with
+    /// nchan
+    Resume(ResumeArgs),
     /// Opening, memory and reading of the flood's own clients, against the barest ones
     Flood(FloodArgs),
 }
@@ -147,7 +150,7 @@ struct ClientsArgs {
     /// Unanswered clients at once, over all threads
     #[arg(long, default_value_t = 1024)]
     window: u32,
-    /// sse, ndjson, test or raw
+    /// sse, ndjson, websocket, test or raw
     #[arg(long, default_value = "sse")]
     transport: Transport,
     /// Source addresses
@@ -162,6 +165,9 @@ struct ClientsArgs {
     /// Sign a token for each client with this secret
     #[arg(long)]
     jwt_secret_file: Option<PathBuf>,
+    /// A header line to add to each request; repeatable
+    #[arg(long = "header")]
+    headers: Vec<String>,
     /// Leave as soon as the stream is open, and come back
     #[arg(long)]
     reconnect: bool,
@@ -210,6 +216,9 @@ struct MemoryArgs {
     /// Sessions
     #[arg(long, default_value_t = 1_000_000)]
     connections: u32,
+    /// The server's clients are WebSockets, not Server-Sent Events
+    #[arg(long)]
+    websocket: bool,
 }
 
 #[derive(Debug, Args)]
@@ -237,6 +246,9 @@ struct FanoutArgs {
     /// Events to everyone in a round
     #[arg(long, default_value_t = 10)]
     events: u32,
+    /// The server's clients are WebSockets, not Server-Sent Events
+    #[arg(long)]
+    websocket: bool,
 }
 
 #[derive(Debug, Args)]
@@ -285,6 +297,36 @@ struct ChangesArgs {
     /// Changes of each client
     #[arg(long, default_value_t = 2000)]
     changes: u32,
+}
+
+#[derive(Debug, Args)]
+struct ResumeArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Sessions
+    #[arg(long, default_value_t = 10_000)]
+    connections: u32,
+    /// Rounds of each kind
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Events that each session has missed
+    #[arg(long, default_value_t = 100)]
+    missed: u32,
+    /// Subjects that each session follows, when nothing was missed
+    #[arg(long, default_value_t = 200)]
+    follows: u32,
+    /// Events about other subjects since then
+    #[arg(long, default_value_t = 100_000)]
+    behind: u32,
+    /// Leave nginx out
+    #[arg(long)]
+    alone: bool,
+    /// Program of nginx, for which Debian's nchan module is installed
+    #[arg(long, default_value = "/usr/sbin/nginx")]
+    nginx: PathBuf,
+    /// Program of Centrifugo 5, to compare with
+    #[arg(long)]
+    centrifugo: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -435,13 +477,33 @@ fn run(command: Command) -> Outcome<bool> {
             }
             args.common.tell(&tls::run(&setting, &args.parameters())?)
         }
+        Command::Resume(args) => {
+            child::clean_up_on_interrupt()?;
+            let mut setting = args.common.setting(args.connections);
+            // One worker each, as nginx has one, as far as one table reaches.
+            if args.connections <= bench::flood::CLIENTS_OF_ONE_TABLE {
+                setting.workers = args.common.workers.unwrap_or(1);
+            }
+            let extent = resume::Parameters {
+                rounds: args.rounds.max(1),
+                missed: args.missed.max(1),
+                follows: args.follows,
+                behind: args.behind,
+                nginx: (!args.alone).then_some(args.nginx),
+                centrifugo: args.centrifugo,
+            };
+            args.common.tell(&resume::run(&setting, &extent)?)
+        }
         Command::Clients(args) => {
             let options = args.options()?;
-            flood::driven::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
+            let friends = None::<fn() -> Outcome<Box<dyn io::BufRead>>>;
+            let (input, output) = (io::stdin().lock(), io::stdout().lock());
+            flood::driven::run(&options, friends, input, output).map(|()| true)
         }
         Command::Memory(args) => {
             child::clean_up_on_interrupt()?;
-            let setting = args.common.setting(args.connections);
+            let mut setting = args.common.setting(args.connections);
+            setting.websocket = args.websocket;
             args.common.tell(&memory::run(&setting)?)
         }
         Command::Connect(args) => {
@@ -452,7 +514,8 @@ fn run(command: Command) -> Outcome<bool> {
         }
         Command::Fanout(args) => {
             child::clean_up_on_interrupt()?;
-            let setting = args.common.setting(args.connections);
+            let mut setting = args.common.setting(args.connections);
+            setting.websocket = args.websocket;
             let extent = fanout::Parameters {
                 rounds: args.rounds.max(1),
                 events: args.events.max(1),
@@ -556,6 +619,7 @@ impl ClientsArgs {
             sources: Some(self.source),
             authorities: Authorities::new(self.ca.as_deref()),
             credentials,
+            headers: self.headers,
             resumption: if self.resume {
                 Resumption::Tickets
             } else {
@@ -582,6 +646,7 @@ impl Common {
             window: self.window,
             calls_pointers: self.calls.clone(),
             private_fds: !self.shared_fds,
+            websocket: false,
             server_arguments: self.serve_args.clone(),
         }
     }

@@ -1,7 +1,9 @@
 //! The users: a flood in a process of its own, so that its memory and time are not the server's.
 
-use std::io;
+use std::io::{self, BufRead, BufReader, PipeReader};
 use std::net::SocketAddr;
+use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -10,9 +12,16 @@ use super::Options;
 use crate::child::Helper;
 use client::decode::Transport;
 use load::flood::order::{Check, IdRule};
+use load::flood::owed::Judgement;
+use load::flood::recovery::{Recovery, RecoveryOptions, Resets, SILENCE};
 use load::flood::targets::Targets;
 use load::flood::{self, driven};
+use load::friends;
 use machine::failure::{Context, Outcome};
+
+/// Users whose server has gone come back at a random time up to this, twice as long after each
+/// attempt that fails.
+const BACK_WITHIN: Duration = Duration::from_secs(10);
 
 /// The users' process.
 #[derive(Debug)]
@@ -35,11 +44,23 @@ pub struct ClientStats {
     pub events: u64,
     /// The check by the publisher's numbers.
     pub numbers: Numbers,
+    /// The check by event ids, of each stream by itself.
+    pub ids: Numbers,
     /// What went wrong, as sentences.
     #[serde(rename = "troubles")]
     pub failures: Vec<String>,
     /// From when an event was due to its arrival.
     pub latency: Latency,
+    /// Streams open now.
+    pub active: u64,
+    /// How long users that came back had no stream.
+    pub absence: Latency,
+    /// What users did that came back.
+    pub recovery: Recovery,
+    /// Times that the server said that events may be missing.
+    pub resets: Resets,
+    /// Whether users got what they were owed, if that was asked.
+    pub judgement: Option<Judgement>,
 }
 
 /// A check of numbers that are consecutive for each target.
@@ -80,6 +101,12 @@ impl Numbers {
 }
 
 impl ClientStats {
+    /// Events that came again or after a later one, by the publisher's numbers or by their ids.
+    pub fn out_of_order(&self) -> u64 {
+        let count = |check: &Numbers| check.reordered + check.duplicates;
+        count(&self.numbers).max(count(&self.ids))
+    }
+
     /// Why not all are connected.
     pub fn complaint(&self) -> String {
         if self.failures.is_empty() {
@@ -91,14 +118,23 @@ impl ClientStats {
 
 impl Clients {
     /// Starts this program as `prove --clients-of URL`, which ends in [`obey`].
-    pub(super) fn start(options: &Options, server: SocketAddr) -> Outcome<Self> {
-        let url = format!("http://{server}/events/{{n}}");
-        let mut arguments = ["prove", "--clients-of", &url, "--connections"]
-            .map(str::to_owned)
-            .to_vec();
-        arguments.push(options.connections.to_string());
+    pub(super) fn start(
+        options: &Options,
+        servers: impl Iterator<Item = SocketAddr>,
+    ) -> Outcome<Self> {
+        let mut arguments = vec!["prove".to_owned()];
+        for server in servers {
+            let url = format!("http://{server}/events/{{n}}");
+            arguments.extend(["--clients-of".to_owned(), url]);
+        }
+        arguments.extend(["--connections".to_owned(), options.connections.to_string()]);
         if let Some(degree) = options.degree {
+            let seed = options.seed.to_string();
             arguments.extend(["--degree".to_owned(), degree.to_string()]);
+            arguments.extend(["--seed".to_owned(), seed]);
+        }
+        if options.restart || options.nodes.is_some() {
+            arguments.push("--restart".to_owned());
         }
         Helper::start(&arguments).map(Self)
     }
@@ -107,9 +143,9 @@ impl Clients {
         self.0.pid()
     }
 
-    /// Waits a while for all to be connected.
-    pub(super) fn opening(&mut self, patience: Duration) -> Outcome<ClientStats> {
-        self.ask(&format!("await open {}", whole_seconds(patience)))
+    /// Whether all are connected.
+    pub(super) fn opening(&mut self) -> Outcome<ClientStats> {
+        self.ask("await open 0")
     }
 
     /// Waits a while until so many events have come.
@@ -118,6 +154,12 @@ impl Clients {
             "await events {events} {}",
             whole_seconds(patience)
         ))
+    }
+
+    /// Waits a while until each user has got each event of the log once.
+    pub(super) fn owed(&mut self, log: &Path, patience: Duration) -> Outcome<ClientStats> {
+        let seconds = whole_seconds(patience);
+        self.ask(&format!("owed {} {seconds}", log.display()))
     }
 
     pub(super) fn seen(&mut self) -> Outcome<ClientStats> {
@@ -144,8 +186,8 @@ fn whole_seconds(patience: Duration) -> u64 {
 ///
 /// When the flood cannot be started, standard input cannot be read, or standard output cannot be
 /// written.
-pub fn obey(url: &str, connections: u32, mixed: bool) -> Outcome<()> {
-    let check = if mixed {
+pub fn obey(urls: &[String], connections: u32, users: &Users) -> Outcome<()> {
+    let check = if users.degree.is_some() {
         // A user of a graph gets the events of many subjects, each with numbers of its own.
         Check::NOTHING
     } else {
@@ -157,12 +199,50 @@ pub fn obey(url: &str, connections: u32, mixed: bool) -> Outcome<()> {
     let options = flood::Options {
         private_fds: true,
         check,
+        recovery: users.comes_back.then_some(RecoveryOptions {
+            cut_every: None,
+            back_within: BACK_WITHIN,
+            silence: SILENCE,
+            seed: users.seed,
+        }),
         ..flood::Options::new(
-            Targets::one(url)?,
-            url.to_owned(),
+            Targets::nodes(urls.iter().map(String::as_str))?,
+            urls.join(" "),
             connections,
             Transport::Sse,
         )
     };
-    driven::run(&options, io::stdin().lock(), io::stdout().lock())
+    let friends = users.degree.map(|degree| {
+        let graph = friends::Options {
+            users: connections,
+            degree,
+            seed: users.seed,
+        };
+        move || Ok::<Box<dyn BufRead>, _>(Box::new(BufReader::new(edges(graph)?)))
+    });
+    driven::run(&options, friends, io::stdin().lock(), io::stdout().lock())
+}
+
+/// The edges of a graph, as they are generated.
+fn edges(graph: friends::Options) -> Outcome<PipeReader> {
+    let (reader, mut writer) = io::pipe().context("making a pipe for the graph")?;
+    thread::Builder::new()
+        .name("friends".to_owned())
+        .spawn(move || {
+            // The reader finds an edge missing if this fails.
+            let _ = friends::write(graph, &mut writer, |_| true);
+        })
+        .context("starting the thread that makes the graph")?;
+    Ok(reader)
+}
+
+/// What users are, beside many.
+#[derive(Debug, Clone, Copy)]
+pub struct Users {
+    /// Friends that each new user makes, if there is a graph.
+    pub degree: Option<u32>,
+    /// Draws the graph.
+    pub seed: u64,
+    /// Whether they come back when the server goes.
+    pub comes_back: bool,
 }

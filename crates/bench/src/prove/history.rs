@@ -1,29 +1,44 @@
 //! What the forerunners of this server reached, for comparison.
 
-/// A result of the past.
-#[derive(Debug, Clone, Copy, PartialEq)]
+use serde::Serialize;
+
+/// A result of the past, as it was published.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct HistoricalResult {
     /// Which server.
     pub server: &'static str,
-    /// Memory of its process for a user.
-    pub bytes: f64,
+    /// Users connected.
+    pub users: u64,
+    /// Messages sent, a second; nothing where it was not said.
+    pub messages_a_second: Option<u64>,
+    /// Memory of its process for a user, least and most.
+    pub bytes_a_user: (u64, u64),
 }
 
-/// Memory of a user in the experiments of 2008 with a million users, as they were published.
-pub const MEMORY: [HistoricalResult; 3] = [
+/// The experiments of 2008. Each was measured at its own number of users and rate.
+pub const HISTORY: [HistoricalResult; 4] = [
     HistoricalResult {
         server: "2008: Erlang, mochiweb, first version",
-        bytes: 45_000.0,
+        users: 10_000,
+        messages_a_second: Some(1_000),
+        bytes_a_user: (45_000, 45_000),
     },
     HistoricalResult {
         server: "2008: Erlang, mochiweb, processes hibernating",
-        bytes: 8_000.0,
+        users: 10_000,
+        messages_a_second: Some(1_000),
+        bytes_a_user: (8_000, 8_000),
+    },
+    HistoricalResult {
+        server: "2008: Erlang, mochiweb, a million users",
+        users: 1_000_000,
+        messages_a_second: None,
+        bytes_a_user: (25_000, 30_000),
     },
     HistoricalResult {
         server: "2008: C node, libevent",
-        bytes: 2_000.0,
+        users: 1_000_000,
+        messages_a_second: None,
+        bytes_a_user: (2_000, 2_000),
     },
 ];
-
-/// Messages a second to a million users: each gets one a minute.
-pub const RATE: f64 = 16_666.0;

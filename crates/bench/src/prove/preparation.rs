@@ -14,12 +14,14 @@ use machine::host;
 
 /// Findings whose settings are changed for an experiment. The others say what is better for a
 /// server that is there for years; they are left to its operator.
-const SET: [&str; 5] = [
+const SET: [&str; 7] = [
     "open files",
     "firewall table",
     "accept queue",
     "handshakes",
     "TCP memory",
+    "orphaned connections",
+    "device queue",
 ];
 
 /// A machine on which the experiment fits. Dropping it gives settings back.
@@ -180,6 +182,8 @@ mod tests {
             duration: Duration::ZERO,
             degree: None,
             seed: 1,
+            restart: false,
+            nodes: None,
             workers: None,
         }
     }

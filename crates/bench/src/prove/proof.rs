@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 
 use super::Options;
 use super::clients::Latency;
-use super::history;
+use super::cluster::ClusterResult;
+use super::history::HISTORY;
 use super::preparation::PreparedMachine;
+use super::restart::RestartResult;
 use load::drive;
 use machine::host::HostInfo;
 use machine::humanize::{count, size};
@@ -41,8 +43,8 @@ pub struct Proof {
     pub opened: Option<OpeningResult>,
     /// Events published.
     pub driven: Option<DriveResult>,
-    /// What was recorded meanwhile, as `encke record` writes it.
-    pub recording: String,
+    /// What was recorded meanwhile of each server, as `encke record` writes it.
+    pub recordings: Vec<(String, String)>,
 }
 
 /// A graph that was generated and loaded.
@@ -98,10 +100,16 @@ pub struct DriveResult {
     pub out_of_order: u64,
     /// Streams that ended.
     pub closed: u64,
+    /// How the server was killed and users came back, if it was.
+    pub restart: Option<RestartResult>,
+    /// What became of a cluster of which parts were killed, if there was one.
+    pub cluster: Option<ClusterResult>,
     /// Resident memory of the server afterwards.
     pub resident: u64,
     /// Events read by then, over the time of the recording.
     pub arrivals: Vec<(f64, u64)>,
+    /// Users with a stream then.
+    pub connected: Vec<(f64, u64)>,
 }
 
 impl Proof {
@@ -120,7 +128,7 @@ impl Proof {
             graph: None,
             opened: None,
             driven: None,
-            recording: String::new(),
+            recordings: Vec::new(),
         }
     }
 
@@ -129,6 +137,16 @@ impl Proof {
         let mut failures = Vec::new();
         if let Some(driven) = &self.driven {
             failures.extend(driven.published.failure());
+            if let Some(restart) = &driven.restart {
+                failures.extend(restart.failures(self.connections.into()));
+                return failures;
+            }
+            if let Some(cluster) = &driven.cluster {
+                if !self.interrupted {
+                    failures.extend(cluster.failures(self.connections.into()));
+                }
+                return failures;
+            }
             let lost = driven.awaited.saturating_sub(driven.deliveries);
             if lost > 0 && !self.interrupted {
                 failures.push(format!("{} deliveries did not arrive", count(lost)));
@@ -170,10 +188,7 @@ impl Proof {
             "graph": self.graph,
             "opened": self.opened.as_ref().map(OpeningResult::json),
             "driven": self.driven.as_ref().map(DriveResult::json),
-            "history": {
-                "bytes_a_user": history::MEMORY.map(|past| past.bytes),
-                "events_a_second": history::RATE,
-            },
+            "history": HISTORY,
         })
     }
 }
@@ -189,6 +204,12 @@ fn command(options: &Options) -> String {
     );
     if let Some(degree) = options.degree {
         command.push_str(&format!(" --degree {degree}"));
+    }
+    if options.restart {
+        command.push_str(" --restart");
+    }
+    if let Some(nodes) = options.nodes {
+        command.push_str(&format!(" --nodes {nodes}"));
     }
     if let Some(workers) = options.workers {
         command.push_str(&format!(" --workers {workers}"));
@@ -285,6 +306,8 @@ impl DriveResult {
             "missing": self.missing,
             "out_of_order": self.out_of_order,
             "closed": self.closed,
+            "restart": self.restart,
+            "cluster": self.cluster,
             "server_resident_bytes": self.resident,
         })
     }

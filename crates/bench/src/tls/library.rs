@@ -4,9 +4,10 @@
 use std::fs;
 use std::sync::Arc;
 
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection};
+use rustls::{CipherSuite, ServerConfig, ServerConnection};
 
 use super::certificate::Certificate;
 use client::tls::{self, Authorities, Resumption, TlsClient};
@@ -27,6 +28,7 @@ pub(super) fn full_handshake_micros(certificate: &Certificate) -> Outcome<f64> {
     Ok(nanos as f64 / 1000.0 / f64::from(COUNT))
 }
 
+/// The configuration of a server that prefers the cipher suites that Encke prefers.
 fn server_config(certificate: &Certificate) -> Outcome<Arc<ServerConfig>> {
     let read = |path| fs::read(path).context("reading the certificate");
     let chain = CertificateDer::from_pem_slice(&read(certificate.chain())?);
@@ -35,12 +37,17 @@ fn server_config(certificate: &Certificate) -> Outcome<Arc<ServerConfig>> {
         chain.context("reading the certificate")?,
         key.context("reading the key")?,
     );
-    let mut config = ServerConfig::builder_with_provider(tls::provider())
+    let mut provider = CryptoProvider::clone(&tls::provider());
+    let is_preferred = |suite| suite == CipherSuite::TLS13_AES_128_GCM_SHA256;
+    let suites = &mut provider.cipher_suites;
+    suites.sort_by_key(|suite| !is_preferred(suite.suite()));
+    let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()
         .context("setting TLS up")?
         .with_no_client_auth()
         .with_single_cert(vec![chain], key)
         .context("setting TLS up")?;
+    config.ignore_client_order = true;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

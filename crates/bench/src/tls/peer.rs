@@ -5,13 +5,13 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
 use super::certificate::Certificate;
-use super::nginx::Nginx;
 use crate::child::Server;
 use crate::config::{BenchConfig, PER_TABLE, counters};
+use crate::nginx::{self, Nginx};
 use crate::processes::{Clients, Side};
 use client::control_client::{ControlClient, EventMetadata};
-use client::http::{Connection, RequestBody, Url};
-use machine::failure::{Context, Failure, Outcome};
+use client::http::{Connection, Url};
+use machine::failure::{Context, Outcome};
 use machine::measure::{CpuTime, Memory};
 
 /// Which server.
@@ -91,7 +91,7 @@ impl Peers<'_> {
         let [mut streams, publishers] = free_addresses()?;
         let running = match kind {
             Kind::Nginx => Running::Nginx {
-                nginx: Nginx::start(self.nginx, self.certificate, streams, publishers)?,
+                nginx: self.start_nginx(streams, publishers)?,
                 publishers: Url::parse(&format!("http://{publishers}"))?,
             },
             _ => {
@@ -108,6 +108,22 @@ impl Peers<'_> {
             running,
             streams,
         })
+    }
+
+    /// Starts nginx without stored messages: streams over TLS, a plain listener for publishers.
+    fn start_nginx(&self, streams: SocketAddr, publishers: SocketAddr) -> Outcome<Nginx> {
+        let servers = format!(
+            "server {{ listen {streams} ssl backlog=65535;\n\
+             ssl_certificate {chain}; ssl_certificate_key {key}; ssl_protocols TLSv1.2 TLSv1.3;\n\
+             location ~ ^/events/(.+)$ {{ nchan_subscriber eventsource;\n\
+             nchan_channel_id $1; }} }}\n\
+             server {{ listen {publishers};\n\
+             location ~ ^/publish/(.+)$ {{ nchan_publisher; nchan_channel_id $1;\n\
+             nchan_store_messages off; }} }}\n",
+            chain = self.certificate.chain().display(),
+            key = self.certificate.key().display(),
+        );
+        Nginx::start(self.nginx, &servers, streams)
     }
 
     fn start_encke(&self, kind: Kind, streams: SocketAddr) -> Outcome<Server> {
@@ -210,7 +226,7 @@ impl Publisher {
     pub(super) fn publish(&mut self, subject: u32, payload: &[u8]) -> Outcome<()> {
         match self {
             Self::Encke(control) => control.publish_early(&subject.to_string(), payload),
-            Self::Nginx(connection) => post(connection, subject, payload),
+            Self::Nginx(connection) => nginx::publish(connection, &subject.to_string(), payload),
         }
     }
 
@@ -220,22 +236,8 @@ impl Publisher {
             Self::Encke(control) => control
                 .publish(&subject.to_string(), payload, EventMetadata::default())
                 .map(drop),
-            Self::Nginx(connection) => post(connection, subject, payload),
+            Self::Nginx(connection) => nginx::publish(connection, &subject.to_string(), payload),
         }
-    }
-}
-
-fn post(connection: &mut Connection, subject: u32, payload: &[u8]) -> Outcome<()> {
-    let path = format!("/publish/{subject}");
-    let fields = [("Content-Type", "text/plain")];
-    let (answer, _) = connection
-        .exchange("POST", &path, &fields, RequestBody::Bytes(payload))
-        .context("publishing to nginx")?;
-    match answer.status {
-        200..300 => Ok(()),
-        status => Err(Failure::new(format!(
-            "nginx answered a publish with {status}"
-        ))),
     }
 }
 

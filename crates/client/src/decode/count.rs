@@ -21,6 +21,30 @@ pub enum Noticed {
     },
     /// A comment, an empty line, message or object, or the welcome chunk.
     Heartbeat,
+    /// An id without an event: a client that comes back names it.
+    Cursor(EventId),
+    /// The server says that events may be missing from here on.
+    Reset(ResetReason),
+    /// The server says that it dropped events for this client.
+    Gap,
+}
+
+/// Why events may be missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResetReason {
+    /// The server began a new history.
+    Restart,
+    /// The history does not go back that far any more.
+    Expired,
+    /// The cursor is none that the server knows, or the reason is none known here.
+    Unknown,
+}
+
+/// A message of the server about the stream itself, which has no id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Notice {
+    Reset,
+    Gap,
 }
 
 /// The state of one client between reads.
@@ -37,6 +61,39 @@ pub struct Counter {
     has_data: bool,
     /// The first chunk, a greeting, has passed.
     welcomed: bool,
+    /// The type of the event under way is one of the server's own.
+    notice: Option<Notice>,
+    reason: Reason,
+}
+
+/// Finds the reason of a reset: so many bytes of `"reason":"` have matched, or all and the first of
+/// the value.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reason(u8);
+
+impl Reason {
+    /// The bit of a first byte that was found.
+    const FOUND: u8 = 0x80;
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = match self.0 {
+                found if found & Self::FOUND != 0 => return,
+                matched if usize::from(matched) == REASON.len() => byte | Self::FOUND,
+                matched if REASON[usize::from(matched)] == byte => matched + 1,
+                _ => u8::from(byte == REASON[0]),
+            };
+        }
+    }
+
+    /// The reason found; the next begins.
+    fn take(&mut self) -> ResetReason {
+        match std::mem::take(self).0 ^ Self::FOUND {
+            b'r' => ResetReason::Restart,
+            b'e' => ResetReason::Expired,
+            _ => ResetReason::Unknown,
+        }
+    }
 }
 
 /// Where in a line of the stream the next byte is.
@@ -56,15 +113,37 @@ enum Line {
     /// The value of `id`, before its first byte.
     IdStart,
     IdValue,
+    /// The quote after an id.
+    IdEnd,
+    /// An object that has an id and nothing else.
+    OnlyId,
+    /// This many bytes of `event` have matched.
+    Event(u8),
+    /// The value of `event`, before its first byte, or that of a leading `"type"`.
+    TypeStart,
+    /// This many bytes of the name of `notice` have matched.
+    Type(u8),
     /// This many bytes of `{"id":` have matched.
     Json(u8),
+    /// This many bytes of `{"type":"` have matched.
+    JsonType(u8),
 }
 
 const DATA: &[u8] = b"data";
 const ID: &[u8] = b"id";
+const EVENT: &[u8] = b"event";
+const RESET: &[u8] = b"reset";
+const GAP: &[u8] = b"gap";
+const REASON: &[u8] = b"\"reason\":\"";
 
 /// How an object starts that has an id. A member of that name further on is the payload's own.
 const JSON_ID: &[u8] = b"{\"id\":";
+
+/// How an object starts that is a notice of the server: it has no id.
+const JSON_TYPE: &[u8] = b"{\"type\":\"";
+
+/// The bytes in which the two agree.
+const JSON_COMMON: u8 = 2;
 
 /// The longest line or message that says nothing: `{}`.
 const EMPTY_MAX: u8 = 2;
@@ -109,9 +188,12 @@ impl Counter {
     #[inline]
     pub fn message_end(&mut self, mut tell: impl FnMut(Noticed)) {
         let empty = std::mem::take(&mut self.length) <= EMPTY_MAX;
-        let event = self.event();
-        self.line = Line::Start;
-        tell(if empty { Noticed::Heartbeat } else { event });
+        let only_id = std::mem::take(&mut self.line) == Line::OnlyId;
+        tell(match self.event() {
+            _ if empty => Noticed::Heartbeat,
+            Noticed::Event { id: Some(id), .. } if only_id => Noticed::Cursor(id),
+            event => event,
+        });
     }
 
     #[inline]
@@ -121,7 +203,7 @@ impl Counter {
             if matches!(self.line, Line::Payload | Line::Comment | Line::Other) {
                 let end = memchr2(b'\n', b'\r', bytes).unwrap_or(bytes.len());
                 if self.line == Line::Payload {
-                    self.stamp.bytes(&bytes[..end]);
+                    self.payload(&bytes[..end]);
                 }
                 bytes = &bytes[end..];
             }
@@ -148,6 +230,8 @@ impl Counter {
                 let event = self.event();
                 if std::mem::take(&mut self.has_data) {
                     tell(event);
+                } else if let Noticed::Event { id: Some(id), .. } = event {
+                    tell(Noticed::Cursor(id));
                 }
             }
             Line::Comment => tell(Noticed::Heartbeat),
@@ -156,6 +240,8 @@ impl Counter {
             Line::Data(matched) if usize::from(matched) == DATA.len() => self.has_data = true,
             Line::Id(matched) if usize::from(matched) < ID.len() => {}
             Line::Id(_) | Line::IdStart => self.id = event_id::Reader::new(),
+            Line::Type(matched) => self.end_type(matched),
+            Line::TypeStart => self.notice = None,
             _ => {}
         }
     }
@@ -166,6 +252,7 @@ impl Counter {
             (Line::Start, b':') => Line::Comment,
             (Line::Start, b'd') => Line::Data(1),
             (Line::Start, b'i') => Line::Id(1),
+            (Line::Start, b'e') => Line::Event(1),
             (Line::Data(matched), b':') if usize::from(matched) == DATA.len() => {
                 self.has_data = true;
                 Line::Payload
@@ -177,6 +264,15 @@ impl Counter {
             (Line::Id(matched), _) if ID.get(usize::from(matched)) == Some(&byte) => {
                 Line::Id(matched + 1)
             }
+            (Line::Event(matched), b':') if usize::from(matched) == EVENT.len() => {
+                self.notice = None;
+                Line::TypeStart
+            }
+            (Line::Event(matched), _) if EVENT.get(usize::from(matched)) == Some(&byte) => {
+                Line::Event(matched + 1)
+            }
+            (Line::TypeStart, b' ') => Line::TypeStart,
+            (Line::TypeStart | Line::Type(_), _) => self.type_byte(byte),
             (Line::IdStart, _) => {
                 // The last of several counts.
                 self.id = event_id::Reader::new();
@@ -215,7 +311,15 @@ impl Counter {
             self.line = self.json_byte(bytes[at]);
             at += 1;
         }
-        self.stamp.bytes(&bytes[at..]);
+        self.payload(&bytes[at..]);
+    }
+
+    #[inline]
+    fn payload(&mut self, bytes: &[u8]) {
+        self.stamp.bytes(bytes);
+        if self.notice.is_some() {
+            self.reason.bytes(bytes);
+        }
     }
 
     #[inline]
@@ -229,12 +333,36 @@ impl Counter {
                     Line::Json(matched + 1)
                 }
             }
+            (Line::Json(JSON_COMMON), b't') => Line::JsonType(JSON_COMMON + 1),
+            (Line::JsonType(matched), _) if JSON_TYPE[usize::from(matched)] == byte => {
+                if usize::from(matched) + 1 == JSON_TYPE.len() {
+                    Line::TypeStart
+                } else {
+                    Line::JsonType(matched + 1)
+                }
+            }
+            (Line::JsonType(matched), _) => {
+                self.stamp.bytes(&JSON_TYPE[..usize::from(matched)]);
+                self.stamp.bytes(&[byte]);
+                Line::Payload
+            }
+            (Line::Type(matched), b'"') => {
+                self.end_type(matched);
+                Line::Payload
+            }
+            (Line::TypeStart | Line::Type(_), _) => match self.type_byte(byte) {
+                Line::Other => Line::Payload,
+                line => line,
+            },
             (Line::IdStart, b' ' | b'"') => Line::IdStart,
-            (Line::IdStart | Line::IdValue, b'"' | b',' | b'}') => Line::Payload,
+            (Line::IdValue, b'"') => Line::IdEnd,
+            (Line::IdValue | Line::IdEnd, b'}') => Line::OnlyId,
+            (Line::IdStart | Line::IdValue | Line::IdEnd, b'"' | b',' | b'}') => Line::Payload,
             (Line::IdStart | Line::IdValue, _) => {
                 self.id.push(byte);
                 Line::IdValue
             }
+            (Line::OnlyId, b'\r' | b' ') => Line::OnlyId,
             (Line::Json(matched), _) => {
                 // What looked like an id may be the start of a stamp.
                 self.stamp.bytes(&JSON_ID[..usize::from(matched)]);
@@ -251,9 +379,52 @@ impl Counter {
     /// The event that is complete now; the next begins.
     #[inline]
     fn event(&mut self) -> Noticed {
-        Noticed::Event {
-            stamp: self.stamp.take().filter(|stamp| stamp.due >= DUE_MIN),
-            id: self.id.finish(),
+        let stamp = self.stamp.take().filter(|stamp| stamp.due >= DUE_MIN);
+        let id = self.id.finish();
+        let reason = self.reason.take();
+        match (self.notice.take(), id) {
+            // A publisher may use these types too; a published event has an id.
+            (None, _) | (_, Some(_)) => Noticed::Event { stamp, id },
+            (Some(Notice::Gap), None) => Noticed::Gap,
+            (Some(Notice::Reset), None) => Noticed::Reset(reason),
+        }
+    }
+
+    /// Where in the line the next byte is, when this one belongs to the value of a type.
+    fn type_byte(&mut self, byte: u8) -> Line {
+        match (self.line, self.notice) {
+            (Line::TypeStart, _) => {
+                self.notice = match byte {
+                    b'r' => Some(Notice::Reset),
+                    b'g' => Some(Notice::Gap),
+                    _ => return Line::Other,
+                };
+                Line::Type(1)
+            }
+            (Line::Type(matched), Some(notice))
+                if notice.name().get(usize::from(matched)) == Some(&byte) =>
+            {
+                Line::Type(matched + 1)
+            }
+            _ => {
+                self.notice = None;
+                Line::Other
+            }
+        }
+    }
+
+    /// The value of a type has ended after so many bytes of the name of a notice.
+    fn end_type(&mut self, matched: u8) {
+        let is_whole = |notice: &Notice| notice.name().len() == usize::from(matched);
+        self.notice = self.notice.filter(is_whole);
+    }
+}
+
+impl Notice {
+    const fn name(self) -> &'static [u8] {
+        match self {
+            Self::Reset => RESET,
+            Self::Gap => GAP,
         }
     }
 }
@@ -299,12 +470,67 @@ mod tests {
     }
 
     fn event(stamp: Option<Stamp>, id: &str) -> Noticed {
-        let mut reader = event_id::Reader::new();
-        id.bytes().for_each(|byte| reader.push(byte));
-        Noticed::Event {
-            stamp,
-            id: reader.finish(),
-        }
+        let id = EventId::of(id);
+        Noticed::Event { stamp, id }
+    }
+
+    fn cursor(id: &str) -> Noticed {
+        Noticed::Cursor(EventId::of(id).unwrap())
+    }
+
+    #[test]
+    fn notices_and_cursors_are_no_events_of_server_sent_events() {
+        let stamp = payload();
+        let stream = format!(
+            "retry: 2000\n:\nid: k-7\n\nevent: reset\ndata: {{\"reason\":\"expired\"}}\n\n\
+             id: k-8\nevent: reset\ndata: {stamp}\n\nid:k-9-8\n\n\
+             event:gap\ndata: {{\"lost\":3}}\n\n\
+             event: reset\ndata: {{\"reason\":\"restart\"}}\n\nevent: resets\ndata: a\n\n\
+             event: reset\ndata: {{}}\n\nevent: reset\nevent: x\ndata: {stamp}\n\n"
+        );
+        at_every_split(
+            Transport::Sse,
+            &stream,
+            &[
+                Noticed::Heartbeat,
+                cursor("k-7"),
+                Noticed::Reset(ResetReason::Expired),
+                event(Some(STAMP), "k-8"),
+                cursor("k-9-8"),
+                Noticed::Gap,
+                Noticed::Reset(ResetReason::Restart),
+                event(None, ""),
+                Noticed::Reset(ResetReason::Unknown),
+                event(Some(STAMP), ""),
+            ],
+        );
+    }
+
+    #[test]
+    fn notices_and_cursors_are_no_events_of_json_lines() {
+        let stamp = payload();
+        let stream = format!(
+            "{{\"id\":\"k-7\"}}\n\
+             {{\"type\":\"reset\",\"data\":{{\"reason\":\"unknown\",\"from\":\"reason\"}}}}\n\
+             {{\"id\":\"k-8\",\"subject\":7,\"type\":\"reset\",\"data\":{stamp}}}\r\n\
+             {{\"id\":\"k-9-8\"}}\r\n{{\"type\":\"gap\",\"data\":{{\"lost\":3}}}}\n\
+             {{\"type\":\"gaps\",\"data\":1}}\n{stamp}\n\
+             {{\"type\":\"reset\",\"data\":{{\"reason\":\"restart\"}}}}\n"
+        );
+        at_every_split(
+            Transport::Ndjson,
+            &stream,
+            &[
+                cursor("k-7"),
+                Noticed::Reset(ResetReason::Unknown),
+                event(Some(STAMP), "k-8"),
+                cursor("k-9-8"),
+                Noticed::Gap,
+                event(None, ""),
+                event(Some(STAMP), ""),
+                Noticed::Reset(ResetReason::Restart),
+            ],
+        );
     }
 
     #[test]
@@ -323,6 +549,7 @@ mod tests {
                 event(None, "1-2"),
                 event(Some(STAMP), "3"),
                 Noticed::Heartbeat,
+                cursor("9"),
                 event(None, ""),
                 event(Some(STAMP), ""),
                 event(None, "6-1"),

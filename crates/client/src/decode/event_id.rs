@@ -1,7 +1,8 @@
 //! Event ids as numbers: what stands before the last digits names an epoch, the digits count.
 //!
-//! Encke's ids are `<epoch>-<sequence>`; plain counters and `time:place` read alike. Must never
-//! keep an id's bytes.
+//! Encke's ids are `<epoch>-<sequence>`, or `<epoch>-<sequence>-<complete>` while events between
+//! `complete` and `sequence` may still be to come. Plain counters and `time:place` read like the
+//! first form. Must never keep an id's bytes.
 
 /// An event id that ends in digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +11,9 @@ pub struct EventId {
     pub epoch: u32,
     /// The digits.
     pub sequence: u64,
+    /// Everything up to this sequence number has been sent. Equal to `sequence` unless the id says
+    /// otherwise.
+    pub complete: u64,
 }
 
 /// Digits that surely fit 64 bits. Longer runs are no counters.
@@ -24,10 +28,24 @@ const HASH_PRIME: u32 = 0x0100_0193;
 pub struct Reader {
     /// Of all bytes up to now.
     hash: u32,
-    /// Of those before the digits under way.
+    /// Of those before the digits under way, or before `outer`.
     epoch: u32,
     sequence: u64,
+    /// The digits before those under way, if a hyphen stands on both sides of them.
+    outer: u64,
     digits: u8,
+    part: Part,
+}
+
+/// What the digits under way are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// A counter, or a piece of an epoch.
+    First,
+    /// Digits after a hyphen: they may be followed by a third part.
+    Second,
+    /// Digits after `outer` and a hyphen.
+    Third,
 }
 
 impl Reader {
@@ -37,7 +55,9 @@ impl Reader {
             hash: HASH_START,
             epoch: HASH_START,
             sequence: 0,
+            outer: 0,
             digits: 0,
+            part: Part::First,
         }
     }
 
@@ -51,11 +71,19 @@ impl Reader {
                 .wrapping_mul(10)
                 .wrapping_add(u64::from(byte - b'0'));
             self.digits = self.digits.saturating_add(1);
+            return;
+        }
+        if byte == b'-' && self.part == Part::Second && self.has_counter() {
+            (self.outer, self.part) = (self.sequence, Part::Third);
         } else {
             self.epoch = self.hash;
-            self.sequence = 0;
-            self.digits = 0;
+            self.part = match byte {
+                b'-' => Part::Second,
+                _ => Part::First,
+            };
         }
+        self.sequence = 0;
+        self.digits = 0;
     }
 
     /// The id that is complete now, unless it was empty or does not end in a counter; the next
@@ -63,10 +91,33 @@ impl Reader {
     #[inline]
     pub fn finish(&mut self) -> Option<EventId> {
         let read = std::mem::take(self);
-        (1..=DIGITS_MAX).contains(&read.digits).then_some(EventId {
-            epoch: read.epoch,
-            sequence: read.sequence,
+        if !read.has_counter() {
+            return None;
+        }
+        let (epoch, sequence) = match read.part {
+            Part::Third if read.sequence <= read.outer => (read.epoch, read.outer),
+            // Three numbers that are no cursor: all but the last name the epoch.
+            Part::Third => (read.epoch ^ read.outer as u32, read.sequence),
+            Part::First | Part::Second => (read.epoch, read.sequence),
+        };
+        Some(EventId {
+            epoch,
+            sequence,
+            complete: read.sequence,
         })
+    }
+
+    fn has_counter(&self) -> bool {
+        (1..=DIGITS_MAX).contains(&self.digits)
+    }
+}
+
+impl EventId {
+    /// The id that `text` is, unless it does not end in a counter.
+    pub fn of(text: &str) -> Option<Self> {
+        let mut reader = Reader::new();
+        text.bytes().for_each(|byte| reader.push(byte));
+        reader.finish()
     }
 }
 
@@ -81,9 +132,7 @@ mod tests {
     use super::*;
 
     fn read(id: &str) -> Option<EventId> {
-        let mut reader = Reader::new();
-        id.bytes().for_each(|byte| reader.push(byte));
-        reader.finish()
+        EventId::of(id)
     }
 
     #[test]
@@ -100,5 +149,29 @@ mod tests {
         assert_eq!(epoch("3f2a-41"), epoch("3f2a-42"));
         assert_ne!(epoch("3f2a-41"), epoch("3f2b-41"));
         assert_eq!(epoch("41"), epoch("7"));
+    }
+
+    #[test]
+    fn a_third_part_says_what_is_complete() {
+        let numbers = |id| read(id).map(|id| (id.sequence, id.complete));
+        assert_eq!(numbers("k3v9-101"), Some((101, 101)));
+        assert_eq!(numbers("k3v9-101-99"), Some((101, 99)));
+        assert_eq!(numbers("0-101-0"), Some((101, 0)));
+        assert_eq!(
+            read("k3v9-101-99").unwrap().epoch,
+            read("k3v9-7").unwrap().epoch
+        );
+        assert_ne!(
+            read("k3v9-101-99").unwrap().epoch,
+            read("k3v8-7").unwrap().epoch
+        );
+        // Not a cursor of ours: nothing is complete beyond the last event.
+        assert_eq!(numbers("2024-05-07"), Some((7, 7)));
+        assert_ne!(
+            read("2024-05-07").unwrap().epoch,
+            read("2024-04-07").unwrap().epoch
+        );
+        assert_eq!(numbers("k3v9-101-"), None);
+        assert_eq!(numbers("1-2-3-4"), Some((4, 4)));
     }
 }

@@ -5,6 +5,8 @@
 pub struct Event {
     /// The last event id at that point of the stream.
     pub id: String,
+    /// Whether the event brought that id itself.
+    pub has_own_id: bool,
     /// The event's type; `message` when the stream names none.
     pub kind: String,
     /// Its data lines, joined.
@@ -16,6 +18,8 @@ pub struct Event {
 pub enum Signal {
     /// An event.
     Event(Event),
+    /// An id without an event: the last event id from here on.
+    Id(String),
     /// The reconnection time in milliseconds.
     Retry(u64),
     /// A comment, as heartbeats are.
@@ -31,6 +35,7 @@ pub struct Reader {
     data: String,
     kind: String,
     id: String,
+    has_own_id: bool,
 }
 
 impl Reader {
@@ -76,7 +81,10 @@ impl Reader {
                 self.data.push('\n');
             }
             "event" => value.clone_into(&mut self.kind),
-            "id" if !value.contains('\0') => value.clone_into(&mut self.id),
+            "id" if !value.contains('\0') => {
+                value.clone_into(&mut self.id);
+                self.has_own_id = true;
+            }
             "retry" if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 if let Ok(millis) = value.parse() {
                     out.push(Signal::Retry(millis));
@@ -89,7 +97,11 @@ impl Reader {
     fn dispatch(&mut self, out: &mut Vec<Signal>) {
         let kind = std::mem::take(&mut self.kind);
         let mut data = std::mem::take(&mut self.data);
+        let has_own_id = std::mem::take(&mut self.has_own_id);
         if data.pop().is_none() {
+            if has_own_id {
+                out.push(Signal::Id(self.id.clone()));
+            }
             return;
         }
         let kind = if kind.is_empty() {
@@ -99,6 +111,7 @@ impl Reader {
         };
         out.push(Signal::Event(Event {
             id: self.id.clone(),
+            has_own_id,
             kind,
             data,
         }));
@@ -117,9 +130,10 @@ mod tests {
         out
     }
 
-    fn event(id: &str, kind: &str, data: &str) -> Signal {
+    fn event(id: &str, has_own_id: bool, kind: &str, data: &str) -> Signal {
         Signal::Event(Event {
             id: id.into(),
+            has_own_id,
             kind: kind.into(),
             data: data.into(),
         })
@@ -128,15 +142,22 @@ mod tests {
     #[test]
     fn a_stream_reads_alike_at_every_split() {
         let stream = "\u{feff}:\n\nretry: 2500\nid: 1-7\nevent: greeting\ndata: häl\ndata:lo\n\n\
-            data\r\n\r\nid\rdata:  two\r\revent: none\n\nretry: x\ndata: last\n\ndata: unfinished\n"
+            data\r\n\r\nid\rdata:  two\r\revent: none\n\nretry: x\ndata: last\n\n\
+            : beat\nid: 1-9-8\n\ndata: on\n\n\
+            id: 2-1\r\nevent: lines\r\ndata: one\r\ndata: two\r\n\r\ndata: unfinished\n"
             .as_bytes();
         let expected = [
             Signal::Comment,
             Signal::Retry(2500),
-            event("1-7", "greeting", "häl\nlo"),
-            event("1-7", "message", ""),
-            event("", "message", " two"),
-            event("", "message", "last"),
+            event("1-7", true, "greeting", "häl\nlo"),
+            event("1-7", false, "message", ""),
+            event("", true, "message", " two"),
+            event("", false, "message", "last"),
+            Signal::Comment,
+            Signal::Id("1-9-8".into()),
+            event("1-9-8", false, "message", "on"),
+            // A line feed behind a carriage return ends no second line, which would be empty.
+            event("2-1", true, "lines", "one\ntwo"),
         ];
         assert_eq!(read(&[stream]), expected);
         for at in 1..stream.len() {

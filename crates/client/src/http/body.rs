@@ -33,6 +33,11 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// How far the body has been read.
+    pub(super) fn framing(&self) -> Framing {
+        self.framing
+    }
+
     /// Appends the next part to `out`, waiting for it.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 
-use super::body::Body;
+use super::body::{Body, Part};
 use super::chunks::ChunkWriter;
 use super::stream::Stream;
 use super::url::Url;
@@ -16,6 +16,9 @@ use crate::decode::head::Head;
 
 /// Time for a connection to be accepted.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The status of an answer after which the connection speaks another protocol.
+const SWITCHING_PROTOCOLS: u16 = 101;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 32 * 1024;
@@ -37,8 +40,19 @@ pub struct Response {
     pub content_type: String,
     /// `Retry-After` in seconds.
     pub retry_after: Option<u64>,
+    /// The head as it came.
+    head: Vec<u8>,
     framing: Framing,
     closes: bool,
+}
+
+impl Response {
+    /// The head with all its fields.
+    pub fn head(&self) -> Head<'_> {
+        let parsed = Head::parse(&self.head);
+        let (head, _) = parsed.ok().flatten().expect("the head was parsed before");
+        head
+    }
 }
 
 /// The bytes of a request that follow its head.
@@ -149,6 +163,15 @@ impl Connection {
         self.stream.get_mut().write_all(&request)
     }
 
+    /// Writes bytes of the protocol that the connection has switched to.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is broken.
+    pub fn write_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.get_mut().write_all(bytes)
+    }
+
     /// Reads the head of the answer; interim ones are passed over.
     ///
     /// # Errors
@@ -156,17 +179,19 @@ impl Connection {
     /// When the connection ends or breaks, a read takes too long, or the head is malformed.
     pub fn read_head(&mut self) -> io::Result<Response> {
         loop {
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                if self.stream.read_until(b'\n', &mut head)? == 0 {
+            let mut bytes = Vec::new();
+            while !bytes.ends_with(b"\r\n\r\n") {
+                if self.stream.read_until(b'\n', &mut bytes)? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             }
             let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-            let Some((head, _)) = Head::parse(&head).map_err(malformed)? else {
+            let Some((head, _)) = Head::parse(&bytes).map_err(malformed)? else {
                 continue;
             };
-            if (100..200).contains(&head.status) {
+            // A protocol that is switched to is final; what follows is not HTTP.
+            let switches = head.status == SWITCHING_PROTOCOLS;
+            if (100..200).contains(&head.status) && !switches {
                 continue;
             }
             self.must_close = head.closes();
@@ -174,8 +199,12 @@ impl Connection {
                 status: head.status,
                 content_type: head.get("content-type").unwrap_or("").to_owned(),
                 retry_after: head.get("retry-after").and_then(|value| value.parse().ok()),
-                framing: head.framing().map_err(malformed)?,
-                closes: head.closes(),
+                framing: match switches {
+                    true => Framing::until_close(),
+                    false => head.framing().map_err(malformed)?,
+                },
+                closes: head.closes() || switches,
+                head: bytes,
             });
         }
     }
@@ -184,6 +213,28 @@ impl Connection {
     pub fn body(&mut self, answer: &Response) -> Body<'_> {
         self.must_close |= answer.closes;
         Body::new(&mut self.stream, answer.framing)
+    }
+
+    /// Appends the next part of the body of `answer` to `out`, waiting for it. Other than with
+    /// [`body`](Self::body), the connection can be written to between two parts.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Body::next`].
+    pub fn read_part(&mut self, answer: &mut Response, out: &mut Vec<u8>) -> io::Result<Part> {
+        let mut body = self.body(answer);
+        let part = body.next(out);
+        answer.framing = body.framing();
+        part
+    }
+
+    /// Waits until there is something to read, or the connection has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the connection breaks, or nothing comes within the read timeout.
+    pub fn wait(&mut self) -> io::Result<()> {
+        self.stream.fill_buf().map(drop)
     }
 
     /// A whole exchange.

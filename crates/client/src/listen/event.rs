@@ -1,12 +1,18 @@
-//! An event, whatever transport it came by.
+//! An event, whatever transport it came by, and what else a server says of the stream.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use crate::decode::{Transport, lines, sse};
+use super::Transport;
+use crate::decode::websocket::{self, Kind, Piece};
+use crate::decode::{Malformed, lines, sse};
 use crate::http::Part;
+
+/// Masks protect proxies from hostile scripts, of which there are none here: one does for all.
+const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 /// An event as it came. What a transport does not carry is nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -37,40 +43,147 @@ impl Event {
     }
 }
 
+/// The server's word that events may be missing from here on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reset {
+    /// `restart`, `expired`, `unknown`, or what a later server says.
+    pub reason: String,
+    /// The cursor that it is about.
+    pub from: Option<String>,
+}
+
+impl Reset {
+    /// Whether the cursor is good, and only too old.
+    pub(super) fn is_expired(&self) -> bool {
+        self.reason == "expired"
+    }
+}
+
+impl fmt::Display for Reset {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match &self.reason[..] {
+            "restart" => "the server has started anew since",
+            "expired" => "the history does not go back that far",
+            "unknown" => "the server does not know this place in the stream",
+            other => other,
+        };
+        out.write_str("events may be missing")?;
+        if let Some(from) = &self.from {
+            write!(out, " after {from}")?;
+        }
+        write!(out, ": {why}")
+    }
+}
+
+/// What the server says of who is online.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Presence {
+    /// A piece of a snapshot: these ids are online.
+    Snapshot {
+        /// The ids, each a number or a text.
+        online: Vec<Value>,
+        /// Whether it is the first piece: what was known before is to be forgotten.
+        is_first: bool,
+        /// Whether another piece follows.
+        has_more: bool,
+    },
+    /// An id has come online or gone offline.
+    Change {
+        /// The id.
+        id: Value,
+        /// Which of the two.
+        is_online: bool,
+    },
+}
+
+impl Presence {
+    /// The object that stands for it on the wire.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Snapshot {
+                online,
+                is_first,
+                has_more,
+            } => json!({
+                "type": "presence",
+                "data": {"online": online, "first": is_first, "more": has_more},
+            }),
+            Self::Change { id, is_online } => json!({
+                "type": if *is_online { "online" } else { "offline" },
+                "data": {"id": id},
+            }),
+        }
+    }
+}
+
+/// What a stream brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    Event(Event),
+    /// An id without an event.
+    Cursor(String),
+    Reset(Reset),
+    /// So many events were dropped.
+    Gap(u64),
+    /// Who is online.
+    Presence(Presence),
+}
+
 #[derive(Default)]
 pub(super) struct Decoded {
-    pub(super) events: Vec<Event>,
+    pub(super) items: Vec<Item>,
     pub(super) retry: Option<Duration>,
+    /// What is to be sent back.
+    pub(super) answer: Vec<u8>,
+    /// The server has closed its WebSocket with this code.
+    pub(super) closed: Option<u16>,
 }
 
 pub(super) enum Decoder {
-    Sse(sse::Reader),
+    /// With whole events, each event's data is an object.
+    Sse {
+        reader: sse::Reader,
+        whole: bool,
+    },
     Ndjson(lines::Reader),
-    Chunks { welcomed: bool },
+    WebSocket {
+        reader: websocket::Reader,
+        message: Vec<u8>,
+    },
+    Chunks {
+        welcomed: bool,
+    },
 }
 
 impl Decoder {
-    pub(super) fn new(transport: Transport) -> Self {
+    /// Must not be asked for polls, which are no stream.
+    pub(super) fn new(transport: Transport, whole: bool) -> Self {
         match transport {
-            Transport::Sse => Self::Sse(sse::Reader::new()),
+            Transport::Sse => Self::Sse {
+                reader: sse::Reader::new(),
+                whole,
+            },
             Transport::Ndjson => Self::Ndjson(lines::Reader::new()),
-            Transport::Chunks | Transport::Raw | Transport::WebSocket => {
-                Self::Chunks { welcomed: false }
-            }
+            Transport::WebSocket => Self::WebSocket {
+                reader: websocket::Reader::new(),
+                message: Vec::new(),
+            },
+            Transport::Chunks | Transport::Poll => Self::Chunks { welcomed: false },
         }
     }
 
     /// Decodes what has gathered in `bytes`, and empties it where nothing more is needed of it.
-    pub(super) fn read(&mut self, bytes: &mut Vec<u8>, part: Part) -> Decoded {
+    pub(super) fn read(&mut self, bytes: &mut Vec<u8>, part: Part) -> Result<Decoded, Malformed> {
         let mut decoded = Decoded::default();
         match self {
-            Self::Sse(reader) => {
+            Self::Sse { reader, whole } => {
                 let mut signals = Vec::new();
                 reader.read(bytes, &mut signals);
                 bytes.clear();
                 for signal in signals {
                     match signal {
-                        sse::Signal::Event(event) => decoded.events.push(of_sse(event)),
+                        sse::Signal::Event(event) => decoded.items.push(of_sse(event, *whole)),
+                        sse::Signal::Id(id) => decoded.items.push(Item::Cursor(id)),
                         sse::Signal::Retry(millis) => {
                             decoded.retry = Some(Duration::from_millis(millis));
                         }
@@ -79,32 +192,83 @@ impl Decoder {
                 }
             }
             Self::Ndjson(reader) => {
-                reader.read(bytes, |line| decoded.events.extend(line.and_then(of_line)));
+                reader.read(bytes, |line| decoded.items.extend(line.and_then(of_line)));
+                bytes.clear();
+            }
+            Self::WebSocket { reader, message } => {
+                read_messages(reader, message, bytes, &mut decoded)?;
                 bytes.clear();
             }
             Self::Chunks { welcomed } => {
                 if part == Part::ChunkEnd {
                     let chunk = std::mem::take(bytes);
                     if std::mem::replace(welcomed, true) {
-                        decoded
-                            .events
-                            .push(of_text(String::from_utf8_lossy(&chunk).into_owned()));
+                        let text = String::from_utf8_lossy(&chunk).into_owned();
+                        decoded.items.push(Item::Event(of_text(text)));
                     }
                 }
             }
         }
-        decoded
+        Ok(decoded)
     }
 }
 
-fn of_sse(event: sse::Event) -> Event {
-    Event {
-        id: (!event.id.is_empty()).then_some(event.id),
+/// Reads frames of a WebSocket; `message` is the one under way.
+fn read_messages(
+    reader: &mut websocket::Reader,
+    message: &mut Vec<u8>,
+    mut input: &[u8],
+    decoded: &mut Decoded,
+) -> Result<(), Malformed> {
+    while let Some(piece) = reader.next(&mut input)? {
+        match piece {
+            Piece::Bytes(bytes) if message.len() + bytes.len() > lines::LINE_MAX => {
+                return Err(Malformed::MessageTooLong);
+            }
+            Piece::Bytes(bytes) => message.extend_from_slice(bytes),
+            Piece::MessageEnd => {
+                decoded.items.extend(of_line(message));
+                message.clear();
+            }
+            Piece::Ping => {
+                let payload = reader.take_control();
+                websocket::push_frame(Kind::Pong, &payload, MASK, &mut decoded.answer);
+            }
+            Piece::Pong => {}
+            Piece::Close(code) => {
+                let payload = reader.take_control();
+                let echo = payload.get(..2).unwrap_or(&[]);
+                websocket::push_frame(Kind::Close, echo, MASK, &mut decoded.answer);
+                decoded.closed = Some(code);
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn of_sse(event: sse::Event, whole: bool) -> Item {
+    let id = event.has_own_id.then_some(event.id);
+    if whole
+        && let Ok(Value::Object(members)) = serde_json::from_str(&event.data)
+        && members.get("id").and_then(Value::as_str) == id.as_deref()
+        && let Some(item) = of_members(members)
+    {
+        return item;
+    }
+    if id.is_none()
+        && let Ok(data) = serde_json::from_str(&event.data)
+        && let Some(notice) = notice(&event.kind, &data)
+    {
+        return notice;
+    }
+    Item::Event(Event {
+        id,
         subject: None,
         kind: (event.kind != "message").then_some(event.kind),
         data: Value::String(event.data),
         encoding: None,
-    }
+    })
 }
 
 fn of_text(text: String) -> Event {
@@ -117,23 +281,72 @@ fn of_text(text: String) -> Event {
     }
 }
 
-/// The event of a line; nothing for an empty line or object, which are heartbeats.
-fn of_line(line: &[u8]) -> Option<Event> {
-    let Ok(Value::Object(mut members)) = serde_json::from_slice::<Value>(line) else {
-        let text = String::from_utf8_lossy(line);
-        return (!text.trim().is_empty()).then(|| of_text(text.into_owned()));
-    };
+/// What a line or a message says; nothing for an empty line or object, which are heartbeats.
+fn of_line(line: &[u8]) -> Option<Item> {
+    match serde_json::from_slice(line) {
+        Ok(Value::Object(members)) => of_members(members),
+        _ => {
+            let text = String::from_utf8_lossy(line);
+            (!text.trim().is_empty()).then(|| Item::Event(of_text(text.into_owned())))
+        }
+    }
+}
+
+/// What the elements of an array say.
+pub(super) fn items_of_array(body: &[u8]) -> Vec<Item> {
+    let elements: Vec<Map<String, Value>> = serde_json::from_slice(body).unwrap_or_default();
+    elements.into_iter().filter_map(of_members).collect()
+}
+
+fn of_members(mut members: Map<String, Value>) -> Option<Item> {
     let mut text = |name: &str| match members.remove(name) {
         Some(Value::String(text)) => Some(text),
         _ => None,
     };
     let (id, kind, encoding) = (text("id"), text("type"), text("encoding"));
-    let data = members.remove("data")?;
-    Some(Event {
+    let Some(data) = members.remove("data") else {
+        return id.map(Item::Cursor);
+    };
+    let subject = members.remove("subject");
+    // A publisher may use these types too; a published event has an id and a subject.
+    if id.is_none()
+        && subject.is_none()
+        && let Some(notice) = kind.as_deref().and_then(|kind| notice(kind, &data))
+    {
+        return Some(notice);
+    }
+    Some(Item::Event(Event {
         id,
-        subject: members.remove("subject"),
+        subject,
         kind,
         data,
         encoding,
-    })
+    }))
+}
+
+/// A message of the server about the stream itself.
+fn notice(kind: &str, data: &Value) -> Option<Item> {
+    match kind {
+        "reset" => {
+            let member = |name: &str| data.get(name)?.as_str().map(str::to_owned);
+            Some(Item::Reset(Reset {
+                reason: member("reason")?,
+                from: member("from"),
+            }))
+        }
+        "gap" => data.get("lost")?.as_u64().map(Item::Gap),
+        "presence" => {
+            let flag = |name: &str| data.get(name).and_then(Value::as_bool).unwrap_or(false);
+            Some(Item::Presence(Presence::Snapshot {
+                online: data.get("online")?.as_array()?.clone(),
+                is_first: flag("first"),
+                has_more: flag("more"),
+            }))
+        }
+        "online" | "offline" => Some(Item::Presence(Presence::Change {
+            id: data.get("id")?.clone(),
+            is_online: kind == "online",
+        })),
+        _ => None,
+    }
 }

@@ -35,6 +35,50 @@ pub struct Snapshot {
     pub workers: Vec<WorkerCounters>,
     /// Where a proxy connects to.
     pub backends: Option<Vec<Backend>>,
+    /// The cluster of a push server, if it is a node of one.
+    pub cluster: Option<Cluster>,
+}
+
+/// A cluster, as one of its nodes has heard of it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Cluster {
+    /// Last entry that is known to be in the log.
+    pub last: u64,
+    /// All nodes, by name.
+    pub nodes: Vec<ClusterNode>,
+}
+
+/// A node of a cluster. It says each second what it counts.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ClusterNode {
+    /// Its name.
+    pub name: String,
+    /// Names this run of it.
+    pub incarnation: String,
+    /// `ready`, `not_ready`, `draining` or `unknown`.
+    pub state: String,
+    /// Entries of the log that it has not applied.
+    pub behind: u64,
+    /// Time by which it is behind.
+    pub lag_seconds: f64,
+    /// Time since it was heard.
+    pub silent_seconds: f64,
+    /// Time since it began, when it said what follows.
+    pub uptime_seconds: f64,
+    /// Worker threads.
+    pub workers: u64,
+    /// Time that all of them were busy.
+    pub busy_seconds: f64,
+    /// Open now.
+    pub connections: u64,
+    /// Logged in now.
+    pub sessions: u64,
+    /// Events that sockets took.
+    pub written: u64,
+    /// Bytes that sockets took.
+    pub bytes_written: u64,
+    /// Bytes that full sockets are owed.
+    pub backlog_bytes: u64,
 }
 
 /// What a push server alone says.

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::snapshot::{Backend, Counts, Push, Seconds, Slow, Snapshot, WorkerCounters};
+use super::snapshot::{
+    Backend, Cluster, ClusterNode, Counts, Push, Seconds, Slow, Snapshot, WorkerCounters,
+};
 
 /// Amounts by the value of a label: per second, or as shares of the time.
 pub type Rates = BTreeMap<String, f64>;
@@ -40,6 +42,48 @@ pub struct View {
     /// Where a proxy connects to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backends: Option<Vec<BackendRow>>,
+    /// The nodes of a cluster, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodesView>,
+}
+
+/// The nodes of a cluster over a stretch of time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodesView {
+    /// Entries that came to the log.
+    pub entries_per_second: f64,
+    /// Each node.
+    pub each: Vec<NodeRow>,
+    /// All of them together: sums, and the largest lag and silence.
+    pub totals: NodeRow,
+}
+
+/// A node of a cluster over a stretch of time, by its own clock.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct NodeRow {
+    /// Its name.
+    pub name: String,
+    /// `ready`, `not_ready`, `draining` or `unknown`.
+    pub state: String,
+    /// Entries of the log that it has not applied.
+    pub behind: u64,
+    /// Time by which it is behind.
+    pub lag_seconds: f64,
+    /// Time since it was heard.
+    pub silent_seconds: f64,
+    /// Share of the time of its workers that was worked. Nothing is known of a node that said
+    /// nothing meanwhile.
+    pub busy: Option<f64>,
+    /// Connections open.
+    pub connections: u64,
+    /// Sessions logged in.
+    pub sessions: u64,
+    /// Events that sockets took.
+    pub written_per_second: Option<f64>,
+    /// Bytes that sockets took.
+    pub bytes_out_per_second: Option<f64>,
+    /// Bytes that full sockets are owed.
+    pub backlog_bytes: u64,
 }
 
 /// What a push server alone tells.
@@ -194,7 +238,81 @@ impl View {
                 .map(|(now, before)| Row::between(before, now, seconds, 1))
                 .collect(),
             backends,
+            nodes: now.cluster.as_ref().map(|now| {
+                let before = before.cluster.as_ref();
+                NodesView::between(before.unwrap_or(now), now, seconds)
+            }),
         })
+    }
+}
+
+impl NodesView {
+    fn between(before: &Cluster, now: &Cluster, seconds: f64) -> Self {
+        let row = |node: &ClusterNode| {
+            let is_same = |it: &&ClusterNode| it.incarnation == node.incarnation;
+            NodeRow::between(before.nodes.iter().find(is_same), node)
+        };
+        let each: Vec<_> = now.nodes.iter().map(row).collect();
+        Self {
+            entries_per_second: rate(before.last, now.last, seconds),
+            totals: NodeRow::sum(&each),
+            each,
+        }
+    }
+}
+
+impl NodeRow {
+    fn between(before: Option<&ClusterNode>, now: &ClusterNode) -> Self {
+        // By the clock of the node: its reports come each second, whenever that is here.
+        let seconds = before.map_or(0.0, |before| now.uptime_seconds - before.uptime_seconds);
+        let before = before.filter(|_| seconds > 0.0);
+        let busy = |before: &ClusterNode| {
+            let workers = now.workers.max(1) as f64;
+            (now.busy_seconds - before.busy_seconds) / seconds / workers
+        };
+        let grown = |count: fn(&ClusterNode) -> u64| {
+            before.map(|before| rate(count(before), count(now), seconds))
+        };
+        Self {
+            name: now.name.clone(),
+            state: now.state.clone(),
+            behind: now.behind,
+            lag_seconds: now.lag_seconds,
+            silent_seconds: now.silent_seconds,
+            busy: before.map(|before| busy(before).clamp(0.0, 1.0)),
+            connections: now.connections,
+            sessions: now.sessions,
+            written_per_second: grown(|node| node.written),
+            bytes_out_per_second: grown(|node| node.bytes_written),
+            backlog_bytes: now.backlog_bytes,
+        }
+    }
+
+    /// All nodes together. Of those that said nothing, nothing is in the sum.
+    fn sum(each: &[Self]) -> Self {
+        let known = |value: fn(&Self) -> Option<f64>| {
+            let known: Vec<f64> = each.iter().filter_map(value).collect();
+            (!known.is_empty()).then_some(known)
+        };
+        let total = |value| known(value).map(|known| known.iter().sum());
+        let ready = each.iter().filter(|node| node.state == "ready").count();
+        let most = |value: fn(&Self) -> f64| each.iter().map(value).fold(0.0, f64::max);
+        Self {
+            name: format!("all {}", each.len()),
+            state: format!("{ready} ready"),
+            behind: each.iter().map(|node| node.behind).max().unwrap_or(0),
+            lag_seconds: most(|node| node.lag_seconds),
+            silent_seconds: most(|node| node.silent_seconds),
+            busy: known(|node| node.busy).map(|known| {
+                let count = known.len() as f64;
+                known.iter().sum::<f64>() / count
+            }),
+            connections: each.iter().map(|node| node.connections).sum(),
+            sessions: each.iter().map(|node| node.sessions).sum(),
+            written_per_second: total(|node| node.written_per_second),
+            bytes_out_per_second: total(|node| node.bytes_out_per_second),
+            backlog_bytes: each.iter().map(|node| node.backlog_bytes).sum(),
+        }
     }
 }
 
@@ -256,7 +374,11 @@ impl Row {
         // small.
         let busy = spent("busy");
         let time = busy.max(seconds * workers as f64);
-        let waiting = spent("waiting").min(time - busy);
+        // A wait counts when it ends. One that has lasted all the time has not, and nothing else
+        // has happened: a worker without mail that took no turn is asleep.
+        let sleeps = busy <= 0.0 && now.turns == before.turns && now.mailbox_messages == 0;
+        let waited = if sleeps { time } else { spent("waiting") };
+        let waiting = waited.min(time - busy);
         let polls_per_second = rate(before.turns, now.turns);
         let events_per_second = rate(before.poll_events, now.poll_events);
         let mut calls = rates(&before.system_calls, &now.system_calls, seconds);

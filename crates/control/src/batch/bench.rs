@@ -108,12 +108,12 @@ fn what_a_line_costs() {
                 65_536,
             ));
             let body = || crate::tests::fake::stream(pieces.clone());
-            let open = || Stream::open(body(), Shape::Lines, 1 << 20);
+            let open = || Stream::open(body(), Shape::Lines, 1 << 20, None);
             measured(&format!("{name}, {state}: whole, summary"), || {
                 threads.block_on(async {
                     let stream = open().await.unwrap();
                     black_box(
-                        super::summary::answer(&api, stream, Caller::new(None))
+                        super::summary::answer(&api, stream, Caller::new(None), true, None)
                             .await
                             .unwrap(),
                     );
@@ -123,7 +123,7 @@ fn what_a_line_costs() {
                 threads.block_on(async {
                     let stream = open().await.unwrap();
                     let mut body: Body =
-                        super::line_receipts::answer(api.clone(), stream, Caller::new(None))
+                        super::line_receipts::answer(api.clone(), stream, Caller::new(None), true)
                             .into_body();
                     while let Some(piece) = crate::body::chunk(&mut body).await {
                         black_box(piece.unwrap());

@@ -10,9 +10,10 @@ use graph::Id;
 use memchr::memchr2;
 use router::{Event, EventType, Payload};
 use serde_json::value::RawValue;
+use wire::json::{LEVELS_MAX, check};
 
 use crate::items::Item;
-use crate::payload::on_one_line;
+use crate::one_line::on_one_line;
 
 /// The event of an ordinary line.
 pub(super) fn event(item: &Item<'_>) -> Option<Event> {
@@ -115,6 +116,7 @@ impl<'a> Text<'a> {
         }
         let mut values = serde_json::Deserializer::from_slice(self.rest).into_iter::<&RawValue>();
         let value = values.next()?.ok()?.get();
+        check(value.as_bytes(), LEVELS_MAX).ok()?;
         self.rest = &self.rest[values.byte_offset()..];
         Some(Payload::json(on_one_line(value, |value| {
             item.share(value.as_bytes())

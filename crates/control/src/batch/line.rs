@@ -14,12 +14,14 @@ use router::{Event, EventType, Payload};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
+use wire::json::{LEVELS_MAX, check};
 
 use super::fast_path;
 use crate::body::event_too_large;
 use crate::caller::Caller;
+use crate::cloudevents;
 use crate::items::Item;
-use crate::payload::on_one_line;
+use crate::one_line::on_one_line;
 use crate::stream::{object, sentence};
 
 #[derive(Deserialize)]
@@ -78,7 +80,10 @@ pub(super) fn allowed(
 pub(crate) fn event(item: &Item<'_>, event_bytes_max: usize) -> Result<Event, String> {
     let event = match fast_path::event(item) {
         Some(event) => event,
-        None => unusual(item)?,
+        None => match unusual(item) {
+            Ok(event) => event,
+            Err(error) => cloudevents::element(item.text).unwrap_or(Err(error))?,
+        },
     };
     let length = event.payload.bytes().len();
     if length > event_bytes_max {
@@ -98,6 +103,7 @@ pub(super) fn unusual(item: &Item<'_>) -> Result<Event, String> {
 }
 
 fn payload(item: &Item<'_>, data: &str, encoding: Option<Encoding>) -> Result<Payload, String> {
+    check(data.as_bytes(), LEVELS_MAX).map_err(|error| format!("data: {error}"))?;
     let text = match string(item, data)? {
         Some(text) => text,
         None if encoding.is_some() => {

@@ -11,12 +11,13 @@ use std::task::Poll;
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use history::Reach;
 use router::{Accepted, Counts, Tally};
 use serde::Serialize;
 use tokio::time::timeout;
 
 use super::line;
-use super::outbox::{Outbox, Unread, outbox};
+use super::outbox::{Left, Outbox, Room, late, outbox};
 use crate::api::{Api, Shared};
 use crate::backend::Backend;
 use crate::caller::Caller;
@@ -28,7 +29,12 @@ use crate::receipt::{Receipt, unsettled};
 use crate::stream::{Failure, Stream, Turn};
 
 /// Begins to answer a batch.
-pub(super) fn answer<B: Backend>(api: Shared<B>, stream: Stream, caller: Caller) -> Response {
+pub(super) fn answer<B: Backend>(
+    api: Shared<B>,
+    stream: Stream,
+    caller: Caller,
+    is_stored: bool,
+) -> Response {
     let (outbox, answer) = outbox();
     // A task of its own: the connection only carries what is there to be read.
     tokio::spawn(async move {
@@ -37,12 +43,14 @@ pub(super) fn answer<B: Backend>(api: Shared<B>, stream: Stream, caller: Caller)
             api: &api,
             stream,
             caller,
+            is_stored,
             window: Window::default(),
             spare: Tally::new(),
             lines: Vec::new(),
             counting: api.published.counting(),
         };
         if batch.run(&outbox).await.is_ok() {
+            batch.stream.drop_rest().await;
             outbox.end();
         }
     });
@@ -54,6 +62,7 @@ struct Batch<'a, B> {
     api: &'a Api<B>,
     stream: Stream,
     caller: Caller,
+    is_stored: bool,
     window: Window,
     /// The tally of the next event: one that had no delivery serves again.
     spare: Arc<Tally>,
@@ -75,7 +84,7 @@ enum Step {
 }
 
 impl<B: Backend> Batch<'_, B> {
-    async fn run(&mut self, outbox: &Outbox) -> Result<(), Unread> {
+    async fn run(&mut self, outbox: &Outbox) -> Result<(), Left> {
         let mut turn = Turn::default();
         loop {
             // Whether the piece of the body at hand may have another line.
@@ -89,15 +98,13 @@ impl<B: Backend> Batch<'_, B> {
                     self.settle();
                     self.counting.hand_over();
                     if self.lines.len() >= ANSWER_CHUNK_BYTES {
-                        outbox.put(&mut self.lines);
-                        outbox.room().await?;
+                        self.hand_over(outbox).await?;
                     }
                     turn.end().await;
                 }
             }
             self.settle();
-            outbox.put(&mut self.lines);
-            outbox.room().await?;
+            self.hand_over(outbox).await?;
             if at_hand && !self.window.is_full() {
                 continue;
             }
@@ -106,7 +113,7 @@ impl<B: Backend> Batch<'_, B> {
             }
             self.counting.hand_over();
             match self.step(!at_hand, outbox).await {
-                Step::Left => return Err(Unread),
+                Step::Left => return Err(Left),
                 Step::Read(Ok(())) | Step::Settled => {}
                 Step::Read(Err(error)) => {
                     let error = format!("no more lines are read: {error}");
@@ -117,6 +124,20 @@ impl<B: Backend> Batch<'_, B> {
         }
     }
 
+    /// Hands receipts to the client, and waits until there is room for more. If it does not read,
+    /// no more lines are taken.
+    async fn hand_over(&mut self, outbox: &Outbox) -> Result<(), Left> {
+        outbox.put(&mut self.lines);
+        if outbox.room().await? == Room::Late {
+            let line = self.stream.items.number() + 1;
+            self.stream.close();
+            self.fail(line, late());
+            // The batch may end right here.
+            outbox.put(&mut self.lines);
+        }
+        Ok(())
+    }
+
     /// Works off the next line at hand: how many ids are online for it.
     fn line(&mut self) -> Option<u64> {
         let (number, error) = match self.stream.items.next()? {
@@ -125,13 +146,16 @@ impl<B: Backend> Batch<'_, B> {
                 Err(error) => (item.number, error),
                 Ok(event) => {
                     let (line, bytes) = (item.number, event.payload.bytes().len());
-                    let accepted = self.api.router().publish(event, &self.spare);
+                    let router = self.api.router();
+                    let reach = Reach::Subscribers;
+                    let accepted = router.deliver(event, reach, self.is_stored, &self.spare);
                     self.counting.add(accepted.audience.online);
-                    // With nobody online there is no delivery, and the tally serves again.
-                    let tally =
-                        (accepted.audience.online != 0).then(|| std::mem::take(&mut self.spare));
+                    // With nobody online there is no delivery, and the tally serves again, unless
+                    // it waits for the disk.
+                    let waits = accepted.audience.online != 0 || self.api.router().has_log();
+                    let tally = waits.then(|| std::mem::take(&mut self.spare));
                     if tally.is_none() && self.window.is_empty() {
-                        self.receipt(accepted, Counts::default());
+                        self.receipt(accepted, Counts::default(), 0);
                     } else {
                         self.window.push(Waiting::Receipt {
                             line,
@@ -164,10 +188,11 @@ impl<B: Backend> Batch<'_, B> {
                 Waiting::Receipt {
                     accepted, tally, ..
                 } => {
-                    self.receipt(
-                        accepted,
-                        tally.map(|tally| tally.counts()).unwrap_or_default(),
-                    );
+                    let (counts, unstored) = match tally {
+                        Some(tally) => (tally.counts(), tally.unstored()),
+                        None => (Counts::default(), 0),
+                    };
+                    self.receipt(accepted, counts, unstored);
                 }
                 Waiting::Failure(failure) => self.write(&failure),
             }
@@ -189,9 +214,9 @@ impl<B: Backend> Batch<'_, B> {
         }
     }
 
-    fn receipt(&mut self, accepted: Accepted, counts: Counts) {
+    fn receipt(&mut self, accepted: Accepted, counts: Counts, unstored: u64) {
         let api = self.api;
-        self.write(&Receipt::full(api.router(), accepted, counts));
+        self.write(&Receipt::full(api.router(), accepted, counts, unstored));
     }
 
     fn write(&mut self, line: &impl Serialize) {
@@ -226,7 +251,7 @@ impl<B: Backend> Batch<'_, B> {
 
 /// A line whose answer has to wait for its workers, or for the lines before it.
 enum Waiting {
-    /// Without a tally when nobody was online.
+    /// Without a tally when no session was online, and there is no history on disk.
     Receipt {
         line: u64,
         accepted: Accepted,

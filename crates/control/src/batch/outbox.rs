@@ -27,9 +27,27 @@ pub(super) struct Outbox(Arc<Mutex<State>>);
 #[derive(Debug)]
 pub(super) struct Answer(Arc<Mutex<State>>);
 
-/// The answer will not be read to its end.
+/// The client is gone: the answer will not be read.
 #[derive(Debug)]
-pub(super) struct Unread;
+pub(super) struct Left;
+
+/// Whether the answer has room for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    Free,
+    /// The client has read nothing for too long. The batch must take no more lines; from now on
+    /// there is room for the receipts of those that it has taken.
+    Late,
+}
+
+/// Returns the sentence for a client that is late to read.
+pub(super) fn late() -> String {
+    format!(
+        "no more lines are read: receipts wait, and none was read for {} s; read receipts while \
+         you send, or use ?receipts=summary",
+        UNREAD_WAIT.as_secs()
+    )
+}
 
 /// The batch was cut off: the connection is reset, lest the answer look whole.
 #[derive(Debug)]
@@ -38,6 +56,8 @@ pub(super) struct CutOff;
 #[derive(Debug, Default)]
 struct State {
     unread: BytesMut,
+    /// The batch has ended with the receipts of the lines that it has taken.
+    late: bool,
     /// The last byte is there.
     whole: bool,
     batch_gone: bool,
@@ -68,20 +88,23 @@ impl Outbox {
         }
     }
 
-    /// Waits until the client has read enough.
-    pub(super) async fn room(&self) -> Result<(), Unread> {
+    /// Waits until the client has read enough, or is late.
+    pub(super) async fn room(&self) -> Result<Room, Left> {
         let room = poll_fn(|context| {
             let mut state = self.0.lock();
             if state.client_gone {
-                Poll::Ready(Err(Unread))
-            } else if state.unread.len() < UNREAD_BYTES_MAX {
-                Poll::Ready(Ok(()))
+                Poll::Ready(Err(Left))
+            } else if state.unread.len() < UNREAD_BYTES_MAX || state.late {
+                Poll::Ready(Ok(Room::Free))
             } else {
                 state.batch = Some(context.waker().clone());
                 Poll::Pending
             }
         });
-        timeout(UNREAD_WAIT, room).await.unwrap_or(Err(Unread))
+        timeout(UNREAD_WAIT, room).await.unwrap_or_else(|_| {
+            self.0.lock().late = true;
+            Ok(Room::Late)
+        })
     }
 
     /// Whether the client is gone. If it is not, the task is woken when it goes.
@@ -187,12 +210,12 @@ mod tests {
             let (outbox, answer) = outbox();
             let mut body = Body::new(answer);
             outbox.put(&mut vec![b'x'; UNREAD_BYTES_MAX]);
-            assert!(outbox.room().await.is_err(), "it reads nothing");
+            assert_eq!(outbox.room().await.unwrap(), Room::Late, "it reads nothing");
+            assert_eq!(outbox.room().await.unwrap(), Room::Free, "for what is left");
             let read = tokio::spawn(async move {
                 let frame = chunk(&mut body).await.unwrap().unwrap();
                 (frame.len(), body)
             });
-            assert!(outbox.room().await.is_ok(), "it has read something");
             let (length, body) = read.await.unwrap();
             assert_eq!(length, FRAME_BYTES_MAX);
             drop(body);

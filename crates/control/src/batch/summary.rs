@@ -4,9 +4,8 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use router::{Audience, Counts, Tally};
 use serde::Serialize;
 
@@ -14,10 +13,11 @@ use super::line;
 use crate::api::Api;
 use crate::backend::Backend;
 use crate::caller::Caller;
+use crate::idempotency::{self, First};
 use crate::limits::{WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, WINDOW_TARGETS_MAX};
 use crate::metrics::Counting;
 use crate::problem::Problem;
-use crate::receipt::{settled, unsettled};
+use crate::receipt::{is_zero, settled, unsettled};
 use crate::stream::{Failures, Stream, Turn};
 
 /// Publishes a batch and sums its receipts.
@@ -25,12 +25,16 @@ pub(super) async fn answer<B: Backend>(
     api: &Api<B>,
     stream: Stream,
     caller: Caller,
+    is_stored: bool,
+    first: Option<First>,
 ) -> Result<Response, Problem> {
     let _pending = api.published.pending();
     let mut batch = Batch {
         api,
         stream,
         caller,
+        is_stored,
+        first,
         sums: Sums::default(),
         failures: Failures::default(),
         events: router::Batch::default(),
@@ -38,18 +42,25 @@ pub(super) async fn answer<B: Backend>(
         counting: api.published.counting(),
     };
     batch.run().await?;
+    let request = batch.stream.take_fingerprint();
     let Batch {
         sums,
         failures,
         window,
+        first,
         ..
     } = batch;
-    Ok(Json(Summary {
+    let summary = Summary {
         sums,
         counts: window.counts().into(),
+        unstored: window.unstored(),
         failures,
-    })
-    .into_response())
+    };
+    let summary = serde_json::to_vec(&summary).expect("numbers and strings are JSON");
+    if let Some((mut first, request)) = first.zip(request) {
+        first.answer(request, StatusCode::OK, summary.clone());
+    }
+    Ok(idempotency::answer(StatusCode::OK, summary.into()))
 }
 
 /// A batch under way.
@@ -57,79 +68,122 @@ struct Batch<'a, B> {
     api: &'a Api<B>,
     stream: Stream,
     caller: Caller,
+    is_stored: bool,
+    /// If the request has an idempotency key.
+    first: Option<First>,
     sums: Sums,
     failures: Failures,
-    /// Events read and not on their way yet: at most those of one turn.
+    /// Working memory of the router.
     events: router::Batch,
     window: Window,
     counting: Counting<'a>,
+}
+
+/// Why a batch publishes no more lines for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pause {
+    /// No line is at hand.
+    Starved,
+    /// As many events as may wait for their workers are on their way.
+    WindowFull {
+        /// Other requests should have their turn then.
+        is_over: bool,
+    },
+    /// Other requests should have their turn.
+    TurnOver,
 }
 
 impl<B: Backend> Batch<'_, B> {
     async fn run(&mut self) -> Result<(), Problem> {
         let mut turn = Turn::default();
         loop {
-            while let Some(online) = self.line() {
-                if self.window.is_full() {
-                    self.post();
-                    self.window
-                        .turn()
-                        .await
-                        .map_err(|tally| self.late(&tally))?;
+            match self.publish(&mut turn) {
+                Pause::WindowFull { is_over } => {
+                    let turned = self.window.turn().await;
+                    turned.map_err(|tally| self.late(&tally))?;
+                    if is_over {
+                        self.end_turn(&mut turn).await;
+                    }
                 }
-                if turn.is_over(online) {
-                    self.post();
+                Pause::TurnOver => self.end_turn(&mut turn).await,
+                Pause::Starved if self.stream.has_ended() => break,
+                Pause::Starved => {
                     self.counting.hand_over();
-                    turn.end().await;
+                    if let Err(error) = self.stream.more().await {
+                        let (line, events) = (self.stream.items.number(), self.sums.events);
+                        let error =
+                            format!("after line {line}, with {events} events accepted: {error}");
+                        return Err(Problem::bad("body", error));
+                    }
                 }
-            }
-            self.post();
-            if self.stream.has_ended() {
-                break;
-            }
-            self.counting.hand_over();
-            if let Err(error) = self.stream.more().await {
-                let (line, events) = (self.stream.items.number(), self.sums.events);
-                let error = format!("after line {line}, with {events} events accepted: {error}");
-                return Err(Problem::bad("body", error));
             }
         }
-        self.window
-            .turn()
-            .await
-            .map_err(|tally| self.late(&tally))?;
-        self.window.turn().await.map_err(|tally| self.late(&tally))
+        for _ in 0..2 {
+            let turned = self.window.turn().await;
+            turned.map_err(|tally| self.late(&tally))?;
+        }
+        Ok(())
     }
 
-    /// Sends what was read on its way. Done before anything is waited for.
-    fn post(&mut self) {
-        if !self.events.is_empty() {
+    /// Publishes the lines at hand, and says why it stopped. Nothing is planned and not posted when
+    /// it returns.
+    fn publish(&mut self, turn: &mut Turn) -> Pause {
+        let has_log = self.api.router().has_log();
+        let mut planned = self.api.router().plan(&mut self.events);
+        let pause = loop {
+            let Some(item) = self.stream.items.next() else {
+                break Pause::Starved;
+            };
+            let event = match item {
+                Err((number, fault)) => Err((number, fault.to_string())),
+                Ok(item) => line::allowed(&item, self.api.event_bytes_max, &self.caller)
+                    .map_err(|error| (item.number, error)),
+            };
+            let online = match event {
+                Err((number, error)) => {
+                    self.failures.add(number, error);
+                    0
+                }
+                Ok(event) => {
+                    let bytes = event.payload.bytes().len();
+                    let online = match self.is_stored {
+                        true => planned.add(event),
+                        false => planned.add_unstored(event),
+                    };
+                    if online != 0 || has_log {
+                        self.window.add(online, bytes);
+                    }
+                    online
+                }
+            };
+            let is_over = turn.is_over(online);
+            if self.window.is_full() {
+                break Pause::WindowFull { is_over };
+            }
+            if is_over {
+                break Pause::TurnOver;
+            }
+        };
+        if !planned.is_empty() {
             let (sums, counting) = (&mut self.sums, &mut self.counting);
-            let tally = self.window.tally();
-            let router = self.api.router();
-            router.post(&mut self.events, tally, |audience| {
+            if let Some(first) = &self.first {
+                // What it publishes as a whole is not known before its end.
+                planned.attach(&first.note(None));
+            }
+            let sequence = planned.post(self.window.tally(), |audience| {
                 counting.add(audience.online);
                 sums.add(audience);
             });
+            if let Some(first) = &mut self.first {
+                first.published(sequence);
+            }
         }
+        pause
     }
 
-    /// Works off the next line at hand: how many ids it may reach.
-    fn line(&mut self) -> Option<u64> {
-        let (number, error) = match self.stream.items.next()? {
-            Err((number, fault)) => (number, fault.to_string()),
-            Ok(item) => match line::allowed(&item, self.api.event_bytes_max, &self.caller) {
-                Err(error) => (item.number, error),
-                Ok(event) => {
-                    let bytes = event.payload.bytes().len();
-                    let online = self.api.router().add(&mut self.events, event);
-                    self.window.add(online, bytes);
-                    return Some(online);
-                }
-            },
-        };
-        self.failures.add(number, error);
-        Some(0)
+    async fn end_turn(&mut self, turn: &mut Turn) {
+        self.counting.hand_over();
+        turn.end().await;
     }
 
     fn late(&self, tally: &Tally) -> Problem {
@@ -143,8 +197,8 @@ impl<B: Backend> Batch<'_, B> {
     }
 }
 
-/// Events that wait for their workers, in two halves: while the one settles, the other fills, so
-/// that neither the publisher nor the workers stand idle.
+/// Events that wait for their workers or for the disk, in two halves: while the one settles, the
+/// other fills, so that neither the publisher nor the workers stand idle.
 #[derive(Debug, Default)]
 struct Window {
     tallies: [Arc<Tally>; 2],
@@ -159,12 +213,11 @@ impl Window {
         &self.tallies[self.current]
     }
 
-    fn add(&mut self, online: u64, bytes: usize) {
-        if online != 0 {
-            self.events += 1;
-            self.targets += online;
-            self.bytes += bytes;
-        }
+    /// Adds an event that is waited for.
+    const fn add(&mut self, online: u64, bytes: usize) {
+        self.events += 1;
+        self.targets += online;
+        self.bytes += bytes;
     }
 
     /// Whether the current half is.
@@ -191,6 +244,10 @@ impl Window {
             queued: a.queued + b.queued,
             shed: a.shed + b.shed,
         }
+    }
+
+    fn unstored(&self) -> u64 {
+        self.tallies.iter().map(|tally| tally.unstored()).sum()
     }
 }
 
@@ -238,6 +295,8 @@ struct Summary {
     sums: Sums,
     #[serde(flatten)]
     counts: Outcomes,
+    #[serde(skip_serializing_if = "is_zero")]
+    unstored: u64,
     #[serde(flatten)]
     failures: Failures,
 }

@@ -52,6 +52,8 @@ fn items_are_the_same_at_every_split() {
         "[1] 2",
         "[\"\\\\\",\"]\"]",
         "a line that is too long to be taken\nshort\n",
+        // As long as is allowed, but for the white space before it.
+        " \n 123456789012345678901234567890\n1",
         "[\"an element that is too long to be taken\", 2]",
     ];
     for body in bodies {

@@ -113,6 +113,16 @@ fn is_known_version(head: &[u8]) -> bool {
     line.ends_with(b"/1.1") || line.ends_with(b"/1.0")
 }
 
+/// The table of requests that all listeners are tested with.
+#[cfg(test)]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "tests of other crates include it"
+)]
+#[path = "../../../../tests/conformance/table.rs"]
+mod table;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +174,42 @@ mod tests {
             let (accepted, refusal, heads) = walk(&input, split);
             assert!(accepted.starts_with(head.get(..accepted.len()).unwrap_or(head)));
             assert_eq!((refusal, heads), (Some(Refusal::Chunk), 1));
+        }
+    }
+
+    /// What follows is the marker: it counts as a request only if the row ends where the table
+    /// says.
+    #[test]
+    fn each_request_of_the_table_ends_in_one_place_at_every_split() {
+        for row in table::rows() {
+            let input = match row.head {
+                "more" => row.bytes.clone(),
+                _ => [&row.bytes, table::MARKER].concat(),
+            };
+            let whole = walk(&input, 0);
+            for split in 1..=input.len() {
+                let found = walk(&input, split);
+                assert_eq!(
+                    (found.1, found.2),
+                    (whole.1, whole.2),
+                    "{}, {split}",
+                    row.name
+                );
+                // Of a chunked body that is refused, all of an earlier piece may be accepted.
+                assert!(
+                    found.0 == whole.0 || whole.1 == Some(Refusal::Chunk),
+                    "{}",
+                    row.name
+                );
+            }
+            let refused = u64::from(matches!(whole.1, Some(Refusal::Head(_))));
+            let is_final = |status: &&u16| **status != 100;
+            let answers = row.control.statuses.iter().filter(is_final).count() as u64;
+            if row.control.kept {
+                assert_eq!((whole.1, whole.2), (None, answers + 1), "{}", row.name);
+            } else if refused == 1 {
+                assert_eq!(whole.2 + refused, answers, "{}", row.name);
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use hyper::rt::{Sleep, Timer};
@@ -55,10 +56,46 @@ impl Timer for HeadTimer {
         } else {
             deadline - self.head.saturating_sub(UNAUTHORIZED_IDLE_WAIT)
         };
-        TokioTimer::new().sleep_until(deadline)
+        Box::pin(DeadlineSleep {
+            sleep: TokioTimer::new().sleep_until(deadline),
+            deadline,
+            is_extended: false,
+        })
     }
 
     fn now(&self) -> Instant {
         TokioTimer::new().now()
+    }
+}
+
+/// A deadline that is noticed later than by this was passed while the process was stopped.
+const STOP_MIN: Duration = Duration::from_secs(1);
+
+/// Time to read what came while the process was stopped. Hyper looks at its timer first.
+const CATCH_UP: Duration = Duration::from_secs(2);
+
+/// Sleep until a deadline, and once a little longer if the process could not read before it.
+struct DeadlineSleep {
+    sleep: Pin<Box<dyn Sleep>>,
+    deadline: Instant,
+    is_extended: bool,
+}
+
+impl Sleep for DeadlineSleep {}
+
+impl Future for DeadlineSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        ready!(self.sleep.as_mut().poll(context));
+        let late = TokioTimer::new()
+            .now()
+            .saturating_duration_since(self.deadline);
+        if late <= STOP_MIN || self.is_extended {
+            return Poll::Ready(());
+        }
+        self.is_extended = true;
+        self.sleep = TokioTimer::new().sleep(CATCH_UP);
+        self.sleep.as_mut().poll(context)
     }
 }

@@ -4,6 +4,8 @@
 mod bodies;
 /// Heads that are refused, whatever the pieces they come in.
 mod heads;
+/// Answers that are not read.
+mod unread;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::time::{Instant, sleep};
 
-use super::{ConnectionService, Places};
+use super::{ConnectionService, Ended, Places};
 use wire::head::HEAD_BYTES_MAX;
 
 use crate::limits::{
@@ -53,9 +55,14 @@ fn enter_since(server: &Server, begun: Instant) -> DuplexStream {
     let (client, socket) = duplex(64 << 10);
     let place = server.places.enter();
     let connection = server.service.connection(socket, begun, place.clone());
+    let counts = Arc::clone(&server.counts);
     tokio::spawn(async move {
         tokio::select! {
-            _ = connection => {}
+            served = connection => {
+                if Ended::of(served) == Ended::Late {
+                    counts.cut();
+                }
+            }
             () = place.ended() => {}
         }
     });

@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use reactor::LatencyHistogram;
+
 /// Upper bounds of the fan-out histogram, in online ids.
 pub(crate) const BOUNDS: [u64; 8] = [0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
@@ -20,16 +22,19 @@ pub(crate) enum Verb {
     Send,
     /// As one of many on a request.
     Batch,
+    /// From a client, over WebSocket.
+    Client,
 }
 
 impl Verb {
-    pub(crate) const ALL: [Self; 3] = [Self::Publish, Self::Send, Self::Batch];
+    pub(crate) const ALL: [Self; 4] = [Self::Publish, Self::Send, Self::Batch, Self::Client];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Publish => "publish",
             Self::Send => "send",
             Self::Batch => "batch",
+            Self::Client => "client",
         }
     }
 }
@@ -68,6 +73,8 @@ pub(crate) struct Published {
     buckets: [AtomicU64; BUCKETS],
     sum: AtomicU64,
     pending: AtomicU64,
+    /// From whole requests for one event to their receipts.
+    pub(crate) latency: LatencyHistogram,
 }
 
 /// A request that waits for its receipt, for as long as this lives.

@@ -1,22 +1,29 @@
 //! A server without workers, and a client without a socket.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use auth::UnixSeconds;
+use auth::tickets::{Hash, Holder};
 use axum::Router as Http;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use bytes::Bytes;
-use graph::{Graph, Id};
+use graph::{Graph, Id, Key};
+use history::Limits;
 use parking_lot::Mutex;
-use reactor::{SlotKey, Snapshot};
+use presence::{NodeName, Online};
+use reactor::{LatencyHistogram, SlotKey, Snapshot};
 use router::{Counts, Mailboxes, Parcel, Payload, Router, SessionRef, WorkerId};
 use serde_json::Value;
-use server::{Metric, ServerStats, SessionReport};
+use server::{
+    AccessLogCounts, EventPublisher, Metric, PresenceCounts, ServerStats, SessionReport, Standing,
+    TicketNews,
+};
 use tower::ServiceExt;
 
 use crate::api::Api;
@@ -103,6 +110,7 @@ pub(crate) struct Fake(Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) router: Router<FakeMail>,
     pub(crate) draining: AtomicBool,
+    pub(crate) paused: AtomicBool,
     pub(crate) closed: Mutex<Vec<SessionRef>>,
     /// Workers keep the question instead of answering it.
     pub(crate) deaf: AtomicBool,
@@ -113,6 +121,14 @@ pub(crate) struct Inner {
     /// Identities have no room for more.
     pub(crate) full: AtomicBool,
     pub(crate) tickets: AtomicBool,
+    /// What is known of the clients of every id.
+    pub(crate) standing: Mutex<Standing>,
+    /// Who is online, if that is kept.
+    pub(crate) online: Mutex<Option<Arc<Online>>>,
+    /// The nodes on which each id is online.
+    pub(crate) nodes: Mutex<Vec<NodeName>>,
+    /// What the workers say of sessions, beyond what is the same for all.
+    pub(crate) reported: Mutex<fn(&mut SessionReport)>,
 }
 
 impl std::ops::Deref for Fake {
@@ -125,20 +141,35 @@ impl std::ops::Deref for Fake {
 
 impl Fake {
     pub(crate) fn new() -> Self {
+        Self::with_router(|router| router)
+    }
+
+    /// With a history of this many bytes.
+    pub(crate) fn with_history(bytes: usize) -> Self {
+        let age_seconds = None;
+        Self::with_router(|router| router.with_history(Limits { bytes, age_seconds }))
+    }
+
+    fn with_router(change: impl FnOnce(Router<FakeMail>) -> Router<FakeMail>) -> Self {
         let mail = FakeMail {
             workers: Mutex::new(Workers::Write),
             waiting: Mutex::default(),
             seen: Mutex::default(),
         };
         Self(Arc::new(Inner {
-            router: Router::new("e", Arc::new(Graph::memory()), mail),
+            router: change(Router::new("e", Arc::new(Graph::memory()), mail)),
             draining: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
             closed: Mutex::default(),
             deaf: AtomicBool::new(false),
             inspected_max: AtomicUsize::new(usize::MAX),
             identity: Mutex::default(),
             full: AtomicBool::new(false),
             tickets: AtomicBool::new(true),
+            standing: Mutex::default(),
+            online: Mutex::default(),
+            nodes: Mutex::default(),
+            reported: Mutex::new(|_| ()),
         }))
     }
 
@@ -214,6 +245,22 @@ impl Backend for Fake {
         &self.0.router
     }
 
+    fn online(&self) -> Option<Arc<Online>> {
+        self.online.lock().clone()
+    }
+
+    fn nodes_of(&self, _: Key) -> Vec<NodeName> {
+        self.nodes.lock().clone()
+    }
+
+    fn presence_counts(&self) -> Option<PresenceCounts> {
+        Some(PresenceCounts {
+            told: 4,
+            bulk: 3,
+            ..PresenceCounts::default()
+        })
+    }
+
     /// Worker 0 has counted 1 of the first metric, 2 of the second; worker 1 a hundred times that.
     fn stats(&self) -> ServerStats {
         let worker = |factor: u64| (1..=Metric::ALL.len() as u64).map(|n| n * factor).collect();
@@ -222,14 +269,28 @@ impl Backend for Fake {
             workers: vec![worker(1), worker(100)],
         };
         metrics.declare(&erlang::metric_descriptions());
+        let latency = LatencyHistogram::default();
+        latency.record(Duration::from_micros(60));
+        latency.record(Duration::from_secs(20));
         ServerStats {
             metrics,
+            delivery_latency: latency.read(),
+            access_log: Some(AccessLogCounts {
+                written: 4,
+                dropped: 2,
+                failed: 1,
+            }),
             slow: vec![("rj".parse().unwrap(), 3)],
+            buffer_limit_bytes: 1 << 20,
         }
     }
 
     fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+
+    fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
     }
 
     fn close(&self, sessions: &[SessionRef]) {
@@ -248,13 +309,25 @@ impl Backend for Fake {
         let reports: Vec<_> = sessions
             .iter()
             .take(self.inspected_max.load(Ordering::Relaxed))
-            .map(|&session| session_report(session))
+            .map(|&session| {
+                let mut one = session_report(session);
+                self.reported.lock()(&mut one);
+                one
+            })
             .collect();
         tokio::spawn(async move { reports.into_iter().for_each(|one| report(vec![one])) });
     }
 
+    fn publish_for_clients(&self, _: Box<dyn EventPublisher>, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
     fn accepts_tickets(&self) -> bool {
         self.tickets.load(Ordering::Relaxed)
+    }
+
+    fn standing(&self, _: &Id, _: UnixSeconds) -> Standing {
+        *self.standing.lock()
     }
 
     fn issue_ticket(
@@ -283,6 +356,45 @@ impl Backend for Fake {
 
     fn ban(&self, id: &Id, duration: Duration, _: UnixSeconds) -> Result<(), IdentityError> {
         self.note(format!("ban {id} {duration:?}"))
+    }
+
+    fn announce_tickets_with(&self, _: Box<dyn Fn(TicketNews) + Send + Sync>) {}
+
+    fn accept_ticket(
+        &self,
+        _: Hash,
+        ids: &[Id],
+        issued: UnixSeconds,
+        until: UnixSeconds,
+        _: UnixSeconds,
+    ) -> Result<(), IdentityError> {
+        self.note(format!("accept {ids:?} for {} s", until.0 - issued.0))
+    }
+
+    fn ticket_used_elsewhere(
+        &self,
+        _: Hash,
+        ids: &[Id],
+        _: UnixSeconds,
+        holder: Holder,
+        _: UnixSeconds,
+    ) -> Result<(), IdentityError> {
+        self.note(format!(
+            "used {ids:?} by {}/{}",
+            holder.node, holder.session
+        ))
+    }
+
+    fn ticket_released_elsewhere(&self, _: &Hash, holder: Holder, _: UnixSeconds) {
+        let _ = self.note(format!("released by {}/{}", holder.node, holder.session));
+    }
+
+    fn ticket_announced(&self, _: &Hash, session: u64) {
+        let _ = self.note(format!("announced {session}"));
+    }
+
+    fn tickets_of_node_gone(&self, node: u64, _: UnixSeconds) {
+        let _ = self.note(format!("node {node} is gone"));
     }
 
     /// One session of each of two workers, the second owed more.
@@ -330,6 +442,8 @@ fn session_report(session: SessionRef) -> SessionReport {
         backlog_bytes: 2,
         bytes_acknowledged: Some(3),
         bytes_unacknowledged: None,
+        is_behind: false,
+        last_gap: None,
     }
 }
 

@@ -107,7 +107,7 @@ fn stats_name_every_figure() {
         assert_eq!(stats["graph"]["edges"], 1);
         assert_eq!(
             stats["published"],
-            json!({"publish": 1, "send": 0, "batch": 0})
+            json!({"publish": 1, "send": 0, "batch": 0, "client": 0})
         );
         assert_eq!(stats["slow"], json!([{"id": "rj", "count": 3}]));
         assert!(stats["uptime_seconds"].is_f64());
@@ -155,6 +155,16 @@ fn metrics_name_every_figure_once_and_end_as_open_metrics_do() {
             "encke_publish_fan_out_ids_bucket{le=\"+Inf\"} 4",
             "encke_publish_fan_out_ids_count 4",
             "encke_publish_fan_out_ids_sum 1.0",
+            "encke_publish_latency_seconds_count 2",
+            "encke_publish_latency_seconds_bucket{le=\"+Inf\"} 2",
+            "encke_delivery_latency_seconds_bucket{le=\"0.00005\"} 0",
+            "encke_delivery_latency_seconds_bucket{le=\"0.0001\"} 1",
+            "encke_delivery_latency_seconds_bucket{le=\"10.0\"} 1",
+            "encke_delivery_latency_seconds_bucket{le=\"+Inf\"} 2",
+            "encke_delivery_latency_seconds_count 2",
+            "encke_delivery_latency_seconds_sum 20.00006",
+            "encke_access_log_lines_total{outcome=\"written\"} 4",
+            "encke_access_log_lines_total{outcome=\"dropped\"} 2",
             "encke_online_ids 1.0",
             "encke_publishes_pending 0.0",
             "encke_connections{worker=\"0\"} 1.0",
@@ -218,6 +228,20 @@ fn polls_are_a_histogram_of_events() {
         let all = value("encke_events_per_poll_bucket{le=\"+Inf\"}");
         assert_eq!(value("encke_events_per_poll_count"), all);
         assert_eq!(value("encke_events_per_poll_sum"), of(Metric::Signals));
+    });
+}
+
+#[test]
+fn readiness_begins_when_clients_are_taken() {
+    run(async {
+        let fake = Fake::new();
+        let http = fake.http();
+        fake.paused.store(true, Ordering::Relaxed);
+        let answer = ask(&http, "GET", "/readyz", &[], "").await;
+        assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
+        assert_eq!(ask(&http, "GET", "/livez", &[], "").await.status, 200);
+        fake.paused.store(false, Ordering::Relaxed);
+        assert_eq!(ask(&http, "GET", "/readyz", &[], "").await.status, 200);
     });
 }
 

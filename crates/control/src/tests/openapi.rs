@@ -38,6 +38,21 @@ fn the_page_has_every_route_and_no_other() {
 }
 
 #[test]
+fn every_operation_has_a_name_of_its_own() {
+    let page = page();
+    let mut names = BTreeSet::new();
+    for (path, method, ..) in routes::table::<Fake>() {
+        // Generators of clients make a function of it.
+        let name = page["paths"][path][method]["operationId"]
+            .as_str()
+            .unwrap_or_default();
+        let is_name = name.chars().all(|letter| letter.is_ascii_alphabetic());
+        assert!(is_name && !name.is_empty(), "{method} {path}: `{name}`");
+        assert!(names.insert(name), "{method} {path}: `{name}` is taken");
+    }
+}
+
+#[test]
 fn the_page_names_the_right_that_each_route_needs() {
     let page = page();
     for (path, method, need, _) in routes::table::<Fake>() {
@@ -46,6 +61,10 @@ fn the_page_names_the_right_that_each_route_needs() {
             Need::Nothing => continue,
             Need::AnyToken => "Any token will do.".to_owned(),
             Need::Right(right) => format!("Needs the right `{}`.", right.name()),
+            Need::Both(first, second) => {
+                let (first, second) = (first.name(), second.name());
+                format!("Needs the rights `{first}` and `{second}`.")
+            }
             Need::RightOverAll(right) => {
                 let name = right.name();
                 format!("Needs the right `{name}`, with a token that has no prefixes.")
@@ -165,7 +184,7 @@ fn examples_have_the_shapes_that_are_promised() {
 #[test]
 fn answers_have_the_shapes_that_are_promised() {
     run(async {
-        let fake = Fake::new();
+        let fake = Fake::with_history(1 << 20);
         let http = fake.http();
         fake.login("rj", 0, 1);
         let page = page();
@@ -173,6 +192,9 @@ fn answers_have_the_shapes_that_are_promised() {
             ("POST", "/v1/publish/rj", "/v1/publish/{subject}", "x"),
             ("POST", "/v1/publish?receipts=summary", "/v1/publish", "x\n"),
             ("POST", "/v1/send/rj", "/v1/send/{id}", "x"),
+            ("GET", "/v1/history/rj", "/v1/history/{subject}", ""),
+            ("GET", "/v1/history/rj?after=x", "/v1/history/{subject}", ""),
+            ("GET", "/v1/cursor", "/v1/cursor", ""),
             (
                 "PUT",
                 "/v1/subscriptions/a/b",
@@ -234,6 +256,12 @@ fn answers_have_the_shapes_that_are_promised() {
                 r#"{"jti":"t"}"#,
             ),
             ("GET", "/v1/slowest?limit=1", "/v1/slowest", ""),
+            (
+                "GET",
+                "/v1/explain?subject=a&subscriber=rj",
+                "/v1/explain",
+                "",
+            ),
             ("GET", "/v1/stats", "/v1/stats", ""),
             ("GET", "/healthz", "/healthz", ""),
             ("GET", "/readyz", "/readyz", ""),

@@ -57,9 +57,11 @@ fn each_route_needs_its_right_and_no_other_suffices() {
         for (route, method, need, _) in routes::table::<Fake>() {
             let method = method.to_uppercase();
             let mut at = path(route, "p:1");
-            if route == "/v1/slowest" {
-                at += "?limit=1";
-            }
+            at += match route {
+                "/v1/slowest" => "?limit=1",
+                "/v1/explain" => "?subject=p:1&subscriber=p:2",
+                _ => "",
+            };
             let open = UNAUTHENTICATED.contains(&route);
             assert_eq!(need == Need::Nothing, open, "{route}");
             let without = ask(&http, &method, &at, &[], "").await;
@@ -68,6 +70,8 @@ fn each_route_needs_its_right_and_no_other_suffices() {
                 let (allowed, over_all) = match need {
                     Need::Nothing | Need::AnyToken => (true, false),
                     Need::Right(needed) => (right == needed || right == Right::Admin, false),
+                    // One of two rights does not suffice.
+                    Need::Both(..) => (right == Right::Admin, false),
                     Need::RightOverAll(needed) => (right == needed || right == Right::Admin, true),
                 };
                 for (kind, allowed) in [("", allowed), ("-p", allowed && !over_all)] {
@@ -79,8 +83,11 @@ fn each_route_needs_its_right_and_no_other_suffices() {
                     if !allowed {
                         let challenge = answer.header("www-authenticate");
                         assert!(challenge.contains("error=\"insufficient_scope\""), "{line}");
-                        let (Need::Right(needed) | Need::RightOverAll(needed)) = need else {
-                            unreachable!("all else is allowed")
+                        let needed = match need {
+                            Need::Right(needed) | Need::RightOverAll(needed) => needed,
+                            Need::Both(first, second) if right == first => second,
+                            Need::Both(first, _) => first,
+                            Need::Nothing | Need::AnyToken => unreachable!("all are allowed"),
                         };
                         let scope = format!("scope=\"{}\"", needed.name());
                         assert!(challenge.contains(&scope), "{line}");
@@ -178,6 +185,7 @@ fn each_line_of_a_stream_is_checked() {
 fn a_removed_token_ends_the_body_of_its_request() {
     run(async {
         let fake = Fake::new();
+        fake.login("p:1", 0, 1);
         let api = fake.api_with(tokens());
         let live = api.tokens.clone();
         let http = routes::router(api.into());
@@ -213,6 +221,9 @@ fn a_removed_token_ends_the_body_of_its_request() {
             "{}",
             answer.text
         );
+        // Three of the first request, and those that came before the token was removed.
+        let seen = fake.seen().len();
+        assert!((3..=5).contains(&seen), "{seen} events");
         let answer = ask_as(&http, "publish-p", "POST", path, Body::empty()).await;
         assert_eq!(answer.status, 401);
     });

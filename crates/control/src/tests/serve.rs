@@ -26,7 +26,12 @@ fn config() -> Config {
         event_bytes_max: 65_536,
         head_timeout: PATIENCE,
         demo: None,
+        client_publish: false,
+        restored_keys: Vec::new(),
         key_sets: crate::JwksMetrics::default(),
+        replicated: None,
+        webhook: None,
+        presence: None,
     }
 }
 

@@ -61,7 +61,12 @@ fn start(head_timeout: Duration) -> Control {
         event_bytes_max: 65_536,
         head_timeout,
         demo: None,
+        client_publish: false,
+        restored_keys: Vec::new(),
         key_sets: JwksMetrics::default(),
+        replicated: None,
+        webhook: None,
+        presence: None,
     };
     begin(config, Threads::start().unwrap(), Fake::new(), |_| ()).unwrap()
 }
@@ -158,7 +163,10 @@ fn a_body_larger_than_all_buffers_comes_whole() {
     );
     stream.write_all(head.as_bytes()).unwrap();
     let answer = exchange(&mut stream, body.as_bytes());
-    assert_eq!(answer.matches("\"id\":\"e-").count(), 20_000);
+    // A chunk may end anywhere in a receipt: without their sizes the chunks are one text.
+    let (_, chunks) = answer.split_once("\r\n\r\n").unwrap();
+    let receipts: String = chunks.split("\r\n").skip(1).step_by(2).collect();
+    assert_eq!(receipts.matches("\"id\":\"e-").count(), 20_000);
     control.stop();
 }
 

@@ -22,6 +22,7 @@ target.
 Examples:
   encke drive --rate 16666 --duration 60s --max-id 1000000
   encke drive --senders 1000 --interval 60ms --count 100000
+  encke drive --rate 1000 --duration 30s --max-id 10000 --log log --reconnect
   encke drive --rate 5000 --targets degree --graph friends.txt
   encke drive --rate 2000 --url 'http://127.0.0.1:9000/pub/{id}' --method POST";
 
@@ -75,6 +76,13 @@ pub(crate) struct DriveArguments {
     /// HTTP method for --url
     #[arg(long, value_enum, default_value_t = Method::Post, requires = "url", ignore_case = true)]
     pub(crate) method: Method,
+    /// Write what was published to this file, for `encke flood --owed`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Wait for a server that goes, and publish on; events that have no answer then are not sent
+    /// again, and are no failure
+    #[arg(long)]
+    pub(crate) reconnect: bool,
     /// Number of connections; each serves a share of the ids [default: 1, or 64 with one request
     /// per event]
     #[arg(long, value_name = "N")]

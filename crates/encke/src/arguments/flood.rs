@@ -22,15 +22,22 @@ A stamp is the JSON members \"t\" (when the event was due, in nanoseconds since 
 (counted from 1 for each target) anywhere in a payload; `encke drive` writes them. Latency is
 measured from \"t\". Loss, duplicates and reordering are detected by \"n\" and by event ids.
 
+With --resume, clients come back after their last event id whenever a stream ends, and drop events
+that come again with the same id. --owed FILE is the --log of `encke drive`: at the end, every
+client is checked to have got each event about its id once (with --friends, about its friends too).
+A client that was told of a reset or a gap is counted, and not checked.
+
 Examples:
   encke flood http://127.0.0.1:8000/events/{\x1b[0mn} --connections 10000 --duration 60s
   encke flood http://127.0.0.1:8000/stream/{\x1b[0mn} --transport ndjson --connections 1000000 \
 --private-fds
   encke flood ws://127.0.0.1:9000/ --connections 1000 --ramp 100
-  encke flood https://localhost:8443/events/{\x1b[0mn} --ca authority.pem --resume
+  encke flood https://localhost:8443/events/{\x1b[0mn} --ca authority.pem --tls-resume
   encke flood http://127.0.0.1:8000/events --jwt-secret-file secret --connections 10000
   encke flood http://127.0.0.1:8000/events/{\x1b[0mn} --connections 100 --slow 10 --every 2s
-  encke flood http://127.0.0.1:8000/events/{\x1b[0mn} --duration 10s --expect-no-loss";
+  encke flood http://127.0.0.1:8000/events/{\x1b[0mn} --duration 10s --expect-no-loss
+  encke flood http://127.0.0.1:8000/events/{\x1b[0mn} --resume --cut-every 5s --duration 30s \
+--owed log --expect-exact";
 
 #[derive(Debug, Args)]
 pub(crate) struct FloodArguments {
@@ -56,6 +63,8 @@ pub(crate) struct FloodArguments {
     pub(crate) credentials: CredentialArguments,
     #[command(flatten)]
     pub(crate) tls: Tls,
+    #[command(flatten)]
+    pub(crate) recovery: Recovery,
     #[command(flatten)]
     pub(crate) pace: Pace,
     #[command(flatten)]
@@ -98,7 +107,49 @@ pub(crate) struct Tls {
     /// Resume TLS sessions: each client uses a session ticket that an earlier one got, if there is
     /// one left [default: a full handshake for each]
     #[arg(long)]
+    pub(crate) tls_resume: bool,
+}
+
+/// How clients come back.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Coming back")]
+pub(crate) struct Recovery {
+    /// Come back after the last event id whenever a stream ends
+    #[arg(long)]
     pub(crate) resume: bool,
+    /// Break each connection at a random time, this long after it was opened on average
+    #[arg(long, value_name = "TIME", requires = "resume", value_parser = duration)]
+    pub(crate) cut_every: Option<Duration>,
+    /// Come back at a random time up to this; double it after each attempt that fails, up to 30 s
+    #[arg(
+        long, value_name = "TIME", default_value = "1s", requires = "resume",
+        value_parser = duration
+    )]
+    pub(crate) back_within: Duration,
+    /// Leave a stream that has said nothing for this long, and come back: two heartbeats of Encke
+    /// and a margin
+    #[arg(
+        long, value_name = "TIME", default_value = "65s", requires = "resume",
+        value_parser = duration
+    )]
+    pub(crate) silent_after: Duration,
+    /// Seed of these times
+    #[arg(long, value_name = "S", default_value_t = 1, requires = "resume")]
+    pub(crate) seed: u64,
+    /// File that `encke drive --log` has written by the end of this run: what clients are owed. The
+    /// clients are open before the first event, and each is logged in as its number
+    #[arg(long, value_name = "FILE", requires = "resume")]
+    pub(crate) owed: Option<PathBuf>,
+    /// Edge list of mutual friendships, one `a b` per line: clients are owed the events about their
+    /// friends
+    #[arg(long, value_name = "FILE", requires = "owed")]
+    pub(crate) friends: Option<PathBuf>,
+    /// How long the last events that are owed are waited for
+    #[arg(
+        long, value_name = "TIME", default_value = "30s", requires = "owed",
+        value_parser = duration
+    )]
+    pub(crate) patience: Duration,
 }
 
 /// How fast clients are opened.
@@ -158,6 +209,9 @@ pub(crate) struct End {
     /// Expect each event once and in order, judged by the numbers in stamps and by ids
     #[arg(long)]
     pub(crate) expect_order: bool,
+    /// Expect that every client that is owed something got each event once
+    #[arg(long, requires = "owed")]
+    pub(crate) expect_exact: bool,
     /// Expect a 99th percentile of latency of stamped events no greater than this
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) expect_p99: Option<Duration>,

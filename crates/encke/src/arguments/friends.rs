@@ -24,7 +24,8 @@ there.
 Examples:
   encke friends generate --users 1000000 --degree 15 --seed 1 -o friends.txt
   encke friends generate --users 1000 --degree 3 | head
-  encke friends generate --users 100000 -o friends.txt --plot friends.svg";
+  encke friends generate --users 100000 -o friends.txt --plot friends.svg
+  encke friends generate --users 1000 --degree 3 -o friends.txt --plot user.svg --around 500";
 
 const LOAD_HELP: &str = "\
 Each line has a subscriber and a subject, separated by spaces or tabs. Blank lines and lines that
@@ -70,6 +71,14 @@ pub(crate) struct GenerateArguments {
     /// Plot the number of friends of users, on logarithmic scales, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
+    /// Draw this user, its friends and theirs with --plot, in place of the number of friends
+    #[arg(
+        long,
+        value_name = "ID",
+        requires = "plot",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub(crate) around: Option<u32>,
     #[command(flatten)]
     pub(crate) report: Report,
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use client::listen::Credential;
+use client::listen::{Credential, Start};
 
 use super::{AuthorityArguments, Report};
 use crate::config::Secret;
@@ -13,6 +13,11 @@ pub(super) const HELP: &str = "\
 Prints payloads to standard output, one in each line, or whole events as JSON with --json. Messages
 about the connection go to standard error.
 
+A stream that breaks is opened again after its last event id, so that nothing is missed; an event
+that comes a second time is not printed again. If events may be missing, standard error says so:
+the server has no history, keeps it not long enough, or was started anew without it. --transport
+test has no ids and misses what happens while it is not connected.
+
 A server with identity wants a token or a ticket. Without ids, the stream is that of the token's own
 id, or of all ids of the ticket.
 
@@ -20,6 +25,9 @@ Examples:
   encke listen rj
   encke listen alice bob --transport ndjson --json
   encke listen rj --count 1
+  encke listen rj --rewind 10
+  encke listen alice --presence
+  encke listen rj --cursor tro8w0000z-17 --json
   encke listen --url https://push.example.com --token-file token";
 
 #[derive(Debug, Args)]
@@ -37,11 +45,32 @@ pub(crate) struct ListenArguments {
     /// Format of the stream
     #[arg(long, value_enum, default_value_t = Transport::Sse)]
     pub(crate) transport: Transport,
+    #[command(flatten)]
+    start: StartArguments,
+    /// Tell who is online of the ids that these ids subscribe to, if the server runs with
+    /// --presence: on standard error, or with --json as objects without an id on standard output
+    #[arg(long)]
+    pub(crate) presence: bool,
     /// Stop after this many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     #[command(flatten)]
     pub(crate) report: Report,
+}
+
+/// Where in the stream to start, if not with what is published from now on.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+struct StartArguments {
+    /// Start after this event id
+    #[arg(long, value_name = "ID", value_parser = cursor)]
+    cursor: Option<String>,
+    /// Start with the oldest event that the server has
+    #[arg(long)]
+    earliest: bool,
+    /// Start with the last N events of each subject
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
+    rewind: Option<u8>,
 }
 
 /// What proves who the client is.
@@ -64,6 +93,8 @@ struct CredentialArguments {
     #[arg(
         long,
         value_name = "TICKET",
+        // One in 64 tickets begins with a hyphen.
+        allow_hyphen_values = true,
         env = "ENCKE_TICKET",
         hide_env_values = true
     )]
@@ -77,11 +108,40 @@ pub(crate) enum Transport {
     Sse,
     /// JSON, one event in each line
     Ndjson,
+    /// WebSocket, one event in each message
+    Ws,
+    /// Long polling
+    Poll,
     /// The format of 2008: each chunk is a payload
     Test,
 }
 
+fn cursor(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("an event id is not empty".to_owned()),
+        _ if text.chars().any(char::is_control) => {
+            Err("an event id has no control characters".to_owned())
+        }
+        _ => Ok(text.to_owned()),
+    }
+}
+
 impl ListenArguments {
+    /// Where in the stream to start.
+    pub(crate) fn start(&self) -> Start {
+        match &self.start {
+            StartArguments {
+                cursor: Some(id), ..
+            } => Start::After(id.clone()),
+            StartArguments {
+                rewind: Some(count),
+                ..
+            } => Start::Rewind(*count),
+            StartArguments { earliest: true, .. } => Start::Earliest,
+            _ => Start::Live,
+        }
+    }
+
     /// What proves who the client is, if anything.
     pub(crate) fn credential(&self) -> Result<Option<Credential>, Failure> {
         let given = &self.credential;

@@ -19,12 +19,16 @@ A million users take 9 GiB, most of it in the kernel, and some minutes. With --d
 friends is generated and loaded, and an event goes to all friends of its subject: at the same rate
 of events there are that many times more deliveries.
 
+--nodes needs nats-server in the PATH, or its place in the environment variable NATS_SERVER.
+
 Exit codes: 0 all events arrived as promised, 1 some did not or the experiment failed, 2 invalid
 arguments. An interrupt ends the run early; the page shows what was found until then.
 
 Examples:
   encke prove --connections 10000 --duration 10s
   encke prove --connections 1000000 -o million.html
+  encke prove --connections 10000 --duration 20s --restart
+  encke prove --connections 60000 --nodes 3 -o cluster.html
   encke prove --connections 100000 --degree 5 --rate 2000 --json";
 
 #[derive(Debug, Args)]
@@ -48,6 +52,20 @@ pub(crate) struct ProveArguments {
     /// one user]
     #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) degree: Option<u32>,
+    /// Kill the server (kill -9) after half of the time, start it again with the history on its
+    /// disk, and check that each user gets each event once
+    #[arg(long)]
+    pub(crate) restart: bool,
+    /// Run a cluster of so many nodes on three servers of NATS, kill a node and the server that
+    /// leads the log after half of the time, start them again after 5 s, and check that each user
+    /// gets each event once, in order
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "restart",
+        value_parser = clap::value_parser!(u16).range(2..=9)
+    )]
+    pub(crate) nodes: Option<u16>,
     /// Seed of the graph and of the choice of targets
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -59,9 +77,9 @@ pub(crate) struct ProveArguments {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) report: Report,
-    /// Be the users of this address: how the command starts itself a second time
+    /// Be the users of these addresses: how the command starts itself a second time
     #[arg(long, value_name = "URL", hide = true)]
-    pub(crate) clients_of: Option<String>,
+    pub(crate) clients_of: Vec<String>,
 }
 
 fn rate(text: &str) -> Result<f64, String> {

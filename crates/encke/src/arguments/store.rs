@@ -10,19 +10,21 @@ use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
 The graph is the set of all subscriptions. Only one process can use a data directory: stop the
-server first, or use `encke graph backup --online`.
+server first, or use --online, which works on a copy that the running server gives. The copy is made
+in the directory for temporary files (TMPDIR) and removed at the end.
 
 Examples:
-  encke graph stats
-  encke graph check --data /var/lib/encke
+  encke graph stats --online
+  encke graph check --data encke-data
   encke graph export | sort | uniq -d
   encke graph backup monday.redb --online";
 
 const CHECK_HELP: &str = "\
 The exit code is 0 if the graph is consistent, and 1 if it is not.
 
-Example:
-  encke graph check --data encke-data";
+Examples:
+  encke graph check --data encke-data
+  encke graph check --online";
 
 const EXPORT_HELP: &str = "\
 The lines are sorted: integers first, in ascending order, then text by its bytes. So two exports of
@@ -60,7 +62,7 @@ pub(crate) enum StoreVerb {
     Export(ExportArguments),
     /// Rewrite the file without the space that changes have left unused
     #[command(after_help = "Example:\n  encke graph compact --data encke-data")]
-    Compact(ReadArguments),
+    Compact(CompactArguments),
     /// Copy the graph to a file, from a running server with --online
     #[command(after_help = BACKUP_HELP)]
     Backup(BackupArguments),
@@ -92,7 +94,7 @@ pub(crate) struct PlaceArguments {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ReadArguments {
+pub(crate) struct CompactArguments {
     #[command(flatten)]
     pub(crate) data: DataArguments,
     #[command(flatten)]
@@ -100,9 +102,17 @@ pub(crate) struct ReadArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ReadArguments {
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ExportArguments {
     #[command(flatten)]
-    pub(crate) data: DataArguments,
+    pub(crate) place: PlaceArguments,
     /// File for the list; `-` is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub(crate) output: PathBuf,

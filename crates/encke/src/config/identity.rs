@@ -10,8 +10,15 @@ use super::Reader;
 use super::files::{read_private, read_public};
 use super::values::{nonempty, switch, token};
 
-/// Settings that only say how tokens are checked: without keys there are no tokens.
-const NEEDING_KEYS: [&str; 4] = ["jwt-issuer", "jwt-audience", "jwt-cookie", "jwt-query"];
+/// Settings that only say how tokens are checked, or what they allow: without keys there are no
+/// tokens.
+const NEEDING_KEYS: [&str; 5] = [
+    "jwt-issuer",
+    "jwt-audience",
+    "jwt-cookie",
+    "jwt-query",
+    "client-publish",
+];
 
 /// How clients prove who they are.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +68,19 @@ impl Reader<'_> {
         IdentityConfig { policy, jwks_urls }
     }
 
+    /// Reads whether trusted proxies send PROXY headers.
+    pub(super) fn proxy_protocol(&mut self, policy: &Policy) -> bool {
+        let is_on = self.get("proxy-protocol", switch);
+        if is_on && policy.settings().trusted_proxies.is_empty() && self.problems.is_empty() {
+            self.problems.push(
+                "--proxy-protocol needs --trusted-proxy, the addresses of the proxies that send \
+                 PROXY headers; from all others such a header is refused"
+                    .to_owned(),
+            );
+        }
+        is_on
+    }
+
     /// Notes settings that would be without effect, which an operator must not rely on.
     fn check_identity(&mut self, policy: &Policy) {
         // With problems so far, settings that are there may be missing in the policy.
@@ -81,6 +101,7 @@ impl Reader<'_> {
         for name in NEEDING_KEYS {
             let is_set = match name {
                 "jwt-query" => settings.query,
+                "client-publish" => self.get(name, switch),
                 _ => self.layers.get(super::known(name)).is_some(),
             };
             if is_set {

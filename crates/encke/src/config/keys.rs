@@ -81,6 +81,23 @@ const fn live(name: &'static str, shape: Shape, default: Otherwise, help: &'stat
     }
 }
 
+/// Settings that `encke cluster import` has as flags, beside those of the cluster.
+const IMPORT: [&str; 1] = ["data"];
+
+/// Settings of a node of a cluster that an import does not need.
+const OF_NODES: [&str; 2] = ["node", "cluster-patience"];
+
+/// Adds the flags of the settings with which a graph is imported into a cluster.
+pub(super) fn add_import_flags(command: Command) -> Command {
+    let other = Key::all().filter(|key| IMPORT.contains(&key.name));
+    let of_cluster = GROUPS
+        .iter()
+        .filter(|group| group.keys.iter().any(|key| key.name == "cluster"))
+        .flat_map(|group| group.keys)
+        .filter(|key| !OF_NODES.contains(&key.name));
+    command.args(other.chain(of_cluster).map(Key::argument))
+}
+
 /// Adds the flags of all settings, each under the heading of its group.
 pub(super) fn add_flags(command: Command) -> Command {
     let add = |command: Command, group: &table::Group| {

@@ -86,7 +86,8 @@ impl Layer {
     /// The flags given.
     pub(crate) fn of_flags(matches: &ArgMatches) -> Self {
         let given = Key::all().filter_map(|key| {
-            let texts = matches.get_many::<String>(key.name)?;
+            // Not every command has all of them as flags.
+            let texts = matches.try_get_many::<String>(key.name).ok()??;
             Some((key.name, texts.cloned().collect()))
         });
         Self(given.collect())

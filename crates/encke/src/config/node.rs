@@ -6,11 +6,12 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use erlang::{Cookie, NodeName, Settings, epmd};
+use erlang::{Cookie, LoginCheck, NodeName, Settings, epmd};
 
 use super::Reader;
-use super::values::{address, port, switch, tick_time};
+use super::values::{address, port, switch, tick_time, time};
 
 impl Reader<'_> {
     /// The settings of the node, if one is configured.
@@ -25,10 +26,16 @@ impl Reader<'_> {
         let start_epmd = self.get("erlang-start-epmd", switch);
         let tick_time = self.get("erlang-tick-time", tick_time);
         let cookie_file = self.find("erlang-cookie-file", |text| Ok(PathBuf::from(text)));
+        let login_check = self.login_check();
         let Some(name) = self.find("erlang-name", |text| text.parse::<NodeName>()) else {
             if !connect.is_empty() {
                 self.problems.push(
                     "--erlang-connect needs a name for this node; set --erlang-name".to_owned(),
+                );
+            }
+            if login_check.is_some() {
+                self.problems.push(
+                    "--erlang-login-check needs a name for this node; set --erlang-name".to_owned(),
                 );
             }
             return None;
@@ -45,12 +52,40 @@ impl Reader<'_> {
             cookie,
             listen,
             connect,
+            login_check,
             epmd_port: epmd_port.or_else(usual_epmd_port).unwrap_or(epmd::PORT),
             start_epmd,
             tick_time,
             event_bytes_max,
             data,
         })
+    }
+}
+
+impl Reader<'_> {
+    /// The process that decides on logins, if there is one.
+    fn login_check(&mut self) -> Option<LoginCheck> {
+        let timeout = self.get("erlang-login-timeout", login_timeout);
+        let accepts_unanswered = self.get("erlang-login-default", |text| match text {
+            "refuse" => Ok(false),
+            "accept" => Ok(true),
+            _ => Err("it must be refuse or accept".to_owned()),
+        });
+        let process = self.find("erlang-login-check", str::parse)?;
+        Some(LoginCheck {
+            process,
+            timeout,
+            accepts_unanswered,
+        })
+    }
+}
+
+/// Parses the time limit of a decision. A request waits for 5 s at most.
+fn login_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = time(text)?;
+    match (Duration::from_millis(50)..=Duration::from_secs(4)).contains(&timeout) {
+        true => Ok(timeout),
+        false => Err("it must be 50ms to 4s".to_owned()),
     }
 }
 

@@ -51,7 +51,10 @@ fn line(key: &Key, layers: &Layers, config: &Config) -> (String, String) {
             )
         }
         Otherwise::Found(what) => (
-            format!("{name} = {}", config.settings.workers),
+            match name {
+                "buffer-bytes" => format!("{name} = \"{}\"", config.buffers.bytes),
+                _ => format!("{name} = {}", config.settings.workers),
+            },
             format!("default: {what}"),
         ),
         Otherwise::Unset(what) => (format!("# {name} ="), format!("not set: {what}")),

@@ -2,6 +2,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use eventlog::SyncPolicy;
+
 use super::layers::{Layer, Source};
 use super::*;
 
@@ -72,8 +74,15 @@ fn nothing_given_is_the_defaults_of_the_data_path() {
     assert_eq!(config.event_bytes, 65_536);
     assert!(config.tokens.is_empty());
     assert!(ours.workers >= 1);
+    assert_eq!(ours.history.map(|limits| limits.bytes), Some(64 << 20));
+    let live = LiveSettings {
+        buffer_bytes: theirs.live.buffer_bytes,
+        ..LiveSettings::clone(&ours.live)
+    };
     let all = Settings {
         workers: theirs.workers,
+        history: theirs.history,
+        live: Arc::new(live),
         ..ours
     };
     assert_eq!(format!("{all:?}"), format!("{theirs:?}"));
@@ -509,8 +518,14 @@ fn identity_that_would_not_do_what_it_says_is_refused() {
             "--identity-header",
         ),
         (vec!["--trusted-proxy", "10.1.2.3/8"], "10.1.2.3/8"),
+        (vec!["--proxy-protocol"], "--trusted-proxy"),
         (vec!["--jwt-issuer", "https://a"], "--jwt-issuer needs keys"),
         (vec!["--jwt-query"], "--jwt-query needs keys"),
+        (vec!["--client-publish"], "--client-publish needs keys"),
+        (
+            vec!["--client-publish", "--tickets"],
+            "--client-publish needs keys",
+        ),
         (vec!["--jwt-secret-file", open], "chmod 600"),
         (vec!["--jwt-secret-file", short], "32"),
         (vec!["--jwt-key-file", &secret], "PEM"),
@@ -527,6 +542,7 @@ fn identity_that_would_not_do_what_it_says_is_refused() {
         &secret,
         "--jwt-issuer=a",
         "--jwt-query",
+        "--client-publish",
     ];
     let config = flags(&flag).resolve().unwrap();
     assert!(!format!("{config:?}").contains("0123456789abcdef"));
@@ -583,4 +599,46 @@ fn tls_of_the_control_listener_needs_a_certificate_and_keeps_the_rules_of_tokens
     assert!(flags(&outside).problem().contains("--control-token-file"));
     let demo = [&files[..], &["--demo"]].concat();
     assert!(flags(&demo).problem().contains("--demo"));
+}
+
+#[test]
+fn a_history_has_room_for_its_events_or_there_is_none() {
+    let history = |given: &[&str]| flags(given).resolve().unwrap().settings.history;
+    assert_eq!(history(&["--history-bytes", "0"]), None);
+    let limits = history(&["--history-bytes=1GiB", "--history-age", "1h"]);
+    let limits = limits.expect("a history");
+    assert_eq!((limits.bytes, limits.age_seconds), (1 << 30, Some(3600)));
+    let small = flags(&["--history-bytes", "64KiB"]).problem();
+    assert!(
+        small.ends_with("expected at least 1 MiB, or 0 for no history"),
+        "{small}"
+    );
+    let large = flags(&["--history-bytes=4MiB", "--event-bytes=1MiB"]).problem();
+    assert!(
+        large.contains("8 times the largest event, 8 MiB"),
+        "{large}"
+    );
+    let age = flags(&["--history-age", "10ms"]).problem();
+    assert!(age.contains("from 1s to 365d"), "{age}");
+}
+
+#[test]
+fn a_directory_of_the_history_needs_a_history_and_is_not_that_of_the_graph() {
+    let dir = |given: &[&str]| {
+        let given = [&["--history-bytes=64MiB", "--history-dir=h"], given].concat();
+        flags(&given).resolve().unwrap().history_dir.unwrap()
+    };
+    let interval = SyncPolicy::Interval(Duration::from_millis(100));
+    assert_eq!(dir(&[]).sync, interval);
+    assert_eq!(
+        dir(&["--history-sync", "receipt"]).sync,
+        SyncPolicy::Receipt
+    );
+    let never = flags(&["--history-sync", "0s"]).problem();
+    assert!(never.contains("from 1ms to 60s, or `receipt`"), "{never}");
+    let alone = flags(&["--history-bytes=0", "--history-dir", "h"]).problem();
+    assert!(alone.contains("set --history-bytes"), "{alone}");
+    let same = ["--history-bytes=64MiB", "--history-dir=h", "--data=h"];
+    let same = flags(&same).problem();
+    assert!(same.contains("a directory of its own"), "{same}");
 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use router::WORKERS_MAX;
-use server::HostPattern;
+use server::{HostPattern, SlowPolicy};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::units;
@@ -121,6 +121,14 @@ pub(super) fn user_timeout(text: &str) -> Result<Duration, String> {
 
 fn within<T: PartialOrd>(value: T, least: T, most: T) -> Option<T> {
     (least <= value && value <= most).then_some(value)
+}
+
+/// A policy for clients that read too slowly.
+pub(super) fn slow_policy(text: &str) -> Result<SlowPolicy, String> {
+    SlowPolicy::find(text).ok_or_else(|| {
+        let names = SlowPolicy::ALL.map(SlowPolicy::name).join(", ");
+        format!("expected one of {names}")
+    })
 }
 
 pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {

@@ -26,15 +26,21 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
         seed: arguments.seed,
     };
     options.check().map_err(Failure::misused)?;
+    if let Some(user) = arguments.around.filter(|&user| user > options.users) {
+        return Err(Failure::misused(format_args!(
+            "there is no user {user}: ids are 1 to {}",
+            options.users
+        )));
+    }
     let to_standard_output = arguments.output == Path::new("-");
     let end = if to_standard_output {
-        write(options, &mut io::stdout().lock())?
+        write(arguments.around, options, &mut io::stdout().lock())?
     } else {
         let mut file = File::create(&arguments.output).map_err(|error| {
             let path = arguments.output.display();
             Failure::failed(format_args!("{path} cannot be written: {error}"))
         })?;
-        write(options, &mut file)?
+        write(arguments.around, options, &mut file)?
     };
     let report = match end {
         End::Written(report) => report,
@@ -59,7 +65,10 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
 }
 
 fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
-    let picture = load::friends::picture::svg(report)?;
+    let picture = match &report.neighbourhood {
+        Some(neighbourhood) => load::friends::neighbourhood::svg(neighbourhood)?,
+        None => load::friends::picture::svg(report)?,
+    };
     fs::write(path, picture).map_err(|error| {
         Failure::failed(format_args!(
             "{} cannot be written: {error}",
@@ -68,10 +77,10 @@ fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
     })
 }
 
-fn write(options: Options, out: &mut impl Write) -> Result<End, Failure> {
+fn write(around: Option<u32>, options: Options, out: &mut impl Write) -> Result<End, Failure> {
     let interrupt = Interrupt::catch()?;
     let progress = ProgressBar::of(options.users.into(), "users");
-    let end = load::friends::write(options, out, |users| {
+    let end = load::friends::write_around(around, options, out, |users| {
         progress.reach(users.into());
         !interrupt.asked()
     })?;

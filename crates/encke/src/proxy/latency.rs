@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ::proxy::tcp::LatencyReport;
+use ::proxy::tcp::{LatencyReport, Spread};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -82,25 +82,47 @@ struct Line<'a> {
     listener: SocketAddr,
     backend: &'a str,
     count: u64,
+    min: u64,
     mean: f64,
+    stdev: f64,
     p50: u64,
     p95: u64,
+    /// Of the fastest 95 % of the requests.
+    p95_mean: f64,
+    p95_stdev: f64,
     p99: u64,
+    p99_mean: f64,
+    p99_stdev: f64,
     max: u64,
 }
+
+/// Names of the columns of text, in the order of the fields after `backend`.
+const TITLES: [&str; 12] = [
+    "count", "min us", "mean", "stdev", "p50", "p95", "95 mean", "95 std", "p99", "99 mean",
+    "99 std", "max",
+];
 
 impl<'a> Line<'a> {
     fn of(report: &'a LatencyReport) -> Self {
         let micros = &report.micros;
+        let all = rounded(report.fastest(1.0));
+        let p95 = rounded(report.fastest(0.95));
+        let p99 = rounded(report.fastest(0.99));
         Self {
             time: report.unix_seconds,
             listener: report.listener,
             backend: &report.backend,
             count: micros.len(),
-            mean: (micros.mean() * 10.0).round() / 10.0,
+            min: micros.min(),
+            mean: all.mean,
+            stdev: all.stdev,
             p50: micros.value_at_quantile(0.5),
             p95: micros.value_at_quantile(0.95),
+            p95_mean: p95.mean,
+            p95_stdev: p95.stdev,
             p99: micros.value_at_quantile(0.99),
+            p99_mean: p99.mean,
+            p99_stdev: p99.stdev,
             max: micros.max(),
         }
     }
@@ -110,24 +132,44 @@ impl<'a> Line<'a> {
             return writeln!(out, "{}", serde_json::to_string(self)?);
         }
         if lines.is_multiple_of(LINES_PER_TITLE) {
-            writeln!(
-                out,
-                "{:<11} {:<21} {:<21} {:>8} {:>9} {:>8} {:>8} {:>8} {:>8}",
-                "time", "listener", "backend", "count", "mean us", "p50", "p95", "p99", "max"
-            )?;
+            write!(out, "{:<11} {:<21} {:<21}", "time", "listener", "backend")?;
+            for title in TITLES {
+                write!(out, " {title:>8}")?;
+            }
+            writeln!(out)?;
         }
-        writeln!(
+        write!(
             out,
-            "{:<11} {:<21} {:<21} {:>8} {:>9.1} {:>8} {:>8} {:>8} {:>8}",
+            "{:<11} {:<21} {:<21}",
             self.time,
             self.listener.to_string(),
-            self.backend,
-            self.count,
-            self.mean,
-            self.p50,
-            self.p95,
-            self.p99,
-            self.max
-        )
+            self.backend
+        )?;
+        write!(
+            out,
+            " {:>8} {:>8} {:>8.1} {:>8.1}",
+            self.count, self.min, self.mean, self.stdev
+        )?;
+        write!(out, " {:>8}", self.p50)?;
+        write!(
+            out,
+            " {:>8} {:>8.1} {:>8.1}",
+            self.p95, self.p95_mean, self.p95_stdev
+        )?;
+        write!(
+            out,
+            " {:>8} {:>8.1} {:>8.1}",
+            self.p99, self.p99_mean, self.p99_stdev
+        )?;
+        writeln!(out, " {:>8}", self.max)
+    }
+}
+
+/// Rounds to tenths: the histogram knows two digits.
+fn rounded(spread: Spread) -> Spread {
+    let tenths = |value: f64| (value * 10.0).round() / 10.0;
+    Spread {
+        mean: tenths(spread.mean),
+        stdev: tenths(spread.stdev),
     }
 }

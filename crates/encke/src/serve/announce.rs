@@ -55,7 +55,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
         epoch,
     } = running;
     let version = env!("CARGO_PKG_VERSION");
-    let workers = config.settings.workers;
+    let (workers, buffers) = (config.settings.workers, &config.buffers);
     let room = Room::measure(config);
     let node = config.erlang.as_ref().map(|node| &node.name).zip(*erlang);
     let scheme = if config.control_tls { "https" } else { "http" };
@@ -73,7 +73,10 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
                 "Encke {version}, run {epoch}, {workers} worker{plural}\n\
                  {public}\
                  control  {scheme}://{control}/\n\
-                 {metrics}{node}{room}"
+                 console  {scheme}://{control}/console\n\
+                 {metrics}{node}\
+                 buffers  {buffers}\n\
+                 {room}"
             ))?;
         }
         LogFormat::Json => tracing::info!(
@@ -86,6 +89,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
             metrics = metrics.map(tracing::field::display),
             erlang = node.map(|(_, address)| tracing::field::display(address)),
             erlang_name = node.map(|(name, _)| tracing::field::display(name)),
+            buffers = %buffers,
             room = room.connections(),
             "ready"
         ),

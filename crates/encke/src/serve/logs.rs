@@ -2,7 +2,9 @@
 
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing::{Level, Metadata};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::reload::{Handle, Layer};
@@ -26,15 +28,22 @@ impl LogLevel {
 /// Starts logging for the whole process. Once.
 pub(crate) fn start(format: LogFormat, level: LevelFilter) -> LogLevel {
     let (filter, handle) = Layer::new(level);
+    // The client library of the cluster's engine: what it does is logged where it matters.
+    let is_news = |event: &Metadata<'_>| {
+        !event.target().starts_with("async_nats") || *event.level() <= Level::WARN
+    };
     let registry = tracing_subscriber::registry().with(filter);
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     match format {
         LogFormat::Text => {
             let is_coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
             let lines = lines.with_target(false).with_ansi(is_coloured);
-            registry.with(lines).init();
+            registry.with(lines.with_filter(filter_fn(is_news))).init();
         }
-        LogFormat::Json => registry.with(lines.json().flatten_event(true)).init(),
+        LogFormat::Json => {
+            let lines = lines.json().flatten_event(true);
+            registry.with(lines.with_filter(filter_fn(is_news))).init();
+        }
     }
     LogLevel(handle)
 }

@@ -3,12 +3,14 @@
 //!
 //! Must never apply a part of a configuration that is not valid, and never log a value.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use control::JwksUrl;
 use server::LiveSettings;
 use tls::TicketKeys;
 use tracing_subscriber::filter::LevelFilter;
+use webhook::{Secret, Webhook};
 
 use crate::config::{self, Addresses, Changes, Config, FileDigests, Layers, Sources};
 
@@ -53,6 +55,8 @@ pub(super) struct Reloader {
     pub(super) tokens: control::LiveTokens,
     /// TLS of the control listener, if it has it.
     pub(super) control_tls: Option<control::LiveTls>,
+    /// The webhook, whose secrets a reload replaces.
+    pub(super) webhook: Option<Arc<Webhook>>,
     /// Addresses of the listeners, which a reload does not change.
     pub(super) addresses: Addresses,
 }
@@ -61,6 +65,7 @@ pub(super) struct Reloader {
 struct Newer {
     live: LiveSettings,
     jwks_urls: Vec<JwksUrl>,
+    webhook_secrets: Vec<Secret>,
     tokens: control::Tokens,
     log_level: LevelFilter,
     warnings: Vec<String>,
@@ -103,6 +108,9 @@ impl Reloader {
         Ok(Newer {
             live: live.map_err(|problem| vec![problem])?,
             jwks_urls: config.jwks_urls,
+            webhook_secrets: config
+                .webhook
+                .map_or_else(Vec::new, |webhook| webhook.settings.secrets),
             tokens: config.tokens,
             log_level: config.log_level,
             warnings,
@@ -116,6 +124,7 @@ impl Reloader {
         let Newer {
             mut live,
             jwks_urls,
+            webhook_secrets,
             tokens,
             log_level: after,
             warnings,
@@ -128,6 +137,9 @@ impl Reloader {
         replaced.map_err(|error| vec![error.to_string()])?;
         if let Some((control, newer)) = self.control_tls.as_ref().zip(live.tls.as_ref()) {
             control.replace(newer);
+        }
+        if let Some(webhook) = &self.webhook {
+            webhook.reload(&webhook_secrets);
         }
         let pending = self.server.reload(|running| {
             keep_fetched(&running.policy, &mut live, &jwks_urls);

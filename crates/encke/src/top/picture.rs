@@ -5,6 +5,8 @@
 
 /// Which program it is, and what it is at.
 mod head;
+/// The nodes of a cluster.
+mod nodes;
 /// Who is slow, and backends.
 mod below;
 
@@ -13,6 +15,7 @@ use serde_json::Value;
 
 use below::below;
 use head::head;
+use nodes::nodes;
 
 /// A table's column: its title, a shorter one for where there is no room, and what it says of a
 /// worker. What it says nothing of for all workers together is left out.
@@ -80,7 +83,8 @@ const CALLS: [Column; 9] = [
 ];
 
 /// What the titles of tables begin with.
-const TITLES: [&str; 6] = [
+const TITLES: [&str; 7] = [
+    "node",
     "worker",
     "time",
     "calls/s",
@@ -118,8 +122,8 @@ pub(super) enum Workers {
 
 /// How many rows each table may have so that all of them fit.
 pub(super) fn rows_that_fit(height: usize, view: &View) -> usize {
-    let below = below(view).len();
-    (height.saturating_sub(LINES_AROUND + below) / 4).max(1)
+    let others = nodes(view).len() + below(view).len();
+    (height.saturating_sub(LINES_AROUND + others) / 4).max(1)
 }
 
 /// Whether a line is the title of a table.
@@ -133,6 +137,7 @@ pub(super) fn is_title(line: &str) -> bool {
 /// The whole picture, with a row for each of `workers`.
 pub(super) fn lines(view: &View, workers: Workers) -> Vec<String> {
     let mut lines = head(view);
+    lines.extend(nodes(view));
     let workers = match workers {
         Workers::Busiest(rows) => busiest(view, rows),
         Workers::From { first, rows } => (first..view.workers.len()).take(rows).collect(),

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use server::ExternalWorker;
 use super::DialResults;
 use crate::connections::ConnectionId;
 use crate::epmd;
+use crate::limits::DIAL_THREADS_MAX;
 use crate::node_name::NodeName;
 
 /// Time limit of each step.
@@ -34,6 +36,15 @@ pub(super) struct DialedNode {
     pub(super) version: u16,
 }
 
+/// Counts a thread that dials, until it ends.
+struct RunningDial(Arc<DialResults>);
+
+impl Drop for RunningDial {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Connects to a node on a thread of its own, which adds the outcome to `dial_results`.
 pub(super) fn dial(
     connection: ConnectionId,
@@ -45,7 +56,7 @@ pub(super) fn dial(
     let note = {
         let (dial_results, worker) = (Arc::clone(dial_results), Arc::clone(worker));
         move |outcome| {
-            dial_results.0.lock().push(DialResult {
+            dial_results.results.lock().push(DialResult {
                 connection,
                 outcome,
             });
@@ -53,7 +64,15 @@ pub(super) fn dial(
         }
     };
     let refuse = note.clone();
-    let call = move || note(call(&name, epmd_port));
+    if dial_results.running.load(Ordering::Relaxed) >= DIAL_THREADS_MAX {
+        return refuse(Err(io::Error::other("too many nodes are dialed at once")));
+    }
+    dial_results.running.fetch_add(1, Ordering::Relaxed);
+    let running = RunningDial(Arc::clone(dial_results));
+    let call = move || {
+        let _running = running;
+        note(call(&name, epmd_port));
+    };
     let thread = thread::Builder::new()
         .name("encke-dial".to_owned())
         .spawn(call);

@@ -102,6 +102,7 @@ impl<M: Mailboxes> Driver<M> {
     /// Runs until the server drains its workers.
     pub(super) fn run(mut self) -> io::Result<()> {
         EventLoop::new(&self.system).run(&mut self)?;
+        self.node.registry.observe_drain();
         self.worker.close_mailbox();
         self.failure.map_or(Ok(()), Err)
     }
@@ -163,7 +164,7 @@ impl<M: Mailboxes> Driver<M> {
 
     /// Takes the outcomes of connection attempts.
     fn apply_dial_results(&mut self) {
-        let dial_results = std::mem::take(&mut *self.dial_results.0.lock());
+        let dial_results = std::mem::take(&mut *self.dial_results.results.lock());
         for DialResult {
             connection,
             outcome,
@@ -194,6 +195,13 @@ impl<M: Mailboxes> Driver<M> {
                 WorkerCommand::Deliver(parcel) => self.node.deliver(parcel),
                 WorkerCommand::Inspect(recipients, report) => report(self.node.report(&recipients)),
                 WorkerCommand::Close(recipients) => self.node.close_sessions(&recipients),
+                WorkerCommand::Lost(lost) => self.node.registry.note_losses(&lost),
+                WorkerCommand::LostByAny => self.node.registry.note_loss_by_any(),
+                WorkerCommand::Presence(edges) => {
+                    self.node.tell_presence(edges.iter());
+                    self.worker.release_presence(&edges);
+                }
+                WorkerCommand::PresenceSnapshots => self.node.registry.begin_snapshots(),
                 WorkerCommand::Drain => self.is_draining = true,
             }
         }
@@ -216,6 +224,10 @@ impl<M: Mailboxes> Driver<M> {
 
     /// Sends unsent bytes, as far as sockets take them.
     fn flush(&mut self) {
+        debug_assert!(
+            !self.node.registry.id_terms.has_unsaved(),
+            "a call is answered before the terms of its ids are on disk"
+        );
         let mut to_flush = std::mem::take(&mut self.node.connections.to_flush);
         to_flush.sort_unstable();
         to_flush.dedup();
@@ -315,9 +327,11 @@ impl<M: Mailboxes> Handler for Driver<M> {
     }
 
     fn may_sleep(&self) -> bool {
-        // Dial results have no mailbox. They are checked after the announcement, because later ones
-        // ring.
-        self.worker.may_sleep() && self.dial_results.0.lock().is_empty()
+        // Dial results and questions have no mailbox. They are checked after the announcement,
+        // because later ones ring.
+        self.worker.may_sleep()
+            && self.dial_results.results.lock().is_empty()
+            && !self.node.is_busy()
     }
 
     fn wake_up(&self) {
@@ -339,6 +353,7 @@ impl<M: Mailboxes> Handler for Driver<M> {
     fn begin(&mut self, clock: Clock) {
         self.now = clock.now;
         self.node.set_time(clock.now);
+        self.node.registry.unix_seconds = clock.unix_seconds;
         for connection in std::mem::take(&mut self.unread) {
             self.read(connection);
         }
@@ -379,6 +394,8 @@ impl<M: Mailboxes> Handler for Driver<M> {
         self.apply_dial_results();
         self.run_commands();
         self.node.answer_completed();
+        self.node.ask_logins();
+        self.node.serve_notices();
         self.save_id_terms();
         self.node.run_deadlines();
         self.acceptor.resume_if_due(&mut self.system, self.now);

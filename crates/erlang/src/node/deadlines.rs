@@ -24,18 +24,19 @@ impl<M: Mailboxes> Node<M> {
             let is_stalled = connection
                 .stalled_since
                 .is_some_and(|since| self.now.since(since) >= STALL_TIME);
-            let refusal = if !connection.is_up
-                && self.now.since(connection.opened_at) >= HANDSHAKE_TIME
-            {
-                Some(Refusal::HandshakeSlow)
-            } else if connection.is_up && self.now.since(connection.last_received) >= self.tick_time
-            {
-                Some(Refusal::Silent)
-            } else if connection.is_up && is_stalled {
-                Some(Refusal::Slow)
-            } else {
-                None
-            };
+            let refusal =
+                if !connection.is_up && self.now.since(connection.opened_at) >= HANDSHAKE_TIME {
+                    Some(Refusal::HandshakeSlow)
+                } else if connection.is_up
+                    && self.now.since(connection.last_received) >= self.tick_time
+                    && !self.registry.lists.is_waiting(id)
+                {
+                    Some(Refusal::Silent)
+                } else if connection.is_up && is_stalled {
+                    Some(Refusal::Slow)
+                } else {
+                    None
+                };
             let is_to_tick = connection.is_up
                 && self.now.since(connection.last_sent) >= self.tick_time / TICKS_PER_TICK_TIME;
             if refusal.is_some() || is_to_tick {
@@ -53,11 +54,12 @@ impl<M: Mailboxes> Node<M> {
                 }
             }
         }
+        self.registry.end_stalled_lists(&mut self.connections);
         self.dial_permanent_peers();
         self.reap_sessions();
     }
 
-    fn refuse_and_close(&mut self, id: ConnectionId, refusal: Refusal) {
+    pub(super) fn refuse_and_close(&mut self, id: ConnectionId, refusal: Refusal) {
         let channel = self
             .connections
             .get_mut(id)
@@ -65,7 +67,7 @@ impl<M: Mailboxes> Node<M> {
         if let Some(channel) = channel {
             self.refuse(id, &channel, refusal);
         }
-        self.close(id);
+        self.ended(id);
     }
 
     fn dial_permanent_peers(&mut self) {
@@ -76,6 +78,7 @@ impl<M: Mailboxes> Node<M> {
             }
             let connection = self.connections.open(self.now, None, true);
             if let Some(opened) = self.connections.get_mut(connection) {
+                opened.is_permanent = true;
                 opened.peer = Some(Rc::new(RemoteNode {
                     name: name.into(),
                     creation: 0,
@@ -98,13 +101,25 @@ impl<M: Mailboxes> Node<M> {
 
     /// Whether there is work to do at once.
     pub(crate) fn is_busy(&self) -> bool {
-        self.reap_from.is_some() || self.registry.calls.has_completed()
+        self.reap_from.is_some()
+            || self.registry.calls.has_completed()
+            || self
+                .registry
+                .logins
+                .as_ref()
+                .is_some_and(|it| it.has_work())
+            || self.registry.notices.has_work(&self.connections)
     }
 
     /// How long the driver may wait for events.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let is_idle = self.connections.len() == 0 && self.permanent_peers.is_empty();
+        let logins = self.registry.logins.as_ref();
+        let due_in = logins.and_then(|logins| logins.due_in(self.now));
         (!is_idle)
             .then(|| (self.tick_time / (4 * TICKS_PER_TICK_TIME)).min(DEADLINE_CHECK_INTERVAL))
+            .into_iter()
+            .chain(due_in)
+            .min()
     }
 }

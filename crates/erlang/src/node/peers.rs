@@ -9,18 +9,26 @@ use super::{Effect, Node, RECONNECT_DELAY};
 use crate::channel::Channel;
 use crate::connections::{ConnectionId, RemoteNode};
 use crate::handshake::Admission;
-use crate::limits::CONNECTIONS_MAX;
+use crate::limits::{CONNECTIONS_MAX, UNPROVEN_MAX};
 use crate::metrics::Metric;
+use crate::refusal::Refusal;
 
 impl<M: Mailboxes> Node<M> {
-    /// Adds a connection that a node has opened. `None` if there are too many.
+    /// Adds a connection that a node has opened. `None` if there are too many. Of those that have
+    /// not proved that they know the cookie, the oldest makes room.
     pub(crate) fn accepted(&mut self, address: SocketAddr, challenge: u32) -> Option<ConnectionId> {
-        if self.connections.len() >= CONNECTIONS_MAX {
+        let channel = Channel::accepted(challenge);
+        let unproven = self.connections.unproven().count();
+        if self.connections.len() - unproven >= CONNECTIONS_MAX {
+            self.refuse_peer("", Some(address), Refusal::Crowded);
             return None;
         }
-        let connection = self
-            .connections
-            .open(self.now, Some(Channel::accepted(challenge)), false);
+        if unproven >= UNPROVEN_MAX
+            && let Some(oldest) = self.connections.unproven().map(|(id, _)| id).min()
+        {
+            self.refuse_and_close(oldest, Refusal::Crowded);
+        }
+        let connection = self.connections.open(self.now, Some(channel), false);
         if let Some(connection) = self.connections.get_mut(connection) {
             connection.address = Some(address);
         }
@@ -60,23 +68,11 @@ impl<M: Mailboxes> Node<M> {
             Some((_, other)) if other.is_up => Admission::Alive,
             // Both nodes have connected at once. By the protocol, the connection opened by the node
             // with the greater name is kept.
-            Some((_, other)) if other.is_outgoing && self.registry.me.name.as_str() > name => {
-                Admission::Nok
-            }
-            Some((other, connection)) => {
-                let is_simultaneous = connection.is_outgoing;
-                self.registry.move_sessions(other, id);
-                self.close(other);
-                if is_simultaneous {
-                    Admission::Simultaneous
-                } else {
-                    Admission::Ok
-                }
-            }
+            Some(_) if self.registry.me.name.as_str() > name => Admission::Nok,
+            // This node gives its own connection up when the peer has proved itself, or when the
+            // other node refuses it.
+            Some(_) => Admission::Simultaneous,
         };
-        if matches!(admission, Admission::Ok | Admission::Simultaneous) {
-            self.connections.bind_name(name, id);
-        }
         let Some(connection) = self.connections.schedule_flush(id) else {
             return;
         };
@@ -95,10 +91,21 @@ impl<M: Mailboxes> Node<M> {
 
     pub(super) fn on_up(&mut self, id: ConnectionId, channel: &Channel) {
         let peer = channel.peer();
-        // The peer has declared its earlier connection dead.
         if let Some(earlier) = self.connections.find(&peer.name)
             && earlier != id
         {
+            // Either the peer has declared its earlier connection dead, or this node was dialing
+            // it. Processes that wait for the dial are of this run of the node or of none.
+            let expected = self
+                .connections
+                .get(earlier)
+                .filter(|earlier| !earlier.is_up);
+            let expected = expected.and_then(|earlier| earlier.peer.as_ref());
+            let is_this_run =
+                |node: &Rc<RemoteNode>| node.creation == 0 || node.creation == peer.creation;
+            if expected.is_some_and(is_this_run) {
+                self.registry.move_sessions(earlier, id);
+            }
             self.close(earlier);
         }
         self.connections.bind_name(&peer.name, id);
@@ -131,7 +138,26 @@ impl<M: Mailboxes> Node<M> {
 
     /// Removes a connection that has ended, or an attempt that has failed.
     pub(crate) fn ended(&mut self, id: ConnectionId) {
+        self.give_up_dial(id);
         self.close(id);
+    }
+
+    /// If this is a dial, and its node has connected meanwhile and is about to prove itself,
+    /// processes that wait for the dial wait for that. Returns whether there is such a connection.
+    pub(super) fn give_up_dial(&mut self, id: ConnectionId) -> bool {
+        let dial = self.connections.get(id);
+        let dial = dial.filter(|dial| dial.is_outgoing && !dial.is_up);
+        let Some(node) = dial.and_then(|dial| dial.peer.clone()) else {
+            return false;
+        };
+        let Some(other) = self.connections.find_unproven(&node.name) else {
+            return false;
+        };
+        self.registry.move_sessions(id, other);
+        if let Some(other) = self.connections.get_mut(other) {
+            other.peer = Some(node);
+        }
+        true
     }
 
     /// Removes a connection, and has the driver close it after an attempt to send the rest.
@@ -145,6 +171,7 @@ impl<M: Mailboxes> Node<M> {
         if let Some(remote) = &connection.peer {
             if connection.is_up {
                 tracing::info!("the Erlang node {} is gone", remote.name);
+                self.registry.on_node_gone(&remote.name);
             }
             if let Some(permanent) = self
                 .permanent_peers
@@ -155,6 +182,7 @@ impl<M: Mailboxes> Node<M> {
                 permanent.delay = (permanent.delay * 2).min(RECONNECT_DELAY.1);
             }
         }
+        self.registry.lists.forget(id);
         if self.registry.sessions.len() > 0 {
             self.reap_from = Some(0);
         }

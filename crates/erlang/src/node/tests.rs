@@ -2,9 +2,14 @@
 
 mod chance;
 mod handshakes;
+mod lists;
+mod logged;
+mod logins;
 mod messages;
+mod notices;
 mod processes;
 mod refusals;
+mod strangers;
 mod time;
 
 use super::*;

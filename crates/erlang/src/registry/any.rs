@@ -1,8 +1,12 @@
 //! `any`, the protocol of the C-node: `{any, Node} ! {Id, Body}` sends to the sessions of an id.
 
+use std::sync::Arc;
+
 use ::router::{Event, Mailboxes};
+use history::Reach;
 
 use super::ProcessRegistry;
+use crate::connections::ConnectionId;
 use crate::ids;
 use crate::payload;
 use crate::refusal::Refusal;
@@ -14,7 +18,11 @@ impl<M: Mailboxes> ProcessRegistry<M> {
     /// # Errors
     ///
     /// When the message has another form. The sender does not wait for an answer.
-    pub(super) fn on_any(&mut self, message: Raw<'_>) -> Result<(), Refusal> {
+    pub(super) fn on_any(
+        &mut self,
+        connection: ConnectionId,
+        message: Raw<'_>,
+    ) -> Result<(), Refusal> {
         let event = message.tuple().and_then(|[id, body]| {
             let subject = ids::of_term(id).ok()?;
             let bytes = payload::of_iolist(body, self.event_bytes_max)?;
@@ -26,7 +34,14 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             })
         });
         let event = event.ok_or(Refusal::NotUnderstood)?;
-        self.router.send(event, &self.ignored_receipts);
+        match &self.log {
+            None => drop(self.router.send(event, &self.ignored_receipts)),
+            Some(log) => {
+                let log = Arc::clone(log);
+                // No caller waits; a failure is counted.
+                let _ = self.log_event(&*log, connection, &event, Reach::Subject, None);
+            }
+        }
         Ok(())
     }
 }

@@ -4,7 +4,8 @@ use ::router::{Counts, Mailboxes, Parcel};
 use reactor::SlotKey;
 use server::SessionReport;
 
-use super::ProcessRegistry;
+use super::observed::{SessionEnd, TRANSPORT};
+use super::{ProcessRegistry, notices};
 use crate::connections::{ConnectionId, Connections, DeliveryOutcome};
 use crate::payload;
 
@@ -36,8 +37,21 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                     continue;
                 };
                 let process = session.process;
-                let pid = (process.id, process.serial);
-                match connections.deliver(process.connection, pid, &message) {
+                if session.lost > 0 {
+                    // Before the first event after it, if that is not lost as well.
+                    let notice = notices::gap(session.lost);
+                    let is_told = connections
+                        .takes(process.connection, notice.len() + message.len())
+                        && connections.deliver(process.connection, process.number(), &notice)
+                            != DeliveryOutcome::Shed;
+                    if !is_told {
+                        session.lost = session.lost.saturating_add(1);
+                        shed += 1;
+                        continue;
+                    }
+                    session.lost = 0;
+                }
+                match connections.deliver(process.connection, process.number(), &message) {
                     DeliveryOutcome::Written => match written.last_mut() {
                         Some((connection, count)) if *connection == process.connection => {
                             *count += 1
@@ -45,7 +59,10 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                         _ => written.push((process.connection, 1)),
                     },
                     DeliveryOutcome::Queued => queued += 1,
-                    DeliveryOutcome::Shed => shed += 1,
+                    DeliveryOutcome::Shed => {
+                        shed += 1;
+                        self.note_loss(slot, 1);
+                    }
                 }
             }
         }
@@ -76,13 +93,15 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                     .iter()
                     .filter_map(|&key| graph.name(key))
                     .collect(),
-                transport: "erlang",
+                transport: TRANSPORT,
                 age: now.since(session.since()),
                 peer: connection.and_then(|connection| connection.address),
                 backlog_frames: 0,
                 backlog_bytes: 0,
                 bytes_acknowledged: None,
                 bytes_unacknowledged: None,
+                is_behind: false,
+                last_gap: None,
             })
         });
         reports.collect()
@@ -106,7 +125,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 .get(slot)
                 .is_some_and(|session| connections.get(session.process.connection).is_none());
             if is_gone {
-                self.end_session(slot);
+                self.end_session(slot, SessionEnd::Node);
             }
         }
         (end < self.sessions.slots()).then_some(end)

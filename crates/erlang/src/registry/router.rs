@@ -1,21 +1,31 @@
 //! `router`: `{send, Id, Msg}`, `{login, Id, Pid}`, `{logout, Pid}`.
 
+use std::mem;
 use std::rc::Rc;
 
 use ::router::{Event, Mailboxes, Tally};
+use history::Reach;
 use reactor::SlotKey;
 
+use super::links::{LinkRequest, LoginOptions};
+use super::observed::SessionEnd;
 use super::{ErrorText, ProcessRegistry, RegisteredProcess, answer, answer_error, answer_result};
 use crate::connections::{ConnectionId, Connections, RemoteNode};
-use crate::control::{self, MonitorRequest};
+use crate::control::MonitorRequest;
 use crate::ids;
-use crate::limits::IDS_MAX;
+use crate::limits::{CONNECTIONS_MAX, DIALS_MAX, IDS_MAX};
 use crate::metrics::Metric;
 use crate::node_name::NodeName;
 use crate::payload;
 use crate::pending_calls::Outcome;
+use crate::refusal::Refusal;
+use crate::replicated;
 use crate::sessions::Process;
-use crate::term::{Atom, Pid, Raw, Term, write};
+use crate::term::{Pid, Raw, write};
+
+/// The sentence for a call beyond the bound on those that wait.
+pub(super) const TOO_MANY_CALLS: &str =
+    "too many calls wait for their receipts; call again when some of them are answered";
 
 impl<M: Mailboxes> ProcessRegistry<M> {
     pub(super) fn on_router(
@@ -32,7 +42,13 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         } else if let Some([verb, id, pid]) = request.tuple()
             && verb.is_atom("login")
         {
-            let done = self.login(connections, id, pid);
+            let done = self.login(connections, id, pid, LoginOptions::default());
+            answer_result(connections, connection, from, done);
+        } else if let Some([verb, id, pid, options]) = request.tuple()
+            && verb.is_atom("login")
+        {
+            let done = LoginOptions::read(options)
+                .and_then(|options| self.login(connections, id, pid, options));
             answer_result(connections, connection, from, done);
         } else if let Some([verb, pid]) = request.tuple()
             && verb.is_atom("logout")
@@ -42,7 +58,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         } else if request.is_atom("pid") {
             self.answer_pid(connections, connection, from, RegisteredProcess::Router);
         } else {
-            let known = "router takes {send, Id, Msg}, {login, Id, Pid}, {logout, Pid} and pid";
+            let known = "router takes {send, Id, Msg}, {login, Id, Pid}, \
+                         {login, Id, Pid, Options}, {logout, Pid} and pid";
             answer_error(connections, connection, from, known);
         }
     }
@@ -60,14 +77,19 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             Ok(event) => event,
             Err(sentence) => return answer_error(connections, connection, from, &sentence),
         };
+        if let Some(log) = self.log.clone() {
+            let logged = self.log_event(&*log, connection, &event, Reach::Subscribers, from);
+            if let Err(sentence) = logged {
+                answer_error(connections, connection, from, sentence);
+            }
+            return;
+        }
         let Some(caller) = from else {
             self.router.publish(event, &self.ignored_receipts);
             return;
         };
         if self.calls.is_full() {
-            let sentence =
-                "too many calls wait for their receipts; call again when some of them are answered";
-            return answer_error(connections, connection, from, sentence);
+            return answer_error(connections, connection, from, TOO_MANY_CALLS);
         }
         let tally = Tally::new();
         self.router.publish(event, &tally);
@@ -89,6 +111,13 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                     self.id_terms.remember(self.router.graph(), id, term);
                 }
             }
+            if let Outcome::NotLogged(_) = outcome {
+                self.metrics.add(Metric::LogFailures, 1);
+            }
+            if let Some(list) = call.list {
+                self.on_part_completed(connections, list, outcome);
+                continue;
+            }
             let from = call.from.as_deref();
             let Some((from, _)) = from.and_then(|from| Raw::parse(from).ok()) else {
                 continue;
@@ -105,6 +134,10 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 Outcome::Changes(done) => {
                     let done = done.map_err(|error| error.to_string());
                     answer_result(connections, call.connection, Some(from), done);
+                }
+                Outcome::NotLogged(error) => {
+                    let sentence = replicated::sentence(error);
+                    answer_error(connections, call.connection, Some(from), &sentence);
                 }
             }
         }
@@ -132,6 +165,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         connections: &mut Connections,
         id: Raw<'_>,
         pid: Raw<'_>,
+        options: LoginOptions,
     ) -> Result<(), ErrorText> {
         let subject = ids::of_term(id).map_err(|error| error.to_string())?;
         let pid = pid.pid().ok_or("login takes {login, Id, Pid} with a pid")?;
@@ -141,10 +175,23 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             id: pid.id,
             serial: pid.serial,
         };
+        if options.hears_presence && self.presence.is_none() {
+            return Err(
+                "this server does not keep who is online; leave presence out, or start \
+                        the server with --presence"
+                    .to_owned(),
+            );
+        }
         let known = self.sessions.find(process);
         if let Some(slot) = known
             && let Some(session) = self.sessions.get(slot)
         {
+            session.hears_gaps |= options.hears_gaps;
+            if options.is_linked && !mem::replace(&mut session.is_linked, true) {
+                self.link(connections, LinkRequest::Add, process);
+            }
+            self.hear_presence(slot, options);
+            let session = self.sessions.get(slot).expect("it was there");
             if let Some(key) = self.router.graph().find(&subject)
                 && session.keys().contains(&key)
             {
@@ -170,13 +217,39 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 self.metrics.add(Metric::Logins, 1);
                 self.metrics.add(Metric::Sessions, 1);
                 self.monitor(connections, MonitorRequest::Add, slot, process);
+                if let Some(session) = self.sessions.get(slot) {
+                    session.is_linked = options.is_linked;
+                    session.hears_gaps = options.hears_gaps;
+                }
+                if options.is_linked {
+                    self.link(connections, LinkRequest::Add, process);
+                }
+                self.hear_presence(slot, options);
+                self.observe_login(slot, &subject);
                 slot
             }
         };
         let session = self.session_ref(slot);
         let logged_in = self.router.login(&subject, session);
         self.router.graph().release(key);
+        let session = self.sessions.get(slot);
+        if session.is_some_and(|session| session.hears_presence) {
+            // It follows others than before.
+            self.owe_snapshot(slot);
+        }
         logged_in.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Tells a session who is online from now on, if its process asks for it.
+    fn hear_presence(&mut self, slot: SlotKey, options: LoginOptions) {
+        if options.hears_presence
+            && let Some(session) = self.sessions.get(slot)
+            && !mem::replace(&mut session.hears_presence, true)
+            && let Some(presence) = &self.presence
+        {
+            presence.begin_session();
+            self.owe_snapshot(slot);
+        }
     }
 
     /// The connection to the node of a process. Without one, the node is dialed.
@@ -200,6 +273,17 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         let name: NodeName = name.parse()?;
         if name == self.me.name {
             return Err("a process of this node cannot log in".to_owned());
+        }
+        let dials = connections.requested_dials();
+        let nodes = connections.len() - connections.unproven().count();
+        if dials >= DIALS_MAX || nodes >= CONNECTIONS_MAX {
+            self.metrics
+                .add(Refusal::METRICS[Refusal::Crowded.kind()], 1);
+            return Err(format!(
+                "{name} is not connected, and {dials} nodes are being dialed, {nodes} nodes in \
+                 all; at most {DIALS_MAX} and {CONNECTIONS_MAX} can be; connect {name} with this \
+                 node, or log in again later"
+            ));
         }
         let connection = connections.open(self.now, None, true);
         if let Some(opened) = connections.get_mut(connection) {
@@ -227,16 +311,26 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         };
         if let Some(slot) = self.sessions.find(process) {
             self.monitor(connections, MonitorRequest::Remove, slot, process);
-            self.end_session(slot);
+            if self.is_linked(slot) {
+                self.link(connections, LinkRequest::Remove, process);
+            }
+            self.end_session(slot, SessionEnd::Process);
         }
         Ok(())
     }
 
     /// Logs a session out.
-    pub(super) fn end_session(&mut self, slot: SlotKey) {
+    pub(super) fn end_session(&mut self, slot: SlotKey, end: SessionEnd) {
+        self.observe_logout(slot, end);
+        self.notices.forget(slot);
         let name = self.session_ref(slot);
         if let Some(session) = self.sessions.remove(slot) {
             self.metrics.take(Metric::Sessions, 1);
+            if session.hears_presence
+                && let Some(presence) = &self.presence
+            {
+                presence.end_session();
+            }
             for &key in session.keys() {
                 self.router.logout(key, name);
             }
@@ -248,51 +342,12 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         for &slot in recipients {
             if let Some(process) = self.sessions.get(slot).map(|session| session.process) {
                 self.monitor(connections, MonitorRequest::Remove, slot, process);
-                self.end_session(slot);
+                if self.is_linked(slot) {
+                    self.link(connections, LinkRequest::End, process);
+                }
+                self.end_session(slot, SessionEnd::Operator);
             }
         }
-    }
-
-    /// Handles the end of a monitored process.
-    pub(super) fn on_down(&mut self, connection: ConnectionId, reference: Raw<'_>) {
-        let Some(slot) = self.monitored(reference) else {
-            return;
-        };
-        let is_of_line = self
-            .sessions
-            .get(slot)
-            .is_some_and(|session| session.process.connection == connection);
-        if is_of_line {
-            self.end_session(slot);
-        }
-    }
-
-    /// Asks the node of a process to add or remove the monitor of its session.
-    fn monitor(
-        &self,
-        connections: &mut Connections,
-        request: MonitorRequest,
-        slot: SlotKey,
-        process: Process,
-    ) {
-        let Some(connection) = connections
-            .get(process.connection)
-            .filter(|connection| connection.is_up)
-        else {
-            return;
-        };
-        let Some(node) = connection.peer.clone() else {
-            return;
-        };
-        connections.control(process.connection, |out| {
-            control::monitor(
-                out,
-                request,
-                |out| RegisteredProcess::Router.write_pid(&self.me, out),
-                |out| node.write_pid(out, process.id, process.serial),
-                |out| self.write_reference(out, slot),
-            );
-        });
     }
 
     /// Moves the sessions of a node to its new connection.
@@ -314,49 +369,9 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 && let Some(session) = self.sessions.get(slot)
                 && session.process.connection == connection
             {
-                self.end_session(slot);
+                self.end_session(slot, SessionEnd::Node);
             }
         }
-    }
-
-    /// Monitors the processes that logged in before their node was connected.
-    pub(crate) fn monitor_sessions_of(
-        &mut self,
-        connections: &mut Connections,
-        connection: ConnectionId,
-    ) {
-        for index in 0..self.sessions.slots() {
-            let Some(slot) = self.sessions.at(index) else {
-                continue;
-            };
-            if let Some(process) = self.sessions.get(slot).map(|session| session.process)
-                && process.connection == connection
-            {
-                self.monitor(connections, MonitorRequest::Add, slot, process);
-            }
-        }
-    }
-
-    /// Writes the reference of a session's monitor: the key of the session. Erlang uses 18 bits of
-    /// the first word.
-    fn write_reference(&self, out: &mut Vec<u8>, slot: SlotKey) {
-        let words = [slot.index & 0x3_ffff, slot.generation, slot.index >> 18];
-        let node = Atom::of(self.me.name.as_str());
-        write::reference(out, node, self.me.creation, &words);
-    }
-
-    fn monitored(&self, reference: Raw<'_>) -> Option<SlotKey> {
-        let Term::Reference(reference) = reference.view() else {
-            return None;
-        };
-        let mut words = reference.numbers();
-        let (low, generation, high) = (words.next()?, words.next()?, words.next()?);
-        let is_own =
-            reference.node.is(self.me.name.as_str()) && reference.creation == self.me.creation;
-        is_own.then_some(SlotKey {
-            index: low | high << 18,
-            generation,
-        })
     }
 }
 

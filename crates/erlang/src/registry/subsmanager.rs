@@ -4,11 +4,14 @@
 use ::router::Mailboxes;
 use graph::{Change, Id};
 
+use super::lists::ListId;
 use super::{ErrorText, ProcessRegistry, RegisteredProcess, answer, answer_error};
 use crate::connections::{ConnectionId, Connections};
 use crate::id_terms::IdTerm;
 use crate::ids;
 use crate::limits::{ANSWER_BYTES_MAX, SUBSCRIPTIONS_MAX};
+use crate::pending_calls::PendingCall;
+use crate::replicated;
 use crate::term::{Elements, Raw, Term, write};
 
 /// Subscribers read from the graph at a time.
@@ -86,9 +89,30 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             Ok(read) => read,
             Err(sentence) => return answer_error(connections, connection, from, &sentence),
         };
-        let done = self
-            .calls
-            .changes(connection, from.map(Raw::bytes), id_terms);
+        self.submit(connection, from, changes, id_terms, None);
+    }
+
+    /// Hands changes to the log of the cluster or to the graph: those of a call, or a part of a
+    /// list.
+    pub(super) fn submit(
+        &mut self,
+        connection: ConnectionId,
+        from: Option<Raw<'_>>,
+        changes: Vec<Change>,
+        id_terms: Vec<IdTerm>,
+        list: Option<ListId>,
+    ) {
+        let call = PendingCall {
+            connection,
+            from: from.map(|from| from.bytes().into()),
+            id_terms,
+            list,
+        };
+        if let Some(log) = &self.log {
+            let call = self.calls.logged(call);
+            return replicated::append_changes(&**log, changes, &call);
+        }
+        let done = self.calls.changes(call);
         self.router.graph().submit(changes, done);
     }
 
@@ -100,8 +124,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         let subscriptions = elements(list)?;
         if subscriptions.len() > SUBSCRIPTIONS_MAX {
             return Err(format!(
-                "one call takes {SUBSCRIPTIONS_MAX} subscriptions, and this one has {}; \
-                 make several calls",
+                "a list whose head is not at the beginning of its message has at most \
+                 {SUBSCRIPTIONS_MAX} subscriptions, and this one has {}; make several calls",
                 subscriptions.len()
             ));
         }
@@ -179,7 +203,7 @@ fn elements(list: Raw<'_>) -> Result<Elements<'_>, ErrorText> {
 }
 
 /// Reads a record `{subscription, Subscriber, Subject}` or a pair `{Subscriber, Subject}`.
-fn read(term: Raw<'_>) -> Result<[(Id, Raw<'_>); 2], ErrorText> {
+pub(super) fn read(term: Raw<'_>) -> Result<[(Id, Raw<'_>); 2], ErrorText> {
     let pair = match term.tuple() {
         Some([record, subscriber, subject]) if record.is_atom("subscription") => {
             Some([subscriber, subject])

@@ -1,15 +1,18 @@
-//! A graph written anew: in the place of the old file, or as a copy to keep.
+//! A graph written anew: in the place of the old file, or as a copy to keep or to compare.
 //!
 //! Must never leave half a file under the name of the copy.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::Directory;
-use super::directory;
+use super::disk::Tracked;
 use super::error::{OpenError, Refusal};
 use super::snapshot::Snapshot;
+use super::{Directory, Disk, directory, tables};
+use crate::adjacency::Direction;
+use crate::error::GraphError;
 
 impl Snapshot {
     /// Writes the graph to a new file at `path`, which a data directory can have as its
@@ -42,13 +45,64 @@ impl Directory {
         self.replace(&self.snapshot()?)
     }
 
-    /// A copy of the graph as a file that goes away when it is closed.
-    pub(crate) fn copy(&self, snapshot: &Snapshot) -> Result<File, OpenError> {
+    /// Writes a copy of the graph, with the places in a log that the snapshot has, to a file that
+    /// goes away when it is closed.
+    ///
+    /// # Errors
+    ///
+    /// When one of both cannot be read or written.
+    pub fn copy(&self, snapshot: &Snapshot) -> Result<File, OpenError> {
         let path = self.passing();
         let refuse = |refusal: Refusal| refusal.of(path.clone());
         directory::write(&path, snapshot).map_err(refuse)?;
         let file = File::open(&path).and_then(|file| fs::remove_file(&path).map(|()| file));
         file.map_err(|error| refuse(error.into()))
+    }
+}
+
+impl Directory {
+    /// Writes a copy that comes from elsewhere to a file that goes away with the snapshot.
+    ///
+    /// # Errors
+    ///
+    /// When the copy cannot be read or written, or is no graph.
+    pub fn receive(&self, copy: &mut impl io::Read) -> Result<Snapshot, OpenError> {
+        let path = self.passing();
+        let received = (|| {
+            let mut file = datadir::create(&path)?;
+            let written = io::copy(copy, &mut file).map(drop);
+            fs::remove_file(&path)?;
+            written?;
+            let disk: Arc<dyn Disk> = Arc::new(file);
+            let database = tables::open(&Arc::new(Tracked::new(disk)))?;
+            Ok(Snapshot::owning(database)?)
+        })();
+        received.map_err(|refusal: Refusal| refusal.of(path))
+    }
+}
+
+impl Snapshot {
+    /// Returns whether another snapshot has the same ids under the same keys, the same edges in
+    /// both directions and the same places in a log.
+    ///
+    /// # Errors
+    ///
+    /// When one of the files cannot be read.
+    pub fn is_same(&self, other: &Self) -> Result<bool, GraphError> {
+        if self.log() != other.log() || self.names()? != other.names()? {
+            return Ok(false);
+        }
+        for direction in [Direction::Subscriptions, Direction::Subscribers] {
+            let (mut pairs, mut others) = (self.pairs(direction)?, other.pairs(direction)?);
+            loop {
+                match (pairs.next().transpose()?, others.next().transpose()?) {
+                    (None, None) => break,
+                    (pair, other) if pair == other => {}
+                    _ => return Ok(false),
+                }
+            }
+        }
+        Ok(true)
     }
 }
 

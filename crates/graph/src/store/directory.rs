@@ -2,26 +2,26 @@
 //!
 //! Owns the names of its files. Must never leave a name without a whole file behind it.
 
-// Permissions of the directory and its files.
-mod private;
-
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use redb::Builder;
+use datadir::{DirectoryLock, LockError};
+use redb::{Builder, Database, ReadableDatabase};
 use rustix::fs::{Advice, fadvise};
 
 use super::block::Pair;
 use super::disk::Tracked;
 use super::error::{OpenError, Refusal};
+use super::log::InLog;
 use super::snapshot::Snapshot;
-use super::{Disk, blocks, tables};
+use super::{Disk, blocks, log, rows, tables};
 use crate::adjacency::Direction;
 use crate::id::Id;
 use crate::key::Key;
+use crate::replica::LogPlaces;
+use crate::rows::Rows;
 
 /// The graph.
 const GRAPH: &str = "graph.redb";
@@ -32,23 +32,29 @@ const UNFINISHED: &str = "graph.redb.new";
 /// Copy that is being sent to a caller.
 const PASSING: &str = "graph.redb.copy";
 
-/// Locked by the process that has the directory, and holds its process id.
-pub(super) const LOCK: &str = "lock";
-
 /// Memory for pages of a file in the making; what is beyond goes to disk meanwhile.
 const BUILD_CACHE_BYTES: usize = 64 << 20;
 
 /// A data directory that this process has. Given back when dropped.
 #[derive(Debug)]
 pub struct Directory {
-    path: PathBuf,
-    _lock: File,
+    lock: DirectoryLock,
 }
 
 /// All that is in a graph, asked for in the order in which it is written.
 pub(crate) trait Contents {
     /// Interned keys that have an edge, ascending, and their ids.
     fn names(&mut self) -> Result<Vec<(Key, Id)>, redb::Error>;
+
+    /// Places in a replicated log, if the graph has any.
+    fn log(&self) -> Option<InLog> {
+        None
+    }
+
+    /// Rows of other crates.
+    fn rows(&mut self) -> Result<Rows, redb::Error> {
+        Ok(Rows::new())
+    }
 
     /// Calls `each` with every pair of a direction, ascending, each once.
     fn pairs(
@@ -77,6 +83,14 @@ impl Contents for Nothing {
 
 /// A copy, without what the file holds in vain.
 impl Contents for &Snapshot {
+    fn log(&self) -> Option<InLog> {
+        self.in_log().cloned()
+    }
+
+    fn rows(&mut self) -> Result<Rows, redb::Error> {
+        self.all_rows()
+    }
+
     fn names(&mut self) -> Result<Vec<(Key, Id)>, redb::Error> {
         self.all_names()
     }
@@ -106,22 +120,16 @@ impl Directory {
             path: path.to_owned(),
             error,
         };
-        private::make_directory(path).map_err(failed)?;
-        let mut lock = private::open_lock(&path.join(LOCK)).map_err(failed)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(in_use(path, &mut lock)),
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-        }
-        // Only to tell others who has it: a full disk is no reason to refuse.
-        let _ = lock.set_len(0);
-        let _ = lock.write_all(std::process::id().to_string().as_bytes());
-        let directory = Self {
-            path: path.to_owned(),
-            _lock: lock,
-        };
+        let lock = DirectoryLock::new(path, |name| name == GRAPH).map_err(|error| match error {
+            LockError::Unusable(error) => failed(error),
+            LockError::InUse { process } => OpenError::InUse {
+                path: path.to_owned(),
+                process,
+            },
+        })?;
+        let directory = Self { lock };
         for left in [UNFINISHED, PASSING] {
-            match fs::remove_file(directory.path.join(left)) {
+            match fs::remove_file(path.join(left)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
                 _ => {}
             }
@@ -131,17 +139,17 @@ impl Directory {
 
     /// The file that the graph is in.
     pub fn file(&self) -> PathBuf {
-        self.path.join(GRAPH)
+        self.path().join(GRAPH)
     }
 
     /// The path of the directory.
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        self.lock.path()
     }
 
     /// Path of a copy that is not kept.
     pub(super) fn passing(&self) -> PathBuf {
-        self.path.join(PASSING)
+        self.path().join(PASSING)
     }
 
     /// Whether there is a graph.
@@ -173,9 +181,7 @@ impl Directory {
         if !self.has_graph()? {
             self.replace(Nothing)?;
         }
-        let file = OpenOptions::new().read(true).write(true).open(self.file());
-        let file = file.map_err(|error| self.failed(error))?;
-        private::make_private(&file).map_err(|error| self.failed(error))?;
+        let file = datadir::open(&self.file()).map_err(|error| self.failed(error))?;
         // All of it is about to be read, page by page in the order of its trees: a disk is quicker
         // in the order of the file. Only a hint, so no matter if it is not taken.
         let _ = fadvise(&file, 0, None, Advice::WillNeed);
@@ -184,10 +190,10 @@ impl Directory {
 
     /// Puts a new graph in the place of the old one, whole or not at all.
     pub(crate) fn replace(&self, contents: impl Contents) -> Result<(), OpenError> {
-        let unfinished = self.path.join(UNFINISHED);
+        let unfinished = self.path().join(UNFINISHED);
         let written = write(&unfinished, contents)
             .and_then(|()| Ok(fs::rename(&unfinished, self.file())?))
-            .and_then(|()| Ok(File::open(&self.path)?.sync_all()?));
+            .and_then(|()| Ok(File::open(self.path())?.sync_all()?));
         written.map_err(|refusal| {
             // What is left of it says nothing; if it stays, the next to come removes it.
             let _ = fs::remove_file(&unfinished);
@@ -195,23 +201,81 @@ impl Directory {
         })
     }
 
+    /// Puts a copy of a graph that comes from elsewhere in the place of the old one. It is checked
+    /// first.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read or written, or is no graph. The old one is as it was.
+    pub fn install(&self, copy: &mut impl io::Read) -> Result<(), OpenError> {
+        self.install_checked(copy, |_| Ok(()))
+    }
+
+    /// Does the same with a copy that must have exactly these places in a replicated log. An
+    /// earlier place that is the last one as well counts once.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`install`](Self::install), and when it has other places.
+    pub fn install_at(
+        &self,
+        copy: &mut impl io::Read,
+        places: &LogPlaces,
+    ) -> Result<(), OpenError> {
+        self.install_checked(copy, |database| {
+            check_places(log::read(&database.begin_read()?)?, places)
+        })
+    }
+
+    fn install_checked(
+        &self,
+        copy: &mut impl io::Read,
+        check: impl FnOnce(&Database) -> Result<(), Refusal>,
+    ) -> Result<(), OpenError> {
+        let unfinished = self.path().join(UNFINISHED);
+        let installed = (|| {
+            let mut file = datadir::create(&unfinished)?;
+            io::copy(copy, &mut file)?;
+            file.sync_all()?;
+            let disk: Arc<dyn Disk> = Arc::new(file);
+            check(&tables::open(&Arc::new(Tracked::new(disk)))?)?;
+            fs::rename(&unfinished, self.file())?;
+            Ok(File::open(self.path())?.sync_all()?)
+        })();
+        installed.map_err(|refusal: Refusal| {
+            let _ = fs::remove_file(&unfinished);
+            refusal.of(unfinished)
+        })
+    }
+
     fn failed(&self, error: io::Error) -> OpenError {
         OpenError::Directory {
-            path: self.path.clone(),
+            path: self.path().to_owned(),
             error,
         }
     }
 }
 
+/// Checks that a graph has exactly these places. An earlier one that is the last one as well counts
+/// once.
+pub(super) fn check_places(
+    mut found: Option<LogPlaces>,
+    expected: &LogPlaces,
+) -> Result<(), Refusal> {
+    if let Some(LogPlaces { last, earlier, .. }) = &mut found {
+        earlier.retain(|place| place.sequence < last.sequence);
+    }
+    if found.as_ref() == Some(expected) {
+        return Ok(());
+    }
+    let why = "its place in the log is not the one that its description has";
+    Err(Refusal::Torn(why.to_owned()))
+}
+
 /// Writes a new graph to `path`, where nothing is, and returns when it will survive a loss of
 /// power.
 pub(crate) fn write(path: &Path, mut contents: impl Contents) -> Result<(), Refusal> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(private::FILE_MODE)
-        .open(path)?;
+    let file = datadir::create(path)?;
     let disk: Arc<dyn Disk> = Arc::new(file);
     let mut database = Builder::new()
         .set_cache_size(BUILD_CACHE_BYTES)
@@ -224,19 +288,19 @@ pub(crate) fn write(path: &Path, mut contents: impl Contents) -> Result<(), Refu
             contents.pairs(direction, each)
         })?;
     }
+    rows::write_all(&transaction, &contents.rows()?)?;
+    if let Some(InLog { places, has_rows }) = contents.log() {
+        let format = match has_rows {
+            true => tables::FORMAT_OF_LOG,
+            false => tables::FORMAT_OF_LOG_WITHOUT_ROWS,
+        };
+        tables::set_format(&transaction, format)?;
+        log::write(&transaction, places.as_write())?;
+    }
     transaction.commit()?;
     // Gives back what the file has grown too far.
     database.compact()?;
     drop(database);
     File::open(path)?.sync_all()?;
     Ok(())
-}
-
-fn in_use(path: &Path, lock: &mut File) -> OpenError {
-    let mut process = String::new();
-    let read = lock.read_to_string(&mut process);
-    OpenError::InUse {
-        path: path.to_owned(),
-        process: (read.is_ok() && !process.is_empty()).then_some(process),
-    }
 }

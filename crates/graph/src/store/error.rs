@@ -53,6 +53,20 @@ pub enum OpenError {
         /// What is wrong with it.
         why: String,
     },
+    /// The graph has edges, and no place in a cluster's log.
+    NoPlace {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The graph is of another cluster.
+    OtherLog {
+        /// The file.
+        file: PathBuf,
+        /// Name of the log that it follows.
+        found: Box<str>,
+        /// Name of the log that it should follow.
+        expected: Box<str>,
+    },
     /// The disk failed.
     Disk {
         /// The file.
@@ -93,15 +107,33 @@ impl fmt::Display for OpenError {
             ),
             Self::Newer { file, format } => write!(
                 f,
-                "{} has format {format}, but this program supports only format {}; the file was \
-                 not changed; use the program that wrote it, or a newer one",
+                "{} has format {format}, but this program supports only formats up to {}; the \
+                 file was not changed; use the program that wrote it, or a newer one",
                 file.display(),
-                super::tables::FORMAT
+                super::tables::FORMAT_OF_LOG
             ),
             Self::Torn { file, why } => write!(
                 f,
                 "{} is damaged ({why}) and was not changed; replace it with a backup, or move it \
                  away to start with an empty graph",
+                file.display()
+            ),
+            Self::NoPlace { file } => write!(
+                f,
+                "{} has subscriptions that are not of a cluster; to start the cluster with them, \
+                 run `encke cluster import`, and give each node an empty directory; to join the \
+                 cluster without them, choose another directory with --data",
+                file.display()
+            ),
+            Self::OtherLog {
+                file,
+                found,
+                expected,
+            } => write!(
+                f,
+                "{} is of the cluster whose log has the epoch {found}, and this cluster's log has \
+                 the epoch {expected}; choose another directory with --data, or, if the log was \
+                 made anew, start it with this graph by `encke cluster import`",
                 file.display()
             ),
             Self::Disk { file, why } => write!(

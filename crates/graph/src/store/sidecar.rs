@@ -7,8 +7,9 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use datadir::LOCK;
+
 use super::Directory;
-use super::directory::LOCK;
 
 /// The name of a file that another crate keeps in the data directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

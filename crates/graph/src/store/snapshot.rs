@@ -10,11 +10,14 @@ use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTableMetadata, S
 use super::block::{Pair, other, owner, pair, unpack};
 use super::error::{Refusal, StoreError, malformed};
 use super::journal::{self, Entry};
-use super::tables;
+use super::log::{self, InLog};
+use super::{rows, tables};
 use crate::adjacency::Direction;
 use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
+use crate::replica::LogPlaces;
+use crate::rows::Rows;
 
 /// Owned by the caller.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub struct Snapshot {
     subscriptions: Vec<Entry>,
     /// The same, by subject and subscriber.
     subscribers: Vec<Entry>,
+    /// Places in a replicated log.
+    log: Option<InLog>,
 }
 
 impl Snapshot {
@@ -35,11 +40,13 @@ impl Snapshot {
         let back = |&(edge, present): &Entry| (pair(other(edge), owner(edge)), present);
         let mut subscribers: Vec<Entry> = subscriptions.iter().map(back).collect();
         subscribers.sort_unstable();
+        let log = log::read_with_rows(&transaction)?;
         Ok(Self {
             transaction,
             _database: None,
             subscriptions,
             subscribers,
+            log,
         })
     }
 
@@ -48,6 +55,37 @@ impl Snapshot {
         let mut snapshot = Self::of(&database)?;
         snapshot._database = Some(database);
         Ok(snapshot)
+    }
+
+    /// Returns the places of the graph in a replicated log; `None` if it follows none.
+    pub const fn log(&self) -> Option<&LogPlaces> {
+        match &self.log {
+            Some(log) => Some(&log.places),
+            None => None,
+        }
+    }
+
+    pub(super) const fn in_log(&self) -> Option<&InLog> {
+        self.log.as_ref()
+    }
+
+    /// Gives copies of this snapshot a place in a replicated log.
+    pub fn set_log(&mut self, places: LogPlaces) {
+        let has_rows = true;
+        self.log = Some(InLog { places, has_rows });
+    }
+
+    /// Returns the rows of other crates.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn rows(&self) -> Result<Rows, GraphError> {
+        self.all_rows().map_err(failed)
+    }
+
+    pub(crate) fn all_rows(&self) -> Result<Rows, redb::Error> {
+        rows::read(&self.transaction)
     }
 
     /// Every edge as one direction has it, ascending: owner and other end, so subscriber and

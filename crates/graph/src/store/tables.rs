@@ -17,9 +17,16 @@ use crate::batch::Net;
 use crate::id::Id;
 use crate::key::Key;
 
-/// The format that this program reads and writes. Another number means another meaning of the
-/// tables below.
+/// The format of a graph. Another number means another meaning of the tables below.
 pub(crate) const FORMAT: u64 = 1;
+
+/// The format of a graph that had its place in a replicated log, and no rows of the state that the
+/// nodes share. It is read, and not written any more.
+pub(crate) const FORMAT_OF_LOG_WITHOUT_ROWS: u64 = 2;
+
+/// The format of a graph that has its place in a replicated log: a program that does not know it
+/// would change the edges and leave the place, or the rows, as they are.
+pub(crate) const FORMAT_OF_LOG: u64 = 3;
 
 /// Says that the file is ours, by being there.
 const HEADER: TableDefinition<'static, &'static str, u64> = TableDefinition::new("encke graph");
@@ -85,6 +92,12 @@ fn check_magic(backend: &Backend) -> Result<(), Refusal> {
     }
 }
 
+/// Returns the format of a file.
+pub(super) fn format(transaction: &ReadTransaction) -> Result<u64, redb::Error> {
+    let header = transaction.open_table(HEADER)?;
+    Ok(header.get(FORMAT_ROW)?.map_or(FORMAT, |row| row.value()))
+}
+
 fn check_format(transaction: &ReadTransaction) -> Result<(), Refusal> {
     let header = match transaction.open_table(HEADER) {
         Ok(header) => header,
@@ -92,10 +105,16 @@ fn check_format(transaction: &ReadTransaction) -> Result<(), Refusal> {
         Err(_) => return Err(Refusal::Foreign),
     };
     match header.get(FORMAT_ROW)?.map(|format| format.value()) {
-        Some(FORMAT) => Ok(()),
+        Some(FORMAT | FORMAT_OF_LOG_WITHOUT_ROWS | FORMAT_OF_LOG) => Ok(()),
         Some(format) => Err(Refusal::Newer { format }),
         None => Err(Refusal::Torn("its format is missing".to_owned())),
     }
+}
+
+/// Sets the format of a file.
+pub(super) fn set_format(transaction: &WriteTransaction, format: u64) -> Result<(), redb::Error> {
+    transaction.open_table(HEADER)?.insert(FORMAT_ROW, format)?;
+    Ok(())
 }
 
 /// Makes the tables of a new file.

@@ -3,5 +3,6 @@
 mod crash;
 mod fail;
 mod fake;
+mod log;
 mod private;
 mod refuse;

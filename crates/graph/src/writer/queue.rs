@@ -8,6 +8,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::job::Job;
 use crate::error::GraphError;
+use crate::rows::{self, RowChanges};
 use crate::store::Snapshot;
 
 /// Changes that may wait before a submission is refused: some dozens of bulk requests' worth, and
@@ -22,7 +23,21 @@ const GATHER_WAIT: Duration = Duration::from_millis(2);
 /// Something for the writer to do. Owned by the queue until it is taken.
 pub(super) enum Submission {
     Changes(Job),
+    Rows(RowJob),
     Snapshot(Box<dyn FnOnce(Result<Snapshot, GraphError>) + Send>),
+}
+
+/// Changes of rows, and who waits for them.
+pub(super) struct RowJob {
+    pub(super) changes: RowChanges,
+    pub(super) done: Box<dyn FnOnce(Result<(), GraphError>) + Send>,
+}
+
+impl RowJob {
+    /// Returns what it counts among the changes that wait.
+    pub(super) fn weight(&self) -> usize {
+        rows::weight(&self.changes)
+    }
 }
 
 /// Shared by the writer's thread and all who submit.
@@ -59,6 +74,24 @@ impl Queue {
         self.filled.notify_one();
     }
 
+    /// Puts changes of rows in line, or answers with the reason why not.
+    pub(super) fn push_rows(&self, job: RowJob) {
+        let mut state = self.state.lock();
+        let waiting = state.waiting;
+        if state.ended || waiting >= CHANGES_WAITING_MAX {
+            let ended = state.ended;
+            drop(state);
+            return (job.done)(Err(match ended {
+                true => GraphError::Ended,
+                false => GraphError::Busy { waiting },
+            }));
+        }
+        state.waiting += job.weight();
+        state.submissions.push(Submission::Rows(job));
+        drop(state);
+        self.filled.notify_one();
+    }
+
     pub(super) fn push_snapshot(&self, done: Box<dyn FnOnce(Result<Snapshot, GraphError>) + Send>) {
         let mut state = self.state.lock();
         if state.ended {
@@ -68,6 +101,11 @@ impl Queue {
         state.submissions.push(Submission::Snapshot(done));
         drop(state);
         self.filled.notify_one();
+    }
+
+    /// Changes submitted and not answered.
+    pub(super) fn waiting(&self) -> usize {
+        self.state.lock().waiting
     }
 
     /// Changes that were answered wait no more.

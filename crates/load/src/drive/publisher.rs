@@ -4,19 +4,20 @@
 //! never changes the order of a target's events.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 
 use rustix::io::Errno;
-use socket2::{Domain, Socket, Type};
 
 use super::answer::{Reader, Receipts, ResponseEvent};
+use super::channel::{Channel, Received};
 use super::failures::FailureKind;
 use super::payload::Event;
 use super::report::Tally;
 use super::request::{Outgoing, Requests};
 use crate::poll::{Interest, Poller};
 use client::control_client;
+use client::tls::{self, TlsClient};
 
 /// Unsent bytes beyond which a batch takes no more events: what a socket takes at once, some times.
 /// The others wait, and are late.
@@ -28,11 +29,22 @@ const READS_MAX: usize = 16;
 /// Time for a connection to be made.
 const CONNECT_NANOS: u64 = 5_000_000_000;
 
+/// Between two attempts to reach a server that is to come back.
+const RETRY_NANOS: u64 = 100_000_000;
+
+/// A server that cannot be reached for so long will not come back.
+const AWAY_MAX_NANOS: u64 = 120_000_000_000;
+
 /// What all publishers share.
 pub(super) struct Shared<'a> {
     pub(super) poller: &'a Poller,
     pub(super) server: SocketAddr,
+    pub(super) authority: &'a str,
+    /// How TLS is made with it, if it has TLS.
+    pub(super) tls: Option<&'a TlsClient>,
     pub(super) requests: &'a Requests,
+    /// Whether a server that goes is waited for.
+    pub(super) reconnects: bool,
     pub(super) tally: &'a mut Tally,
     /// Bodies are put together here.
     pub(super) scratch: &'a mut Vec<u8>,
@@ -46,6 +58,8 @@ pub(super) struct Shared<'a> {
 #[derive(Debug)]
 pub(super) struct Publisher {
     token: u64,
+    /// Which node it uses: its own at first, then one after the other.
+    pub(super) node: usize,
     /// Events that are due and not sent.
     waiting: VecDeque<Event>,
     /// Events that are sent and not answered.
@@ -53,18 +67,22 @@ pub(super) struct Publisher {
     link: Option<Connection>,
     /// The server is not there, or will take no more.
     pub(super) is_lost: bool,
+    /// Before then no other connection is tried.
+    retry_at: u64,
+    /// Since when the server cannot be reached.
+    away_since: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
-    due: u64,
+    event: Event,
     sent: u64,
 }
 
 /// A connection.
 #[derive(Debug)]
 struct Connection {
-    stream: TcpStream,
+    channel: Channel,
     opened: u64,
     connected: bool,
     watches_room: bool,
@@ -86,10 +104,13 @@ impl Publisher {
     pub(super) fn new(token: u64) -> Self {
         Self {
             token,
+            node: token as usize,
             waiting: VecDeque::new(),
             flying: VecDeque::new(),
             link: None,
             is_lost: false,
+            retry_at: 0,
+            away_since: None,
         }
     }
 
@@ -116,6 +137,9 @@ impl Publisher {
         if self.is_lost {
             return;
         }
+        if self.link.is_none() && with.now < self.retry_at {
+            return;
+        }
         if self.link.is_none() && (with.requests.is_batch() && !last || !self.waiting.is_empty()) {
             self.open(with);
         }
@@ -133,7 +157,7 @@ impl Publisher {
             with.requests.put(event, &mut link.out, with.scratch);
             with.tally.sent(event.due, with.now);
             self.flying.push_back(InFlight {
-                due: event.due,
+                event,
                 sent: with.now,
             });
         }
@@ -150,7 +174,7 @@ impl Publisher {
     pub(super) fn hear(&mut self, flags: Interest, with: &mut Shared<'_>) {
         let Some(link) = &mut self.link else { return };
         if !link.connected {
-            match link.stream.take_error() {
+            match link.channel.socket().take_error() {
                 Ok(None) if flags.contains(Interest::OUT) => link.connected = true,
                 Ok(None) => {}
                 Ok(Some(error)) | Err(error) => return self.end(End::Unreachable(error), with),
@@ -182,18 +206,18 @@ impl Publisher {
     }
 
     fn open(&mut self, with: &mut Shared<'_>) {
-        let stream = match connect(with.server) {
-            Ok(stream) => stream,
+        let channel = match Channel::connect(with.server, with.tls) {
+            Ok(channel) => channel,
             Err(error) => return self.end(End::Unreachable(error), with),
         };
         let interest = Interest::IN | Interest::OUT;
-        if let Err(error) = with.poller.add(&stream, self.token, interest) {
+        if let Err(error) = with.poller.add(channel.socket(), self.token, interest) {
             return self.end(End::Unreachable(error), with);
         }
         let mut out = Outgoing::default();
         with.requests.begin(&mut out);
         self.link = Some(Connection {
-            stream,
+            channel,
             opened: with.now,
             connected: false,
             watches_room: true,
@@ -206,7 +230,7 @@ impl Publisher {
     fn write(&mut self, with: &mut Shared<'_>) {
         let Some(link) = &mut self.link else { return };
         while link.out.len() > 0 {
-            match link.stream.write(link.out.ready()) {
+            match link.channel.write(link.out.ready()) {
                 Ok(count) => link.out.took(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -214,16 +238,21 @@ impl Publisher {
                 Err(_) => return self.read(with),
             }
         }
-        let wants_room = link.out.len() > 0;
+        if link.channel.flush().is_err() {
+            return self.read(with);
+        }
+        // The end of a handshake is something to read.
+        let waits = link.channel.is_handshaking();
+        let wants_room = link.out.len() > 0 && !waits || link.channel.wants_send();
         if wants_room != link.watches_room {
             let room = if wants_room {
                 Interest::OUT
             } else {
                 Interest::empty()
             };
-            let watched = with
-                .poller
-                .modify(&link.stream, self.token, Interest::IN | room);
+            let watched =
+                with.poller
+                    .modify(link.channel.socket(), self.token, Interest::IN | room);
             match watched {
                 Ok(()) => link.watches_room = wants_room,
                 Err(_) => self.end(End::Failed(FailureKind::Lost), with),
@@ -234,16 +263,16 @@ impl Publisher {
     fn read(&mut self, with: &mut Shared<'_>) {
         for _ in 0..READS_MAX {
             let Some(link) = &mut self.link else { return };
-            let count = match link.stream.read(with.block) {
-                Ok(0) => return self.ended(with),
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => return self.ended(with),
+            let was_handshaking = link.channel.is_handshaking();
+            let (bytes, has_more) = match link.channel.read(with.block) {
+                Received::Bytes(bytes, has_more) => (bytes, has_more),
+                Received::Blocked => return,
+                Received::Ended => return self.ended(with),
+                Received::Refused(error) => return self.refuse(was_handshaking, &error, with),
             };
             let (tally, flying, now) = (&mut *with.tally, &mut self.flying, with.now);
             let mut closes = false;
-            let read = link.reader.read(&with.block[..count], |news| {
+            let read = link.reader.read(bytes, |news| {
                 closes |= hear(news, flying, tally, now);
             });
             if let Err(malformed) = read {
@@ -253,10 +282,24 @@ impl Publisher {
             if closes {
                 return self.end(End::Fine, with);
             }
-            if count < with.block.len() {
+            if was_handshaking {
+                self.write(with);
+            }
+            if !has_more {
                 return;
             }
         }
+    }
+
+    /// The server's TLS cannot be used. Before the end of the handshake nothing was sent.
+    fn refuse(&mut self, was_handshaking: bool, error: &tls::Error, with: &mut Shared<'_>) {
+        let sentence = tls::explain(with.authority, error);
+        let end = if was_handshaking {
+            End::Unreachable(io::Error::other(sentence))
+        } else {
+            End::Failed(FailureKind::Malformed(sentence))
+        };
+        self.end(end, with);
     }
 
     /// The server has ended the connection, or broken it.
@@ -278,9 +321,15 @@ impl Publisher {
         let is_batch = with.requests.is_batch();
         let finished = self.link.as_ref().is_some_and(|link| link.finished);
         let flying = self.flying.len() as u64;
-        self.flying.clear();
+        let left: Vec<Event> = self.flying.drain(..).map(|flight| flight.event).collect();
         if let Some(link) = self.link.take() {
-            let _ = with.poller.remove(&link.stream);
+            let _ = with.poller.remove(link.channel.socket());
+        }
+        if with.reconnects && !(finished && flying == 0) {
+            return self.reconnect(&end, left, with);
+        }
+        if !matches!(end, End::Unreachable(_)) {
+            left.iter().for_each(|&event| with.tally.unanswered(event));
         }
         match end {
             End::Fine => {
@@ -301,6 +350,34 @@ impl Publisher {
                 with.tally
                     .failures
                     .add(failure, flying + self.waiting.len() as u64, "");
+            }
+        }
+    }
+
+    /// Waits for the server to come back. What flew has no answer and is not sent again, as it may
+    /// have been published.
+    fn reconnect(&mut self, end: &End, left: Vec<Event>, with: &mut Shared<'_>) {
+        self.retry_at = with.now + RETRY_NANOS;
+        self.node += 1;
+        match end {
+            End::Unreachable(_) => {
+                with.tally.unsend(left.len() as u64);
+                left.into_iter()
+                    .rev()
+                    .for_each(|event| self.waiting.push_front(event));
+                let since = *self.away_since.get_or_insert(with.now);
+                if with.now - since > AWAY_MAX_NANOS {
+                    self.is_lost = true;
+                    let failure = FailureKind::Unreachable("it did not come back".to_owned());
+                    let waiting = self.waiting.len() as u64;
+                    with.tally.failures.add(failure, waiting, "");
+                }
+            }
+            End::Fine | End::Failed(_) => {
+                self.away_since = None;
+                with.tally.reconnects += 1;
+                with.tally.events.lost += left.len() as u64;
+                left.iter().for_each(|&event| with.tally.unanswered(event));
             }
         }
     }
@@ -329,8 +406,12 @@ fn hear(
             // More answers than events would be the server's mistake; each event has one.
             if let Some(flight) = flying.pop_front() {
                 match Receipts::of_line(line) {
-                    Ok(receipt) => tally.accepted(flight.due, now, receipt),
-                    Err(error) => tally.refused(1, now, FailureKind::Line(error), ""),
+                    Ok(receipt) => tally.accepted(flight.event, now, receipt),
+                    Err(error) => {
+                        // A refusal may also say that the outcome is not known.
+                        tally.unanswered(flight.event);
+                        tally.refused(1, now, FailureKind::Line(error), "");
+                    }
                 }
             }
             false
@@ -343,33 +424,20 @@ fn hear(
         } => {
             if (200..300).contains(&status) {
                 if let Some(flight) = flying.pop_front() {
-                    tally.accepted(flight.due, now, Receipts::of_body(body));
+                    tally.accepted(flight.event, now, Receipts::of_body(body));
                 }
                 return closes;
             }
             // Of a batch, all that was sent is refused at once.
             let refused = flying.len() as u64;
-            flying.clear();
+            flying
+                .drain(..)
+                .for_each(|flight| tally.unanswered(flight.event));
             let said = control_client::problem_detail(body);
             tally.refused(refused, now, FailureKind::Status(status), &said);
             closes
         }
     }
-}
-
-fn connect(server: SocketAddr) -> io::Result<TcpStream> {
-    let socket = Socket::new(
-        Domain::for_address(server),
-        Type::STREAM.nonblocking(),
-        None,
-    )?;
-    socket.set_tcp_nodelay(true)?;
-    match socket.connect(&server.into()) {
-        Ok(()) => {}
-        Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
-        Err(error) => return Err(error),
-    }
-    Ok(socket.into())
 }
 
 /// An error of the system without its number.

@@ -5,6 +5,9 @@ use serde::Serialize;
 
 use super::answer::Receipts;
 use super::failures::{FailureKind, FailureSummary, Failures};
+use super::payload::Event;
+use crate::published::Published;
+use client::stamp::Stamp;
 use machine::humanize;
 
 /// A send is late when it leaves so long after it was due. Less is how threads wake.
@@ -29,12 +32,19 @@ pub struct Report {
     pub interrupted: bool,
     /// What became of the events.
     pub events: Events,
+    /// Times that the server was lost and waited for.
+    pub reconnects: u64,
+    /// Whether the server was to be waited for.
+    #[serde(skip)]
+    pub(super) reconnecting: bool,
     /// How the rate was kept.
     pub rate: Rate,
     /// The server's receipts, summed.
     pub receipts: Receipts,
     /// From when an event was due to its receipt.
     pub latency: Times,
+    /// The longest time between two receipts.
+    pub longest_silence_seconds: f64,
     /// Processor time of the thread that drives, in seconds.
     pub cpu_seconds: f64,
     /// What went wrong.
@@ -116,6 +126,8 @@ impl Report {
         } else {
             unsent
         };
+        // A server that was stopped on purpose leaves some without an answer.
+        let lost = if self.reconnecting { 0 } else { lost };
         let parts = [
             (refused, "refused"),
             (lost, "without an answer"),
@@ -130,6 +142,23 @@ impl Report {
     }
 }
 
+/// What was published.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) published: Published,
+    /// When the first event was due, in nanoseconds since the epoch.
+    pub(super) began: u64,
+}
+
+impl Log {
+    fn stamp(&self, event: Event) -> Stamp {
+        Stamp {
+            due: self.began + event.due,
+            number: event.number.into(),
+        }
+    }
+}
+
 /// What is counted while a drive runs.
 #[derive(Debug)]
 pub(super) struct Tally {
@@ -137,8 +166,14 @@ pub(super) struct Tally {
     pub(super) late: u64,
     pub(super) receipts: Receipts,
     pub(super) failures: Failures,
+    /// Connections that were lost and made anew.
+    pub(super) reconnects: u64,
+    /// What was published, if that is to be known.
+    pub(super) published: Option<Log>,
     /// When the last answer came, in nanoseconds since the first event was due.
     pub(super) last_answer: u64,
+    /// The longest time between two receipts, in nanoseconds.
+    pub(super) longest_silence: u64,
     latency: Histogram<u64>,
     lateness: Histogram<u64>,
     recent: Histogram<u64>,
@@ -151,7 +186,10 @@ impl Tally {
             late: 0,
             receipts: Receipts::default(),
             failures: Failures::default(),
+            reconnects: 0,
+            published: None,
             last_answer: 0,
+            longest_silence: 0,
             latency: histogram(),
             lateness: histogram(),
             recent: histogram(),
@@ -166,10 +204,22 @@ impl Tally {
         self.lateness.saturating_record(lateness);
     }
 
-    /// An event that was due at `due` has its receipt at `now`.
-    pub(super) fn accepted(&mut self, due: u64, now: u64, receipt: Receipts) {
-        let latency = now.saturating_sub(due);
+    /// An event was sent, and no answer will come.
+    pub(super) fn unanswered(&mut self, event: Event) {
+        if let Some(log) = &mut self.published {
+            log.published.leave_unanswered(event.id, log.stamp(event));
+        }
+    }
+
+    /// An event has its receipt at `now`.
+    pub(super) fn accepted(&mut self, event: Event, now: u64, receipt: Receipts) {
+        if let Some(log) = &mut self.published {
+            log.published.accept(event.id, log.stamp(event));
+        }
+        let latency = now.saturating_sub(event.due);
         self.events.accepted += 1;
+        let silence = now.saturating_sub(self.last_answer);
+        self.longest_silence = self.longest_silence.max(silence);
         self.last_answer = now;
         self.receipts.add(receipt);
         self.latency.saturating_record(latency);
@@ -253,7 +303,12 @@ mod tests {
             .map(|_| 2_000 + random.below(90_000_000))
             .collect();
         for &latency in &all {
-            tally.accepted(5, 5 + latency, Receipts::default());
+            let event = Event {
+                id: 1,
+                number: 1,
+                due: 5,
+            };
+            tally.accepted(event, 5 + latency, Receipts::default());
         }
         all.sort_unstable();
         let found = tally.latency();

@@ -7,22 +7,30 @@
 //! - `await open SECONDS`: the totals once every client is open or has failed
 //! - `await events COUNT SECONDS`: the totals once that many events have come
 //! - `await quiet MILLIS SECONDS`: the totals once nothing has come for so long
+//! - `owed LOG SECONDS`: waits until every client that comes back has got each event once that the
+//!   log of `encke drive` owes it, then answers the totals with what was found
 //! - `forget`: forgets latencies
 //! - `quit`, or the end of input: closes everything
 
 use std::io::{BufRead, Write};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::owed::{Judgement, Owed};
 use super::tally::Totals;
 use super::{Flood, Options};
+use crate::published::Published;
 use machine::clock::monotonic_nanos;
 use machine::failure::{Context, Outcome};
 
 /// Pause between two looks at the counters while waiting: a round lasts a hundred times as long.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Pause between two judgements: one of a million clients takes some milliseconds.
+const JUDGE_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -32,22 +40,32 @@ struct Answer {
     at_nanos: u64,
     /// Seconds since the clients began to connect.
     seconds: f64,
+    /// Whether clients got what they were owed, if that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    judgement: Option<Judgement>,
     #[serde(flatten)]
     totals: Totals,
 }
 
-/// Opens the flood and obeys `input` until it ends.
+/// Opens the flood and obeys `input` until it ends. `friends` gives the friendships of the clients,
+/// if there are any.
 ///
 /// # Errors
 ///
 /// Those of [`Flood::start`], and when `input` cannot be read or `output` cannot be written.
-pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Outcome<()> {
+pub fn run(
+    options: &Options,
+    mut friends: Option<impl FnMut() -> Outcome<Box<dyn BufRead>>>,
+    input: impl BufRead,
+    mut output: impl Write,
+) -> Outcome<()> {
     let begun = Instant::now();
     let mut flood = Flood::start(options)?;
     for line in input.lines() {
         let line = line.context("reading a command")?;
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |index: usize| words.get(index).and_then(|word| word.parse().ok());
+        let mut judgement = None;
         let reached = match words.first().copied() {
             Some("stats") => true,
             Some("forget") => {
@@ -62,6 +80,16 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
                 (Some("quiet"), Some(millis), Some(seconds)) => quiet(&flood, millis, seconds),
                 _ => false,
             },
+            Some("owed") => {
+                let log = Path::new(words.get(1).copied().unwrap_or_default());
+                let friends = friends.as_mut().map(|friends| friends()).transpose()?;
+                let owed = owed(options, log, friends)?;
+                let reached = wait_by(JUDGE_EVERY, number(2).unwrap_or(0), || {
+                    flood.judge(&owed).is_exact()
+                });
+                judgement = Some(flood.judge(&owed));
+                reached
+            }
             Some("quit") => break,
             _ => false,
         };
@@ -69,6 +97,7 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
             reached,
             at_nanos: monotonic_nanos(),
             seconds: begun.elapsed().as_secs_f64(),
+            judgement,
             totals: flood.totals(),
         };
         let text = serde_json::to_string(&answer).context("writing an answer")?;
@@ -80,13 +109,27 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
     Ok(())
 }
 
-fn wait(seconds: u64, mut done: impl FnMut() -> bool) -> bool {
+/// What clients are owed by a log of `encke drive`.
+///
+/// # Errors
+///
+/// When the log or the friends cannot be read.
+pub fn owed(options: &Options, log: &Path, friends: Option<Box<dyn BufRead>>) -> Outcome<Owed> {
+    let published = Published::read(log)?;
+    Owed::new(&published, options.first, options.connections, friends)
+}
+
+fn wait(seconds: u64, done: impl FnMut() -> bool) -> bool {
+    wait_by(LOOK_EVERY, seconds, done)
+}
+
+fn wait_by(pause: Duration, seconds: u64, mut done: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + Duration::from_secs(seconds);
     while !done() {
         if Instant::now() >= until {
             return false;
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(pause);
     }
     true
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::owed::Judgement;
 use super::tally::Totals;
 
 /// Expectations; those that are absent are met.
@@ -17,6 +18,8 @@ pub struct Expectations {
     pub no_loss: bool,
     /// No event comes twice or after a later one, by numbers or ids.
     pub in_order: bool,
+    /// Every client that is owed something got each event once.
+    pub exact: bool,
     /// 99 of 100 stamped events take no longer.
     pub p99: Option<Duration>,
 }
@@ -31,8 +34,14 @@ pub struct Verdict {
 }
 
 impl Expectations {
-    /// Judges what was seen; `consecutive_ids` says that gaps between ids count as loss.
-    pub fn judge(&self, seen: &Totals, consecutive_ids: bool) -> Vec<Verdict> {
+    /// Judges what was seen, and what became of what was owed; `consecutive_ids` says that gaps
+    /// between ids count as loss.
+    pub fn judge(
+        &self,
+        seen: &Totals,
+        judgement: Option<Judgement>,
+        consecutive_ids: bool,
+    ) -> Vec<Verdict> {
         let mut verdicts = Vec::new();
         let mut judge = |met, sentence| verdicts.push(Verdict { met, sentence });
         if let Some(wanted) = self.events {
@@ -56,6 +65,12 @@ impl Expectations {
         if self.in_order {
             let (met, sentence) = in_order(seen);
             judge(met, sentence);
+        }
+        if self.exact
+            && let Some(judgement) = judgement
+        {
+            let sentence = format!("expected each event once: {}", judgement.sentence());
+            judge(judgement.is_exact(), sentence);
         }
         if let Some(bound) = self.p99 {
             let (met, sentence) = p99(seen, bound);
@@ -120,7 +135,7 @@ mod tests {
     use super::*;
 
     fn judged(expectations: &Expectations, seen: &Totals) -> Vec<(bool, String)> {
-        let verdicts = expectations.judge(seen, false);
+        let verdicts = expectations.judge(seen, None, false);
         verdicts
             .into_iter()
             .map(|verdict| (verdict.met, verdict.sentence))
@@ -135,6 +150,7 @@ mod tests {
     #[test]
     fn what_cannot_be_told_is_not_met() {
         let expectations = Expectations {
+            exact: false,
             no_loss: true,
             in_order: true,
             p99: Some(Duration::from_millis(50)),
@@ -153,6 +169,7 @@ mod tests {
         seen.latency.count = 10;
         seen.latency.p99_us = 50_000.0;
         let expectations = Expectations {
+            exact: false,
             events: Some(10),
             open: Some(0),
             no_loss: true,

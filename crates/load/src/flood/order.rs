@@ -131,11 +131,17 @@ impl Sequence {
 /// The check of one client. Lives as long as its stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Order {
+    numbers: NumberOrder,
+    epoch: u32,
+    ids: Ids,
+}
+
+/// The check of a publisher's numbers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct NumberOrder {
     numbers: Window,
     /// When the event of the highest number was due.
     due: u64,
-    epoch: u32,
-    ids: Ids,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -154,15 +160,7 @@ impl Order {
     /// Takes the number of a stamp.
     #[inline]
     pub(super) fn number(&mut self, stamp: Stamp, counts: &mut Sequence) {
-        counts.checked += 1;
-        // Within one run the times ascend with the numbers.
-        if stamp.number <= self.numbers.highest && stamp.due > self.due {
-            self.numbers = Window::default();
-            counts.restarts += 1;
-        }
-        if self.numbers.take(stamp.number, counts) {
-            self.due = stamp.due;
-        }
+        self.numbers.take(stamp, counts);
     }
 
     /// Takes an event id.
@@ -186,6 +184,22 @@ impl Order {
             Ids::Window(window) => {
                 window.take(id.sequence, counts);
             }
+        }
+    }
+}
+
+impl NumberOrder {
+    /// Takes the number of a stamp.
+    #[inline]
+    pub(super) fn take(&mut self, stamp: Stamp, counts: &mut Sequence) {
+        counts.checked += 1;
+        // Within one run the times ascend with the numbers.
+        if stamp.number <= self.numbers.highest && stamp.due > self.due {
+            self.numbers = Window::default();
+            counts.restarts += 1;
+        }
+        if self.numbers.take(stamp.number, counts) {
+            self.due = stamp.due;
         }
     }
 }
@@ -284,7 +298,13 @@ mod tests {
     fn ids(rule: IdRule, all: &[(u32, u64)]) -> Sequence {
         let (mut order, mut counts) = (Order::default(), Sequence::default());
         for &(epoch, sequence) in all {
-            order.id(rule, EventId { epoch, sequence }, &mut counts);
+            let complete = sequence;
+            let id = EventId {
+                epoch,
+                sequence,
+                complete,
+            };
+            order.id(rule, id, &mut counts);
         }
         counts
     }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::expect::Verdict;
 use super::order::Sequence;
+use super::owed::Judgement;
 use super::tally::Totals;
 
 /// The end of a flood.
@@ -32,6 +33,9 @@ pub struct Report {
     /// What clients saw.
     #[serde(flatten)]
     pub totals: Totals,
+    /// Whether clients got what they were owed, if that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judgement: Option<Judgement>,
     /// What became of expectations.
     pub verdicts: Vec<Verdict>,
 }
@@ -79,11 +83,60 @@ impl Report {
         rows.push("by number", checked(&counts.numbers));
         rows.push("by event id", checked(&counts.ids));
         rows.push("latency", self.latency());
+        self.recovery(&mut rows);
         rows.push(
             "{active,closed,chunks}",
             format!("{{{},{},{}}}", totals.active, totals.closed, counts.chunks),
         );
         rows.text
+    }
+
+    /// What clients did that came back, if any did.
+    fn recovery(&self, rows: &mut Rows) {
+        let (counts, recovery) = (&self.totals.counts, &self.totals.counts.recovery);
+        if counts.resets.sum() + counts.gaps > 0 {
+            let resets = &counts.resets;
+            rows.push(
+                "resets",
+                format!(
+                    "{} restart, {} expired, {} unknown; {} gaps",
+                    resets.restart, resets.expired, resets.unknown, counts.gaps
+                ),
+            );
+        }
+        if recovery.returns + recovery.attempts_failed > 0 {
+            let absence = &self.totals.absence;
+            rows.push(
+                "came back",
+                format!(
+                    "{} times, {} of them after a cut of their own; {} attempts failed, {} had no \
+                     cursor",
+                    recovery.returns,
+                    recovery.cuts,
+                    recovery.attempts_failed,
+                    recovery.without_cursor
+                ),
+            );
+            rows.push(
+                "without a stream",
+                format!(
+                    "p50 {:.3} s, p99 {:.3}, max {:.3}",
+                    absence.p50_us / 1e6,
+                    absence.p99_us / 1e6,
+                    absence.max_us / 1e6
+                ),
+            );
+            rows.push(
+                "came again",
+                format!(
+                    "{} with the same id, dropped; {} below a complete id",
+                    recovery.repeats, recovery.late
+                ),
+            );
+        }
+        if let Some(judgement) = &self.judgement {
+            rows.push("owed", judgement.sentence());
+        }
     }
 
     fn closes(&self) -> String {

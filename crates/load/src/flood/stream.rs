@@ -3,7 +3,8 @@
 use std::os::fd::OwnedFd;
 
 use super::order::{Check, Order};
-use super::tally::Counts;
+use super::recovery::Record;
+use super::tally::{Counts, Times};
 use client::decode::count::{Counter, Noticed};
 use client::decode::framing::{Framing, Piece};
 use client::decode::head::Head;
@@ -13,7 +14,7 @@ use machine::clock::realtime_nanos;
 
 /// User memory of one client, the check of its order and its buffers included when it is idle. A
 /// million are less than 200 MB.
-const STREAM_BYTES_MAX: usize = 184;
+const STREAM_BYTES_MAX: usize = 192;
 
 const _: () = assert!(size_of::<Stream>() <= STREAM_BYTES_MAX);
 
@@ -81,7 +82,7 @@ pub(super) struct Reading {
     pub(super) check: Check,
     pub(super) counts: Counts,
     /// Of this turn.
-    pub(super) latencies: Vec<u64>,
+    pub(super) times: Times,
     /// What is to be sent back, of the stream that is read.
     pub(super) answer: Vec<u8>,
 }
@@ -139,11 +140,49 @@ fn refusal(head: &Head<'_>, mut input: &[u8], ended: bool) -> Result<Heading, Ma
 
 impl Reading {
     #[inline]
-    fn notice(&mut self, what: Noticed, order: &mut Order, now: &mut u64) {
-        let Noticed::Event { stamp, id } = what else {
-            self.counts.heartbeats += 1;
-            return;
+    fn notice(
+        &mut self,
+        what: Noticed,
+        order: &mut Order,
+        record: Option<&mut Record>,
+        now: &mut u64,
+    ) {
+        let (stamp, id) = match what {
+            Noticed::Event { stamp, id } => (stamp, id),
+            Noticed::Heartbeat => {
+                self.counts.heartbeats += 1;
+                return;
+            }
+            Noticed::Cursor(id) => {
+                // One of Server-Sent Events comes with a comment, which was counted.
+                self.counts.heartbeats += u64::from(self.transport != Transport::Sse);
+                if let Some(record) = record {
+                    record.cursor(id);
+                }
+                return;
+            }
+            Noticed::Reset(reason) => {
+                self.counts.resets.count(reason);
+                if let Some(record) = record {
+                    record.excuse(Some(reason));
+                }
+                return;
+            }
+            Noticed::Gap => {
+                self.counts.gaps += 1;
+                if let Some(record) = record {
+                    record.excuse(None);
+                }
+                return;
+            }
         };
+        let comes_back = record.is_some();
+        if let Some(record) = record {
+            let numbers = self.check.numbers.then_some(&mut self.counts.numbers);
+            if !record.event(id, stamp, &mut self.counts.recovery, numbers) {
+                return;
+            }
+        }
         self.counts.events += 1;
         if let Some(id) = id {
             order.id(self.check.ids, id, &mut self.counts.ids);
@@ -151,23 +190,24 @@ impl Reading {
         let Some(stamp) = stamp else {
             return;
         };
-        if self.check.numbers && stamp.number > 0 {
+        if self.check.numbers && stamp.number > 0 && !comes_back {
             order.number(stamp, &mut self.counts.numbers);
         }
         if *now == 0 {
             *now = realtime_nanos();
         }
         self.counts.ahead += u64::from(stamp.due > *now);
-        self.latencies.push(now.saturating_sub(stamp.due));
+        self.times.latencies.push(now.saturating_sub(stamp.due));
     }
 }
 
 impl Body {
-    /// Reads bytes of the stream.
+    /// Reads bytes of the stream; `record` is that of a client that comes back.
     #[inline]
     pub(super) fn read(
         &mut self,
         reading: &mut Reading,
+        mut record: Option<&mut Record>,
         mut input: &[u8],
     ) -> Result<Progress, Malformed> {
         let transport = reading.transport;
@@ -175,7 +215,7 @@ impl Body {
         let mut now = 0;
         let (counter, order) = (&mut self.counter, &mut self.order);
         let mut answer = std::mem::take(&mut reading.answer);
-        let mut notice = |what| reading.notice(what, order, &mut now);
+        let mut notice = |what| reading.notice(what, order, record.as_deref_mut(), &mut now);
         let mut chunks = 0;
         let progress = match &mut self.wire {
             Wire::Http(framing) => loop {

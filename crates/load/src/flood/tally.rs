@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::failure_kind::FailureKind;
 use super::order::Sequence;
+use super::recovery::{Recovery, Resets};
 
 /// Digits of a latency that are kept.
 const LATENCY_DIGITS: u8 = 3;
@@ -64,6 +65,12 @@ pub struct Counts {
     pub events: u64,
     /// Comments, empty lines, empty objects, greetings, pings.
     pub heartbeats: u64,
+    /// Times that the server said that events may be missing.
+    pub resets: Resets,
+    /// Times that the server said that it had dropped events for a slow client.
+    pub gaps: u64,
+    /// Clients that came back.
+    pub recovery: Recovery,
     /// Chunks of HTTP, messages of WebSockets, or reads of a stream that has neither.
     pub chunks: u64,
     /// Bytes read from sockets: heads, framing and TLS included.
@@ -87,6 +94,9 @@ impl Counts {
         self.failed += other.failed;
         self.events += other.events;
         self.heartbeats += other.heartbeats;
+        self.resets.add(&other.resets);
+        self.gaps += other.gaps;
+        self.recovery.add(&other.recovery);
         self.chunks += other.chunks;
         self.bytes += other.bytes;
         self.ahead += other.ahead;
@@ -103,6 +113,15 @@ impl Counts {
     }
 }
 
+/// Times measured in one turn, in nanoseconds.
+#[derive(Debug, Default)]
+pub(super) struct Times {
+    /// From an event's stamp until it was read.
+    pub(super) latencies: Vec<u64>,
+    /// Without a stream, until a client came back.
+    pub(super) absences: Vec<u64>,
+}
+
 /// What one thread shows of its clients. Written by it once a turn; read by any.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
@@ -114,6 +133,8 @@ struct Shown {
     counts: Counts,
     /// Made when the first stamped event comes: most threads never see one.
     latency: Option<Histogram<u64>>,
+    /// Times without a stream, of clients that came back.
+    absence: Option<Histogram<u64>>,
     /// How often, and what the first of them met.
     failures: BTreeMap<FailureKind, (u64, String)>,
     /// Codes of WebSockets that the server closed.
@@ -125,18 +146,13 @@ struct Shown {
 }
 
 impl Tally {
-    /// Shows what there is at the end of a turn; takes the latencies.
-    pub(super) fn show(&self, counts: &Counts, latencies: &mut Vec<u64>, settled: bool) {
+    /// Shows what there is at the end of a turn; takes the measured times.
+    pub(super) fn show(&self, counts: &Counts, times: &mut Times, settled: bool) {
         let mut shown = self.shown();
         shown.counts = *counts;
         shown.settled |= settled;
-        if latencies.is_empty() {
-            return;
-        }
-        let histogram = shown.latency.get_or_insert_with(latency_histogram);
-        for nanos in latencies.drain(..) {
-            histogram.saturating_record(nanos.max(1));
-        }
+        record(&mut shown.latency, &mut times.latencies);
+        record(&mut shown.absence, &mut times.absences);
     }
 
     pub(super) fn forget_latencies(&self) {
@@ -176,6 +192,17 @@ impl Tally {
     }
 }
 
+/// Moves times into a histogram, which is made for the first of them.
+fn record(histogram: &mut Option<Histogram<u64>>, times: &mut Vec<u64>) {
+    if times.is_empty() {
+        return;
+    }
+    let histogram = histogram.get_or_insert_with(latency_histogram);
+    for nanos in times.drain(..) {
+        histogram.saturating_record(nanos.max(1));
+    }
+}
+
 fn latency_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MAX_NANOS, LATENCY_DIGITS)
         .expect("the bounds of the histogram are in order")
@@ -202,6 +229,8 @@ pub struct Totals {
     pub close_codes: BTreeMap<u16, u64>,
     /// Latency of stamped events.
     pub latency: Latency,
+    /// How long clients that came back had no stream.
+    pub absence: Latency,
 }
 
 /// A latency distribution in microseconds.
@@ -232,6 +261,7 @@ impl Totals {
     pub(super) fn of<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Self {
         let mut totals = Self::default();
         let mut latency: Option<Histogram<u64>> = None;
+        let mut absence: Option<Histogram<u64>> = None;
         let mut failures: BTreeMap<FailureKind, (u64, String)> = BTreeMap::new();
         let mut gave_up = Vec::new();
         for tally in tallies {
@@ -239,11 +269,16 @@ impl Totals {
             totals.threads += 1;
             totals.threads_done += u64::from(shown.settled);
             totals.counts.add(&shown.counts);
-            if let Some(more) = &shown.latency {
-                let merged = latency.get_or_insert_with(latency_histogram);
-                merged
-                    .add(more)
-                    .expect("all histograms have the same bounds");
+            for (sum, more) in [
+                (&mut latency, &shown.latency),
+                (&mut absence, &shown.absence),
+            ] {
+                if let Some(more) = more {
+                    let merged = sum.get_or_insert_with(latency_histogram);
+                    merged
+                        .add(more)
+                        .expect("all histograms have the same bounds");
+                }
             }
             for (failure, (count, detail)) in &shown.failures {
                 let kind = failures.entry(*failure);
@@ -257,6 +292,7 @@ impl Totals {
         totals.closed = totals.counts.closes.sum();
         totals.active = totals.counts.heads - totals.closed;
         totals.latency = latency.as_ref().map(Latency::of).unwrap_or_default();
+        totals.absence = absence.as_ref().map(Latency::of).unwrap_or_default();
         let told = failures
             .iter()
             .map(|(failure, (count, detail))| failure.sentence(*count, detail));
@@ -301,7 +337,11 @@ mod tests {
             .map(|_| 1_000 + random.below(50_000_000))
             .collect();
         for (index, nanos) in all.iter().enumerate() {
-            tallies[index % 2].show(&Counts::default(), &mut vec![*nanos], false);
+            let mut times = Times {
+                latencies: vec![*nanos],
+                ..Times::default()
+            };
+            tallies[index % 2].show(&Counts::default(), &mut times, false);
         }
         all.sort_unstable();
         let latency = Totals::of(tallies.iter()).latency;

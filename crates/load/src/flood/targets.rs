@@ -25,6 +25,8 @@ pub struct Targets {
     paths: String,
     /// One for each URL; client `i` takes entry `i` modulo their count.
     entries: Vec<Entry>,
+    /// Whether the servers are nodes of one service: a client that comes back may go to any.
+    are_nodes: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -63,6 +65,7 @@ impl Targets {
             servers: Vec::new(),
             paths: String::new(),
             entries: Vec::new(),
+            are_nodes: false,
         };
         let mut known = HashMap::new();
         let mut wrong: Option<(usize, Failure)> = None;
@@ -82,6 +85,17 @@ impl Targets {
             None if good == 0 => Err(Failure::new("there is no URL: give one a line")),
             None => Ok(targets),
         }
+    }
+
+    /// The nodes of one service: a client whose stream has ended goes on at another one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`list`](Self::list).
+    pub fn nodes<'a>(urls: impl IntoIterator<Item = &'a str>) -> Outcome<Self> {
+        let mut targets = Self::list(urls)?;
+        targets.are_nodes = true;
+        Ok(targets)
     }
 
     fn push(&mut self, text: &str, known: &mut HashMap<(bool, String), u32>) -> Outcome<()> {
@@ -137,24 +151,32 @@ impl Targets {
         self.servers[0].address
     }
 
-    /// The server of client `ordinal`.
-    pub(super) fn server_of(&self, ordinal: u32) -> SocketAddr {
-        self.server_entry(ordinal).address
+    /// The server of client `ordinal` after so many `moves`.
+    pub(super) fn server_of(&self, ordinal: u32, moves: u8) -> SocketAddr {
+        self.server_entry(ordinal, moves).address
     }
 
-    /// How TLS is made with the server of client `ordinal`, if it has TLS.
-    pub(super) fn tls_of(&self, ordinal: u32) -> Option<&TlsClient> {
-        self.server_entry(ordinal).tls.as_ref()
+    /// How TLS is made with that server, if it has TLS.
+    pub(super) fn tls_of(&self, ordinal: u32, moves: u8) -> Option<&TlsClient> {
+        self.server_entry(ordinal, moves).tls.as_ref()
     }
 
-    /// What the server of client `ordinal` is called.
-    pub(super) fn authority_of(&self, ordinal: u32) -> &str {
-        self.server_entry(ordinal).url.authority()
+    /// What that server is called.
+    pub(super) fn authority_of(&self, ordinal: u32, moves: u8) -> &str {
+        self.server_entry(ordinal, moves).url.authority()
     }
 
-    fn server_entry(&self, ordinal: u32) -> &Server {
+    /// The server of a client: its own, and if servers are nodes, another one after each move.
+    /// Clients of one node go to all others alike, and come to their own again after all of those.
+    fn server_entry(&self, ordinal: u32, moves: u8) -> &Server {
         let (entry, _) = self.entry(ordinal);
-        &self.servers[entry.server as usize]
+        let (own, count) = (entry.server as usize, self.servers.len());
+        let round = usize::from(moves) % count;
+        if !self.are_nodes || round == 0 {
+            return &self.servers[own];
+        }
+        let turn = ordinal as usize / self.entries.len() + round - 1;
+        &self.servers[(own + 1 + turn % (count - 1)) % count]
     }
 
     fn entry(&self, ordinal: u32) -> (Entry, &str) {
@@ -166,15 +188,15 @@ impl Targets {
         (entry, &self.paths[start..entry.end as usize])
     }
 
-    /// Writes the request of client `ordinal`, whose number is `number`.
+    /// Writes the request of client `ordinal` after so many `moves`, whose number is `number`.
     pub(super) fn write_request(
         &self,
-        ordinal: u32,
+        (ordinal, moves): (u32, u8),
         number: u32,
         how: &RequestOptions,
         out: &mut Vec<u8>,
     ) {
-        let (entry, path) = self.entry(ordinal);
+        let (_, path) = self.entry(ordinal);
         out.clear();
         out.extend_from_slice(b"GET ");
         for (place, part) in path.split(PLACE).enumerate() {
@@ -183,7 +205,7 @@ impl Targets {
             }
             out.extend_from_slice(part.as_bytes());
         }
-        let authority = self.servers[entry.server as usize].url.authority();
+        let authority = self.authority_of(ordinal, moves);
         write!(out, " HTTP/1.1\r\nHost: {authority}\r\n").expect("a Vec takes every byte");
         match how.transport {
             Transport::Sse => out.extend_from_slice(b"Accept: text/event-stream\r\n"),
@@ -239,7 +261,7 @@ mod tests {
 
     fn request(targets: &Targets, ordinal: u32, number: u32, transport: Transport) -> String {
         let mut out = Vec::new();
-        targets.write_request(ordinal, number, &asking(transport), &mut out);
+        targets.write_request((ordinal, 0), number, &asking(transport), &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -270,7 +292,26 @@ mod tests {
             request.split(' ').nth(1).unwrap().to_owned()
         };
         assert_eq!([0, 1, 2, 3, 4].map(path), ["/a", "/b1", "/", "/a", "/b4"]);
-        assert_eq!(targets.server_of(4).port(), 2);
+        assert_eq!(targets.server_of(4, 0).port(), 2);
+        // Servers of a list are not each other's nodes.
+        assert_eq!(targets.server_of(4, 1).port(), 2);
+    }
+
+    #[test]
+    fn clients_of_a_node_move_to_all_others_alike_and_come_back_to_it_last() {
+        let urls = [1, 2, 3, 4].map(|port| format!("http://127.0.0.1:{port}/events/{{n}}"));
+        let targets = Targets::nodes(urls.iter().map(String::as_str)).unwrap();
+        let ports = |ordinal: u32| [0, 1, 2, 3, 4].map(|n| targets.server_of(ordinal, n).port());
+        assert_eq!(ports(0), [1, 2, 3, 4, 1]);
+        assert_eq!(ports(4), [1, 3, 4, 2, 1]);
+        assert_eq!(ports(8), [1, 4, 2, 3, 1]);
+        assert_eq!(ports(3), [4, 1, 2, 3, 4]);
+        let mut out = Vec::new();
+        targets.write_request((0, 1), 7, &asking(Transport::Raw), &mut out);
+        let request = String::from_utf8(out).unwrap();
+        assert!(request.starts_with("GET /events/7 HTTP/1.1\r\nHost: 127.0.0.1:2\r\n"));
+        let alone = Targets::nodes(["http://127.0.0.1:1/"]).unwrap();
+        assert_eq!(alone.server_of(5, 3).port(), 1);
     }
 
     #[test]
@@ -287,7 +328,7 @@ mod tests {
         );
         let authorities = Authorities::File(file.into());
         targets.secure(&authorities, Resumption::Never).unwrap();
-        let secure = [0, 1, 2].map(|ordinal| targets.tls_of(ordinal).is_some());
+        let secure = [0, 1, 2].map(|ordinal| targets.tls_of(ordinal, 0).is_some());
         assert_eq!((secure, targets.servers.len()), ([false, true, true], 2));
     }
 

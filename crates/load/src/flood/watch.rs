@@ -1,12 +1,16 @@
 //! A flood from start to report: the loop of `encke flood`, and of whoever wants the same.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::expect::Expectations;
+use super::owed::Judgement;
 use super::report::Report;
 use super::tally::Totals;
-use super::{Flood, Options};
-use machine::failure::Outcome;
+use super::{Flood, Options, driven};
+use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
 
 /// Pause between two looks at whether it is time to end.
@@ -22,6 +26,19 @@ pub struct StopCondition {
     pub duration: Option<Duration>,
     /// When so many events have come.
     pub events: Option<u64>,
+    /// Once clients have got what they are owed, but no later than this after the end.
+    pub owed: Option<AwaitOwed>,
+}
+
+/// What clients are owed, which is known at the end: a log of `encke drive`.
+#[derive(Debug, Clone)]
+pub struct AwaitOwed {
+    /// The log.
+    pub log: PathBuf,
+    /// An edge list of mutual friendships.
+    pub friends: Option<PathBuf>,
+    /// How long the last events are waited for.
+    pub patience: Duration,
 }
 
 /// What there is to tell.
@@ -80,13 +97,18 @@ pub fn run(
         let has_seen_enough = until.events.is_some_and(|wanted| counts.events >= wanted);
         let nobody_is_left = settled_at.is_some()
             && counts.heads == counts.closes.sum()
-            && !options.behaviours.come_again();
+            && !options.behaviours.come_again()
+            && options.recovery.is_none();
         if is_long_enough || has_seen_enough || nobody_is_left {
             break false;
         }
         if !interrupt.sleep(LOOK_EVERY) {
             break true;
         }
+    };
+    let judgement = match &until.owed {
+        Some(owed) => Some(settle(&flood, options, owed, interrupt)?),
+        None => None,
     };
     let elapsed = begun.elapsed();
     let totals = flood.totals();
@@ -101,11 +123,33 @@ pub fn run(
         opening_seconds: settled_at.map(|at| at.as_secs_f64()),
         events_per_second: mean,
         best_events_per_second: best,
-        verdicts: expectations.judge(&totals, options.ids_are_consecutive()),
+        verdicts: expectations.judge(&totals, judgement, options.ids_are_consecutive()),
+        judgement,
         totals,
     };
     flood.stop();
     Ok(report)
+}
+
+/// Waits until clients have got what they are owed, and judges.
+fn settle(
+    flood: &Flood,
+    options: &Options,
+    await_owed: &AwaitOwed,
+    interrupt: &Interrupt,
+) -> Outcome<Judgement> {
+    let friends = await_owed.friends.as_ref().map(|path| {
+        let file = File::open(path).context(format_args!("opening {}", path.display()))?;
+        Ok::<Box<dyn BufRead>, Failure>(Box::new(BufReader::new(file)))
+    });
+    let owed = driven::owed(options, &await_owed.log, friends.transpose()?)?;
+    let until = Instant::now() + await_owed.patience;
+    loop {
+        let judgement = flood.judge(&owed);
+        if judgement.is_exact() || Instant::now() > until || !interrupt.sleep(LOOK_EVERY * 5) {
+            return Ok(judgement);
+        }
+    }
 }
 
 /// Events a second, since all clients were open.

@@ -114,6 +114,12 @@ impl Generator {
         self.older.len() as u64
     }
 
+    /// All friendships made, newer user first, as ids.
+    pub fn friendships(&self) -> impl Iterator<Item = (u32, u32)> {
+        let older = self.older.iter().enumerate();
+        older.map(|(edge, &older)| (self.end(edge as u64 * 2) + 1, older + 1))
+    }
+
     /// How many friends each user made has, by id from 1.
     pub fn degrees(&self) -> Vec<u32> {
         let degree = self.options.degree;

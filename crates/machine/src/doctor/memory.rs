@@ -13,6 +13,25 @@ const DEAF_OF_HUNDRED: u64 = 1;
 /// A send buffer that holds some hundred events.
 const SEND_BUFFER_ENOUGH: u64 = 262_144;
 
+/// What the server asks for its send buffers, unless `--backlog-bytes` says more.
+const SEND_BUFFER_ASKED: u64 = 262_144;
+
+/// What the kernel gives a program that asks for a receive buffer, unless told otherwise. The
+/// server asks for none.
+const RECEIVE_BUFFER_ASKED: u64 = 212_992;
+
+/// Free memory for each connection of which packets may arrive within an interrupt or two.
+const RESERVE_BYTES_EACH: u64 = 128;
+
+/// Enough for any number of connections: what one burst of a fast network brings.
+const RESERVE_ENOUGH: u64 = 128 << 20;
+
+/// More than one part in so many of a machine's memory is not kept free.
+const RESERVE_PART: u64 = 50;
+
+/// Swappiness with which the kernel takes pages of files first.
+const SWAPPINESS_ENOUGH: u64 = 10;
+
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 pub(super) fn findings(readings: &Readings, wanted: &Workload) -> Vec<Finding> {
@@ -21,6 +40,9 @@ pub(super) fn findings(readings: &Readings, wanted: &Workload) -> Vec<Finding> {
         Some(group(readings, wanted)),
         queues(readings, wanted),
         send_buffers(readings, wanted),
+        asked_buffers(readings),
+        reserve(readings, wanted),
+        swap(readings),
         huge_pages(readings),
         overcommit(readings, wanted),
     ]
@@ -174,6 +196,77 @@ fn send_buffers(readings: &Readings, wanted: &Workload) -> Option<Finding> {
             );
             Remedy::setting("net.ipv4.tcp_wmem", three)
         }),
+    )
+}
+
+/// What a program may ask for: the kernel cuts the rest without a word.
+fn asked_buffers(readings: &Readings) -> Option<Finding> {
+    let (received, sent) = (readings.receive_buffer_asked?, readings.send_buffer_asked?);
+    let (too_little_received, too_little_sent) =
+        (received < RECEIVE_BUFFER_ASKED, sent < SEND_BUFFER_ASKED);
+    Some(
+        Finding::new(
+            "buffers asked for",
+            "the server asks for send buffers of --backlog-bytes, and the kernel gives no more \
+             than this: sockets are full sooner, and events wait in the server; receive buffers it \
+             leaves to the kernel, but programs beside it may ask",
+        )
+        .found(format!(
+            "sent: {} at most, received: {}",
+            size(sent),
+            size(received)
+        ))
+        .needed(format!(
+            "{} and {}",
+            size(SEND_BUFFER_ASKED),
+            size(RECEIVE_BUFFER_ASKED)
+        ))
+        .when(too_little_received || too_little_sent, Severity::Advice)
+        .remedy_if(too_little_sent, || {
+            Remedy::setting("net.core.wmem_max", SEND_BUFFER_ASKED)
+        })
+        .remedy_if(too_little_received, || {
+            Remedy::setting("net.core.rmem_max", RECEIVE_BUFFER_ASKED)
+        }),
+    )
+}
+
+/// Memory for what cannot wait until some is freed: packets that arrive.
+fn reserve(readings: &Readings, wanted: &Workload) -> Option<Finding> {
+    let (reserve, total) = (readings.memory_reserve?, readings.memory_total?);
+    let needed = (wanted.ends() * RESERVE_BYTES_EACH)
+        .min(RESERVE_ENOUGH)
+        .min(total / RESERVE_PART);
+    Some(
+        Finding::new(
+            "free memory",
+            "a packet that arrives gets memory at once or is dropped, and sent again after a fifth \
+             of a second: where files fill the memory, only this much is free for a burst",
+        )
+        .found(format!("the kernel keeps {} free", size(reserve)))
+        .needed(size(needed))
+        .when(reserve < needed, Severity::Advice)
+        .remedy(|| Remedy::setting("vm.min_free_kbytes", needed.div_ceil(1024))),
+    )
+}
+
+/// Idle sessions look unused to the kernel.
+fn swap(readings: &Readings) -> Option<Finding> {
+    let (swap, swappiness) = (readings.swap_total?, readings.swappiness?);
+    let finding = Finding::new(
+        "swap",
+        "records of idle sessions look unused, and an event to everyone then waits for the disk \
+         once for every page of them; with a low swappiness pages of files go first",
+    );
+    if swap == 0 {
+        return Some(finding.found("none").needed("nothing"));
+    }
+    Some(
+        finding
+            .found(format!("{} of swap, swappiness {swappiness}", size(swap)))
+            .needed(format!("swappiness {SWAPPINESS_ENOUGH} or less"))
+            .when(swappiness > SWAPPINESS_ENOUGH, Severity::Advice)
+            .remedy(|| Remedy::setting("vm.swappiness", SWAPPINESS_ENOUGH)),
     )
 }
 

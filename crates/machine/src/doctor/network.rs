@@ -8,11 +8,20 @@ use crate::humanize::count;
 /// that they are too slow.
 const QUEUE_ENOUGH: u64 = 4096;
 
+/// Packets that may wait for a processor where clients and server share it: while the kernel closes
+/// the connections of a server that ended, it produces packets faster than it takes them in, and
+/// drops the rest.
+const LOOPBACK_QUEUE_ENOUGH: u64 = 262_144;
+
 /// Ports from 1024 up.
 const PORTS_MOST: u64 = 64_512;
 
 /// Where servers listen unless told otherwise.
 const LISTENERS: [u64; 2] = [8000, 8001];
+
+/// Connections that wait for late segments at once when all clients were closed: more are gone
+/// within the minute.
+const TIME_WAITS_ENOUGH: u64 = 262_144;
 
 /// Connections that a firewall tracks besides.
 const TRACKED_OTHERS: u64 = 10_000;
@@ -26,6 +35,9 @@ pub(super) fn findings(readings: &Readings, wanted: &Workload) -> Vec<Finding> {
         ports(readings, wanted),
         listener_ports(readings),
         time_wait(readings),
+        time_wait_table(readings, wanted),
+        orphans(readings, wanted),
+        device_queue(readings, wanted),
     ]
     .into_iter()
     .flatten()
@@ -199,5 +211,61 @@ fn time_wait(readings: &Readings) -> Option<Finding> {
         .needed("ports used again, at least on loopback")
         .when(mode == 0, Severity::Advice)
         .remedy(|| Remedy::setting("net.ipv4.tcp_tw_reuse", 2)),
+    )
+}
+
+/// Connections that the server has closed first.
+fn time_wait_table(readings: &Readings, wanted: &Workload) -> Option<Finding> {
+    let most = readings.time_waits_max?;
+    let needed = TIME_WAITS_ENOUGH.min(wanted.connections);
+    Some(
+        Finding::new(
+            "time-wait table",
+            "a server that ends closes all connections, and each waits a minute for late segments; \
+             beyond this many they do not wait, and a segment that comes late resets whoever has \
+             the port by then",
+        )
+        .found(format!("{} wait at most", count(most)))
+        .needed(count(needed))
+        .when(most < needed, Severity::Advice)
+        .remedy(|| Remedy::setting("net.ipv4.tcp_max_tw_buckets", needed)),
+    )
+}
+
+/// Connections of a server that was killed.
+fn orphans(readings: &Readings, wanted: &Workload) -> Option<Finding> {
+    let (most, needed) = (readings.orphans_max?, wanted.connections);
+    Some(
+        Finding::new(
+            "orphaned connections",
+            "a server that is killed leaves all its connections to the kernel, which tells each \
+             client until it has heard; beyond this many it tells them once, and a client whose \
+             packet is lost waits for a server that is gone",
+        )
+        .found(format!("{} at most", count(most)))
+        .needed(count(needed))
+        .when(most < needed, Severity::Advice)
+        .remedy(|| Remedy::setting("net.ipv4.tcp_max_orphans", needed)),
+    )
+}
+
+/// Packets between the device, or loopback, and TCP.
+fn device_queue(readings: &Readings, wanted: &Workload) -> Option<Finding> {
+    let enough = match wanted.both_ends {
+        true => LOOPBACK_QUEUE_ENOUGH,
+        false => QUEUE_ENOUGH,
+    };
+    let (most, needed) = (readings.device_queue?, enough.min(wanted.ends()));
+    Some(
+        Finding::new(
+            "device queue",
+            "packets that a processor has not come to yet are dropped beyond this many: on \
+             loopback, on virtual devices and where one queue serves several processors, a burst \
+             of clients that come back is more",
+        )
+        .found(format!("{} packets for each processor", count(most)))
+        .needed(count(needed))
+        .when(most < needed, Severity::Advice)
+        .remedy(|| Remedy::setting("net.core.netdev_max_backlog", needed)),
     )
 }

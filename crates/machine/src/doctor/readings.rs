@@ -44,10 +44,26 @@ pub struct Readings {
     pub send_buffer: Option<[u64; 3]>,
     /// `net.ipv4.tcp_tw_reuse`.
     pub reuse: Option<u64>,
+    /// `net.ipv4.tcp_max_tw_buckets`: connections that may wait for late segments.
+    pub time_waits_max: Option<u64>,
+    /// `net.ipv4.tcp_max_orphans`: connections without a process that may wait to be acknowledged.
+    pub orphans_max: Option<u64>,
+    /// `net.core.netdev_max_backlog`: packets that may wait for a processor.
+    pub device_queue: Option<u64>,
+    /// `net.core.rmem_max`: bytes of a receive buffer that a program may ask for.
+    pub receive_buffer_asked: Option<u64>,
+    /// `net.core.wmem_max`: bytes of a send buffer that a program may ask for.
+    pub send_buffer_asked: Option<u64>,
     /// Memory of the machine.
     pub memory_total: Option<u64>,
     /// Memory that programs can still get.
     pub memory_available: Option<u64>,
+    /// Memory that the kernel keeps free: `vm.min_free_kbytes`.
+    pub memory_reserve: Option<u64>,
+    /// Swap space of the machine.
+    pub swap_total: Option<u64>,
+    /// `vm.swappiness`.
+    pub swappiness: Option<u64>,
     /// The tightest control group above this process.
     pub group: Option<ControlGroup>,
     /// The word that is chosen in `transparent_hugepage/enabled`.
@@ -67,6 +83,42 @@ pub struct ControlGroup {
     pub limit: u64,
     /// What is left: the limit without what is used and cannot be given back.
     pub left: u64,
+}
+
+/// Memory that a process may use, and what says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryLimit {
+    /// How much there is.
+    pub bytes: u64,
+    /// The file of a control group that has less than the machine.
+    pub group: Option<PathBuf>,
+}
+
+impl MemoryLimit {
+    /// Reads that of this process: the memory of the machine, or the lowest limit of the control
+    /// groups that the process is in. `None` if the kernel does not say.
+    pub fn of_process() -> Option<Self> {
+        Self::below(Path::new("/"))
+    }
+
+    /// Reads the files below `root`.
+    pub fn below(root: &Path) -> Option<Self> {
+        let tree = Tree(root);
+        let total = number_after(&tree.text("proc/meminfo"), "MemTotal:");
+        let machine = total.map(|kibibytes| Self {
+            bytes: kibibytes * 1024,
+            group: None,
+        });
+        let groups = tree.groups().into_iter().map(|group| Self {
+            bytes: group.limit,
+            group: Some(group.file),
+        });
+        // Of equal ones the first: a group that allows all of the machine is no limit.
+        machine
+            .into_iter()
+            .chain(groups)
+            .min_by_key(|limit| limit.bytes)
+    }
 }
 
 impl Readings {
@@ -110,8 +162,16 @@ impl Readings {
             receive_buffer: three("net.ipv4.tcp_rmem"),
             send_buffer: three("net.ipv4.tcp_wmem"),
             reuse: number("net.ipv4.tcp_tw_reuse"),
+            time_waits_max: number("net.ipv4.tcp_max_tw_buckets"),
+            orphans_max: number("net.ipv4.tcp_max_orphans"),
+            device_queue: number("net.core.netdev_max_backlog"),
+            receive_buffer_asked: number("net.core.rmem_max"),
+            send_buffer_asked: number("net.core.wmem_max"),
             memory_total: memory("MemTotal:"),
             memory_available: memory("MemAvailable:"),
+            memory_reserve: number("vm.min_free_kbytes").map(|kibibytes| kibibytes * 1024),
+            swap_total: memory("SwapTotal:"),
+            swappiness: number("vm.swappiness"),
             group: tree.group(),
             huge_pages: chosen(&tree.text("sys/kernel/mm/transparent_hugepage/enabled")),
             overcommit: number("vm.overcommit_memory"),
@@ -155,8 +215,13 @@ impl Tree<'_> {
             .collect()
     }
 
-    /// The tightest limit among the control groups that this process is in, of either version.
+    /// The tightest limit among the control groups that this process is in.
     fn group(&self) -> Option<ControlGroup> {
+        self.groups().into_iter().min_by_key(|group| group.left)
+    }
+
+    /// The limits of the control groups that this process is in, of either version.
+    fn groups(&self) -> Vec<ControlGroup> {
         let groups = self.text("proc/self/cgroup");
         let found = groups.lines().flat_map(|line| {
             let mut parts = line.splitn(3, ':').skip(1);
@@ -170,7 +235,7 @@ impl Tree<'_> {
                 Vec::new()
             }
         });
-        found.min_by_key(|group| group.left)
+        found.collect()
     }
 
     /// The limits of a group and of all above it. A container may see only its own group, at the

@@ -33,8 +33,16 @@ fn healthy() -> Readings {
         receive_buffer: Some([4096, 131_072, 6_291_456]),
         send_buffer: Some([4096, 16_384, 262_144]),
         reuse: Some(2),
+        time_waits_max: Some(262_144),
+        orphans_max: Some(1_000_000),
+        device_queue: Some(4096),
+        receive_buffer_asked: Some(212_992),
+        send_buffer_asked: Some(262_144),
         memory_total: Some(16 * GIB),
         memory_available: Some(15 * GIB),
+        memory_reserve: Some(128 << 20),
+        swap_total: Some(0),
+        swappiness: Some(60),
         group: None,
         huge_pages: Some("madvise".to_owned()),
         overcommit: Some(0),
@@ -263,6 +271,30 @@ fn settings_of_the_network_are_judged_both_ways() {
         Severity::Advice,
         &["sysctl -w net.ipv4.tcp_tw_reuse=2"],
     );
+    let found = after("time-wait table", |readings| {
+        readings.time_waits_max = Some(65_536);
+    });
+    expect(
+        &found,
+        Severity::Advice,
+        &["sysctl -w net.ipv4.tcp_max_tw_buckets=262144"],
+    );
+    let found = after("orphaned connections", |readings| {
+        readings.orphans_max = Some(131_072);
+    });
+    expect(
+        &found,
+        Severity::Advice,
+        &["sysctl -w net.ipv4.tcp_max_orphans=1000000"],
+    );
+    let found = after("device queue", |readings| {
+        readings.device_queue = Some(1000);
+    });
+    expect(
+        &found,
+        Severity::Advice,
+        &["sysctl -w net.core.netdev_max_backlog=4096"],
+    );
     let found = after("ports", |readings| readings.ports = Some((32_768, 60_999)));
     let range = "sysctl -w net.ipv4.ip_local_port_range=\"10240 65535\"";
     expect(&found, Severity::Advice, &[range]);
@@ -323,6 +355,43 @@ fn settings_of_memory_are_judged_both_ways() {
     });
     let command = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
     expect(&found, Severity::Advice, &[command]);
+    let found = after("buffers asked for", |readings| {
+        readings.send_buffer_asked = Some(212_992);
+    });
+    expect(
+        &found,
+        Severity::Advice,
+        &["sysctl -w net.core.wmem_max=262144"],
+    );
+    let found = after("buffers asked for", |readings| {
+        readings.receive_buffer_asked = Some(4096);
+    });
+    expect(
+        &found,
+        Severity::Advice,
+        &["sysctl -w net.core.rmem_max=212992"],
+    );
+    let found = after("free memory", |readings| {
+        readings.memory_reserve = Some(64 << 20);
+    });
+    expect(
+        &found,
+        Severity::Advice,
+        &["sysctl -w vm.min_free_kbytes=125000"],
+    );
+    // A small machine keeps a fiftieth, however many connections are wanted.
+    let small = after("free memory", |readings| {
+        readings.memory_total = Some(GIB);
+        readings.memory_reserve = Some(GIB / 50);
+    });
+    assert_eq!(small.level, Severity::Ok);
+    let found = after("swap", |readings| readings.swap_total = Some(GIB));
+    expect(&found, Severity::Advice, &["sysctl -w vm.swappiness=10"]);
+    let calm = after("swap", |readings| {
+        readings.swap_total = Some(GIB);
+        readings.swappiness = Some(1);
+    });
+    assert_eq!(calm.level, Severity::Ok);
     let found = after("overcommit", |readings| readings.overcommit = Some(2));
     expect(
         &found,

@@ -4,8 +4,9 @@
 use std::mem;
 
 use reactor::{Driver, Received, SlotKey};
-use wire::head::{Body, HeadError, Version};
+use wire::head::{Body, Method, Version};
 use wire::response::{self, Cors};
+use wire::status::Status;
 
 use super::answer::Answer;
 use super::connection_table::{AfterAnswer, ConnectionTable, Phase};
@@ -196,6 +197,11 @@ impl Exchange {
                 break;
             }
             match self.heads.parse(input, *seen) {
+                Ok(Some((request, _))) if request.method == Method::Connect => {
+                    rejected += 1;
+                    append_refusal(Status::NOT_IMPLEMENTED, NO_TUNNEL, unix_seconds, out);
+                    after = AfterAnswer::Linger;
+                }
                 Ok(Some((request, bytes))) => {
                     *input = &input[bytes..];
                     answered += 1;
@@ -205,7 +211,7 @@ impl Exchange {
                 Ok(None) => is_whole = false,
                 Err(error) => {
                     rejected += 1;
-                    append_error(error, unix_seconds, out);
+                    append_refusal(error.status(), error.reason(), unix_seconds, out);
                     after = AfterAnswer::Linger;
                 }
             }
@@ -249,14 +255,18 @@ impl Exchange {
     }
 }
 
-/// Appends the answer to a head that cannot be parsed.
-fn append_error(error: HeadError, unix_seconds: u64, out: &mut Vec<u8>) {
+/// The answer to CONNECT. A 2xx answer would tell a proxy that what follows is a tunnel and no
+/// longer requests (RFC 9110, section 9.3.6), while this server reads on for requests.
+const NO_TUNNEL: &str = "CONNECT is not supported: this server opens no tunnels; use GET.";
+
+/// Appends the answer to a request after which the connection ends.
+fn append_refusal(status: Status, reason: &str, unix_seconds: u64, out: &mut Vec<u8>) {
     let date = response::http_date(unix_seconds);
     response::full(
-        error.status(),
+        status,
         "text/plain; charset=utf-8",
         &[],
-        error.reason().as_bytes(),
+        reason.as_bytes(),
         false,
         false,
         Version::Http11,

@@ -126,6 +126,10 @@ impl Driver for SimDriver {
         assert!(!mem::replace(&mut peer.heard_end, true), "a side ends once");
     }
 
+    fn reset_on_close(&mut self, socket: &Socket) {
+        self.0.borrow_mut().peers[socket.number].reset = true;
+    }
+
     fn peer(&self, _: &Socket) -> Option<SocketAddr> {
         None
     }
@@ -192,10 +196,6 @@ impl RelayDriver for SimDriver {
 
     fn local(&self, _: &Socket) -> Option<SocketAddr> {
         Some(SocketAddr::from(([127, 0, 0, 1], 9000)))
-    }
-
-    fn reset_on_close(&mut self, socket: &Socket) {
-        self.0.borrow_mut().peers[socket.number].reset = true;
     }
 
     fn pipe(&mut self) -> io::Result<Pipe> {

@@ -97,6 +97,7 @@ impl Frontend {
             keepalive: Some(self.settings.keepalive),
             defer_accept: None,
             fast_open: None,
+            send_buffer: None,
         };
         acceptor.open(driver, Arc::clone(self), |driver, token| {
             driver.listen(self.address, &options, token)

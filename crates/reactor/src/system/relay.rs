@@ -29,7 +29,7 @@ impl RelayDriver for System {
     type Pipe = Pipe;
 
     fn micros(&self) -> u64 {
-        self.started.elapsed().as_micros() as u64
+        self.clock.elapsed().as_micros() as u64
     }
 
     fn connect(
@@ -60,11 +60,6 @@ impl RelayDriver for System {
 
     fn local(&self, socket: &OwnedFd) -> Option<SocketAddr> {
         rustix::net::getsockname(socket).ok()?.try_into().ok()
-    }
-
-    fn reset_on_close(&mut self, socket: &OwnedFd) {
-        // A connection that is already closed needs no reset.
-        let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
     }
 
     fn pipe(&mut self) -> io::Result<Pipe> {

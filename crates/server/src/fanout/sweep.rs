@@ -34,6 +34,18 @@ impl Swept {
         self.served == self.recipients().len()
     }
 
+    /// Returns whether a session is among the recipients that are not served yet.
+    pub(super) fn awaits(&self, key: SlotKey) -> bool {
+        let recipients = self.recipients();
+        let Some(at) = place_of(recipients, key) else {
+            return false;
+        };
+        // Served are those from where it joined to the next one, beyond the end too.
+        let count = recipients.len();
+        let joined = (self.next + count - self.served) % count;
+        (at + count - joined) % count >= self.served
+    }
+
     /// Takes the recipients before slot `end`, which the sweep serves in this turn.
     pub(super) fn take(&mut self, end: u32) -> Range<usize> {
         let rest = &self.recipients()[self.next..];
@@ -45,6 +57,12 @@ impl Swept {
         self.served += count;
         start..self.next
     }
+}
+
+/// Returns the place of a session among recipients, which are in the order of their slots.
+pub(super) fn place_of(recipients: &[SlotKey], key: SlotKey) -> Option<usize> {
+    let at = recipients.partition_point(|recipient| recipient.index < key.index);
+    (recipients.get(at) == Some(&key)).then_some(at)
 }
 
 impl Fanout {

@@ -4,10 +4,18 @@ use auth::{TicketError, TokenError};
 use graph::IdError;
 use wire::status::Status;
 use wire::target::IdsError;
+use wire::transport::Transport;
 
 use super::credential::CredentialError;
 use crate::answer::{Answer, Fields};
 use crate::stats::Metric;
+
+/// What a client that is kept away is told where an error ends its attempts.
+const KEPT_AWAY: &str = "The client, or this id, is kept away for a while.";
+
+/// What a client is told whose login nobody has decided on. It may come back.
+pub(crate) const UNDECIDED: &str =
+    "the application behind this server has not decided on this login; try again later";
 
 /// Reason to refuse a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +36,10 @@ pub(crate) enum Denial {
     NoSubject,
     /// The client is kept away for a while.
     Banned,
+    /// The program that decides on logins has refused this one.
+    Declined,
+    /// Nobody has decided on the login in time.
+    Undecided,
 }
 
 impl Denial {
@@ -43,6 +55,8 @@ impl Denial {
             Self::Ticket(_) => Metric::DeniedTicket,
             Self::NoSubject => Metric::DeniedNoSubject,
             Self::Banned => Metric::DeniedBanned,
+            Self::Declined => Metric::DeniedDeclined,
+            Self::Undecided => Metric::DeniedUndecided,
             Self::Token(error) => match error {
                 TokenError::TooLong | TokenError::Malformed(_) | TokenError::Type => {
                     Metric::DeniedMalformed
@@ -60,8 +74,17 @@ impl Denial {
         })
     }
 
-    /// Returns the answer. A browser's `EventSource` ends for good on each of them, which is right:
-    /// the same request would be refused again.
+    /// Returns the answer to a request for a stream of `transport`. See [`answer`](Self::answer);
+    /// for a WebSocket a ban is an error as others are.
+    pub(crate) fn answer_on(&self, transport: Transport) -> Answer {
+        match (self, transport) {
+            (Self::Banned, Transport::WebSocket) => Answer::error(Status::FORBIDDEN, KEPT_AWAY),
+            _ => self.answer(),
+        }
+    }
+
+    /// Returns the answer. A browser's `EventSource` ends for good on each of them, which is right
+    /// except for [`Self::Undecided`]: the same request would be refused again.
     pub(crate) fn answer(&self) -> Answer {
         match self {
             Self::Target(error) => Answer::error(error.status(), error.reason()),
@@ -91,6 +114,11 @@ impl Denial {
                  two minutes ago. Get a new one.",
             ),
             Self::Banned => Answer::stay_away(),
+            Self::Declined => Answer::error(
+                Status::FORBIDDEN,
+                "The application behind this server does not let this client read these ids.",
+            ),
+            Self::Undecided => Answer::busy(UNDECIDED),
         }
     }
 }

@@ -10,7 +10,28 @@ use graph::Id;
 use crate::lease::Revoked;
 use crate::mail::{Handle, Mail};
 
+/// What is known of the clients of an id, online or not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether clients need a token, a ticket or a trusted proxy.
+    pub needs_identity: bool,
+    /// Until when the id is banned.
+    pub banned_until: Option<UnixSeconds>,
+    /// Tokens and tickets that were issued before this time are refused.
+    pub revoked_before: Option<UnixSeconds>,
+}
+
 impl Handle {
+    /// Returns what is known of the clients of `id`.
+    pub fn standing(&self, id: &Id, now: UnixSeconds) -> Standing {
+        let name = id.to_string();
+        Standing {
+            needs_identity: self.live_settings().policy.requires_identity(),
+            banned_until: self.identity.banned_until(&name, now),
+            revoked_before: self.identity.revocations.read().before(&name, now),
+        }
+    }
+
     /// Issues a ticket for `ids`, to be used within `ttl`, and returns its text, which is a secret.
     /// `random` is fresh from the random number generator of the system.
     ///

@@ -4,11 +4,10 @@
 //! are. Handshakes then begin in the order in which their ClientHellos arrived, a few in each turn,
 //! so that a storm of them does not keep sessions waiting.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::mem;
 
-use reactor::{Driver, RateLimitedWarnings, SlotKey};
+use reactor::{Driver, SlotKey};
 use tls::hello::{self, Hello, HelloError};
 use tls::{Received, ServerConfig, TlsError};
 
@@ -27,17 +26,15 @@ pub(super) struct TlsInput {
     waiting: VecDeque<SlotKey>,
     /// Handshakes that may still begin in this turn.
     budget: usize,
-    warnings: RateLimitedWarnings,
 }
 
 impl TlsInput {
-    pub(super) const fn new(config: Option<ServerConfig>, warnings: RateLimitedWarnings) -> Self {
+    pub(super) const fn new(config: Option<ServerConfig>) -> Self {
         Self {
             config,
             plaintext: Vec::new(),
             waiting: VecDeque::new(),
             budget: HANDSHAKES_PER_TURN,
-            warnings,
         }
     }
 
@@ -62,7 +59,7 @@ impl Ingress {
                 continue;
             };
             connection.extras.remove(Extras::CLIENT_HELLO);
-            if let Some(hello) = self.partial.remove(&key.index) {
+            if let Some(hello) = self.kept.remove(key.index) {
                 self.begin_handshake(table, key, &hello, handler);
                 // What came meanwhile was left in the kernel.
                 self.read(table, key, true, handler);
@@ -96,14 +93,11 @@ impl Ingress {
         bytes: &[u8],
         handler: &mut impl RequestHandler<D>,
     ) {
-        let hello = match self.partial.remove(&key.index) {
-            None => Cow::Borrowed(bytes),
-            Some(mut begun) => {
-                begun.extend_from_slice(bytes);
-                Cow::Owned(begun)
-            }
-        };
+        let hello = self.with_kept(key, bytes);
         match hello::inspect(&hello) {
+            Ok(Hello::Incomplete) if self.is_full && hello.len() == bytes.len() => {
+                handler.refuse_unread(table, key);
+            }
             Ok(Hello::Incomplete) => self.keep(key, &hello),
             Ok(Hello::Whole) if self.tls.budget > 0 && !self.tls.has_waiting() => {
                 self.begin_handshake(table, key, &hello, handler);
@@ -153,9 +147,9 @@ impl Ingress {
             Some(Err(error)) => self.fail(table, key, error),
             Some(Ok(received)) => {
                 if !plaintext.is_empty() {
-                    self.ingest(table, key, &plaintext, is_full, handler);
+                    self.ingest(table, key, &mut plaintext, is_full, handler);
                 }
-                self.after_records(table, key, received);
+                self.after_records(table, key, received, handler);
             }
         }
         self.tls.plaintext = plaintext;
@@ -166,6 +160,7 @@ impl Ingress {
         table: &mut ConnectionTable<D>,
         key: SlotKey,
         received: Received,
+        handler: &mut impl RequestHandler<D>,
     ) {
         let Some(connection) = table.get(key) else {
             return;
@@ -176,10 +171,18 @@ impl Ingress {
             (Phase::AwaitingControl | Phase::AwaitingKeys, _) => {}
             (Phase::Ending { .. } | Phase::Closed, _) => {}
             (_, Received::Closed) => table.close_both(key, CloseReason::Peer),
-            (Phase::Open(_), Received::Open) => {
+            (Phase::Polling, Received::Open) => {
                 let waits = table.tls(key).map_or(0, |tls| tls.buffered());
                 if waits > SESSION_RECORD_BYTES_MAX {
                     table.close(key, CloseReason::Rejected);
+                }
+            }
+            (Phase::Open(session), Received::Open) => {
+                let waits = table.tls(key).map_or(0, |tls| tls.buffered());
+                match waits > SESSION_RECORD_BYTES_MAX {
+                    true if session.may_talk() => handler.await_record(table, key),
+                    true => table.close(key, CloseReason::Rejected),
+                    false => {}
                 }
             }
             (Phase::Head { .. }, Received::Open) => {}
@@ -224,16 +227,16 @@ impl Ingress {
 
     fn warn<D: Driver>(
         &self,
-        table: &mut ConnectionTable<D>,
+        table: &ConnectionTable<D>,
         key: SlotKey,
         kind: &str,
         reason: impl FnOnce() -> String,
     ) {
         let now = table.clock.now;
-        self.tls.warnings.warn(now, "tls", kind, || {
-            let (peer, _) = table.peer(key);
-            let peer = peer.map_or_else(|| "a client".to_owned(), |peer| peer.to_string());
-            format!("a TLS connection of {peer} failed: {}", reason())
+        self.warnings.warn(now, "tls", kind, || {
+            let client = table.origin(key).map(|origin| origin.address().to_string());
+            let client = client.unwrap_or_else(|| "a client".to_owned());
+            format!("a TLS connection of {client} failed: {}", reason())
         });
     }
 

@@ -12,7 +12,7 @@ use crate::limits::{LEASE_SCAN_INTERVAL, LEASE_SCAN_PERIOD, LEASES_PER_TURN};
 /// Seconds before its end at which a session may be ended, so that it never ends late: two visits
 /// of a slot are at most two periods and two steps apart, the clock is rounded down to a second,
 /// and a turn may take a second.
-const HORIZON_SECONDS: u64 = 2 * LEASE_SCAN_PERIOD.as_secs() + 2;
+pub(crate) const LEASE_HORIZON_SECONDS: u64 = 2 * LEASE_SCAN_PERIOD.as_secs() + 2;
 
 const _: () = assert!(2 * LEASE_SCAN_INTERVAL.as_millis() <= 1000);
 
@@ -50,7 +50,7 @@ impl LeaseScan {
             return found;
         }
         self.stepped = now;
-        let until = time.plus(HORIZON_SECONDS);
+        let until = time.plus(LEASE_HORIZON_SECONDS);
         for slot in self.step(leases.slots(), now) {
             if leases
                 .get(slot)

@@ -8,12 +8,27 @@ use graph::{Id, Key};
 use reactor::{Driver, SlotKey};
 use router::SessionRef;
 use wire::head::Request;
+use wire::start::Start;
+use wire::status::Status;
+use wire::transport::Transport;
 
 use super::Sessions;
-use crate::answer::Responder;
-use crate::identity::{self, Denial, Grant};
+use super::observed::POLL;
+use crate::answer::{Answer, Responder};
+use crate::identity::{self, Denial, Grant, TicketNews};
+use crate::lease::Lease;
 use crate::mail::Mail;
-use crate::table::{ConnectionTable, Phase};
+use crate::refusal::NO_MESSAGES;
+use crate::replay::StartAt;
+use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
+
+/// Reason why a connection is not logged in.
+#[derive(Debug)]
+pub(super) enum Refused {
+    Denied(Denial),
+    /// There are too many ids. The sentence is for the client.
+    Full(&'static str),
+}
 
 impl Sessions {
     /// Returns the session that a request for a stream may open.
@@ -28,8 +43,8 @@ impl Sessions {
         let now = UnixSeconds(table.clock.unix_seconds);
         let is_trusted = !policy.settings().trusted_proxies.is_empty()
             && table
-                .peer_address(key)
-                .is_some_and(|peer| policy.trusts(peer.ip()));
+                .origin(key)
+                .is_some_and(|origin| origin.is_trusted(policy));
         identity::authorize(
             policy,
             &self.shared.identity,
@@ -49,15 +64,7 @@ impl Sessions {
         if !self.awaiting_keys.has_room() {
             return false;
         }
-        let now = UnixSeconds(table.clock.unix_seconds);
-        let shared = Arc::clone(&self.shared);
-        let done = move || {
-            shared.identity.key_fetch.end();
-            for mailbox in &shared.router.mailboxes().0 {
-                mailbox.insert(Mail::KeysFetched);
-            }
-        };
-        let waits = self.shared.identity.key_fetch.ask(now, done);
+        let waits = self.fetch_keys(UnixSeconds(table.clock.unix_seconds));
         if waits {
             self.awaiting_keys.add(key);
             table.enter(key, Phase::AwaitingKeys);
@@ -65,14 +72,30 @@ impl Sessions {
         waits
     }
 
-    /// Refuses a request for which no key sets came in time.
+    /// Asks for key sets. Returns whether they are fetched.
+    pub(super) fn fetch_keys(&self, now: UnixSeconds) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let done = move || {
+            shared.identity.key_fetch.end();
+            for mailbox in &shared.router.mailboxes().mailboxes {
+                mailbox.insert(Mail::KeysFetched);
+            }
+        };
+        self.shared.identity.key_fetch.ask(now, done)
+    }
+
+    /// Refuses a request for which no key sets came in time, or no decision on its login.
     pub(crate) fn reject_key<D: Driver>(
-        &self,
+        &mut self,
         table: &mut ConnectionTable<D>,
         responder: &mut Responder,
         key: SlotKey,
     ) {
-        let denial = Denial::Token(TokenError::NoKey);
+        let denial = match self.login_checks.is_waiting(key) {
+            true => Denial::Undecided,
+            false => Denial::Token(TokenError::NoKey),
+        };
+        self.login_checks.forget(key);
         table.stats.denied(&denial);
         responder.answer_last(table, key, &denial.answer());
     }
@@ -96,21 +119,115 @@ impl Sessions {
             .lock()
             .redeem(text, name, now)?;
         if let Some(before) = redeemed.superseded.map(SessionRef::from_bits) {
-            let mailboxes = &self.shared.router.mailboxes().0;
-            mailboxes[usize::from(before.worker().0)].insert(Mail::Close(vec![before.key()]));
+            let mailbox = self.shared.router.mailboxes().mailbox(before.worker());
+            mailbox.insert(Mail::Close(vec![before.key()]));
         }
-        Ok(Some(redeemed.ticket))
+        let ticket = redeemed.ticket;
+        self.shared.identity.announce(|| TicketNews::Used {
+            hash: redeemed.hash,
+            ids: redeemed.ids,
+            issued: redeemed.issued,
+            session: name,
+        });
+        Ok(Some(ticket))
     }
 
     /// Lets the ticket of a session that has ended be used for a reconnect.
     pub(super) fn release(&self, key: SlotKey, ticket: Option<TicketKey>, now: UnixSeconds) {
         if let Some(ticket) = ticket {
             let name = self.name(key).to_bits();
-            self.shared
-                .identity
-                .tickets
-                .lock()
-                .release(ticket, name, now);
+            let identity = &self.shared.identity;
+            let released = identity.tickets.lock().release(ticket, name, now);
+            if let Some(hash) = released {
+                let session = name;
+                identity.announce(|| TicketNews::Released { hash, session });
+            }
+        }
+    }
+
+    /// Returns where a request's stream begins, if there is a history. The error is the answer to
+    /// a request that makes no sense.
+    pub(super) fn start<'a>(
+        &self,
+        request: &Request<'a>,
+        transport: Transport,
+    ) -> Result<Option<StartAt<'a>>, Answer> {
+        let Some(head) = self.shared.router.head() else {
+            return Ok(None);
+        };
+        let start = Start::of(request)
+            .map_err(|error| Answer::error(Status::BAD_REQUEST, error.reason()))?;
+        if start == Start::InMessage && transport != Transport::WebSocket {
+            return Err(Answer::error(Status::BAD_REQUEST, NO_MESSAGES));
+        }
+        Ok(Some(StartAt { start, head }))
+    }
+
+    /// Logs a connection in as its client may be, with the lease of its identity. If it was logged
+    /// in for a poll before, that login ends, and an id of both does not go offline between.
+    pub(super) fn log_in_granted<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        grant: &Grant<'_>,
+        transport: &'static str,
+    ) -> Result<Vec<Key>, Refused> {
+        let now = UnixSeconds(table.clock.unix_seconds);
+        let ticket = self.redeem(key, grant, now).map_err(Refused::Denied)?;
+        let polled = self.take_poll_login(table, key);
+        let logged_in = self.log_in(key, &grant.ids).map_err(Refused::Full);
+        let logged_in = logged_in.and_then(|keys| {
+            self.shared.identity.check(grant, now).map_err(|denial| {
+                self.log_out_of(key, &keys);
+                Refused::Denied(denial)
+            })?;
+            Ok(keys)
+        });
+        let goes_on = transport == POLL && polled.as_deref() == logged_in.as_deref().ok();
+        if let Some(polled) = polled {
+            if !goes_on {
+                self.observe_logout(table, key, &polled, POLL, CloseReason::Done);
+            }
+            self.log_out_except(key, &polled, logged_in.as_deref().unwrap_or_default());
+        }
+        if logged_in.is_ok() && !goes_on {
+            self.observe_login(table, key, &grant.ids, transport);
+        }
+        if logged_in.is_err() {
+            self.release(key, ticket, now);
+        } else if let Some(identity) = &grant.identity
+            && let Some(connection) = table.get_mut(key)
+        {
+            connection.extras.insert(Extras::LEASE);
+            let lease = Lease::of(identity, &self.shared.identity.fingerprints);
+            self.leases.insert(key.index, lease, ticket);
+        }
+        logged_in
+    }
+
+    /// Ends the lease of a connection, and lets its ticket be used for a reconnect.
+    pub(super) fn end_lease<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
+        let has_lease = |extras: Extras| extras.has(Extras::LEASE);
+        if table
+            .at(key.index)
+            .is_some_and(|(_, connection)| has_lease(connection.extras))
+        {
+            let ticket = self.leases.log_out(key.index);
+            self.release(key, ticket, UnixSeconds(table.clock.unix_seconds));
+            table.clear_extras(key, Extras::LEASE);
+        }
+    }
+
+    /// Removes a session from the directory under `keys`, but not under those of `but`, to which it
+    /// has been added again.
+    fn log_out_except(&self, key: SlotKey, keys: &[Key], but: &[Key]) {
+        let router = &self.shared.router;
+        let name = self.name(key);
+        for &id in keys {
+            match but.contains(&id) {
+                true => router.graph().release(id),
+                false => router.logout(id, name),
+            }
         }
     }
 

@@ -14,10 +14,14 @@ use crate::stats::Metric;
 const NAMES: [&str; 5] = ["1", "2", "rj", "bob", "2147483648"];
 
 /// Numbers from a seed (xorshift64*; Vigna 2016), so that a failure can be repeated.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(super) const fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -58,7 +62,7 @@ impl Model {
         };
         Self {
             world: World::new(kind, settings),
-            dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            dice: Dice::new(seed),
             clients: Vec::new(),
             edges: BTreeSet::new(),
             published: 0,
@@ -311,6 +315,12 @@ impl Model {
         self.world.pass(Duration::from_secs(20));
         self.world.wake();
         self.world.assert_empty();
+        for (subscriber, subject) in std::mem::take(&mut self.edges) {
+            self.world.unsubscribe(subscriber, subject);
+        }
+        // No id is held by a session that has gone, or by an event that was delivered.
+        let graph = self.world.handle.graph();
+        assert_eq!(graph.counts(), graph::Counts::default(), "ids and edges");
         self.audit();
     }
 }

@@ -13,6 +13,16 @@ use reactor::{
 };
 use rustix::io::Errno;
 
+/// Options of the simulated listeners.
+pub(super) const LISTENER: ListenerOptions = ListenerOptions {
+    backlog: 1,
+    user_timeout: Duration::ZERO,
+    keepalive: None,
+    defer_accept: None,
+    fast_open: None,
+    send_buffer: None,
+};
+
 /// Both ends of one connection, and what is between them.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
@@ -32,6 +42,8 @@ pub(super) struct Pipe {
     pub(super) server_ended: bool,
     /// The server has closed the socket.
     pub(super) closed: bool,
+    /// The server lets the kernel forget what was not acknowledged when it closes the socket.
+    pub(super) resets: bool,
     /// What its kernel has acknowledged, where that is known.
     pub(super) acknowledged: Option<u64>,
     token: Option<Token>,
@@ -42,7 +54,7 @@ pub(super) struct Pipe {
     full: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Network {
     pub(super) now: Tick,
     pub(super) pipes: Vec<Pipe>,
@@ -50,6 +62,12 @@ pub(super) struct Network {
     listeners: Vec<Listening>,
     pub(super) descriptors: usize,
     pub(super) sends: u64,
+    /// Requests to watch a socket that the poller will refuse.
+    pub(super) refused_watches: usize,
+    /// Seconds by which the clock on the wall was set forward.
+    pub(super) set_forward: i64,
+    /// What another thread does when the server sends next.
+    pub(super) meanwhile: Option<Box<dyn FnOnce()>>,
 }
 
 /// A listener, and the connections that wait there.
@@ -131,9 +149,25 @@ impl Network {
         self.pipes[client].readable = true;
     }
 
+    /// All clients end their sides.
+    pub(super) fn end_all(&mut self) {
+        (0..self.pipes.len()).for_each(|client| self.end(client));
+    }
+
     pub(super) fn break_off(&mut self, client: usize) {
         self.pipes[client].broken = true;
         self.pipes[client].readable = true;
+    }
+
+    /// Fails if the poller has no room for what it is asked to watch.
+    fn refuse_watch(&mut self) -> io::Result<()> {
+        match self.refused_watches.checked_sub(1) {
+            None => Ok(()),
+            Some(left) => {
+                self.refused_watches = left;
+                Err(Errno::NOSPC.into())
+            }
+        }
     }
 
     pub(super) fn is_listening(&self) -> bool {
@@ -159,7 +193,6 @@ impl Network {
 }
 
 /// A server's end of a connection.
-#[derive(Debug)]
 pub(super) struct Socket {
     network: Shared,
     number: usize,
@@ -194,7 +227,8 @@ impl Driver for SimDriver {
     }
 
     fn unix_seconds(&self) -> u64 {
-        784_111_777 + self.0.borrow().now.0 / 1000
+        let network = self.0.borrow();
+        (784_111_777 + network.now.0 / 1000).saturating_add_signed(network.set_forward)
     }
 
     /// Never blocks: the world calls it only when there is a reason to wake.
@@ -259,7 +293,9 @@ impl Driver for SimDriver {
     }
 
     fn watch(&mut self, socket: &Socket, token: Token, interest: Interest) -> io::Result<()> {
-        let pipe = &mut self.0.borrow_mut().pipes[socket.number];
+        let network = &mut *self.0.borrow_mut();
+        network.refuse_watch()?;
+        let pipe = &mut network.pipes[socket.number];
         assert!(
             pipe.token.replace(token).is_none(),
             "a socket is watched once"
@@ -299,6 +335,10 @@ impl Driver for SimDriver {
     }
 
     fn send(&mut self, socket: &Socket, slices: &[&[u8]]) -> Sent {
+        let meanwhile = self.0.borrow_mut().meanwhile.take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
         let mut network = self.0.borrow_mut();
         network.sends += 1;
         let pipe = &mut network.pipes[socket.number];
@@ -325,6 +365,10 @@ impl Driver for SimDriver {
 
     fn shutdown_write(&mut self, socket: &Socket) {
         self.0.borrow_mut().pipes[socket.number].server_ended = true;
+    }
+
+    fn reset_on_close(&mut self, socket: &Socket) {
+        self.0.borrow_mut().pipes[socket.number].resets = true;
     }
 
     fn peer(&self, socket: &Socket) -> Option<SocketAddr> {

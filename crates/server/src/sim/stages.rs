@@ -1,20 +1,23 @@
 //! Single stages over the simulated network, each without the rest of the worker.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{Accepted, Driver, Interest, RateLimitedWarnings, SlotKey, Token};
+use wire::encoding::Encoding;
 use wire::head::{HeadError, Request};
-use wire::transport::{Framing, Transport};
+use wire::transport::Framing;
 
-use super::net::{self, Shared, SimDriver};
-use super::world::LISTENER;
+use super::net::{self, LISTENER, Shared, SimDriver};
 use crate::heartbeat::Heartbeats;
 use crate::ingress::{Ingress, RequestHandler};
 use crate::limits::REQUESTS_PER_TURN;
 use crate::settings::LiveSettings;
+use crate::slow_policy::SlowPolicy;
 use crate::stats::{Metric, WorkerStats};
-use crate::table::{CloseReason, ConnectionTable, Phase, Session};
+use crate::table::{CloseReason, ConnectionTable, Marks, Phase, Session};
+use crate::websocket::WebSockets;
 
 type Table = ConnectionTable<SimDriver>;
 
@@ -25,7 +28,7 @@ fn table(settings: &LiveSettings) -> (Table, Shared) {
     let address = ([127, 0, 0, 1], 1).into();
     driver.listen(address, &LISTENER, token).expect("it opens");
     let stats = Arc::new(WorkerStats::default());
-    (ConnectionTable::new(driver, stats, settings), net)
+    (ConnectionTable::new(driver, stats, settings, false), net)
 }
 
 fn ingress() -> Ingress {
@@ -55,9 +58,25 @@ impl RequestHandler<SimDriver> for Recorder {
         table.send(key, self.answer);
     }
 
+    fn receive(&mut self, _: &mut Table, _: SlotKey, _: &mut [u8]) {}
+
+    fn await_record(&mut self, _: &mut Table, _: SlotKey) {}
+
     fn reject(&mut self, table: &mut Table, key: SlotKey, error: HeadError) {
         self.errors.push(error);
         table.close(key, CloseReason::Rejected);
+    }
+
+    fn admit_client(&mut self, _: &mut Table, _: SlotKey, client: IpAddr) {
+        panic!("no PROXY header is expected, and {client} is in one");
+    }
+
+    fn refuse_unread(&mut self, _: &mut Table, _: SlotKey) {
+        panic!("there is no bound on buffers");
+    }
+
+    fn reject_proxy_header(&mut self, _: &mut Table, _: SlotKey) {
+        panic!("no PROXY header is expected");
     }
 }
 
@@ -140,9 +159,10 @@ fn ended_sessions_stay_in_the_table_until_the_worker_takes_them() {
     let (key, _) = connect(&mut table, &net, b"", 0);
     let session = Session {
         key: graph::Graph::memory().hold(&"rj".parse().unwrap()).unwrap(),
-        several: false,
-        transport: Transport::Sse,
+        marks: Marks::default(),
+        encoding: Encoding::SsePlain,
         framing: Framing::Chunked,
+        slow: SlowPolicy::Close,
     };
     table.enter(key, Phase::Open(session));
     table.close(key, CloseReason::Slow);
@@ -150,7 +170,7 @@ fn ended_sessions_stay_in_the_table_until_the_worker_takes_them() {
     assert!(table.get(key).is_none(), "it is closed at once");
     let ended = table.take_ended();
     assert_eq!(ended.len(), 1, "and logged out once");
-    assert!(ended[0].is_slow);
+    assert_eq!(ended[0].reason, CloseReason::Slow);
     let closed = table.take_closed();
     assert_eq!(closed.len(), 1);
     table.remove(&closed[0]);
@@ -165,7 +185,7 @@ fn heartbeats_go_to_sessions_only() {
     assert_eq!(heartbeats.next_in(&table, table.clock.now), None);
     let (_, client) = connect(&mut table, &net, b"", 100);
     table.clock.now = reactor::Tick(2_000);
-    heartbeats.send(&mut table);
+    heartbeats.send(&mut table, &mut WebSockets::default(), None);
     assert_eq!(net.borrow().pipes[client].outbound, b"", "it is no session");
     assert!(heartbeats.next_in(&table, table.clock.now).is_some());
 }

@@ -4,6 +4,8 @@
 mod doors;
 #[path = "stories/endings.rs"]
 mod endings;
+#[path = "stories/proxy_headers.rs"]
+mod proxy_headers;
 #[path = "stories/reload.rs"]
 mod reload;
 #[path = "stories/requests.rs"]
@@ -12,6 +14,10 @@ mod requests;
 mod slow;
 #[path = "stories/streams.rs"]
 mod streams;
+#[path = "stories/websockets.rs"]
+mod websockets;
+#[path = "stories/websocket_strangers.rs"]
+mod websocket_strangers;
 
 mod handshakes;
 mod records;
@@ -29,6 +35,15 @@ fn world() -> World {
 
 fn world_with(settings: LiveSettings) -> World {
     World::new(ListenerKind::Tls, settings)
+}
+
+/// A world whose server keeps a history.
+fn with_history(settings: LiveSettings) -> World {
+    let limits = history::Limits {
+        bytes: 1 << 20,
+        age_seconds: None,
+    };
+    World::with_history(ListenerKind::Tls, settings, limits)
 }
 
 fn quiet() -> LiveSettings {

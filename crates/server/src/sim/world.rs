@@ -1,26 +1,29 @@
 //! Test world: one worker, its router, graph and network, and what its clients receive.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ::presence::Millis;
 use auth::UnixSeconds;
-use graph::{Graph, Id};
-use parking_lot::Mutex;
-use reactor::{
-    Driver as _, EventLoop, ListenerOptions, Mailbox, RateLimitedWarnings, SourceCounts, Tick,
-};
-use router::{Accepted, Event, Payload, Router, Tally, WorkerId};
+use history::{Limits, Reach};
+use reactor::{Driver as _, Mailbox, Tick};
+use router::{Accepted, Router, Tally};
 
 use super::client::{self, TlsClient};
-use super::net::{self, Shared as Net, SimDriver};
-use crate::identity::IdentityStore;
-use crate::listener::{ListenerContext, ListenerKind};
+use super::net::{Shared as Net, SimDriver};
+use super::parts::{Parts, Turns, assert_nothing_is_left, assert_nothing_shared_is_left, worker};
+use super::texts::payloads;
+pub(super) use super::texts::{event, id, unchunked};
+use crate::access_log::AccessLog;
+use crate::listener::ListenerKind;
 use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
+use crate::observer::Observer;
+use crate::presence::PresenceSettings;
 use crate::settings::{LiveSettings, Settings};
 use crate::shared::Shared;
-use crate::stats::{Metric, WorkerStats};
+use crate::stats::Metric;
 use crate::worker::Worker;
 
 pub(super) struct World {
@@ -28,79 +31,105 @@ pub(super) struct World {
     pub(super) worker: Worker<SimDriver>,
     pub(super) handle: Handle,
     pub(super) mailbox: Arc<Mailbox<Mail>>,
+    /// Mailbox of a second worker, which does not run.
+    pub(super) beside: Arc<Mailbox<Mail>>,
+    pub(super) shared: Arc<Shared>,
+    /// Clock of publishers. It is set when one publishes.
+    clock: Arc<AtomicU64>,
     /// Protocol of the clients that connect.
     kind: ListenerKind,
     client_config: Arc<rustls::ClientConfig>,
     /// TLS clients, by the numbers of their pipes.
     pub(super) tls: BTreeMap<usize, TlsClient>,
-    turns: EventLoop,
-    /// The worker sleeps, until this time or for as long as it takes.
-    asleep: Option<Option<Tick>>,
+    turns: Turns,
 }
 
 impl World {
     /// A world whose clients connect to a listener of `kind`. The plain listeners have the numbers
     /// 0 and 2, that for TLS the number 1.
     pub(super) fn new(kind: ListenerKind, live: LiveSettings) -> Self {
+        Self::with(kind, live, |_| {}, |router| router)
+    }
+
+    /// A world whose server keeps a history.
+    pub(super) fn with_history(kind: ListenerKind, live: LiveSettings, limits: Limits) -> Self {
+        let prepare = |router: Router<Post>| router.with_history(limits);
+        Self::with(kind, live, |_| {}, prepare)
+    }
+
+    /// A world whose server keeps a history, and whose sessions are observed.
+    pub(super) fn with_observer(live: LiveSettings, limits: Limits, observer: Observer) -> Self {
+        Self::with_settings(live, limits, |settings| settings.observer = Some(observer))
+    }
+
+    /// A world whose server keeps a history, with other settings.
+    pub(super) fn with_settings(
+        live: LiveSettings,
+        limits: Limits,
+        set: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let prepare = |router: Router<Post>| router.with_history(limits);
+        Self::with(ListenerKind::Plain, live, set, prepare)
+    }
+
+    /// A world whose server keeps who is online, and a history.
+    pub(super) fn with_presence(kind: ListenerKind, presence: PresenceSettings) -> Self {
+        let limits = Limits {
+            bytes: 1 << 20,
+            age_seconds: None,
+        };
+        let live = LiveSettings {
+            heartbeat: Duration::ZERO,
+            ..LiveSettings::default()
+        };
+        let set = |settings: &mut Settings| settings.presence = Some(presence);
+        let prepare = |router: Router<Post>| router.with_history(limits).with_moves();
+        Self::with(kind, live, set, prepare)
+    }
+
+    /// A world whose server has an access log.
+    pub(super) fn with_access_log(kind: ListenerKind, live: LiveSettings, log: AccessLog) -> Self {
+        let set = |settings: &mut Settings| settings.access_log = Some(log);
+        Self::with(kind, live, set, |router| router)
+    }
+
+    fn with(
+        kind: ListenerKind,
+        live: LiveSettings,
+        set: impl FnOnce(&mut Settings),
+        prepare: impl FnOnce(Router<Post>) -> Router<Post>,
+    ) -> Self {
         let live = LiveSettings {
             tls: live.tls.or_else(|| Some(client::server_config())),
             ..live
         };
-        let settings = Settings {
-            live: Arc::new(live),
-            ..Settings::default()
-        };
-        let net = net::network(1_000);
-        let mailbox = Arc::new(Mailbox::new(MAILBOX_WEIGHT_MAX).expect("an eventfd"));
-        let post = Post(Box::new([Arc::clone(&mailbox)]));
-        let router = Arc::new(Router::new("e", Arc::new(Graph::memory()), post));
-        let stats = Arc::new(WorkerStats::default());
-        let draining = Arc::new(AtomicBool::new(false));
-        let demo = Arc::new(OnceLock::new());
-        let identity = Arc::new(IdentityStore::default());
-        let live = Arc::new(Mutex::new(Arc::clone(&settings.live)));
-        let shared = Arc::new(Shared {
-            settings,
-            router: Arc::clone(&router),
-            demo: Arc::clone(&demo),
-            connections: AtomicUsize::new(0),
-            sources: SourceCounts::default(),
-            draining: Arc::clone(&draining),
-            tls_warnings: RateLimitedWarnings::new(Duration::from_secs(60)),
-            identity: Arc::clone(&identity),
-        });
-        let driver = SimDriver(Net::clone(&net));
-        let handle = Handle {
-            external_metrics: Arc::default(),
-            router,
-            stats: Arc::new([Arc::clone(&stats)]),
-            draining,
-            demo,
-            live,
-            identity,
-        };
-        let warnings = RateLimitedWarnings::new(Duration::from_secs(60));
-        let (id, mail) = (WorkerId(0), Arc::clone(&mailbox));
-        let mut worker = Worker::new(id, shared, mail, stats, warnings, driver);
-        for kind in [ListenerKind::Plain, ListenerKind::Tls, ListenerKind::Plain] {
-            let context = ListenerContext { kind };
-            worker
-                .acceptor
-                .open(&mut worker.table.driver, context, |driver, token| {
-                    driver.listen(([127, 0, 0, 1], 1).into(), &LISTENER, token)
-                })
-                .expect("the simulated listener opens");
-        }
+        let Parts {
+            shared,
+            handle,
+            mailboxes,
+            clock,
+        } = Parts::new(2, live, set, prepare);
+        let (mailbox, beside) = (Arc::clone(&mailboxes[0]), Arc::clone(&mailboxes[1]));
+        drop(beside.close());
+        let kinds = [ListenerKind::Plain, ListenerKind::Tls, ListenerKind::Plain];
+        let worker = worker(0, &shared, &handle, &mailbox, &kinds);
+        let net = Net::clone(&worker.table.driver.0);
+        clock.store(
+            worker.table.driver.elapsed().as_nanos() as u64,
+            Ordering::Relaxed,
+        );
         Self {
             net,
-            turns: EventLoop::new(&worker.table.driver),
+            turns: Turns::new(0, &worker),
             worker,
             handle,
             mailbox,
+            beside,
+            shared,
+            clock,
             kind,
             client_config: client::config(rustls::ALL_VERSIONS),
             tls: BTreeMap::new(),
-            asleep: None,
         }
     }
 
@@ -131,11 +160,28 @@ impl World {
 
     /// A TLS client that has sent its ClientHello, and says `bytes` when the handshake is done.
     pub(super) fn begin_tls(&mut self, bytes: &[u8]) -> usize {
+        self.begin_tls_behind(b"", bytes)
+    }
+
+    /// A connection whose first bytes are `header`, and then those of a client that says `bytes`.
+    pub(super) fn connect_behind(&mut self, header: &[u8], bytes: &[u8]) -> usize {
+        match self.kind {
+            ListenerKind::Plain => {
+                let bytes = [header, bytes].concat();
+                self.net
+                    .borrow_mut()
+                    .connect(&bytes, usize::MAX, usize::MAX)
+            }
+            ListenerKind::Tls => self.begin_tls_behind(header, bytes),
+        }
+    }
+
+    fn begin_tls_behind(&mut self, header: &[u8], bytes: &[u8]) -> usize {
         let mut client = TlsClient::new(Arc::clone(&self.client_config));
         client.say(bytes);
-        let hello = client.output();
+        let first = [header, &client.output()].concat();
         let mut net = self.net.borrow_mut();
-        let number = net.connect_to(1, &hello, usize::MAX, usize::MAX);
+        let number = net.connect_to(1, &first, usize::MAX, usize::MAX);
         self.tls.insert(number, client);
         number
     }
@@ -193,32 +239,33 @@ impl World {
         UnixSeconds(self.worker.table.driver.unix_seconds())
     }
 
-    /// Lets the worker take a turn, if it has a reason to: work of its own, a signal, a deadline or
-    /// a rung mailbox. Whatever else changed, a sleeping worker does not learn of it.
+    /// Lets the worker take a turn, if it has a reason to.
     pub(super) fn turn(&mut self) {
-        let now = self.net.borrow().now;
-        let deadline = *self.asleep.get_or_insert_with(|| {
-            let timeout = self.turns.prepare(&mut self.worker);
-            timeout.map(|timeout| round_up(now, timeout))
-        });
-        let wakes = self.net.borrow().has_signals()
-            || deadline.is_some_and(|deadline| deadline <= now)
-            || !self.mailbox.is_asleep();
-        if wakes {
-            self.asleep = None;
-            self.turns
-                .wait(&mut self.worker, Some(Duration::ZERO))
-                .expect("the simulated poller does not fail");
-            self.turns.act(&mut self.worker);
-        }
+        self.turns
+            .take(&mut self.worker, &self.mailbox, &self.shared.budget);
         self.pump();
+    }
+
+    /// Lets time pass for the presence thread too.
+    pub(super) fn pass_with_presence(&mut self, time: Duration) {
+        for _ in 0..time.as_millis() / 100 {
+            self.run_until_idle();
+            let now = Tick(self.net.borrow().now.0 + 100);
+            self.net.borrow_mut().now = now;
+            self.handle.tick_presence(Millis(now.0));
+            self.run_until_idle();
+        }
     }
 
     /// Turns until nothing is left to do at this time.
     pub(super) fn run_until_idle(&mut self) {
         for _ in 0..8 {
             self.turn();
-            while self.worker.fanout.has_work() {
+            while self.worker.fanout.has_work()
+                || self.worker.table.replays.ready() > 0
+                || self.worker.largest.has_work()
+                || self.worker.presence.has_work()
+            {
                 self.turn();
             }
         }
@@ -240,14 +287,38 @@ impl World {
     }
 
     pub(super) fn publish(&self, subject: &str, text: &str) -> (Accepted, Arc<Tally>) {
+        let now = self.worker.table.driver.elapsed().as_nanos() as u64;
+        self.clock.store(now, Ordering::Relaxed);
         let tally = Tally::new();
         let accepted = self.handle.router().publish(event(subject, text), &tally);
+        (accepted, tally)
+    }
+
+    /// Publishes an event that the history does not store.
+    pub(super) fn publish_unstored(&self, subject: &str, text: &str) -> (Accepted, Arc<Tally>) {
+        let tally = Tally::new();
+        let (event, reach) = (event(subject, text), Reach::Subscribers);
+        let accepted = self.handle.router().deliver(event, reach, false, &tally);
         (accepted, tally)
     }
 
     pub(super) fn send(&self, id: &str, text: &str) -> (Accepted, Arc<Tally>) {
         let tally = Tally::new();
         (self.handle.router().send(event(id, text), &tally), tally)
+    }
+
+    /// Does something while the worker's mailbox is full.
+    pub(super) fn while_full<T>(&self, act: impl FnOnce(&Self) -> T) -> T {
+        Self::fill(&self.mailbox, || act(self))
+    }
+
+    /// Does something while a mailbox is full.
+    pub(super) fn fill<T>(mailbox: &Mailbox<Mail>, act: impl FnOnce() -> T) -> T {
+        // As much more is outstanding as the mailbox may hold, without anything in it.
+        mailbox.release(MAILBOX_WEIGHT_MAX.wrapping_neg());
+        let done = act();
+        mailbox.release(MAILBOX_WEIGHT_MAX);
+        done
     }
 
     pub(super) fn subscribe(&self, subscriber: &str, subject: &str) {
@@ -264,42 +335,22 @@ impl World {
             .expect("the graph answers");
     }
 
+    /// Everything a client was sent.
+    pub(super) fn bytes(&self, client: usize) -> Vec<u8> {
+        match self.tls.get(&client) {
+            None => self.net.borrow().pipes[client].outbound.clone(),
+            Some(tls) => tls.text.clone(),
+        }
+    }
+
     /// Everything a client was sent, as text.
     pub(super) fn text(&self, client: usize) -> String {
-        match self.tls.get(&client) {
-            None => String::from_utf8_lossy(&self.net.borrow().pipes[client].outbound).into_owned(),
-            Some(tls) => String::from_utf8_lossy(&tls.text).into_owned(),
-        }
+        String::from_utf8_lossy(&self.bytes(client)).into_owned()
     }
 
     /// The payloads a client was sent, in order.
     pub(super) fn payloads(&self, client: usize) -> Vec<String> {
-        let text = self.text(client);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else {
-            return Vec::new();
-        };
-        let body = if head.contains("chunked") {
-            unchunked(body)
-        } else {
-            body.to_owned()
-        };
-        let field = |line: &str| {
-            let json = line
-                .split_once("\"data\":\"")
-                .map(|(_, rest)| rest.trim_end_matches("\"}"));
-            line.strip_prefix("data: ").or(json).map(str::to_owned)
-        };
-        if head.contains("text/html") {
-            return body
-                .split_inclusive(';')
-                .filter(|part| part.ends_with(';'))
-                .map(last_word)
-                .collect();
-        }
-        // A last line without its end is still on its way.
-        body.split_inclusive('\n')
-            .filter_map(|line| field(line.strip_suffix('\n')?))
-            .collect()
+        payloads(&self.text(client))
     }
 
     pub(super) fn is_closed(&self, client: usize) -> bool {
@@ -312,70 +363,10 @@ impl World {
 
     /// Checks that nothing is left of any connection.
     pub(super) fn assert_empty(&self) {
-        assert_eq!(self.worker.table.len(), 0, "records");
-        assert_eq!(self.handle.router().online(), 0, "ids online");
-        for gauge in [
-            Metric::Connections,
-            Metric::SessionsSse,
-            Metric::SessionsNdjson,
-            Metric::SessionsTest,
-            Metric::BacklogSessions,
-            Metric::BacklogBytes,
-            Metric::TlsConnections,
-        ] {
-            assert_eq!(self.metric(gauge), 0, "{gauge:?}");
-        }
-        assert_eq!(self.net.borrow().descriptors, 1_000, "descriptors");
-        assert_eq!(self.mailbox.outstanding(), 0, "weight in the mailbox");
+        assert_nothing_shared_is_left(&self.shared, &self.handle);
+        assert_nothing_is_left(&self.worker, &self.mailbox);
     }
 }
 
 /// Room for the session tickets that a client gets before the answer to its first request.
 const TICKETS_BYTES: usize = 1000;
-
-pub(super) const LISTENER: ListenerOptions = ListenerOptions {
-    backlog: 1,
-    user_timeout: Duration::ZERO,
-    keepalive: None,
-    defer_accept: None,
-    fast_open: None,
-};
-
-/// The time at which a wait that begins now is over: a kernel never wakes a worker early.
-fn round_up(now: Tick, timeout: Duration) -> Tick {
-    now.after(timeout + Duration::from_nanos(999_999))
-}
-
-/// The 2008 wire has no frame: payloads end in a semicolon here, and the welcome in a line break.
-fn last_word(part: &str) -> String {
-    part.rsplit('\n').next().unwrap_or(part).to_owned()
-}
-
-pub(super) fn id(text: &str) -> Id {
-    Id::parse(text).expect("a valid id")
-}
-
-fn event(subject: &str, text: &str) -> Event {
-    Event {
-        subject: id(subject),
-        event_type: None,
-        payload: Payload::text(text.to_owned().into()),
-    }
-}
-
-/// Chunks put together, up to the first that is not whole.
-fn unchunked(mut body: &str) -> String {
-    let mut whole = String::new();
-    while let Some((size, rest)) = body.split_once("\r\n") {
-        let size = usize::from_str_radix(size, 16).expect("a chunk's size");
-        let (Some(chunk), true) = (
-            rest.get(..size),
-            rest[size.min(rest.len())..].starts_with("\r\n"),
-        ) else {
-            break;
-        };
-        whole.push_str(chunk);
-        body = &rest[size + 2..];
-    }
-    whole
-}

@@ -14,6 +14,8 @@ use crate::limits::{KEY_FETCH_TIMEOUT, LINGER, PAGE_REQUEST_TIMEOUT, REFUSED_HEA
 pub(crate) enum Expired {
     /// Close it.
     Close(SlotKey, CloseReason),
+    /// Tell its client that it reads too slowly, where a transport can say so, and close it.
+    CloseSlow(SlotKey),
     /// Answer that its head is late, and end it.
     RejectLate(SlotKey),
     /// Answer that there is no room for it, and end it.
@@ -67,8 +69,10 @@ impl<D: Driver> ConnectionTable<D> {
             Phase::AwaitingControl => Some(since.after(PAGE_REQUEST_TIMEOUT)),
             Phase::AwaitingKeys => Some(since.after(KEY_FETCH_TIMEOUT)),
             Phase::Open(_) => stalled,
-            Phase::Ending { .. } => stalled.or(Some(since.after(LINGER))),
-            Phase::Closed => None,
+            // Its last word may still be taken.
+            Phase::Ending { .. } => stalled.max(Some(since.after(LINGER))),
+            // The polls of a worker have deadlines of their own.
+            Phase::Polling | Phase::Closed => None,
         }
     }
 
@@ -90,7 +94,10 @@ impl<D: Driver> ConnectionTable<D> {
             return None;
         }
         Some(match phase {
-            Phase::Open(_) => Expired::Close(key, CloseReason::Slow),
+            Phase::Open(_) => Expired::CloseSlow(key),
+            Phase::Ending {
+                reason: CloseReason::Slow,
+            } => Expired::Close(key, CloseReason::Slow),
             Phase::Head { .. } if !admitted => Expired::Refuse(key),
             Phase::Head { partial: true } if !blocked => Expired::RejectLate(key),
             Phase::AwaitingKeys => Expired::RejectKey(key),

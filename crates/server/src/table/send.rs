@@ -2,15 +2,22 @@
 
 use std::mem;
 use std::ops::Range;
-use std::rc::Rc;
 
 use reactor::{Driver, Interest, Sent, SlotKey};
+use wire::frame;
+use wire::notice::Notice;
 
+use super::backlog::{Backlog, Piece, PieceKind, Pushed};
 use super::tls_connections::is_tls;
-use super::{CloseReason, ConnectionTable, Phase, live};
+use super::{CloseReason, ConnectionTable, Extras, Phase, Session, live};
 use crate::frames::{TurnEvent, TurnFrames};
 use crate::limits::{FRAMES_PER_SEND, SCRATCH_KEPT_BYTES};
+use crate::replay::push;
+use crate::slow_policy::SlowPolicy;
 use crate::stats::{Metric, WorkerStats};
+
+/// Room for a notice about dropped events.
+const NOTICE_BYTES: usize = 128;
 
 /// Frame for a session.
 #[derive(Debug, Clone)]
@@ -18,6 +25,17 @@ pub(crate) struct OwedFrame {
     pub(crate) event: TurnEvent,
     /// Range of its bytes among those of the turn's frames.
     pub(crate) range: Range<usize>,
+}
+
+/// What became of a piece for a backlog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Queued {
+    /// It waits, or its connection is closed.
+    Waits,
+    /// It is an event that the session's policy drops.
+    Dropped,
+    /// There is no room for it: the session is too slow.
+    Full,
 }
 
 /// Makes one system call. Returns the number of bytes that the socket took; `None` when the
@@ -58,8 +76,25 @@ impl<D: Driver> ConnectionTable<D> {
             }
         };
         let rest = &bytes[taken..];
-        if !rest.is_empty() && !self.queue(key, rest.into(), 0..rest.len(), false) {
-            self.close(key, CloseReason::Slow);
+        if !rest.is_empty() {
+            self.queue_bytes(key, rest);
+        }
+    }
+
+    /// Appends bytes that are no event to a connection's backlog, behind the notice about dropped
+    /// events if there is one: a last word must stay the last.
+    pub(super) fn queue_bytes(&mut self, key: SlotKey, bytes: &[u8]) {
+        if let Some(Phase::Open(session)) = self.slots.get(key).map(|connection| connection.phase) {
+            let (needed, bytes_max) = (bytes.len() + NOTICE_BYTES, self.limits.backlog_bytes);
+            let pushed = self
+                .backlogs
+                .make_room(key.index, needed, session.slow, bytes_max);
+            self.count_dropped(pushed);
+            self.announce_gap(key);
+        }
+        let piece = Piece::of(self.backlogs.memory().share(bytes));
+        if self.queue(key, piece, SlowPolicy::Close) == Queued::Full {
+            self.close_slow(key);
         }
     }
 
@@ -117,7 +152,7 @@ impl<D: Driver> ConnectionTable<D> {
                     return self.queue_frames(key, &rest[at..], taken, frames);
                 }
                 taken -= owed.range.len();
-                frames.count_written(owed.event);
+                count_sent(owed, frames);
             }
             rest = &rest[count..];
         }
@@ -137,17 +172,28 @@ impl<D: Driver> ConnectionTable<D> {
         };
         for (at, frame) in owed.iter().enumerate() {
             let range = frame.range.start + taken..frame.range.end;
-            taken = 0;
+            let kind = match mem::take(&mut taken) {
+                0 => PieceKind::Event,
+                _ => PieceKind::Fixed,
+            };
             if range.is_empty() {
-                frames.count_written(frame.event);
+                count_sent(frame, frames);
                 continue;
             }
-            let (shared, range) = frames.share(frame.event, session.transport, range);
-            if !self.queue(key, shared, range, true) {
-                shed(&owed[at..], frames);
-                return self.close(key, CloseReason::Slow);
+            let memory = self.backlogs.memory();
+            let (shared, range) = frames.share(frame.event, session.encoding, range, memory);
+            if kind == PieceKind::Event && self.must_catch_up(key, session, range.len()) {
+                return self.fall_behind(key, session, &owed[at..], frames);
             }
-            frames.count_queued(frame.event);
+            let piece = Piece::new(shared, range, 1, kind);
+            match self.queue(key, piece, session.slow) {
+                Queued::Waits => frames.count_queued(frame.event),
+                Queued::Dropped => frames.count_shed(frame.event),
+                Queued::Full => {
+                    shed(&owed[at..], frames);
+                    return self.close_slow(key);
+                }
+            }
         }
     }
 
@@ -159,6 +205,8 @@ impl<D: Driver> ConnectionTable<D> {
             if is_tls(connection.extras) {
                 return self.flush_sealed(key);
             }
+            self.announce_gap(key);
+            let connection = self.slots.get(key)?;
             let backlog = self.backlogs.get_mut(key.index)?;
             let mut slices = [&[][..]; FRAMES_PER_SEND];
             let count = backlog.front(&mut slices);
@@ -185,6 +233,16 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
+    /// Goes on with feeding a session from the history, if it is fed.
+    pub(crate) fn feed_soon(&mut self, key: SlotKey) {
+        if self
+            .get(key)
+            .is_some_and(|connection| connection.extras.has(Extras::REPLAY))
+        {
+            self.replays.feed_soon(key);
+        }
+    }
+
     /// Removes a backlog that has become empty. Returns the phase of its connection.
     pub(super) fn end_backlog(&mut self, key: SlotKey) -> Option<Phase> {
         self.backlogs.remove(key.index);
@@ -194,27 +252,76 @@ impl<D: Driver> ConnectionTable<D> {
         Some(connection.phase)
     }
 
-    /// Appends to a connection's backlog. Returns whether there was room.
-    pub(super) fn queue(
-        &mut self,
-        key: SlotKey,
-        shared: Rc<[u8]>,
-        range: Range<usize>,
-        is_event: bool,
-    ) -> bool {
+    /// Appends a piece to a connection's backlog, for which other events make room by `policy`.
+    pub(super) fn queue(&mut self, key: SlotKey, piece: Piece, policy: SlowPolicy) -> Queued {
         let Some(begins) = self.block(key) else {
-            return true;
+            return Queued::Waits;
         };
-        let length = range.len();
+        let length = piece.len();
         let (now, bytes_max) = (self.clock.now, self.limits.backlog_bytes);
-        if !self
-            .backlogs
-            .push(key.index, now, shared, range, is_event, bytes_max)
-        {
-            return false;
+        let is_event = piece.is_event();
+        let pushed = self.backlogs.push(key.index, now, piece, policy, bytes_max);
+        self.count_dropped(pushed);
+        if pushed.has_room {
+            self.queued(key, length, begins);
+            return Queued::Waits;
         }
-        self.queued(key, length, begins);
-        true
+        if is_event && policy.drops() {
+            self.stats.add(Metric::DroppedOldest, 1);
+            return Queued::Dropped;
+        }
+        Queued::Full
+    }
+
+    /// Counts the events that were dropped from a backlog.
+    pub(super) fn count_dropped(&self, pushed: Pushed) {
+        let (dropped, replaced) = (u64::from(pushed.dropped), u64::from(pushed.replaced));
+        self.stats.take(Metric::BacklogBytes, pushed.freed as u64);
+        self.stats.add(Metric::DeliveriesLost, dropped + replaced);
+        self.stats.add(Metric::DroppedOldest, dropped);
+        self.stats.add(Metric::DroppedLatest, replaced);
+    }
+
+    /// Tells a session that it has lost events: ahead of all events that it is not sent yet.
+    pub(crate) fn tell_gap(&mut self, key: SlotKey, session: Session, lost: u64) {
+        if lost == 0 {
+            return;
+        }
+        if let Some(backlog) = self.backlogs.get_mut(key.index) {
+            backlog.lose(lost);
+            return self.announce_gap(key);
+        }
+        let mut notice = self.scratch();
+        push(&mut notice, |out| {
+            frame::notice(session.encoding, &Notice::Gap { lost }, out).range(session.framing)
+        });
+        self.stats.add(Metric::Gaps, u64::from(!notice.is_empty()));
+        self.recent_gaps.add(key, lost, self.clock.now);
+        self.send(key, &notice);
+        self.put_back(notice);
+    }
+
+    /// Tells a session how many of its events were dropped, if any were: at the place in its
+    /// stream where they are missing.
+    pub(super) fn announce_gap(&mut self, key: SlotKey) {
+        let Some(lost) = self.backlogs.get(key.index).and_then(Backlog::unannounced) else {
+            return;
+        };
+        let Some(Phase::Open(session)) = self.slots.get(key).map(|connection| connection.phase)
+        else {
+            return;
+        };
+        let mut notice = self.scratch();
+        let range = frame::notice(session.encoding, &Notice::Gap { lost }, &mut notice);
+        let range = range.range(session.framing);
+        let bytes = range.len();
+        let replaced = self.backlogs.announce_gap(key.index, &notice[range], lost);
+        self.put_back(notice);
+        self.recent_gaps.add(key, lost, self.clock.now);
+        self.stats.add(Metric::BacklogBytes, bytes as u64);
+        self.stats.take(Metric::BacklogBytes, replaced as u64);
+        self.stats
+            .add(Metric::Gaps, u64::from(bytes > 0 && replaced == 0));
     }
 
     /// Marks a connection's socket as full. Returns whether it was not so before; `None` for a
@@ -262,6 +369,23 @@ impl<D: Driver> ConnectionTable<D> {
         if scratch.capacity() <= SCRATCH_KEPT_BYTES {
             self.scratch = scratch;
         }
+    }
+}
+
+/// Counts a frame that its socket took whole. An event without bytes, on the wire of 2008, reached
+/// no client.
+pub(super) fn count_sent(owed: &OwedFrame, frames: &mut TurnFrames) {
+    match owed.range.is_empty() {
+        false => frames.count_written(owed.event),
+        true => frames.count_shed(owed.event),
+    }
+}
+
+/// Counts a frame that waits for its socket, like [`count_sent`].
+pub(super) fn count_waits(owed: &OwedFrame, frames: &mut TurnFrames) {
+    match owed.range.is_empty() {
+        false => frames.count_queued(owed.event),
+        true => frames.count_shed(owed.event),
     }
 }
 

@@ -1,70 +1,14 @@
-//! TLS connections of a worker, by slot.
+//! TLS connections of a worker.
 //!
 //! The table is asked only about connections that have the [`Extras::TLS`] bit. A slot with the bit
 //! and without an entry has not sent its ClientHello, or its handshake has failed.
-
-use std::iter;
 
 use reactor::{Driver, SlotKey};
 use tls::{Connection, Received, ServerConfig, TlsError};
 
 use super::{CloseReason, ConnectionTable, Extras, Phase};
-use crate::limits::SLOTS_PER_TLS_SHELF;
+use crate::limits::TLS_HANDSHAKE_BYTES;
 use crate::stats::Metric;
-
-/// TLS connections by slot. Neighbouring slots share a shelf, which is there only while one of them
-/// has a TLS connection.
-#[derive(Debug, Default)]
-pub(crate) struct TlsConnections(Vec<Shelf>);
-
-#[derive(Debug, Default)]
-struct Shelf {
-    connections: Box<[Option<Connection>]>,
-    taken: u32,
-}
-
-impl TlsConnections {
-    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Connection> {
-        let shelf = self.0.get_mut((slot / SLOTS_PER_TLS_SHELF) as usize)?;
-        let place = shelf
-            .connections
-            .get_mut((slot % SLOTS_PER_TLS_SHELF) as usize)?;
-        place.as_mut()
-    }
-
-    fn insert(&mut self, slot: u32, connection: Connection) {
-        let shelf = (slot / SLOTS_PER_TLS_SHELF) as usize;
-        if self.0.len() <= shelf {
-            self.0.resize_with(shelf + 1, Shelf::default);
-        }
-        let shelf = &mut self.0[shelf];
-        if shelf.connections.is_empty() {
-            let empty = iter::repeat_with(|| None);
-            shelf.connections = empty.take(SLOTS_PER_TLS_SHELF as usize).collect();
-        }
-        let place = &mut shelf.connections[(slot % SLOTS_PER_TLS_SHELF) as usize];
-        if place.replace(connection).is_none() {
-            shelf.taken += 1;
-        }
-    }
-
-    /// Removes a connection where it is: its keys are overwritten there.
-    fn remove(&mut self, slot: u32) {
-        let Some(shelf) = self.0.get_mut((slot / SLOTS_PER_TLS_SHELF) as usize) else {
-            return;
-        };
-        let index = (slot % SLOTS_PER_TLS_SHELF) as usize;
-        if let Some(place) = shelf.connections.get_mut(index)
-            && place.is_some()
-        {
-            *place = None;
-            shelf.taken -= 1;
-            if shelf.taken == 0 {
-                shelf.connections = Box::default();
-            }
-        }
-    }
-}
 
 /// Returns the metric that counts handshakes that fail with an error.
 const fn failure(error: TlsError) -> Metric {
@@ -94,12 +38,6 @@ impl<D: Driver> ConnectionTable<D> {
         self.is_tls(key) && self.tls(key).is_none()
     }
 
-    /// Returns whether nothing is kept for TLS.
-    #[cfg(test)]
-    pub(crate) fn is_without_tls(&self) -> bool {
-        self.tls.0.iter().all(|shelf| shelf.connections.is_empty())
-    }
-
     /// Makes a TLS connection, as a whole ClientHello has arrived.
     ///
     /// # Errors
@@ -113,6 +51,7 @@ impl<D: Driver> ConnectionTable<D> {
         let now = std::time::Duration::from_secs(self.clock.unix_seconds);
         match Connection::new(config, tls::UnixTime::since_unix_epoch(now)) {
             Ok(connection) => {
+                self.tls_input_bytes += input_bytes(&connection);
                 self.tls.insert(key.index, connection);
                 Ok(())
             }
@@ -139,8 +78,10 @@ impl<D: Driver> ConnectionTable<D> {
         let connection = self.tls.get_mut(key.index)?;
         let began = connection.is_handshaking().then(|| self.driver.elapsed());
         let mut received = Ok(Received::Open);
+        self.tls_input_bytes -= input_bytes(connection);
         self.batch
             .set(|reply| received = connection.receive(ciphertext, plaintext, reply));
+        self.tls_input_bytes += input_bytes(connection);
         if let Some(began) = began {
             let took = self.driver.elapsed().saturating_sub(began);
             self.stats
@@ -175,7 +116,7 @@ impl<D: Driver> ConnectionTable<D> {
     /// sent is the alert.
     pub(crate) fn fail_handshake(&mut self, key: SlotKey, reason: Metric) {
         self.stats.add(reason, 1);
-        self.tls.remove(key.index);
+        self.drop_tls(key);
         if let Some(connection) = self.get_mut(key) {
             connection.extras.remove(Extras::TLS);
         }
@@ -213,8 +154,27 @@ impl<D: Driver> ConnectionTable<D> {
                 _ => {}
             },
         }
+        self.drop_tls(key);
+    }
+
+    fn drop_tls(&mut self, key: SlotKey) {
+        self.tls_input_bytes -= self.tls.get(key.index).map_or(0, input_bytes);
         self.tls.remove(key.index);
     }
+
+    /// Returns the memory of an unfinished handshake or record in a slot.
+    pub(crate) fn tls_input_bytes_of(&self, slot: u32) -> usize {
+        self.tls.get(slot).map_or(0, input_bytes)
+    }
+}
+
+/// Returns the memory of an unfinished handshake or record.
+pub(super) fn input_bytes(tls: &Connection) -> usize {
+    let handshake = match tls.is_handshaking() {
+        true => TLS_HANDSHAKE_BYTES,
+        false => 0,
+    };
+    handshake + tls.buffered()
 }
 
 /// Returns whether a connection is encrypted.

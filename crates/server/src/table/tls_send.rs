@@ -7,7 +7,7 @@ use std::iter;
 
 use reactor::{Driver, SlotKey};
 
-use super::send::{send, shed};
+use super::send::{count_sent, count_waits, send, shed};
 use super::{CloseReason, ConnectionTable, OwedFrame, Phase, live};
 use crate::frames::TurnFrames;
 use crate::limits::{FRAMES_PER_SEND, SCRATCH_KEPT_BYTES};
@@ -74,10 +74,7 @@ impl<D: Driver> ConnectionTable<D> {
                 return;
             };
             if connection.blocked {
-                if !self.queue(key, rest.into(), 0..rest.len(), false) {
-                    self.close(key, CloseReason::Slow);
-                }
-                return;
+                return self.queue_bytes(key, rest);
             }
             let Some(tls) = self.tls.get_mut(key.index) else {
                 return;
@@ -129,13 +126,13 @@ impl<D: Driver> ConnectionTable<D> {
             };
             let written = self.batch.events_within(taken);
             for owed in &rest[..written] {
-                frames.count_written(owed.event);
+                count_sent(owed, frames);
             }
             if !self.queue_tail(key, taken) {
                 return shed(&rest[written..], frames);
             }
             for owed in &rest[written..sealed.whole] {
-                frames.count_queued(owed.event);
+                count_waits(owed, frames);
             }
             rest = &rest[sealed.whole..];
             offset = match sealed.whole {
@@ -149,6 +146,7 @@ impl<D: Driver> ConnectionTable<D> {
     /// now. See [`flush`](Self::flush).
     pub(super) fn flush_sealed(&mut self, key: SlotKey) -> Option<Phase> {
         loop {
+            self.announce_gap(key);
             let connection = live(&mut self.slots, key).filter(|connection| connection.blocked)?;
             let backlog = self.backlogs.get_mut(key.index)?;
             let before = backlog.bytes();
@@ -170,7 +168,9 @@ impl<D: Driver> ConnectionTable<D> {
                     Err(_) => None,
                 };
                 if let (Ok(sealed), Some(taken)) = (sealed, taken) {
-                    backlog.replace_sealed(sealed.bytes, &self.batch, taken, self.clock.now);
+                    let (batch, now) = (&self.batch, self.clock.now);
+                    self.backlogs
+                        .replace_sealed(key.index, sealed.bytes, batch, taken, now);
                 }
                 taken
             };
@@ -178,7 +178,7 @@ impl<D: Driver> ConnectionTable<D> {
                 self.close(key, CloseReason::Reset);
                 return None;
             };
-            let after = backlog.bytes();
+            let after = self.backlogs.get(key.index)?.bytes();
             self.stats.add(Metric::BacklogBytes, after as u64);
             self.stats.take(Metric::BacklogBytes, before as u64);
             if taken == 0 {

@@ -2,9 +2,10 @@
 
 use auth::UnixSeconds;
 use reactor::{Driver, SlotKey};
-use wire::frame::Expiry;
+use wire::notice::Expiry;
 
 use super::Worker;
+use crate::drain::Drain;
 use crate::limits::DRAIN_SLOTS_PER_TURN;
 use crate::session::{LastWord, end_stream};
 use crate::table::CloseReason;
@@ -17,6 +18,14 @@ pub(super) struct Leaving {
 }
 
 impl<D: Driver> Worker<D> {
+    /// Begins to end the worker, or to send its clients to another server.
+    pub(super) fn begin_drain(&mut self, ends: bool) {
+        self.acceptor.close(&mut self.table.driver, |_| !ends);
+        let (now, taken) = (self.table.clock.now, self.fanout.taken());
+        let drain = Drain::new(self.id, &self.live, now, taken, ends);
+        self.drain = self.drain.take().filter(Drain::ends).or(Some(drain));
+    }
+
     /// Notes sessions that must end.
     pub(super) fn end_sessions(
         &mut self,
@@ -26,6 +35,17 @@ impl<D: Driver> Worker<D> {
     ) {
         let leaving = |key| Leaving { key, word, reason };
         self.leaving.extend(keys.into_iter().map(leaving));
+    }
+
+    /// Notes sessions that the operator closes, or that another one takes the place of.
+    pub(super) fn end_kicked(&mut self, sessions: Vec<SlotKey>) {
+        for key in sessions {
+            let word = match self.sessions.is_kept_away(&self.table, key) {
+                true => LastWord::KeptAway,
+                false => LastWord::Nothing,
+            };
+            self.end_sessions([key], word, CloseReason::Kicked);
+        }
     }
 
     /// Ends sessions that must end, a turn's worth of them.
@@ -70,6 +90,20 @@ impl<D: Driver> Worker<D> {
             if let Some((key, _)) = self.table.at(slot) {
                 self.end_sessions([key], LastWord::Expired(expiry), reason);
             }
+        }
+    }
+
+    /// Logs out the sessions that ended.
+    pub(super) fn log_out_ended(&mut self) {
+        for ended in self.table.take_ended() {
+            self.sessions.log_out(&mut self.table, &ended);
+        }
+        for (key, reason) in self.table.take_ended_polls() {
+            if let Some(waiting) = self.table.polls.waiting(key) {
+                self.responder
+                    .note_unanswered(&self.table, &waiting.manner, reason);
+            }
+            self.sessions.log_out_poll(&mut self.table, key, reason);
         }
     }
 }

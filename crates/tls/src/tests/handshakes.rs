@@ -47,6 +47,25 @@ fn every_suite_of_tls_1_3_is_taken_over_unless_rustls_shall_keep_it() {
     }
 }
 
+// The fixtures' clients put AES-256-GCM first.
+#[test]
+fn clients_that_offer_all_suites_get_aes_128_gcm() {
+    for (versions, suite) in [
+        (TLS13, CipherSuite::TLS13_AES_128_GCM_SHA256),
+        (TLS12, CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+    ] {
+        let offer = Offer {
+            versions,
+            ..Offer::default()
+        };
+        for options in BOTH {
+            let (client, _) = connected(&offer, options);
+            let negotiated = client.rustls.negotiated_cipher_suite();
+            assert_eq!(negotiated.map(|it| it.suite()), Some(suite));
+        }
+    }
+}
+
 #[test]
 fn tls_1_2_stays_with_rustls() {
     let offer = Offer {

@@ -23,7 +23,7 @@ pub(super) enum Form<'a> {
         authority: &'a str,
         resource: &'a str,
     },
-    /// `*` with OPTIONS, or anything with a method that is not implemented.
+    /// `*` with OPTIONS, or anything with CONNECT or a method that is not implemented.
     Other,
 }
 
@@ -74,7 +74,7 @@ fn form(method: Method, target: &str) -> Result<Form<'_>, HeadError> {
         });
     }
     match method {
-        Method::Other => Ok(Form::Other),
+        Method::Connect | Method::Other => Ok(Form::Other),
         Method::Options if target == "*" => Ok(Form::Other),
         _ => Err(HeadError::Target),
     }
@@ -93,6 +93,7 @@ fn parse_method(method: &[u8]) -> Result<Method, HeadError> {
         b"POST" => Ok(Method::Post),
         b"PUT" => Ok(Method::Put),
         b"DELETE" => Ok(Method::Delete),
+        b"CONNECT" => Ok(Method::Connect),
         [] => Err(HeadError::RequestLine),
         token if token.iter().all(|&byte| is_token(byte)) => Ok(Method::Other),
         _ => Err(HeadError::RequestLine),

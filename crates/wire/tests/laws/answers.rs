@@ -38,7 +38,7 @@ fn a_stream_head_names_its_type_its_framing_and_keeps_proxies_from_holding_it() 
     for transport in Transport::ALL {
         for framing in [Framing::Chunked, Framing::Close] {
             let mut out = b"before".to_vec();
-            stream_head(transport, framing, DATE, Cors::default(), &mut out);
+            stream_head(transport, framing, None, DATE, Cors::default(), &mut out);
             let (status, fields, rest) = take_apart(&out[6..]);
             assert_eq!(status, "HTTP/1.1 200 OK");
             assert_eq!(rest, b"");
@@ -60,6 +60,7 @@ fn a_stream_head_names_its_type_its_framing_and_keeps_proxies_from_holding_it() 
             let (coding, connection) = match framing {
                 Framing::Chunked => (Some("chunked"), None),
                 Framing::Close => (None, Some("close")),
+                Framing::WebSocket => panic!("no content of HTTP"),
             };
             assert_eq!(value(&fields, "Transfer-Encoding"), coding);
             assert_eq!(value(&fields, "Connection"), connection);
@@ -76,6 +77,7 @@ fn the_wire_of_2008_is_sandboxed() {
     stream_head(
         Transport::Test,
         Framing::Chunked,
+        None,
         DATE,
         Cors::default(),
         &mut out,
@@ -94,7 +96,7 @@ fn cross_origin_fields_are_those_asked_for() {
         vary: true,
     };
     let mut out = Vec::new();
-    stream_head(Transport::Sse, Framing::Chunked, DATE, cors, &mut out);
+    stream_head(Transport::Sse, Framing::Chunked, None, DATE, cors, &mut out);
     let (_, fields, _) = take_apart(&out);
     assert_eq!(
         value(&fields, "Access-Control-Allow-Origin"),

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::Value;
+use wire::encoding::Encoding;
 use wire::event::{Event, Payload, Subject};
 use wire::frame::{LAST_CHUNK, encode, heartbeat, welcome};
 use wire::transport::{Framing, Transport};
@@ -84,6 +85,7 @@ impl Published {
         act(&Event {
             epoch: "x9",
             sequence: self.sequence,
+            complete: self.sequence,
             subject: match &self.subject {
                 Ok(id) => Subject::Integer(*id),
                 Err(id) => Subject::Text(id),
@@ -107,11 +109,11 @@ impl Published {
 
 /// Encodes all events into one buffer and sends them under both framings; returns the bodies, which
 /// must be the same under both.
-fn streamed(transport: Transport, events: &[Published]) -> Vec<Vec<u8>> {
+fn streamed(encoding: Encoding, events: &[Published]) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     let frames: Vec<_> = events
         .iter()
-        .map(|published| published.with(|event| encode(transport, event, &mut out)))
+        .map(|published| published.with(|event| encode(encoding, event, &mut out)))
         .collect();
     let sent = |framing| {
         frames
@@ -149,15 +151,84 @@ fn from_base64(text: &str) -> Vec<u8> {
     bytes
 }
 
+fn one_line(body: &[u8]) -> Value {
+    let is_break = |byte: &&u8| matches!(byte, b'\n' | b'\r');
+    assert_eq!(body.iter().filter(is_break).count(), 1);
+    assert_eq!(body.last(), Some(&b'\n'));
+    serde_json::from_slice(body).expect("a line is JSON")
+}
+
+/// Compares a decoded object with what was published.
+type Check = fn(&Value, &Published);
+
+fn check_object(object: &Value, event: &Published) {
+    assert_eq!(object["id"], event.id());
+    let subject = event.subject.clone().map_or_else(Value::from, Value::from);
+    assert_eq!(object["subject"], subject);
+    assert_eq!(
+        object.get("type").and_then(Value::as_str),
+        event.kind.as_deref()
+    );
+    match &event.payload {
+        Content::Text(text) => assert_eq!(object["data"], text.as_str()),
+        Content::Json(value) => assert_eq!(&object["data"], value),
+        Content::Binary(bytes) => {
+            assert_eq!(
+                &from_base64(object["data"].as_str().expect("base64")),
+                bytes
+            );
+        }
+    }
+    let encoding = object.get("encoding").and_then(Value::as_str);
+    let is_binary = matches!(event.payload, Content::Binary(_));
+    assert_eq!(encoding, is_binary.then_some("base64"));
+}
+
+/// Checks what CloudEvents 1.0.2 requires of an event in the JSON format.
+fn check_cloud_event(object: &Value, event: &Published) {
+    assert_eq!(object["specversion"], "1.0");
+    assert_eq!(object["id"], event.id());
+    assert_eq!(object["source"], "/encke");
+    assert_eq!(
+        object["type"],
+        event.kind.as_deref().unwrap_or("encke.event")
+    );
+    let subject = match &event.subject {
+        Ok(id) => id.to_string(),
+        Err(id) => id.clone(),
+    };
+    assert_eq!(object["subject"], subject, "attributes are strings");
+    let (content_type, data) = match &event.payload {
+        Content::Text(text) => ("text/plain", Value::from(text.as_str())),
+        Content::Json(value) => ("application/json", value.clone()),
+        Content::Binary(bytes) => {
+            assert_eq!(
+                &from_base64(object["data_base64"].as_str().expect("base64")),
+                bytes
+            );
+            ("application/octet-stream", Value::Null)
+        }
+    };
+    assert_eq!(object["datacontenttype"], content_type);
+    assert_eq!(object["data"], data);
+    // Attributes have names of lower-case letters and digits; `data_base64` is a member.
+    for name in object.as_object().expect("an object").keys() {
+        let is_name = name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        assert!(is_name || name == "data_base64", "{name}");
+    }
+}
+
 proptest! {
     #[test]
     fn an_event_source_gets_every_event_and_none_else(
         events in prop::collection::vec(published(), 0..6),
     ) {
         let mut stream = Vec::new();
-        let opening = welcome(Transport::Sse, ["x"], 3000, &mut stream);
+        let opening = welcome(Transport::Sse, ["x"], 3000, None, &mut stream);
         stream = stream[opening.body].to_vec();
-        for body in streamed(Transport::Sse, &events) {
+        for body in streamed(Encoding::SsePlain, &events) {
             stream.extend_from_slice(&body);
             let beat = heartbeat(Transport::Sse).expect("an event stream has a heart");
             stream.extend_from_slice(beat.bytes(Framing::Close));
@@ -185,25 +256,38 @@ proptest! {
     fn ndjson_is_one_object_a_line_with_all_that_was_published(
         events in prop::collection::vec(published(), 0..6),
     ) {
-        let bodies = streamed(Transport::Ndjson, &events);
+        let bodies = streamed(Encoding::NdjsonJson, &events);
         for (body, event) in bodies.iter().zip(&events) {
-            let breaks = body.iter().filter(|&&byte| byte == b'\n' || byte == b'\r').count();
-            prop_assert_eq!((breaks, body.last()), (1, Some(&b'\n')));
-            let line: Value = serde_json::from_slice(body).unwrap();
-            prop_assert_eq!(&line["id"], &Value::from(event.id()));
-            let subject = event.subject.clone().map_or_else(Value::from, Value::from);
-            prop_assert_eq!(&line["subject"], &subject);
-            prop_assert_eq!(line.get("type").and_then(Value::as_str), event.kind.as_deref());
-            let encoding = line.get("encoding").and_then(Value::as_str);
-            match &event.payload {
-                Content::Text(text) => prop_assert_eq!(&line["data"], text.as_str()),
-                Content::Json(value) => prop_assert_eq!(&line["data"], value),
-                Content::Binary(bytes) => {
-                    prop_assert_eq!(&from_base64(line["data"].as_str().unwrap()), bytes);
-                }
+            check_object(&one_line(body), event);
+        }
+    }
+
+    #[test]
+    fn cloud_events_are_one_a_line_with_all_that_was_published(
+        events in prop::collection::vec(published(), 0..6),
+    ) {
+        let bodies = streamed(Encoding::NdjsonCloudEvents, &events);
+        for (body, event) in bodies.iter().zip(&events) {
+            check_cloud_event(&one_line(body), event);
+        }
+    }
+
+    #[test]
+    fn objects_in_an_event_stream_are_the_data_of_messages(
+        events in prop::collection::vec(published(), 0..6),
+    ) {
+        let checks: [(_, Check); 2] = [
+            (Encoding::SseJson, check_object),
+            (Encoding::SseCloudEvents, check_cloud_event),
+        ];
+        for (encoding, check) in checks {
+            let client = oracle_sse::interpret(&streamed(encoding, &events).concat());
+            prop_assert_eq!(client.messages.len(), events.len());
+            for (message, event) in client.messages.iter().zip(&events) {
+                prop_assert_eq!(&message.last_event_id, &event.id());
+                prop_assert_eq!(&message.kind, "message", "one handler sees all");
+                check(&serde_json::from_str(&message.data).unwrap(), event);
             }
-            let binary = matches!(event.payload, Content::Binary(_));
-            prop_assert_eq!(encoding, binary.then_some("base64"));
         }
     }
 
@@ -211,7 +295,7 @@ proptest! {
     fn each_payload_on_the_wire_of_2008_is_a_chunk_of_its_own(
         events in prop::collection::vec(published(), 0..6),
     ) {
-        for (body, event) in streamed(Transport::Test, &events).iter().zip(&events) {
+        for (body, event) in streamed(Encoding::TestPlain, &events).iter().zip(&events) {
             event.with(|event| assert_eq!(body, event.payload.as_bytes()));
         }
     }
@@ -220,9 +304,9 @@ proptest! {
     fn a_kind_that_slipped_through_forges_no_field(kind in nasty_text()) {
         let payload = Payload::Text(b"x");
         let (subject, kind) = (Subject::Integer(1), Some(&*kind));
-        let event = Event { epoch: "e", sequence: 1, subject, kind, payload };
+        let event = Event { epoch: "e", sequence: 1, complete: 1, subject, kind, payload };
         let mut out = Vec::new();
-        let frame = encode(Transport::Sse, &event, &mut out);
+        let frame = encode(Encoding::SsePlain, &event, &mut out);
         let client = oracle_sse::interpret(&out[frame.body]);
         prop_assert_eq!(client.messages.len(), 1);
         prop_assert_eq!(&client.messages[0].data, "x");

@@ -54,6 +54,7 @@ fn every_method_has_its_name_and_case_matters() {
         ("POST", Method::Post),
         ("PUT", Method::Put),
         ("DELETE", Method::Delete),
+        ("CONNECT", Method::Connect),
         ("PATCH", Method::Other),
         ("get", Method::Other),
     ];

@@ -20,7 +20,7 @@ fn parse_at<'a>(input: &'a [u8], ends: &[usize]) -> Verdict<'a> {
     parse_from(input, seen)
 }
 
-fn assert_same_at_every_split(input: &[u8]) {
+pub(crate) fn assert_same_at_every_split(input: &[u8]) {
     let whole = parse(input);
     let bytewise: Vec<usize> = (0..input.len()).collect();
     assert_eq!(

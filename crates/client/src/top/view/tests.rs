@@ -1,8 +1,14 @@
+use serde_json::json;
+
 use super::*;
 use crate::top::snapshot::tests::{proxy_stats, stats};
 
 fn reading(uptime_seconds: f64, counted: u64) -> Snapshot {
     Snapshot::parse(&stats(uptime_seconds, counted)).unwrap()
+}
+
+fn near(left: f64, right: f64) {
+    assert!((left - right).abs() < 1e-9, "{left} {right}");
 }
 
 #[test]
@@ -56,7 +62,6 @@ fn polls_by_events_sum_to_all_polls() {
 #[test]
 fn times_are_shares_of_the_time_of_those_meant() {
     let view = View::between(&reading(0.0, 0), &reading(1.0, 10)).unwrap();
-    let near = |left: f64, right: f64| assert!((left - right).abs() < 1e-9, "{left} {right}");
     near(view.workers[0].busy, 0.1);
     near(view.workers[1].busy, 0.3);
     near(view.totals.busy, 0.2);
@@ -84,6 +89,20 @@ fn no_more_time_is_told_of_than_has_passed() {
         for row in view.workers.iter().chain([&view.totals]) {
             assert_eq!((row.busy, row.waiting), told);
             assert_eq!(row.stages["fan_out"], row.busy);
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_took_no_turn_has_waited_unless_it_has_mail() {
+    for (mail, told) in [(0, 1.0), (3, 0.0)] {
+        let (before, mut now) = (reading(1.0, 7), reading(2.0, 7));
+        for worker in &mut now.workers {
+            worker.mailbox_messages = mail;
+        }
+        let view = View::between(&before, &now).unwrap();
+        for row in view.workers.iter().chain([&view.totals]) {
+            assert_eq!((row.busy, row.waiting), (0.0, told));
         }
     }
 }
@@ -135,4 +154,55 @@ fn nothing_is_said_of_two_runs_or_of_no_time() {
     let mut smaller = reading(12.0, 12);
     smaller.workers.pop();
     assert!(View::between(&before, &smaller).is_none());
+}
+
+/// A cluster of two nodes, of which the second has counted three times as much as the first, and
+/// has reported later.
+fn cluster(seconds: f64, counted: u64) -> Value {
+    let node = |name: &str, counted: u64, later: f64| {
+        json!({
+            "name": name, "incarnation": format!("of {name}"), "state": "ready", "behind": counted,
+            "lag_seconds": counted as f64 / 10.0, "silent_seconds": later,
+            "uptime_seconds": seconds + later, "workers": 2, "busy_seconds": counted as f64 / 100.0,
+            "connections": counted + 1, "sessions": counted, "written": 5 * counted,
+            "bytes_written": 50 * counted, "backlog_bytes": counted
+        })
+    };
+    json!({
+        "last": 10 * counted,
+        "nodes": [node("n1", counted, 0.0), node("n2", 3 * counted, 0.5)]
+    })
+}
+
+#[test]
+fn nodes_of_a_cluster_have_rates_by_their_own_clocks_and_sums() {
+    let of = |seconds, counted, cluster: Value| {
+        let mut stats = stats(seconds, counted);
+        stats["cluster"] = cluster;
+        Snapshot::parse(&stats).unwrap()
+    };
+    let before = of(1.0, 10, cluster(1.0, 10));
+    let now = of(3.0, 30, cluster(5.0, 30));
+    let nodes = View::between(&before, &now).unwrap().nodes.unwrap();
+    // By the server's clock for the log, and by that of the node for what it counts.
+    assert_eq!(nodes.entries_per_second, 100.0);
+    assert_eq!(nodes.each[0].written_per_second, Some(25.0));
+    assert_eq!(nodes.each[1].written_per_second, Some(75.0));
+    near(nodes.each[0].busy.expect("it reports"), 0.025);
+    let all = &nodes.totals;
+    assert_eq!((all.sessions, all.connections), (120, 122));
+    assert_eq!(all.written_per_second, Some(100.0));
+    assert_eq!((all.behind, all.lag_seconds), (90, 9.0), "the largest");
+    assert_eq!((&*all.name, &*all.state), ("all 2", "2 ready"));
+
+    // Of a node that is new, or has said nothing since, no rate is known.
+    let mut other = cluster(1.0, 10);
+    other["nodes"][0]["incarnation"] = "another".into();
+    let later = of(3.0, 30, other);
+    let nodes = View::between(&before, &later).unwrap().nodes.unwrap();
+    let rates: Vec<_> = nodes.each.iter().map(|it| it.written_per_second).collect();
+    assert_eq!(rates, [None, None]);
+    assert_eq!(nodes.totals.written_per_second, None);
+    let alone = of(3.0, 30, Value::Null);
+    assert_eq!(View::between(&before, &alone).unwrap().nodes, None);
 }

@@ -3,9 +3,20 @@
 //! A setting stands in one group and nowhere else. [`key`] makes one that is read at start only,
 //! [`live`] one that a reload applies too.
 
+mod cluster;
+mod history;
+mod presence;
+mod webhook;
+mod logs;
+
 use super::Otherwise::{Found, Is, Unset};
-use super::Shape::{File, Files, List, Number, Path, Switch, Text};
+use super::Shape::{File, Files, List, Number, Switch, Text};
 use super::{Key, key, live};
+use cluster::CLUSTER;
+use history::HISTORY;
+use logs::LOGS;
+use presence::PRESENCE;
+use webhook::WEBHOOK;
 
 /// Settings that belong together, under one heading of the help.
 #[derive(Debug)]
@@ -29,6 +40,10 @@ pub(crate) const GROUPS: &[Group] = &[
     group("Workers", WORKERS),
     group("Limits", LIMITS),
     group("Streams", STREAMS),
+    group("History", HISTORY),
+    group("Presence", PRESENCE),
+    group("Cluster", CLUSTER),
+    group("Webhook", WEBHOOK),
     group("Erlang", ERLANG),
     group("Logs", LOGS),
 ];
@@ -112,6 +127,13 @@ const WEB_PAGES: &[Key] = &[
         Is("true"),
         "Show a page at / that reads streams; `--page=false` switches it off",
     ),
+    live(
+        "health",
+        Switch,
+        Is("true"),
+        "Answer /livez and /readyz on the public listeners with yes or no, for load balancers; \
+         `--health=false` switches it off",
+    ),
     key(
         "demo",
         Switch,
@@ -172,6 +194,13 @@ const IDENTITY: &[Key] = &[
         Is("false"),
         "Accept a token in the query (`?access_token=`), where logs of proxies may show it",
     ),
+    key(
+        "client-publish",
+        Switch,
+        Is("false"),
+        "Let clients publish over WebSocket, about the ids that their tokens list in the claim \
+         `encke.publish`",
+    ),
     live(
         "identity-header",
         Text("NAME"),
@@ -184,6 +213,13 @@ const IDENTITY: &[Key] = &[
         Unset("none"),
         "Network of proxies whose word about a client is taken, like 10.0.0.0/8 or 127.0.0.1; may \
          be repeated",
+    ),
+    live(
+        "proxy-protocol",
+        Switch,
+        Is("false"),
+        "Connections of trusted proxies must begin with a PROXY protocol header (version 1 or 2), \
+         which names the client; on all public listeners, before TLS",
     ),
 ];
 
@@ -271,7 +307,20 @@ const LIMITS: &[Key] = &[
         "backlog-bytes",
         Text("SIZE"),
         Is("256KiB"),
-        "Close a session when more than this many bytes wait for its full socket",
+        "Most bytes that may wait for the full socket of a session",
+    ),
+    live(
+        "buffer-bytes",
+        Text("SIZE"),
+        Found("a tenth of the memory"),
+        "Most bytes that may wait for all connections together: unread events, unfinished \
+         requests; beyond it the largest give way",
+    ),
+    live(
+        "slow",
+        Text("POLICY"),
+        Is("catch-up"),
+        "For clients that read too slowly: catch-up, close, drop-oldest or latest",
     ),
     live(
         "stall-timeout",
@@ -365,25 +414,23 @@ const ERLANG: &[Key] = &[
         "Disconnect an Erlang node after this long without data; the same in all nodes \
          (net_ticktime)",
     ),
-];
-
-const LOGS: &[Key] = &[
     key(
-        "log-format",
-        Text("FORMAT"),
-        Is("text"),
-        "Format of the log on standard error: text or json",
-    ),
-    live(
-        "log-level",
-        Text("LEVEL"),
-        Is("info"),
-        "Log level: off, error, warn, info, debug or trace",
+        "erlang-login-check",
+        Text("NAME,NODE"),
+        Unset("no check"),
+        "Let a registered Erlang process decide on logins of clients: like \
+         gatekeeper,auth@127.0.0.1",
     ),
     key(
-        "ports-file",
-        Path,
-        Unset("no file"),
-        "When ready, write the addresses and the process id to this file, as JSON",
+        "erlang-login-timeout",
+        Text("TIME"),
+        Is("2s"),
+        "Time limit of that process for a decision; 4s at most",
+    ),
+    key(
+        "erlang-login-default",
+        Text("VERDICT"),
+        Is("refuse"),
+        "What becomes of a login that the process has not decided on: refuse or accept",
     ),
 ];

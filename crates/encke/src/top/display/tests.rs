@@ -53,6 +53,7 @@ fn view(workers: u64, online: u64) -> Box<View> {
         totals: row(9999),
         workers: (0..workers).map(|number| row(1000 + number)).collect(),
         backends: None,
+        nodes: None,
     })
 }
 

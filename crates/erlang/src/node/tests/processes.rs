@@ -1,6 +1,9 @@
 //! Processes: links, monitors, logins, and what becomes of them when theirs or their node's life
 //! ends.
 
+use graph::Id;
+use router::{Event, Payload, Tally};
+
 use super::*;
 use crate::sim::peer::{
     PEERS_CREATION, atom, hear_messages, integer, message, pid, reference, tuple,
@@ -49,6 +52,43 @@ fn a_link_to_nobody_ends_at_once_and_others_hold() {
         heard(&[control(&[integer(1), PEER.pid(5), own(2)])]),
         Vec::<String>::new()
     );
+}
+
+#[test]
+fn a_process_that_asks_for_a_link_is_linked_once_and_ended_when_its_session_is_closed() {
+    let login = |options: &[Vec<u8>]| {
+        let options = match options {
+            [] => crate::sim::peer::nil(),
+            _ => crate::sim::peer::list(options, &crate::sim::peer::nil()),
+        };
+        let request = tuple(&[atom("login"), atom("alice"), PEER.pid(5), options]);
+        PEER.call_to("router", &request)
+    };
+    let logout = PEER.call_to("router", &tuple(&[atom("logout"), PEER.pid(5)]));
+    let linked = "{1,<encke@h.2.0>,<peer@h.5.0>}";
+    let heard = heard(&[
+        login(&[]),
+        login(&[atom("link")]),
+        login(&[atom("link")]),
+        login(&[atom("unknown")]),
+        logout,
+    ]);
+    assert_eq!(
+        heard[..3],
+        [MONITORED.to_owned(), reply("ok"), linked.to_owned()]
+    );
+    assert_eq!(heard[3..5], [reply("ok"), reply("ok")]);
+    assert!(heard[5].contains("a list of options"), "{heard:?}");
+    assert_eq!(heard[7], "{35,1,<encke@h.2.0>,<peer@h.5.0>}");
+    let (mut sim, connection) = connected();
+    sim.receive(connection, &login(&[atom("link")]));
+    sim.run_until_idle();
+    sim.take_sent(connection);
+    let slot = sim.node.registry.sessions.at(0).unwrap();
+    sim.node.close_sessions(&[slot]);
+    sim.run_until_idle();
+    let said = hear_messages(&sim.take_sent(connection));
+    assert_eq!(said[1], "{3,<encke@h.2.0>,<peer@h.5.0>,closed}");
 }
 
 #[test]
@@ -142,6 +182,32 @@ fn a_process_that_ends_is_logged_out_at_every_split() {
         assert_eq!(outcome.sessions, 0);
         assert_eq!(outcome.metrics.refused, [0; Refusal::KINDS]);
     }
+}
+
+// Messages that waited for the socket of a node were once counted as written.
+#[test]
+fn a_receipt_tells_messages_that_wait_for_a_node_from_written_ones() {
+    let (mut sim, connection) = connected();
+    sim.receive(connection, &login("alice", &PEER.pid(5)));
+    sim.run_until_idle();
+    let publish = |sim: &mut SimulatedNode| {
+        let tally = Tally::new();
+        sim.router.publish(
+            Event {
+                subject: Id::parse("alice").unwrap(),
+                event_type: None,
+                payload: Payload::text("hello".into()),
+            },
+            &tally,
+        );
+        sim.run_until_idle();
+        let counts = tally.counts();
+        (counts.written, counts.queued, counts.shed)
+    };
+    assert_eq!(publish(&mut sim), (1, 0, 0));
+    sim.blocked.insert(connection);
+    assert_eq!(publish(&mut sim), (0, 1, 0));
+    assert_eq!(publish(&mut sim), (0, 1, 0));
 }
 
 #[test]

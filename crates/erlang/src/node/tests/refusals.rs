@@ -273,14 +273,3 @@ fn many_short_questions_are_not_owed_long_answers_without_end() {
     assert_eq!(answers.len(), 1 + 800);
     assert!(answers[800].contains("ask again"));
 }
-
-#[test]
-fn more_connections_than_there_may_be_are_turned_away() {
-    let mut sim = SimulatedNode::new(NAME, &[]);
-    for _ in 0..CONNECTIONS_MAX {
-        assert!(sim.accept_peer().is_some());
-    }
-    assert!(sim.accept_peer().is_none());
-    sim.advance_clock(HANDSHAKE_TIME);
-    assert!(sim.accept_peer().is_some());
-}

@@ -1,4 +1,5 @@
 use super::*;
+use crate::store::Store;
 use crate::store::directory::{Contents, Directory};
 
 const FIRST: u32 = crate::INTERNED_FROM;
@@ -38,6 +39,22 @@ fn check(names: &[(u32, &str)], there: Edges<'_>, back: Edges<'_>) -> Check {
     let directory = Directory::lock(directory.path()).unwrap();
     directory.replace(Said { names, there, back }).unwrap();
     directory.snapshot().unwrap().check().unwrap()
+}
+
+/// Whether a server starts with such a file.
+fn opens(names: &[(u32, &str)], there: Edges<'_>, back: Edges<'_>) -> bool {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = Directory::lock(directory.path()).unwrap();
+    directory.replace(Said { names, there, back }).unwrap();
+    Store::open(directory.disk().unwrap()).is_ok()
+}
+
+#[test]
+fn a_server_does_not_start_with_an_edge_in_one_direction_or_a_key_without_a_name() {
+    assert!(opens(&[], &[(1, 2)], &[(2, 1)]));
+    assert!(!opens(&[], &[(1, 2), (1, 3)], &[(2, 1)]));
+    assert!(!opens(&[], &[(1, 2)], &[(2, 1), (3, 1)]));
+    assert!(!opens(&[], &[(1, FIRST)], &[(FIRST, 1)]));
 }
 
 #[test]

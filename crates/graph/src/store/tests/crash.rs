@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::super::{Disk, Store, pair};
 use super::fake::{FakeDisk, Faults};
+use crate::RowChanges;
 use crate::adjacency::Direction;
 use crate::batch::Batch;
 use crate::change::Change;
@@ -68,7 +69,9 @@ impl World {
             batch.add(change).unwrap();
         }
         let net = batch.net();
-        let committed = self.store.commit(&net, self.memory.adjacency.counts().0);
+        let committed =
+            self.store
+                .commit(&net, self.memory.adjacency.counts().0, &RowChanges::new());
         if committed.is_ok() {
             batch.apply(&net);
             for change in changes {

@@ -1,7 +1,83 @@
 //! Disks that fail while the server goes on.
 
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
+
+use super::super::Store;
 use super::crash::{World, changes, edges, empty_file, filled_file};
 use super::fake::Faults;
+use crate::store::disk::Disk;
+use crate::writer::Writer;
+use crate::{Change, RowChanges};
+
+// A sync that does nothing is not noticed before a loss of power.
+#[test]
+fn a_sync_of_a_file_is_one_of_the_kernel() {
+    let file = tempfile::tempfile().expect("a file");
+    assert!(Disk::sync(&file).is_ok());
+    // The kernel refuses to sync a device that keeps nothing.
+    let device = File::open("/dev/null").expect("a device");
+    assert!(Disk::sync(&device).is_err());
+}
+
+/// A file that counts how often the kernel was asked to sync it.
+#[derive(Debug)]
+struct Counted(File, AtomicU64);
+
+impl Disk for Counted {
+    fn len(&self) -> io::Result<u64> {
+        Disk::len(&self.0)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        Disk::set_len(&self.0, len)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write(offset, data)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Disk::sync(&self.0)
+    }
+
+    fn has_room(&self, bytes: u64) -> io::Result<()> {
+        self.0.has_room(bytes)
+    }
+}
+
+#[test]
+fn each_change_of_a_file_is_answered_after_a_sync() {
+    let mut file = tempfile::tempfile().expect("a file");
+    file.write_all(&empty_file()).expect("room");
+    let disk = Arc::new(Counted(file, AtomicU64::new(0)));
+    let shared: Arc<dyn Disk> = disk.clone();
+    let (store, memory) = Store::open(shared).expect("a graph");
+    let writer = Writer::start(store, Arc::new(memory)).expect("a thread");
+    for subscriber in 1..20_u32 {
+        let change = Change::Subscribe {
+            subscriber: subscriber.into(),
+            subject: 0.into(),
+        };
+        let before = disk.1.load(Ordering::Relaxed);
+        let (answer, answered) = sync_channel(1);
+        let counted = Arc::clone(&disk);
+        writer.submit(vec![change], move |effects| {
+            let syncs = counted.1.load(Ordering::Relaxed);
+            answer.send((effects, syncs)).expect("it is awaited");
+        });
+        let (effects, syncs) = answered.recv().expect("every change is answered");
+        assert!(effects[0].is_ok() && syncs > before, "{subscriber}");
+    }
+}
 
 #[test]
 fn a_failed_sync_fails_its_commit_alone_and_what_comes_after_survives_a_loss_of_power() {
@@ -76,10 +152,42 @@ fn a_disk_that_cannot_be_written_says_why() {
     };
     let mut batch = crate::batch::Batch::new(&world.memory);
     batch.add(&change).unwrap();
-    let error = world.store.commit(&batch.net(), 0).unwrap_err();
+    let error = world
+        .store
+        .commit(&batch.net(), 0, &RowChanges::new())
+        .unwrap_err();
     assert!(!error.full);
     assert_eq!(&*error.cause, "the cable is out");
     drop(batch);
     world.disk.set(Faults::default());
     assert!(world.commit(&[change]));
+}
+
+#[test]
+fn a_change_is_neither_seen_nor_answered_as_made_before_the_disk_has_it() {
+    let world = World::open(empty_file());
+    let (disk, memory) = (world.disk, Arc::new(world.memory));
+    let writer = Writer::start(world.store, Arc::clone(&memory)).expect("a thread");
+    let subscribe = || {
+        let change = Change::Subscribe {
+            subscriber: 1.into(),
+            subject: 2.into(),
+        };
+        let (answer, answered) = sync_channel(1);
+        writer.submit(vec![change], move |effects| {
+            answer.send(effects).expect("it is awaited");
+        });
+        let effects = answered.recv().expect("every change is answered");
+        (effects[0].is_ok(), edges(&memory).len())
+    };
+    disk.set(Faults {
+        writes_fail: true,
+        ..Faults::default()
+    });
+    assert_eq!(subscribe(), (false, 0));
+    disk.set(Faults::default());
+    assert_eq!(subscribe(), (true, 1));
+    writer.end();
+    let found = World::open(disk.after_power_loss());
+    assert_eq!(found.model, edges(&memory));
 }

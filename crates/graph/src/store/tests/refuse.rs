@@ -1,12 +1,13 @@
 //! Files that are refused, with a sentence, and left as they are.
 
 use std::fs;
-use std::path::Path;
+use std::sync::Arc;
 
 use redb::{Database, TableDefinition};
 
-use super::super::{Directory, OpenError};
-use super::crash::{World, changes, empty_file};
+use super::super::{Directory, Disk, OpenError, Store};
+use super::crash::{World, changes, edges, empty_file};
+use super::fake::FakeDisk;
 use crate::Graph;
 
 /// Opens a directory whose graph is `content`; what it says, and whether the file is untouched.
@@ -65,19 +66,19 @@ fn a_newer_format_is_refused() {
         write
             .open_table(header)
             .unwrap()
-            .insert("format", 2)
+            .insert("format", 4)
             .unwrap();
         write.commit().unwrap();
     }
     let error = refused(&fs::read(&path).unwrap());
     assert!(
-        matches!(error, OpenError::Newer { format: 2, .. }),
+        matches!(error, OpenError::Newer { format: 4, .. }),
         "{error}"
     );
     assert!(
         error
             .to_string()
-            .contains("format 2, but this program supports only format 1")
+            .contains("format 4, but this program supports only formats up to 3")
     );
 }
 
@@ -94,10 +95,13 @@ fn a_file_cut_short_anywhere_is_refused() {
     }
 }
 
+// It once compared the number of edges, which is right as well when some are lost and as many are
+// invented.
 #[test]
 fn a_page_of_noise_is_found_or_was_not_in_use() {
     let whole = filled();
     let model = World::open(whole.clone()).model;
+    let mut found = 0;
     for page in 1..whole.len() / 4096 {
         let mut damaged = whole.clone();
         for (index, byte) in damaged[page * 4096..(page + 1) * 4096]
@@ -106,17 +110,17 @@ fn a_page_of_noise_is_found_or_was_not_in_use() {
         {
             *byte = (index * 31 + page) as u8;
         }
-        let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join("graph.redb"), &damaged).unwrap();
-        match open(directory.path()) {
-            Ok(edges) => assert_eq!(edges, model.len(), "page {page}"),
-            Err(error) => assert!(matches!(error, OpenError::Torn { .. }), "{error}"),
+        let disk: Arc<dyn Disk> = FakeDisk::holding(damaged);
+        match Store::open(disk) {
+            Ok((_, memory)) => assert_eq!(edges(&memory), model, "page {page}"),
+            Err(refusal) => {
+                let refusal = refusal.of("graph.redb".into());
+                assert!(matches!(refusal, OpenError::Torn { .. }), "{refusal}");
+                found += 1;
+            }
         }
     }
-}
-
-fn open(path: &Path) -> Result<usize, OpenError> {
-    Graph::open(path).map(|graph| graph.counts().edges)
+    assert!(found > 0, "no page was in use");
 }
 
 #[test]

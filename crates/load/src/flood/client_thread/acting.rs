@@ -22,7 +22,11 @@ impl ClientThread<'_> {
                 return Some(early);
             }
             self.acts.pop();
-            self.act_once(index as usize);
+            if self.returns(index as usize) {
+                self.return_or_cut(index as usize, at);
+            } else {
+                self.act_once(index as usize);
+            }
         }
         None
     }

@@ -72,7 +72,14 @@ impl ClientThread<'_> {
             self.take_leave(index);
         }
         self.close(index, |closes| &mut closes.own);
-        self.act_later(index);
+        if self.behaviour(index).comes_back() {
+            self.act_later(index);
+        }
+    }
+
+    /// The stream has been silent for too long.
+    pub(super) fn time_out(&mut self, index: usize) {
+        self.close(index, |closes| &mut closes.timed_out);
     }
 
     /// Ends a client that was begun and has no stream.
@@ -87,11 +94,15 @@ impl ClientThread<'_> {
     pub(super) fn answered(&mut self, index: usize) {
         if self.behaviour(index) != Behaviour::Trickles {
             self.unanswered -= 1;
+            self.first_unanswered.remove(&index);
         }
     }
 
     /// Counts a client that came to nothing.
     pub(super) fn fail(&mut self, index: usize, failure: FailureKind, detail: &str) {
+        if self.fail_to_return(index) {
+            return;
+        }
         // What befalls those that ask for it says nothing of the rest.
         if self.behaviour(index) == Behaviour::Good {
             self.failures_in_row += 1;
@@ -108,6 +119,7 @@ impl ClientThread<'_> {
         self.streams[index] = Stream::Closed;
         self.secure.forget(index);
         *reason(&mut self.reading.counts.closes) += 1;
+        self.return_later(index);
     }
 
     /// Resets every connection: a million ports must not wait a minute each.

@@ -43,7 +43,11 @@ impl ClientThread<'_> {
                 }
             }
             self.streams.push(Stream::Closed);
-            self.begin(self.streams.len() - 1);
+            let (index, before) = (self.streams.len() - 1, self.unanswered);
+            self.begin(index);
+            if self.unanswered > before {
+                self.first_unanswered.insert(index);
+            }
         }
         Some(Duration::ZERO)
     }
@@ -98,7 +102,8 @@ impl ClientThread<'_> {
 
     /// A socket that is connecting, or connected, to the client's server.
     fn connecting(&mut self, index: usize, role: Behaviour) -> Result<OwnedFd, Errno> {
-        let server = self.config.targets.server_of(self.ordinal(index));
+        let (ordinal, moves) = self.place(index);
+        let server = self.config.targets.server_of(ordinal, moves);
         let family = if server.is_ipv4() {
             AddressFamily::INET
         } else {
@@ -152,11 +157,12 @@ impl ClientThread<'_> {
     }
 
     pub(super) fn write_request(&mut self, index: usize) {
-        let ordinal = self.ordinal(index);
-        let number = self.config.first.wrapping_add(ordinal);
+        let place = self.place(index);
+        let number = self.config.first.wrapping_add(place.0);
         self.config
             .targets
-            .write_request(ordinal, number, &self.config.asking, &mut self.request);
+            .write_request(place, number, &self.config.asking, &mut self.request);
+        self.write_cursor(index);
     }
 
     fn watch(&self, socket: &OwnedFd, index: usize, interest: Interest) -> Result<(), Errno> {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::{ClientThread, READ_BYTES};
+use super::{ClientThread, READ_BYTES, millis_since};
 use crate::flood::behaviours::Behaviour;
 use crate::flood::failure_kind::FailureKind;
 use crate::flood::stream::{Heading, Progress, Stream, heading};
@@ -54,7 +54,18 @@ impl ClientThread<'_> {
         let Stream::Body(_, body) = &mut self.streams[index] else {
             return;
         };
-        let progress = body.read(&mut self.reading, bytes);
+        let progress = if self.config.recovery.is_none() {
+            body.read(&mut self.reading, None, bytes)
+        } else {
+            let mut records = self.records.lock();
+            let record = &mut records[index];
+            record.heard_at = millis_since(self.begun);
+            let progress = body.read(&mut self.reading, Some(record), bytes);
+            if let Some(id) = record.last_id() {
+                self.epochs.learn(id, bytes);
+            }
+            progress
+        };
         if !self.reading.answer.is_empty() {
             let mut answer = std::mem::take(&mut self.reading.answer);
             self.send_answer(index, &answer);
@@ -97,6 +108,7 @@ impl ClientThread<'_> {
                     return;
                 };
                 self.streams[index] = Stream::Body(socket, body);
+                self.returned(index);
                 self.begin_to_misbehave(index);
                 if used < whole.len() && self.behaviour(index) != Behaviour::StopsReading {
                     self.on_bytes(index, &whole[used..]);

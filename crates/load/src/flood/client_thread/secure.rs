@@ -54,7 +54,8 @@ impl ClientThread<'_> {
     /// Makes the session of a client that is about to connect, if its server has TLS. The request,
     /// which has been written, is queued in it.
     pub(super) fn secure(&mut self, index: usize) -> Result<(), Errno> {
-        let Some(client) = self.config.targets.tls_of(self.ordinal(index)) else {
+        let (ordinal, moves) = self.place(index);
+        let Some(client) = self.config.targets.tls_of(ordinal, moves) else {
             return Ok(());
         };
         let mut session = client.session().map_err(|_| Errno::IO)?;
@@ -149,7 +150,8 @@ impl ClientThread<'_> {
     }
 
     fn on_tls_error(&mut self, index: usize, error: &tls::Error) {
-        let authority = self.config.targets.authority_of(self.ordinal(index));
+        let (ordinal, moves) = self.place(index);
+        let authority = self.config.targets.authority_of(ordinal, moves);
         let detail = tls::explain(authority, error);
         self.on_broken(index, FailureKind::Tls, &detail);
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::Remedy;
 use super::super::apply::{apply, revert};
-use super::super::readings::Readings;
+use super::super::readings::{MemoryLimit, Readings};
 
 /// A folder that goes with its test.
 struct Machine(PathBuf);
@@ -47,8 +47,16 @@ fn files_are_read() {
     let machine = Machine::with(&[
         (
             "proc/meminfo",
-            "MemTotal: 2 kB\nMemAvailable: 1 kB\nCommitLimit: 5 kB\nCommitted_AS: 3 kB\n",
+            "MemTotal: 2 kB\nMemAvailable: 1 kB\nCommitLimit: 5 kB\nCommitted_AS: 3 kB\n\
+             SwapTotal: 7 kB\n",
         ),
+        ("proc/sys/vm/min_free_kbytes", "45\n"),
+        ("proc/sys/vm/swappiness", "60\n"),
+        ("proc/sys/net/core/netdev_max_backlog", "1000\n"),
+        ("proc/sys/net/core/rmem_max", "11\n"),
+        ("proc/sys/net/core/wmem_max", "12\n"),
+        ("proc/sys/net/ipv4/tcp_max_tw_buckets", "13\n"),
+        ("proc/sys/net/ipv4/tcp_max_orphans", "14\n"),
         ("proc/sys/fs/file-nr", "1024\t0\t4000\n"),
         ("proc/sys/fs/file-max", "9223372036854775807\n"),
         (QUEUE, "4096\n"),
@@ -66,6 +74,20 @@ fn files_are_read() {
         (Some(2048), Some(1024))
     );
     assert_eq!(readings.commit_left, Some(2048));
+    assert_eq!(
+        (readings.memory_reserve, readings.swap_total),
+        (Some(45 * 1024), Some(7 * 1024))
+    );
+    assert_eq!(
+        (readings.swappiness, readings.device_queue),
+        (Some(60), Some(1000))
+    );
+    assert_eq!(
+        (readings.receive_buffer_asked, readings.send_buffer_asked),
+        (Some(11), Some(12))
+    );
+    assert_eq!(readings.time_waits_max, Some(13));
+    assert_eq!(readings.orphans_max, Some(14));
     assert_eq!(
         (readings.files_open, readings.files_max),
         (Some(1024), Some(i64::MAX as u64))
@@ -113,6 +135,38 @@ fn the_tightest_control_group_of_either_version_is_found() {
         ),
     ]);
     assert_eq!(Readings::below(&none.0).group, None);
+}
+
+#[test]
+fn a_process_may_use_the_least_of_the_machine_and_of_its_control_groups() {
+    let meminfo = ("proc/meminfo", "MemTotal:    4 kB\nMemAvailable: 1 kB\n");
+    let machine = |files: &[(&str, &str)]| Machine::with(&[&[meminfo], files].concat());
+    let limit = |machine: &Machine| {
+        let limit = MemoryLimit::below(&machine.0).unwrap();
+        let group = limit.group.map(|file| file.display().to_string());
+        (limit.bytes, group)
+    };
+    let inner = machine(&[
+        ("proc/self/cgroup", "0::/a/b\n"),
+        // The one with less left is not the one with the lower limit.
+        ("sys/fs/cgroup/a/b/memory.max", "2000\n"),
+        ("sys/fs/cgroup/a/memory.max", "3000\n"),
+        ("sys/fs/cgroup/a/memory.current", "2999\n"),
+    ]);
+    let file = "/sys/fs/cgroup/a/b/memory.max".to_owned();
+    assert_eq!(limit(&inner), (2000, Some(file)));
+    let first = machine(&[
+        ("proc/self/cgroup", "4:memory:/c\n"),
+        ("sys/fs/cgroup/memory/memory.limit_in_bytes", "4000\n"),
+    ]);
+    assert_eq!(limit(&first).0, 4000);
+    let larger = machine(&[
+        ("proc/self/cgroup", "4:memory:/\n"),
+        ("sys/fs/cgroup/memory/memory.limit_in_bytes", "4097\n"),
+    ]);
+    assert_eq!(limit(&larger), (4096, None));
+    assert_eq!(limit(&machine(&[])), (4096, None));
+    assert_eq!(MemoryLimit::below(&Machine::with(&[]).0), None);
 }
 
 #[test]

@@ -53,6 +53,37 @@ fn a_drain_does_not_wait_for_a_stalled_client_beyond_its_timeout() {
 }
 
 #[test]
+fn a_pause_sends_clients_away_and_takes_them_again_when_it_ends() {
+    let mut world = world();
+    let reader = world.connect("/events/1");
+    world.turn();
+    world.handle.pause();
+    world.run_until_idle();
+    assert_eq!(world.text(reader).matches("retry: ").count(), 2);
+    assert!(world.text(reader).ends_with("0\r\n\r\n"));
+    world.net.borrow_mut().end(reader);
+    let early = world.connect("/stream/1");
+    world.run_until_idle();
+    assert!(world.text(early).starts_with("HTTP/1.1 503 "));
+    world.net.borrow_mut().end(early);
+    assert!(world.net.borrow().is_listening() && !world.worker.is_over());
+
+    world.handle.resume();
+    let late = world.connect("/events/1");
+    world.run_until_idle();
+    world.publish("1", "welcome back");
+    world.run_until_idle();
+    assert_eq!(world.payloads(late), ["welcome back"]);
+    world.handle.pause();
+    world.handle.drain();
+    world.handle.resume();
+    world.run_until_idle();
+    world.net.borrow_mut().end(late);
+    world.run_until_idle();
+    assert!(world.worker.is_over(), "a pause does not undo a drain");
+}
+
+#[test]
 fn a_session_closed_by_the_operator_is_offline_at_once() {
     let mut world = world();
     let client = world.connect("/events/1,2");

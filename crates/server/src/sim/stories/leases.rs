@@ -54,6 +54,21 @@ fn a_session_ends_before_its_token_expires_and_not_much_earlier() {
     }
 }
 
+// A stream once ended as soon as it had begun, and an `EventSource` began the next with the same
+// token.
+#[test]
+fn a_token_whose_session_would_end_at_once_opens_none() {
+    for (left, status) in [(1, 401), (EARLY_SECONDS, 401), (EARLY_SECONDS + 1, 200)] {
+        let mut world = world_with(settings(policy()));
+        let bearer = bearer(&token_until(BEGIN + left, ALICE));
+        let client = world.request("GET", "/events", &bearer);
+        world.turn();
+        assert_eq!(world.status(client), status, "{left} s left");
+        let is_expired = world.text(client).contains("The token has expired");
+        assert_eq!(is_expired, status == 401, "{left} s left");
+    }
+}
+
 #[test]
 fn each_transport_says_in_its_own_way_that_the_identity_has_ended() {
     let line = "{\"type\":\"expired\",\"data\":{\"reason\":\"expired\"}}\n";

@@ -1,0 +1,109 @@
+//! nginx with nchan: a peer that benchmarks compare with.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::child::OwnedChild;
+use client::http::{Connection, RequestBody};
+use machine::failure::{Context, Failure, Outcome};
+
+/// Where Debian puts the module.
+const NCHAN: &str = "/usr/lib/nginx/modules/ngx_nchan_module.so";
+
+/// Time to listen.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A running nginx of one process.
+#[derive(Debug)]
+pub(crate) struct Nginx {
+    child: OwnedChild,
+    directory: TempDir,
+}
+
+impl Nginx {
+    /// Starts `program` with these `server` blocks, one of which listens at `address`.
+    pub(crate) fn start(program: &Path, servers: &str, address: SocketAddr) -> Outcome<Self> {
+        let directory = tempfile::Builder::new()
+            .prefix("encke-bench-nginx-")
+            .tempdir()
+            .context("making a directory")?;
+        let conf = directory.path().join("nginx.conf");
+        let text = configuration(directory.path(), servers);
+        fs::write(&conf, text).context("writing the configuration of nginx")?;
+        let mut command = Command::new(program);
+        command
+            .arg("-c")
+            .arg(&conf)
+            .arg("-p")
+            .arg(directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = OwnedChild::spawn(&mut command)?;
+        let mut nginx = Self { child, directory };
+        nginx.wait_until_it_listens(address)?;
+        Ok(nginx)
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    fn wait_until_it_listens(&mut self, address: SocketAddr) -> Outcome<()> {
+        let until = Instant::now() + START_TIMEOUT;
+        while TcpStream::connect(address).is_err() {
+            if self.child.has_ended()? || Instant::now() > until {
+                let log = fs::read_to_string(self.directory.path().join("error.log"));
+                return Err(Failure::new(format!(
+                    "nginx did not start to listen; is Debian's libnginx-mod-nchan installed? It \
+                     said:\n{}",
+                    log.unwrap_or_default().trim()
+                )));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+/// As an operator would write it, with what a benchmark needs: one process, no log of requests, and
+/// no end of a publisher's connection after 1,000 requests.
+fn configuration(directory: &Path, servers: &str) -> String {
+    let place = directory.display();
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("{kind}_temp_path {place}/{kind}; "))
+        .concat();
+    format!(
+        "load_module {NCHAN};\n\
+         user root; daemon off; master_process off; pid {place}/pid;\n\
+         error_log {place}/error.log; worker_rlimit_nofile 20000;\n\
+         events {{ worker_connections 19900; }}\n\
+         http {{\n\
+         access_log off; {temporary}\n\
+         nchan_shared_memory_size 1G; keepalive_timeout 75; keepalive_requests 1000000000;\n\
+         {servers}\
+         }}\n"
+    )
+}
+
+/// Publishes a message to a channel, at `/publish/{channel}`.
+pub(crate) fn publish(connection: &mut Connection, channel: &str, payload: &[u8]) -> Outcome<()> {
+    let path = format!("/publish/{channel}");
+    let fields = [("Content-Type", "text/plain")];
+    let (answer, _) = connection
+        .exchange("POST", &path, &fields, RequestBody::Bytes(payload))
+        .context("publishing to nginx")?;
+    match answer.status {
+        200..300 => Ok(()),
+        status => Err(Failure::new(format!(
+            "nginx answered a publish with {status}"
+        ))),
+    }
+}

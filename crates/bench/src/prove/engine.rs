@@ -1,0 +1,227 @@
+//! The engine of a cluster: three servers of NATS, each a process with a directory of its own.
+
+use std::env;
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::child::OwnedChild;
+use client::control_client::ControlClient;
+use machine::failure::{Context, Failure, Outcome};
+use machine::host;
+
+/// As many as keep a majority when one is killed.
+const SERVERS: usize = 3;
+
+/// Time for all servers to be well: they elect a leader first.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Between two looks at a server that starts.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Running servers. Dropping it kills them.
+#[derive(Debug)]
+pub(super) struct Engine {
+    program: PathBuf,
+    servers: Vec<NatsServer>,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct NatsServer {
+    name: String,
+    configuration: PathBuf,
+    client: SocketAddr,
+    monitor: SocketAddr,
+    /// Nothing while it is killed.
+    child: Option<OwnedChild>,
+}
+
+impl Engine {
+    /// Starts three servers that keep what they store below `directory`, and waits until they are
+    /// well.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such program, or a server does not start.
+    pub(super) fn start(directory: &Path) -> Outcome<Self> {
+        let program = program()?;
+        let addresses = host::free_loopback_addresses(3 * SERVERS)?;
+        let routes: Vec<String> = (0..SERVERS)
+            .map(|index| format!("nats://{}", addresses[3 * index + 2]))
+            .collect();
+        let mut servers = Vec::new();
+        for (index, ports) in addresses.chunks(3).enumerate() {
+            let name = format!("s{}", index + 1);
+            let store = directory.join(&name);
+            let configuration = directory.join(format!("{name}.conf"));
+            let text = format!(
+                "server_name: {name}\nlisten: \"{}\"\nhttp: \"{}\"\n\
+                 jetstream {{ store_dir: {store:?}, sync_interval: always, \
+                 max_file_store: 8GiB }}\n\
+                 cluster {{ name: prove, listen: \"{}\", routes: [{}] }}\n",
+                ports[0],
+                ports[1],
+                ports[2],
+                routes.join(", ")
+            );
+            let written = fs::write(&configuration, text);
+            written.context(format_args!("writing {}", configuration.display()))?;
+            servers.push(NatsServer {
+                name,
+                configuration,
+                client: ports[0],
+                monitor: ports[1],
+                child: None,
+            });
+        }
+        let mut engine = Self { program, servers };
+        for index in 0..SERVERS {
+            engine.revive(index)?;
+        }
+        engine.wait_until_well()?;
+        Ok(engine)
+    }
+
+    /// Where clients of the engine connect: what `--cluster` takes.
+    pub(super) fn urls(&self) -> String {
+        let urls = self.servers.iter();
+        let urls: Vec<String> = urls
+            .map(|server| format!("nats://{}", server.client))
+            .collect();
+        urls.join(",")
+    }
+
+    /// What a server is called.
+    pub(super) fn name(&self, index: usize) -> &str {
+        &self.servers[index].name
+    }
+
+    /// The server that leads `stream`, whose death costs most; the first if that is not known.
+    pub(super) fn leader_of(&self, stream: &str) -> usize {
+        let leader = self.servers.iter().find_map(|server| {
+            let state = server.ask("/jsz?accounts=true&streams=true").ok()?;
+            leader_in(&state, stream)
+        });
+        let position = |leader: String| {
+            let mut servers = self.servers.iter();
+            servers.position(|server| server.name == leader)
+        };
+        leader.and_then(position).unwrap_or(0)
+    }
+
+    /// Kills a server (`kill -9`).
+    pub(super) fn kill(&mut self, index: usize) {
+        // Dropping a child ends it.
+        self.servers[index].child = None;
+    }
+
+    /// Starts a server that does not run, without waiting for it.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot be started.
+    pub(super) fn revive(&mut self, index: usize) -> Outcome<()> {
+        let server = &mut self.servers[index];
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(server.log())
+            .context(format_args!("opening {}", server.log().display()))?;
+        let mut command = Command::new(&self.program);
+        command
+            .arg("--config")
+            .arg(&server.configuration)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().context("sharing the log")?)
+            .stderr(log);
+        server.child = Some(OwnedChild::spawn(&mut command)?);
+        Ok(())
+    }
+
+    /// Whether a server says that all that it stores is current.
+    pub(super) fn is_well(&self, index: usize) -> bool {
+        self.servers[index].ask("/healthz").is_ok()
+    }
+
+    fn wait_until_well(&mut self) -> Outcome<()> {
+        let until = Instant::now() + START_TIMEOUT;
+        for index in 0..SERVERS {
+            while !self.is_well(index) {
+                let server = &mut self.servers[index];
+                let ended = match &mut server.child {
+                    Some(child) => child.has_ended()?,
+                    None => true,
+                };
+                if ended || Instant::now() > until {
+                    let said = fs::read_to_string(server.log()).unwrap_or_default();
+                    return Err(Failure::new(format!(
+                        "{}, a server of NATS, does not start; it said:\n{}",
+                        server.name,
+                        said.trim()
+                    )));
+                }
+                thread::sleep(LOOK_EVERY);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl NatsServer {
+    fn log(&self) -> PathBuf {
+        self.configuration.with_extension("log")
+    }
+
+    /// A document of its monitoring listener.
+    fn ask(&self, path: &str) -> Outcome<Value> {
+        ControlClient::new(&format!("http://{}", self.monitor), None)?.read(path)
+    }
+}
+
+/// The program: from `NATS_SERVER`, or from the `PATH`.
+fn program() -> Outcome<PathBuf> {
+    if let Some(path) = env::var_os("NATS_SERVER").filter(|path| !path.is_empty()) {
+        return Ok(path.into());
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut found = env::split_paths(&path).map(|directory| directory.join("nats-server"));
+    found.find(|file| file.is_file()).ok_or_else(|| {
+        Failure::new(
+            "there is no nats-server in the PATH: install NATS 2.10.23 or newer, or say in the \
+             environment variable NATS_SERVER where it is",
+        )
+    })
+}
+
+/// The leader of a stream in what `/jsz` says.
+fn leader_in(state: &Value, stream: &str) -> Option<String> {
+    let accounts = state["account_details"].as_array()?.iter();
+    let mut streams = accounts
+        .filter_map(|account| account["stream_detail"].as_array())
+        .flatten();
+    let found = streams.find(|found| found["name"] == stream)?;
+    found["cluster"]["leader"].as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_leader_is_that_of_the_stream_and_not_of_another_one() {
+        let state = json!({"account_details": [{"stream_detail": [
+            {"name": "other", "cluster": {"leader": "s1"}},
+            {"name": "encke-prove", "cluster": {"leader": "s3"}},
+        ]}]});
+        assert_eq!(leader_in(&state, "encke-prove").as_deref(), Some("s3"));
+        assert_eq!(leader_in(&state, "none"), None);
+        assert_eq!(leader_in(&json!({}), "encke-prove"), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! What became of a cluster, as a part of the page.
+
+use super::{panel, push, put, rates};
+use crate::prove::cluster::ClusterResult;
+use crate::prove::service::node_name;
+use machine::failure::Outcome;
+use machine::humanize::count;
+use machine::plot::{Axis, Figure, Line, Panel, Unit, XScale};
+
+/// What followed when a node and a server of the engine were killed.
+pub(super) fn outage(cluster: &ClusterResult, page: &mut String) -> Outcome<()> {
+    push(
+        page,
+        format_args!(
+            "<h2>Killed and back</h2>\n<p class=\"note\">kill -9 of node {}, which had {} users, \
+             and of {}, the server of the engine that led the log, {:.1} s after the start; both \
+             were started again {:.1} s later. Users whose node has gone choose another one at a \
+             random time up to 10 s, and come back with their last event id. {} of their attempts \
+             came to nothing; {} events came again and were dropped; {} events had no answer when \
+             their node was killed, so may have been published or not.</p>\n",
+            cluster.killed_node,
+            count(cluster.cut),
+            cluster.killed_server,
+            cluster.killed_at,
+            cluster.away_seconds,
+            count(cluster.recovery.attempts_failed),
+            count(cluster.recovery.repeats),
+            count(cluster.unanswered),
+        ),
+    );
+    page.push_str(
+        "<table>\n<thead><tr><th>Time to recover</th><th class=\"n\">s</th></tr></thead>\n\
+         <tbody>\n",
+    );
+    let absence = &cluster.absence;
+    for (what, seconds) in [
+        (
+            "Longest time without a receipt, at any node",
+            cluster.silence_seconds,
+        ),
+        (
+            "Without a stream: half of these users",
+            absence.p50_us / 1e6,
+        ),
+        ("99 of 100 of them", absence.p99_us / 1e6),
+        ("The last of them", absence.max_us / 1e6),
+        (
+            "All users have a stream, from the kill",
+            cluster.back_seconds,
+        ),
+        (
+            "The node is ready again, from the kill",
+            cluster.node_seconds,
+        ),
+        (
+            "The server of the engine is well again, from the kill",
+            cluster.server_seconds,
+        ),
+    ] {
+        push(
+            page,
+            format_args!("<tr><td>{what}</td><td class=\"n\">{seconds:.1}</td></tr>\n"),
+        );
+    }
+    page.push_str("</tbody>\n</table>\n");
+    let all = cluster.streams.iter();
+    let mut lines = vec![Line::whole(
+        "all",
+        all.map(|&(at, active)| (at, active as f64)).collect(),
+    )];
+    let nodes = cluster.streams_by_node.iter().enumerate();
+    lines.extend(nodes.map(|(index, pieces)| Line {
+        label: node_name(index),
+        pieces: pieces.clone(),
+    }));
+    let streams = Panel {
+        left: Axis {
+            title: "Users with a stream".to_owned(),
+            unit: Unit::Count,
+            lines,
+        },
+        right: None,
+    };
+    let receipts = rates(&cluster.acknowledged);
+    let mut receipts = panel("Events with a receipt", Unit::PerSecond, receipts);
+    receipts.left.lines[0].label = "all".to_owned();
+    let figure = Figure {
+        title: String::new(),
+        panels: vec![streams, receipts],
+        across: XScale::Time,
+    };
+    put(&figure, page)
+}

@@ -1,0 +1,38 @@
+//! How users came back to a server that was killed, as a part of the page.
+
+use super::{panel, push, put};
+use crate::prove::restart::RestartResult;
+use machine::failure::Outcome;
+use machine::humanize::count;
+use machine::plot::{Figure, Unit, XScale};
+
+/// How users came back after the server was killed.
+pub(super) fn come_back(restart: &RestartResult, page: &mut String) -> Outcome<()> {
+    push(
+        page,
+        format_args!(
+            "<h2>Killed and back</h2>\n<p class=\"note\">kill -9 while events were published. The \
+             server was well again after {:.1} s, and all users had a stream again after {:.1} s. \
+             Without a stream: half of the users {:.1} s, 99 of 100 {:.1} s, the last {:.1} s. {} \
+             attempts met no server; {} events came again and were dropped.</p>\n",
+            restart.server_seconds,
+            restart.back_seconds,
+            restart.absence.p50_us / 1e6,
+            restart.absence.p99_us / 1e6,
+            restart.absence.max_us / 1e6,
+            count(restart.recovery.attempts_failed),
+            count(restart.recovery.repeats),
+        ),
+    );
+    let first = restart.streams.first().map_or(0.0, |(at, _)| *at);
+    let points = restart.streams.iter();
+    let points = points
+        .map(|&(at, active)| (at - first, active as f64))
+        .collect();
+    let figure = Figure {
+        title: String::new(),
+        panels: vec![panel("Users with a stream", Unit::Count, points)],
+        across: XScale::Time,
+    };
+    put(&figure, page)
+}

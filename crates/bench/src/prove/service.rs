@@ -1,0 +1,109 @@
+//! What serves the users: one server, or the nodes of a cluster with its engine.
+
+use std::path::Path;
+
+use super::Options;
+use super::engine::Engine;
+use super::preparation::PreparedMachine;
+use super::restart::{Directory, add};
+use crate::child::Server;
+use machine::failure::Outcome;
+use machine::host;
+use machine::measure::{CpuTime, Memory};
+
+/// Name of the cluster.
+const CLUSTER: &str = "prove";
+
+/// The stream that is the log of this cluster.
+pub(super) const STREAM: &str = "encke-prove";
+
+/// Room for the events of some minutes.
+const LOG_BYTES: &str = "2GiB";
+
+/// So much of them that no event leaves before all users are back.
+const HISTORY_BYTES: &str = "256MiB";
+
+/// Running servers. Dropping it kills them: nodes before their engine.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) nodes: Vec<Server>,
+    pub(super) engine: Option<Engine>,
+}
+
+impl Service {
+    /// Starts what `options` ask for, and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// When a process cannot be started, or is not ready in time.
+    pub(super) fn start(
+        options: &Options,
+        ready: &PreparedMachine,
+        directory: Option<&Directory>,
+    ) -> Outcome<Self> {
+        let mut arguments = ready.serve_arguments();
+        let (Some(count), Some(directory)) = (options.nodes, directory) else {
+            arguments.extend(directory.map_or_else(Vec::new, Directory::serve_arguments));
+            return Ok(Self {
+                nodes: vec![Server::start(&options.program, &arguments)?],
+                engine: None,
+            });
+        };
+        let engine = Engine::start(directory.path())?;
+        let addresses = host::free_loopback_addresses(2 * usize::from(count))?;
+        let mut nodes = Vec::new();
+        for (index, pair) in addresses.chunks(2).enumerate() {
+            let mut arguments = arguments.clone();
+            let name = node_name(index);
+            arguments.extend(node_arguments(&engine.urls(), &name, directory.path()));
+            let program = &options.program;
+            nodes.push(Server::launch(program, pair[0], pair[1], &arguments)?);
+        }
+        for node in &mut nodes {
+            node.wait_until_ready()?;
+        }
+        Ok(Self {
+            nodes,
+            engine: Some(engine),
+        })
+    }
+
+    /// The server that is asked where any would do.
+    pub(super) fn first(&self) -> &Server {
+        &self.nodes[0]
+    }
+
+    /// Resident memory of all servers, without the engine.
+    pub(super) fn resident(&self) -> Outcome<u64> {
+        let each = self.nodes.iter().map(|node| Memory::of(node.pid()));
+        each.map(|memory| memory.map(|memory| memory.resident))
+            .sum()
+    }
+
+    /// Processor time of all servers, without the engine.
+    pub(super) fn spent(&self) -> Outcome<CpuTime> {
+        let mut sum = CpuTime::default();
+        for node in &self.nodes {
+            sum = add(&sum, &CpuTime::of(node.pid())?);
+        }
+        Ok(sum)
+    }
+}
+
+/// What node `index` is called.
+pub(super) fn node_name(index: usize) -> String {
+    format!("n{}", index + 1)
+}
+
+fn node_arguments(engine: &str, name: &str, directory: &Path) -> Vec<String> {
+    let data = directory.join(name).display().to_string();
+    let pairs = [
+        ["--cluster", engine],
+        ["--cluster-name", CLUSTER],
+        ["--node", name],
+        ["--data", &data],
+        ["--log-bytes", LOG_BYTES],
+        ["--history-bytes", HISTORY_BYTES],
+    ];
+    pairs.concat().into_iter().map(str::to_owned).collect()
+}

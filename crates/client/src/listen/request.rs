@@ -1,0 +1,137 @@
+//! The request of a client: where it asks, what it shows, and from where on it wants events.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+
+use super::{Credential, Options, Place, SILENCE_MAX, Start, Transport};
+use crate::decode::websocket;
+use crate::http::{Connection, RequestBody, Url, encode_segment};
+use machine::failure::Outcome;
+
+/// How long the server may keep a poll open when there is nothing to tell, in seconds.
+const POLL_WAIT_SECONDS: u32 = 25;
+
+/// What is asked of the server, each time anew.
+pub(super) struct Request<'a> {
+    pub(super) url: &'a Url,
+    pub(super) transport: Transport,
+    /// Whether Server-Sent Events are wanted as JSON objects.
+    pub(super) whole: bool,
+    pub(super) has_credential: bool,
+    presence: bool,
+    /// With TLS, its configuration.
+    tls: Option<Arc<ClientConfig>>,
+    path: String,
+    /// What stands in the query of every request.
+    query: Vec<String>,
+    /// `Authorization`, if there is a token.
+    bearer: Option<String>,
+    seed: u64,
+    /// Requests up to now.
+    count: u32,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn new(options: &Options, url: &'a Url) -> Outcome<Self> {
+        let folder = match options.transport {
+            Transport::Sse => "events",
+            Transport::Ndjson => "stream",
+            Transport::WebSocket => "ws",
+            Transport::Poll => "poll",
+            Transport::Chunks => "test",
+        };
+        let mut path = format!("{}/{folder}", url.path().trim_end_matches('/'));
+        for (place, id) in options.ids.iter().enumerate() {
+            path.push(if place == 0 { '/' } else { ',' });
+            path.push_str(&encode_segment(id));
+        }
+        let (mut query, mut bearer) = (Vec::new(), None);
+        match &options.credential {
+            Some(Credential::Token(token)) => bearer = Some(format!("Bearer {token}")),
+            Some(Credential::Ticket(ticket)) => {
+                query.push(format!("ticket={}", encode_segment(ticket)));
+            }
+            None => {}
+        }
+        match options.transport {
+            Transport::Sse if options.whole => query.push("format=json".to_owned()),
+            _ => {}
+        }
+        if options.presence {
+            query.push("presence=1".to_owned());
+        }
+        let tls = url.is_secure().then(|| options.authorities.config());
+        Ok(Self {
+            url,
+            transport: options.transport,
+            whole: options.whole,
+            has_credential: options.credential.is_some(),
+            presence: options.presence,
+            tls: tls.transpose()?.map(Arc::new),
+            path,
+            query,
+            bearer,
+            seed: options.seed,
+            count: 0,
+        })
+    }
+
+    /// Connects.
+    pub(super) fn connect(&self) -> io::Result<Connection> {
+        let connection = match &self.tls {
+            Some(config) => Connection::open_secure(self.url, config)?,
+            None => Connection::open(self.url)?,
+        };
+        connection.set_read_timeout(Some(SILENCE_MAX))?;
+        Ok(connection)
+    }
+
+    /// Sends the request for what comes after `place`.
+    pub(super) fn send(&mut self, place: &Place, connection: &mut Connection) -> io::Result<()> {
+        self.count = self.count.wrapping_add(1);
+        let key = self.websocket_key();
+        let mut fields = Vec::new();
+        if let Some(bearer) = &self.bearer {
+            fields.push(("Authorization", &bearer[..]));
+        }
+        if self.transport == Transport::WebSocket {
+            fields.extend([
+                ("Upgrade", "websocket"),
+                ("Connection", "Upgrade"),
+                ("Sec-WebSocket-Version", "13"),
+                ("Sec-WebSocket-Key", &key[..]),
+            ]);
+        }
+        let mut query = self.query.clone();
+        if self.transport == Transport::Poll {
+            // Who is online is told with an answer: the first one is wanted at once.
+            let is_urgent = self.presence && self.count == 1;
+            let wait = if is_urgent { 0 } else { POLL_WAIT_SECONDS };
+            query.push(format!("wait={wait}"));
+        }
+        match (place.after(), &place.start) {
+            (Some(id), _) if self.transport == Transport::Poll => {
+                query.push(format!("cursor={}", encode_segment(id)));
+            }
+            // A line break would end the field; no id has one.
+            (Some(id), _) if id.chars().all(|one| !one.is_control()) => {
+                fields.push(("Last-Event-ID", id));
+            }
+            (_, Start::Earliest) => query.push("cursor=earliest".to_owned()),
+            (_, Start::Rewind(count)) => query.push(format!("rewind={count}")),
+            _ => {}
+        }
+        let path = match query.is_empty() {
+            true => self.path.clone(),
+            false => format!("{}?{}", self.path, query.join("&")),
+        };
+        connection.write("GET", &path, &fields, RequestBody::None)
+    }
+
+    /// The key of the last request, of a WebSocket.
+    pub(super) fn websocket_key(&self) -> String {
+        websocket::key(self.seed, self.count)
+    }
+}

@@ -1,0 +1,195 @@
+//! What a client that reconnects has received: tells a repeated event from a new one, in the memory
+//! of a few numbers.
+//!
+//! Ids say how far everything is complete (`<epoch>-<sequence>-<complete>`). Up to there one number
+//! is enough; only events beyond it are remembered one by one, which are few and seldom.
+
+use crate::decode::event_id::EventId;
+
+/// Events beyond the complete ones that are remembered. A server under load sends a few thousand
+/// small events while it delivers one to a million sessions; beyond this, the oldest are forgotten
+/// and a repeat of them would be taken for new.
+const BEYOND_MAX: usize = 65_536;
+
+/// What a client has received up to now. Lives as long as the client, over all its connections.
+#[derive(Debug, Clone, Default)]
+pub struct Received {
+    /// Of the last id; 0 before the first.
+    epoch: u32,
+    /// Everything up to here was sent to the client, by the ids that it has seen.
+    complete: u64,
+    /// The highest event that has come.
+    highest: u64,
+    /// `highest` when the present connection was opened.
+    highest_before: u64,
+    /// The last id, as the server is told it: sequence and complete.
+    last: Option<(u64, u64)>,
+    /// Events beyond `complete` that have come, ascending.
+    #[expect(
+        clippy::box_collection,
+        reason = "one of a million clients pays for a pointer only"
+    )]
+    beyond: Option<Box<Vec<u64>>>,
+}
+
+/// What an event is to a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// It has not come before.
+    New,
+    /// It came over an earlier connection, or already over this one.
+    Repeat,
+    /// It has not come before, but an earlier id said that everything up to it had: a client that
+    /// reconnected in between would have missed it.
+    Late,
+}
+
+impl Received {
+    /// Takes note that a new connection is open.
+    pub fn reconnect(&mut self) {
+        self.highest_before = self.highest;
+    }
+
+    /// Forgets everything: numbers begin anew, or the server does not know where the client is.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The last id that came, as epoch, sequence and complete.
+    pub fn last(&self) -> Option<EventId> {
+        let (sequence, complete) = self.last?;
+        Some(EventId {
+            epoch: self.epoch,
+            sequence,
+            complete,
+        })
+    }
+
+    /// Takes the id of an event.
+    pub fn event(&mut self, id: EventId) -> Arrival {
+        self.enter(id.epoch);
+        let beyond = self.beyond.as_deref();
+        let arrival = if beyond.is_some_and(|all| all.binary_search(&id.sequence).is_ok()) {
+            Arrival::Repeat
+        } else if id.sequence > self.complete {
+            Arrival::New
+        } else if id.sequence <= self.highest_before || id.sequence == self.highest {
+            Arrival::Repeat
+        } else {
+            Arrival::Late
+        };
+        self.highest = self.highest.max(id.sequence);
+        self.advance(id);
+        if arrival == Arrival::New && id.sequence > self.complete {
+            self.remember(id.sequence);
+        }
+        arrival
+    }
+
+    /// Takes an id that came without an event.
+    pub fn cursor(&mut self, id: EventId) {
+        self.enter(id.epoch);
+        self.advance(id);
+    }
+
+    fn enter(&mut self, epoch: u32) {
+        if self.epoch != epoch {
+            self.forget();
+            self.epoch = epoch;
+        }
+    }
+
+    fn advance(&mut self, id: EventId) {
+        self.last = Some((id.sequence, id.complete));
+        if id.complete <= self.complete {
+            return;
+        }
+        self.complete = id.complete;
+        if let Some(beyond) = &mut self.beyond {
+            let known = beyond.partition_point(|&sequence| sequence <= id.complete);
+            beyond.drain(..known);
+            if beyond.is_empty() {
+                self.beyond = None;
+            }
+        }
+    }
+
+    fn remember(&mut self, sequence: u64) {
+        let beyond = self.beyond.get_or_insert_default();
+        let at = beyond.partition_point(|&known| known < sequence);
+        beyond.insert(at, sequence);
+        if beyond.len() > BEYOND_MAX {
+            beyond.remove(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Arrival::{Late, New, Repeat};
+
+    fn arrivals(received: &mut Received, ids: &[&str]) -> Vec<Arrival> {
+        let ids = ids.iter().map(|id| EventId::of(id).unwrap());
+        ids.map(|id| received.event(id)).collect()
+    }
+
+    #[test]
+    fn what_comes_once_is_new() {
+        let mut received = Received::default();
+        assert_eq!(arrivals(&mut received, &["k-1", "k-5", "k-6"]), [New; 3]);
+        assert_eq!(arrivals(&mut received, &["k-6"]), [Repeat]);
+        received.reconnect();
+        let again = arrivals(&mut received, &["k-5", "k-6", "k-9"]);
+        assert_eq!(again, [Repeat, Repeat, New]);
+    }
+
+    #[test]
+    fn an_event_that_was_overtaken_is_new_and_its_overtaker_a_repeat() {
+        let mut received = Received::default();
+        let before = arrivals(&mut received, &["k-98", "k-101-99", "k-103-99"]);
+        assert_eq!(before, [New; 3]);
+        received.reconnect();
+        let after = arrivals(
+            &mut received,
+            &["k-100", "k-101", "k-102", "k-103", "k-104"],
+        );
+        assert_eq!(after, [New, Repeat, New, Repeat, New]);
+        assert!(received.beyond.is_none());
+    }
+
+    #[test]
+    fn an_event_below_what_was_said_to_be_complete_is_late() {
+        let mut received = Received::default();
+        assert_eq!(
+            arrivals(&mut received, &["k-98", "k-101", "k-100"]),
+            [New, New, Late]
+        );
+        let mut received = Received::default();
+        received.cursor(EventId::of("k-50").unwrap());
+        assert_eq!(arrivals(&mut received, &["k-50", "k-51"]), [Late, New]);
+    }
+
+    #[test]
+    fn the_last_id_is_what_the_server_is_told() {
+        let mut received = Received::default();
+        assert_eq!(received.last(), None);
+        received.event(EventId::of("k-101-99").unwrap());
+        let last = received.last().unwrap();
+        assert_eq!((last.sequence, last.complete), (101, 99));
+        received.cursor(EventId::of("k-200").unwrap());
+        assert_eq!(received.last().unwrap().complete, 200);
+        assert!(received.beyond.is_none());
+    }
+
+    #[test]
+    fn another_epoch_begins_anew() {
+        let mut received = Received::default();
+        arrivals(&mut received, &["k-98", "k-101-99"]);
+        received.reconnect();
+        assert_eq!(
+            arrivals(&mut received, &["m-1", "m-2", "m-2"]),
+            [New, New, Repeat]
+        );
+    }
+}

@@ -1,0 +1,356 @@
+//! Entries, applied in the order of the log.
+//!
+//! Owns what an entry does on this node: events to its sessions and its history, changes to its
+//! graph, shared state to its keeper. Must never look at the clock or at the engine to decide: all
+//! nodes decide alike.
+//!
+//! A node that starts reads the log from before the place that its graph has stored. Up to that
+//! place, events go to the history alone: the graph and the shared state, which is stored with it,
+//! have all else already. After it, all is applied. Nobody is connected meanwhile.
+
+/// Where a node begins to read.
+mod start;
+/// When the graph's place in the log is stored.
+mod schedule;
+
+use std::fmt;
+use std::sync::Arc;
+
+use replication::shared::{Gone, Piece, SharedSink};
+use replication::{Checkpoint, Command, Entry, EventRecord, Incarnation, Position, StreamSequence};
+use router::{Batch, Event, Mailboxes, Payload, RestoredEvent, Router};
+
+use crate::pending::Pending;
+use crate::reading::{Apply, EntryRead};
+use schedule::Schedule;
+pub use start::{StartError, begin_from};
+
+/// Events that are posted together. While they are stored, sessions that resume wait for the
+/// history.
+const EVENTS_PER_POST_MAX: usize = 1024;
+
+/// Applies entries. Owned by the thread that reads the log; no other thread may post events or
+/// change the graph.
+pub struct Applier<M: Mailboxes> {
+    router: Arc<Router<M>>,
+    shared: Option<Arc<dyn SharedSink>>,
+    /// Where reading begins.
+    from: Checkpoint,
+    /// The last entry that the graph had when the node started, as it was stored.
+    stored: graph::Checkpoint,
+    /// Whether shared state was stored with it. Graphs of an older format have none: it is what the
+    /// log says from where reading begins.
+    has_shared: bool,
+    /// The last entry applied.
+    applied: StreamSequence,
+    schedule: Schedule,
+    /// Working memory.
+    batch: Batch,
+}
+
+/// An entry on its way through the applier.
+#[derive(Debug, Clone, Copy)]
+struct Context {
+    sequence: StreamSequence,
+    incarnation: Incarnation,
+    is_own: bool,
+    /// When the log stored it, in seconds since 1970.
+    seconds: u32,
+    /// Whether the graph has it already, and it is for the history alone.
+    is_refill: bool,
+    /// Whether the shared state has it already.
+    is_shared: bool,
+}
+
+impl Context {
+    const fn position(&self, index: usize) -> Position {
+        Position::new(self.sequence, index as u16)
+    }
+}
+
+impl<M: Mailboxes> Applier<M> {
+    /// Makes an applier that goes on after `from`, the place that [`begin_from`] has chosen.
+    /// `history_bytes` is the size of the router's history. Nothing may be served before it has
+    /// applied what was in the log when the node started.
+    ///
+    /// # Errors
+    ///
+    /// When the graph does not follow the log that names the router's epoch, when `from` is beyond
+    /// its place, or when the router has numbered events itself.
+    pub fn new(
+        router: Arc<Router<M>>,
+        shared: Option<Arc<dyn SharedSink>>,
+        from: Checkpoint,
+        history_bytes: usize,
+    ) -> Result<Self, StartError> {
+        let Some(places) = router.graph().log_start() else {
+            return Err(StartError::NotInLog);
+        };
+        let stored = places.last.clone();
+        if *places.epoch != *router.epoch() {
+            return Err(StartError::OtherEpoch);
+        }
+        if from.read.number() > stored.sequence {
+            return Err(StartError::TooLate {
+                from: from.read.number(),
+                stored: stored.sequence,
+            });
+        }
+        let head = Position::new(from.read, u16::MAX).number();
+        router.follow_log(head).map_err(StartError::Numbered)?;
+        let has_kept = !places.earlier.is_empty();
+        Ok(Self {
+            schedule: Schedule::new(history_bytes, has_kept),
+            has_shared: router.graph().has_rows_of_log(),
+            stored,
+            applied: from.read,
+            from,
+            router,
+            shared,
+            batch: Batch::default(),
+        })
+    }
+
+    /// Begins with the entry after which the reader is `after`. Returns whether it is for the
+    /// history alone, as the graph has it.
+    fn begin(&mut self, after: &Checkpoint) -> Result<bool, String> {
+        let sequence = after.read;
+        if sequence != self.applied.next() {
+            let applied = self.applied;
+            return Err(format!(
+                "entry {sequence} of the log came after entry {applied}; this is a defect of Encke"
+            ));
+        }
+        if sequence.number() == self.stored.sequence && after.encode() != *self.stored.table {
+            return Err(format!(
+                "the log up to entry {sequence} is not the one that this node has applied before; \
+                 remove its data directory, so that it starts from a snapshot"
+            ));
+        }
+        self.applied = sequence;
+        Ok(sequence.number() <= self.stored.sequence)
+    }
+
+    /// Tells the shared state the time of an entry, unless it has that entry. Returns whether it
+    /// has.
+    fn advance(&self, read: EntryRead<'_>, is_refill: bool) -> bool {
+        let is_shared = is_refill && self.has_shared;
+        if let Some(shared) = self.shared.as_ref().filter(|_| !is_shared) {
+            shared.advance(read.seconds);
+        }
+        is_shared
+    }
+
+    /// Ends an entry: what it has changed goes to disk with its place.
+    fn end(&mut self, after: &Checkpoint, is_refill: bool) {
+        self.router
+            .advance_head(Position::new(after.read, u16::MAX).number());
+        if is_refill {
+            return;
+        }
+        let graph = self.router.graph();
+        let shared = self.shared.as_ref();
+        let is_changed = shared.is_some_and(|shared| shared.has_changes());
+        let changes = graph.unplaced() + usize::from(is_changed);
+        if let Some(is_kept) = self.schedule.due(changes) {
+            if let Some(shared) = shared {
+                // They are on disk when the place is.
+                graph.set_rows(shared.take_changes(), drop);
+            }
+            let place = graph::Checkpoint {
+                sequence: after.read.number(),
+                table: after.encode().into(),
+            };
+            graph.place(place, is_kept);
+        }
+    }
+
+    /// Applies the commands of an entry, runs of events and of changes together.
+    fn commands(&mut self, entry: &Entry, context: Context) -> Result<Vec<Pending>, String> {
+        let mut results = Vec::with_capacity(entry.commands.len());
+        while let Some((first, _)) = entry.commands[results.len()..].split_first() {
+            let left = &entry.commands[results.len()..];
+            match first {
+                Command::Event(_) => {
+                    let is_event = |command: &&Command| matches!(command, Command::Event(_));
+                    let count = left.iter().take_while(is_event).count();
+                    let run = &left[..count.min(EVENTS_PER_POST_MAX)];
+                    self.events(run, context, &mut results)?;
+                }
+                Command::Change(_) => {
+                    let changes = left.iter().map_while(|command| match command {
+                        Command::Change(change) => Some(change),
+                        _ => None,
+                    });
+                    if context.is_refill {
+                        results.extend(changes.map(|_| Pending::None));
+                        continue;
+                    }
+                    let changes = changes.inspect(|change| self.schedule.change(change));
+                    let effects = self.router.graph().apply(changes);
+                    results.extend(effects.into_iter().map(Pending::Change));
+                }
+                Command::NodeUp { .. } | Command::NodeGone { .. } => results.push(Pending::None),
+                Command::Shared { kind, bytes } => {
+                    let piece = Piece {
+                        position: context.position(results.len()),
+                        incarnation: context.incarnation,
+                        is_own: context.is_own,
+                        kind: *kind,
+                        bytes,
+                    };
+                    let repeated = self.shared.as_ref().map_or(0, |shared| {
+                        if context.is_shared {
+                            return shared.passed_over(piece);
+                        }
+                        shared.take(piece)
+                    });
+                    let passed = left.len().min(repeated.saturating_add(1));
+                    results.extend((0..passed).map(|_| Pending::None));
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    /// Posts a run of events, or only stores them if the graph has the entry.
+    fn events(
+        &mut self,
+        run: &[Command],
+        context: Context,
+        results: &mut Vec<Pending>,
+    ) -> Result<(), String> {
+        let mut events = run.iter().filter_map(|command| match command {
+            Command::Event(event) => Some(event),
+            _ => None,
+        });
+        if context.is_refill {
+            for record in events {
+                self.refill(record, context, results.len());
+                results.push(Pending::None);
+            }
+            return Ok(());
+        }
+        let end = results.len() + run.len();
+        while results.len() < end {
+            let first = context.position(results.len()).number();
+            let mut planned = self.router.plan(&mut self.batch);
+            let mut is_unreadable = false;
+            for record in events.by_ref() {
+                self.schedule.event(record);
+                // Nodes write no such event. All of them pass over it alike.
+                let Some(event) = event_of(record) else {
+                    is_unreadable = true;
+                    break;
+                };
+                planned.add_for(event, record.reach, record.is_stored);
+            }
+            let mut position = first;
+            let posted = planned.post_at(first, |audience, tally| {
+                results.push(Pending::Event {
+                    position: Position::from_number(position),
+                    subscribers: audience.subscribers,
+                    online: audience.online,
+                    tally,
+                });
+                position += 1;
+            });
+            posted.map_err(|error| format!("{error}; this is a defect of Encke"))?;
+            if is_unreadable {
+                results.push(Pending::None);
+            }
+        }
+        Ok(())
+    }
+
+    fn refill(&self, record: &EventRecord, context: Context, index: usize) {
+        if !record.is_stored {
+            return;
+        }
+        if let Some(event) = event_of(record) {
+            self.router.refill(RestoredEvent {
+                position: context.position(index).number(),
+                tag: event.payload.content_type().tag(),
+                payload: event.payload.bytes(),
+                subject: event.subject,
+                reach: record.reach,
+                seconds: context.seconds,
+                event_type: &record.event_type,
+            });
+        }
+    }
+}
+
+impl<M: Mailboxes + 'static> Apply for Applier<M> {
+    fn start(&self) -> Checkpoint {
+        self.from.clone()
+    }
+
+    fn apply(&mut self, entry: &Entry, read: EntryRead<'_>) -> Result<Vec<Pending>, String> {
+        let is_refill = self.begin(read.after)?;
+        let is_shared = self.advance(read, is_refill);
+        let context = Context {
+            sequence: read.after.read,
+            incarnation: entry.incarnation,
+            is_own: read.is_own,
+            seconds: u32::try_from(read.seconds).unwrap_or(u32::MAX),
+            is_refill,
+            is_shared,
+        };
+        let results = self.commands(entry, context)?;
+        if let Some(shared) = self.shared.as_ref().filter(|_| !is_shared) {
+            for gone in gone(entry, &read) {
+                shared.gone(gone);
+            }
+        }
+        self.end(read.after, is_refill);
+        Ok(results)
+    }
+
+    fn skip(&mut self, read: EntryRead<'_>) -> Result<(), String> {
+        let is_refill = self.begin(read.after)?;
+        self.advance(read, is_refill);
+        self.end(read.after, is_refill);
+        Ok(())
+    }
+}
+
+/// Returns the ends of incarnations in an entry.
+fn gone(entry: &Entry, read: &EntryRead<'_>) -> impl Iterator<Item = Gone> {
+    let members = read.after.table.members();
+    let oldest = members.min_by_key(|(_, member)| member.since);
+    let heir = oldest.map(|(incarnation, _)| incarnation);
+    let sequence = read.after.read;
+    read.ended.iter().map(move |&incarnation| {
+        let ends = |command: &Command| *command == Command::NodeGone { incarnation };
+        // It was ended by a command of this entry.
+        let index = entry.commands.iter().position(ends).unwrap_or_default();
+        Gone {
+            incarnation,
+            position: Position::new(sequence, index as u16),
+            heir,
+        }
+    })
+}
+
+/// Makes an event of a record; `None` if it is none that a publisher may publish.
+fn event_of(record: &EventRecord) -> Option<Event> {
+    let event_type = match &*record.event_type {
+        "" => None,
+        text => Some(text.parse().ok()?),
+    };
+    Some(Event {
+        subject: record.subject.clone(),
+        event_type,
+        payload: Payload::of_tagged(record.tag, record.payload.clone())?,
+    })
+}
+
+impl<M: Mailboxes> fmt::Debug for Applier<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Applier")
+            .field("applied", &self.applied)
+            .field("stored", &self.stored.sequence)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,80 @@
+//! When the place of the graph in the log is handed to the disk, and when it is kept for the
+//! history.
+
+use graph::{Change, ID_BYTES_MAX};
+use replication::EventRecord;
+
+/// Entries after which a place is stored although nothing has changed: so many are read again after
+/// a crash at most.
+const ENTRIES_MAX: u64 = 1000;
+
+/// A place is kept when so much of the history's size was published since the last one. The graph
+/// keeps 32, so the oldest is from before everything that the history holds.
+const KEPT_SHARE: u64 = 16;
+
+/// A place is kept, too, when so many times more was written to the log in all, so that a start
+/// reads a bounded amount.
+const KEPT_LOG_FACTOR: u64 = 4;
+
+/// Bytes that an event takes beside its content, about.
+const EVENT_OVERHEAD_BYTES: u64 = 24;
+
+/// Owned by the applier.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    history_bytes: u64,
+    /// Entries since a place was stored.
+    entries: u64,
+    /// Bytes of events, and of everything, since a place was kept.
+    event_bytes: u64,
+    log_bytes: u64,
+    has_kept: bool,
+}
+
+impl Schedule {
+    /// Makes the schedule of a node that has kept a place, or not.
+    pub(super) const fn new(history_bytes: usize, has_kept: bool) -> Self {
+        Self {
+            history_bytes: history_bytes as u64,
+            entries: 0,
+            event_bytes: 0,
+            log_bytes: 0,
+            has_kept,
+        }
+    }
+
+    /// Notes an event.
+    pub(super) fn event(&mut self, record: &EventRecord) {
+        let bytes = EVENT_OVERHEAD_BYTES + (record.event_type.len() + record.payload.len()) as u64;
+        self.event_bytes += bytes;
+        self.log_bytes += bytes;
+    }
+
+    /// Notes a change.
+    pub(super) fn change(&mut self, change: &Change) {
+        self.log_bytes += match change {
+            Change::Replace { subjects, .. } => subjects.len() * size_of::<u64>(),
+            _ => ID_BYTES_MAX / 4,
+        } as u64;
+    }
+
+    /// Notes that an entry has ended, with so many changes that have no place. Returns whether its
+    /// place is to be stored, and if so, whether it is to be kept.
+    pub(super) fn due(&mut self, changes: usize) -> Option<bool> {
+        self.entries += 1;
+        self.log_bytes += EVENT_OVERHEAD_BYTES;
+        let share = self.history_bytes / KEPT_SHARE;
+        let is_kept = self.history_bytes > 0
+            && (!self.has_kept
+                || self.event_bytes >= share
+                || self.log_bytes >= share.saturating_mul(KEPT_LOG_FACTOR));
+        if !is_kept && changes == 0 && self.entries < ENTRIES_MAX {
+            return None;
+        }
+        self.entries = 0;
+        if is_kept {
+            (self.event_bytes, self.log_bytes, self.has_kept) = (0, 0, true);
+        }
+        Some(is_kept)
+    }
+}

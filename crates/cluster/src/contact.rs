@@ -1,0 +1,93 @@
+//! Contact: when the engine was last heard, and how far this node is behind the log.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use lag::Lag;
+
+mod lag;
+
+/// What the tasks of a node learn about the engine and the log. Shared by them.
+#[derive(Debug)]
+pub(crate) struct Contact {
+    start: Instant,
+    /// When any answer or heartbeat came, in milliseconds since the start.
+    heard: AtomicU64,
+    /// When the leader of the log last answered, in milliseconds since the start.
+    led: AtomicU64,
+    lag: Mutex<Lag>,
+}
+
+impl Contact {
+    /// Makes a contact of a node that has just heard from the engine, and has applied the log up to
+    /// `applied`.
+    pub(crate) fn new(applied: u64) -> Self {
+        Self {
+            start: Instant::now(),
+            heard: AtomicU64::new(0),
+            led: AtomicU64::new(0),
+            lag: Mutex::new(Lag::new(applied)),
+        }
+    }
+
+    /// Returns the time since the node started, for all that is given the time.
+    pub(crate) fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Notes that the engine has said something.
+    pub(crate) fn hear(&self) {
+        self.heard.fetch_max(self.milliseconds(), Ordering::Relaxed);
+    }
+
+    /// Notes that the leader of the log has answered.
+    pub(crate) fn hear_leader(&self) {
+        self.hear();
+        self.led.fetch_max(self.milliseconds(), Ordering::Relaxed);
+    }
+
+    /// Notes that the log has entries up to `last`.
+    pub(crate) fn learn_last(&self, last: u64) {
+        let now = self.now();
+        self.lag.lock().learn_last(now, last);
+    }
+
+    /// Notes that the node has applied the log up to `applied`.
+    pub(crate) fn apply(&self, applied: u64) {
+        let now = self.now();
+        self.lag.lock().apply(now, applied);
+    }
+
+    /// Returns the last entry that is applied, and the last one that is known to be in the log.
+    pub(crate) fn places(&self) -> (u64, u64) {
+        let lag = self.lag.lock();
+        (lag.applied(), lag.last())
+    }
+
+    /// Returns the time by which the node is behind the log.
+    pub(crate) fn lag(&self) -> Duration {
+        let now = self.now();
+        self.lag.lock().time(now)
+    }
+
+    /// Returns the time since the engine was last heard.
+    pub(crate) fn silence(&self) -> Duration {
+        self.since(&self.heard)
+    }
+
+    /// Returns the time since the leader of the log last answered.
+    pub(crate) fn leaderless(&self) -> Duration {
+        self.since(&self.led)
+    }
+
+    fn milliseconds(&self) -> u64 {
+        u64::try_from(self.now().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn since(&self, milliseconds: &AtomicU64) -> Duration {
+        let then = Duration::from_millis(milliseconds.load(Ordering::Relaxed));
+        self.now().saturating_sub(then)
+    }
+}

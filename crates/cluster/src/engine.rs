@@ -1,0 +1,99 @@
+//! Engine: the connection and the log, found and checked, before the node runs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_nats::Client;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::connection::{self, ConnectionCounts};
+use crate::error::JoinError;
+use crate::options::Options;
+use crate::stream::{LogState, LogStream};
+
+/// Threads for the connection, the log and the other nodes. They wait most of the time.
+const THREADS: usize = 2;
+
+/// Connection to the engine, with the log of the cluster. Owned by the node while it runs.
+pub struct Engine {
+    pub(crate) runtime: Runtime,
+    pub(crate) client: Client,
+    pub(crate) counts: Arc<ConnectionCounts>,
+    pub(crate) stream: LogStream,
+    pub(crate) state: LogState,
+}
+
+impl Engine {
+    /// Connects to the engine and finds the log of the cluster. If there is none, it is made, with
+    /// `new_epoch` as the name that its event ids have.
+    ///
+    /// # Errors
+    ///
+    /// A [`JoinError`] that says what to do.
+    pub fn join(options: &Options, new_epoch: &str) -> Result<Self, JoinError> {
+        let runtime = start_runtime()?;
+        let counts = Arc::default();
+        let (client, stream, state) = runtime.block_on(async {
+            let client = connection::connect(options, &counts).await?;
+            let (stream, state) = LogStream::open(&client, options, new_epoch).await?;
+            Ok((client, stream, state))
+        })?;
+        Ok(Self {
+            runtime,
+            client,
+            counts,
+            stream,
+            state,
+        })
+    }
+
+    /// Checks that a node can join: the connection, and the log if there is one. Makes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`join`](Self::join).
+    pub fn check(options: &Options) -> Result<(), JoinError> {
+        let runtime = start_runtime()?;
+        runtime.block_on(async {
+            let client = connection::connect(options, &Arc::default()).await?;
+            LogStream::check(&client, options).await
+        })
+    }
+
+    /// Returns the epoch of event ids in this cluster: the name of the log's life.
+    pub fn epoch(&self) -> &str {
+        &self.stream.epoch
+    }
+
+    /// Returns what the log held when the node joined.
+    pub const fn state(&self) -> &LogState {
+        &self.state
+    }
+
+    /// Asks the engine what the log holds now. Blocks the thread.
+    ///
+    /// # Errors
+    ///
+    /// When the engine does not answer.
+    pub fn ask(&self) -> Result<LogState, JoinError> {
+        self.runtime.block_on(self.stream.state())
+    }
+}
+
+pub(crate) fn start_runtime() -> Result<Runtime, JoinError> {
+    Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("encke-cluster")
+        .enable_all()
+        .build()
+        .map_err(|error| JoinError::Request {
+            reason: format!("threads for the cluster cannot be started: {error}"),
+        })
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stream = &self.stream;
+        f.debug_struct("Engine").field("stream", stream).finish()
+    }
+}

@@ -1,0 +1,235 @@
+//! Reading: the thread that applies the log, entry by entry.
+//!
+//! Owns the order: an entry is read, applied, and then read back to the writer, before the next one
+//! is looked at. Must never go on after an entry that it cannot read or apply.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use replication::{
+    ANSWER_TIME, Answer, Applied, Checkpoint, Command, Entry, Finished, Incarnation, Outcome, Read,
+    ReadError, Reader, StreamSequence, Wait,
+};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::timeout;
+
+use crate::consumer::Message;
+use crate::peers::{self, Peers};
+use crate::pending::Pending;
+use crate::sending::Outbox;
+use crate::waiting::Waiting;
+
+/// Entry that was read, as those who apply it see it.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryRead<'a> {
+    /// State of the reader after it, to be stored with what it changes. `after.read` is its
+    /// sequence.
+    pub after: &'a Checkpoint,
+    /// When the log stored it, in seconds since 1970: the same on all nodes. A little less than
+    /// that of an earlier entry, if the clocks of the engine's servers differ.
+    pub seconds: u64,
+    /// Whether this run of this node wrote it.
+    pub is_own: bool,
+    /// Incarnations that it has ended.
+    pub ended: &'a [Incarnation],
+}
+
+/// What applies the log on a node. Owned by the apply thread.
+pub trait Apply: Send + 'static {
+    /// Returns where reading begins: the state of the reader that the last run has stored. The
+    /// default checkpoint is the beginning of the log.
+    fn start(&self) -> Checkpoint;
+
+    /// Applies an entry that counts. Returns a result for each command.
+    ///
+    /// # Errors
+    ///
+    /// A sentence when the entry cannot be applied. The node applies nothing after it.
+    fn apply(&mut self, entry: &Entry, read: EntryRead<'_>) -> Result<Vec<Pending>, String>;
+
+    /// Notes that an entry does not count.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`apply`](Self::apply).
+    fn skip(&mut self, read: EntryRead<'_>) -> Result<(), String>;
+}
+
+/// Numbers of entries that were read.
+#[derive(Debug, Default)]
+pub(crate) struct ReadCounts {
+    /// Entries that counted.
+    pub(crate) applied: AtomicU64,
+    /// Entries that did not.
+    pub(crate) skipped: AtomicU64,
+}
+
+/// The apply thread's own state.
+pub(crate) struct ApplyThread<A> {
+    pub(crate) applier: A,
+    pub(crate) reader: Reader,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) counts: Arc<ReadCounts>,
+    /// Where appends wait for sessions.
+    pub(crate) runtime: Handle,
+}
+
+impl<A: Apply> ApplyThread<A> {
+    /// Applies what comes, until nothing comes any more.
+    ///
+    /// # Errors
+    ///
+    /// A sentence when the log cannot be applied further.
+    pub(crate) fn run(mut self, mut messages: Receiver<Message>) -> Result<(), String> {
+        while let Some(message) = messages.blocking_recv() {
+            self.take(&message)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, message: &Message) -> Result<(), String> {
+        let sequence = StreamSequence::new(message.sequence)
+            .ok_or_else(|| "the log has more entries than there are positions".to_owned())?;
+        let read = match self.reader.read(sequence, &message.payload) {
+            Ok(read) => read,
+            // The consumer was made again at the first of them.
+            Err(ReadError::AlreadyRead { .. }) => return Ok(()),
+            Err(error) => return Err(error.to_string()),
+        };
+        let after = self.reader.checkpoint();
+        let own = self.outbox.with(|writer| writer.incarnation()).flatten();
+        let mut results = Vec::new();
+        let entry_read = EntryRead {
+            after,
+            seconds: message.seconds,
+            is_own: own == Some(read.head.incarnation),
+            ended: &read.ended,
+        };
+        match &read.outcome {
+            Outcome::Counts(entry) => {
+                results = self.applier.apply(entry, entry_read)?;
+                self.counts.applied.fetch_add(1, Ordering::Relaxed);
+                self.note_members(&read, entry);
+            }
+            Outcome::Skipped(_) => {
+                self.applier.skip(entry_read)?;
+                self.counts.skipped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.outbox.contact.apply(sequence.number());
+        let finished = self.outbox.with(|writer| writer.read_back(&read));
+        self.outbox.wake.notify_one();
+        let finished = finished.unwrap_or_else(|| Ok(Vec::new()));
+        let finished = finished.map_err(|error| error.to_string())?;
+        self.settle(&read, own, finished, results);
+        Ok(())
+    }
+
+    /// Keeps the members of the cluster as the log has them.
+    fn note_members(&mut self, read: &Read, entry: &Entry) {
+        let begins = |command: &Command| matches!(command, Command::NodeUp { .. });
+        if read.ended.is_empty() && !entry.commands.iter().any(begins) {
+            return;
+        }
+        let now = self.outbox.contact.now();
+        let table = self.reader.table();
+        self.peers.membership.lock().sync(now, table);
+        for &incarnation in &read.ended {
+            let receipts = self.peers.receipts.lock().gone(incarnation);
+            peers::complete(receipts);
+        }
+    }
+
+    /// Answers the appends of an entry, and the node that wrote it.
+    fn settle(
+        &self,
+        read: &Read,
+        own: Option<Incarnation>,
+        finished: Vec<Finished<Waiting>>,
+        results: Vec<Pending>,
+    ) {
+        let sequence = read.sequence;
+        let has_events = results.iter().any(Pending::is_event);
+        let waits = |it: &Finished<Waiting>| has_events && it.token.wait() == Wait::Delivered;
+        let (later, now) = finished.into_iter().partition::<Vec<_>, _>(waits);
+        answer(now, &results);
+        let table = self.reader.table();
+        let mut receipts = self.peers.receipts.lock();
+        let complete = match later.is_empty() {
+            true => Vec::new(),
+            false => {
+                let results = results.iter().map(Pending::without_counts).collect();
+                let now = self.outbox.contact.now();
+                receipts.expect(now, sequence, table, results, later)
+            }
+        };
+        receipts.read(sequence);
+        drop(receipts);
+        peers::complete(complete);
+        let own = own.filter(|&own| table.member(own).is_some());
+        let writer = table.member(read.head.incarnation);
+        if let Some((own, writer)) = own.zip(writer).filter(|_| has_events) {
+            let to = (own != read.head.incarnation).then(|| writer.name.clone());
+            self.answer_writer(sequence, own, to, results);
+        }
+    }
+
+    /// Tells the node that wrote an entry what became of its events here, as soon as that is known.
+    /// `to` is `None` if it is this node.
+    fn answer_writer(
+        &self,
+        sequence: StreamSequence,
+        own: Incarnation,
+        to: Option<Box<str>>,
+        results: Vec<Pending>,
+    ) {
+        let peers = Arc::clone(&self.peers);
+        let is_settled = results.iter().all(Pending::is_settled);
+        let give = move |results: &[Pending]| {
+            let events = (0..)
+                .zip(results)
+                .filter_map(|(index, it)| it.counts(index));
+            let events = events.collect();
+            let answer = Answer { sequence, events };
+            match to {
+                // A node whose answers are too many is missing in some receipts.
+                Some(name) => drop(peers.answers.try_send((name, answer))),
+                None => peers.answer(own, answer),
+            }
+        };
+        if is_settled {
+            return give(&results);
+        }
+        self.runtime.spawn(async move {
+            let settled = async {
+                for result in &results {
+                    result.settle().await;
+                }
+            };
+            // What comes later is in no receipt.
+            if timeout(ANSWER_TIME, settled).await.is_ok() {
+                give(&results);
+            }
+        });
+    }
+}
+
+/// Answers appends with the results of their commands, as far as these are known.
+fn answer(finished: Vec<Finished<Waiting>>, results: &[Pending]) {
+    for Finished {
+        token,
+        first,
+        commands,
+    } in finished
+    {
+        let own = results.iter().skip(first.index().into()).take(commands);
+        token.finish(Applied {
+            first,
+            results: own.map(Pending::so_far).collect(),
+            nodes: 1,
+            missing: Vec::new(),
+        });
+    }
+}

@@ -1,0 +1,145 @@
+//! Reports: what nodes say of themselves to those who look at the cluster, and how one is asked to
+//! end. Messages beside the log.
+//!
+//! Must never decide which nodes there are: that is the log's.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::{Client, Message, SubscribeError, Subscriber};
+use futures_util::StreamExt;
+use replication::{
+    Drain, DrainError, Draining, HEARTBEAT_EVERY, Incarnation, NodeCounters, NodeState, NodeStatus,
+    Report,
+};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::connection::ConnectionCounts;
+use crate::host::Host;
+use crate::options::Name;
+use crate::peers::Peers;
+use crate::sending::Outbox;
+use crate::settings;
+
+/// Time for a node to answer that it drains.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Reports of this node, and those of the others. Runs as a task of its own.
+pub(crate) struct Reports {
+    pub(crate) client: Client,
+    pub(crate) cluster: Name,
+    pub(crate) node: Box<str>,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) connection: Arc<ConnectionCounts>,
+    /// Returns whether this node is ready as far as the log is concerned.
+    pub(crate) is_ready: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Reports {
+    /// Subscribes to reports, and to requests to end.
+    ///
+    /// # Errors
+    ///
+    /// When the connection has ended for good.
+    pub(crate) async fn subscribe(&self) -> Result<(Subscriber, Subscriber), SubscribeError> {
+        let reports = settings::reports_subject(&self.cluster);
+        let drains = settings::drain_subject(&self.cluster, &self.node);
+        let reports = self.client.subscribe(reports).await?;
+        Ok((reports, self.client.subscribe(drains).await?))
+    }
+
+    /// Says and hears, as long as the node runs.
+    pub(crate) async fn run(self, mut reports: Subscriber, mut drains: Subscriber) {
+        let mut ticks = interval(HEARTBEAT_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                Some(message) = reports.next() => match Report::decode(&message.payload) {
+                    Ok(report) => self.peers.membership.lock().report(report),
+                    Err(error) => tracing::debug!("a node's report cannot be read: {error}"),
+                },
+                Some(message) = drains.next() => self.drain(&message).await,
+                _ = ticks.tick() => self.send().await,
+                else => return,
+            }
+        }
+    }
+
+    fn own(&self) -> Option<Incarnation> {
+        self.outbox.with(|writer| writer.incarnation()).flatten()
+    }
+
+    async fn send(&self) {
+        let is_connected = self.client.connection_state() == State::Connected;
+        let Some(incarnation) = self.own().filter(|_| is_connected) else {
+            return;
+        };
+        let state = match (self.host.is_draining(), (self.is_ready)()) {
+            (true, _) => NodeState::Draining,
+            (false, true) => NodeState::Ready,
+            (false, false) => NodeState::NotReady,
+        };
+        let waiting = self.outbox.with(|writer| writer.waiting_bytes());
+        let report = Report {
+            incarnation,
+            state,
+            counters: NodeCounters {
+                lag: self.outbox.contact.lag(),
+                waiting_bytes: waiting.unwrap_or(0) as u64,
+                disconnects: self.connection.disconnected.load(Ordering::Relaxed),
+                ..self.host.counters()
+            },
+        };
+        let subject = settings::reports_subject(&self.cluster);
+        // What cannot be sent now is not news later.
+        let _ = self.client.publish(subject, report.encode()).await;
+    }
+
+    /// Takes a request to end. It is answered before it is followed: the connection ends with the
+    /// node.
+    async fn drain(&self, message: &Message) {
+        let Ok(Drain { incarnation }) = Drain::decode(&message.payload) else {
+            return tracing::debug!("a request to drain cannot be read");
+        };
+        let Some(own) = self.own() else {
+            return;
+        };
+        if let Some(reply) = &message.reply {
+            let answer = Draining { incarnation: own };
+            let _ = self.client.publish(reply.clone(), answer.encode()).await;
+        }
+        if own == incarnation {
+            self.host.drain();
+        }
+    }
+}
+
+/// Asks a node to end.
+pub(crate) async fn ask_to_drain(
+    client: Client,
+    cluster: Name,
+    node: NodeStatus,
+) -> Result<Incarnation, DrainError> {
+    if client.connection_state() != State::Connected {
+        return Err(DrainError::Unreachable);
+    }
+    let request = Drain {
+        incarnation: node.incarnation,
+    };
+    let subject = settings::drain_subject(&cluster, &node.name);
+    let answer = timeout(DRAIN_TIMEOUT, client.request(subject, request.encode()));
+    let silent = DrainError::Silent {
+        silent: node.silent,
+    };
+    let Ok(Ok(message)) = answer.await else {
+        return Err(silent);
+    };
+    match Draining::decode(&message.payload) {
+        Ok(answer) if answer.incarnation == node.incarnation => Ok(node.incarnation),
+        _ => Err(DrainError::Restarted),
+    }
+}

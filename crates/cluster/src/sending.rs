@@ -1,0 +1,240 @@
+//! Sending: entries of this node on their way into the log, and the engine's acknowledgements.
+//!
+//! The rules of what is sent when are the writer's, in `replication`; this is its connection.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::{Client, Message, Subscriber};
+use futures_util::StreamExt;
+use parking_lot::Mutex;
+use replication::{Command, Incarnation, Outgoing, Refused, StreamSequence, Writer};
+use serde::Deserialize;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::contact::Contact;
+use crate::incarnations;
+use crate::node::UNAVAILABLE;
+use crate::waiting::Waiting;
+
+/// Longest time without a look at the writer and the connection.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Time for the end of an incarnation to be read back before it is sent again.
+const END_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The writer of a node, shared by those who append, the task that sends and the apply thread.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    /// `None` when the node has ended.
+    pub(crate) writer: Mutex<Option<Writer<Waiting>>>,
+    pub(crate) contact: Arc<Contact>,
+    /// Wakes the task that sends.
+    pub(crate) wake: Notify,
+}
+
+/// Connection of an outbox to the engine.
+pub(crate) struct Sender {
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) client: Client,
+    /// Subject of entries.
+    pub(crate) subject: String,
+    /// Begin of the subjects of acknowledgements.
+    pub(crate) inbox: String,
+    /// Milliseconds of the node's clock before which its incarnation is not ended.
+    pub(crate) may_end_at: AtomicU64,
+}
+
+/// Answer of the engine to an entry (`PubAck` of the JetStream API).
+#[derive(Debug, Deserialize)]
+struct Answer {
+    seq: Option<u64>,
+    error: Option<Refusal>,
+}
+
+/// Reason why the engine did not store an entry.
+#[derive(Debug, Deserialize)]
+struct Refusal {
+    description: Option<String>,
+}
+
+impl Sender {
+    /// Sends what is to be sent, as long as the node runs.
+    pub(crate) async fn run(self) {
+        loop {
+            let Some((outgoing, refused, pause)) = self.look() else {
+                return;
+            };
+            refuse(refused);
+            for entry in outgoing {
+                self.send(entry).await;
+            }
+            let _ = timeout(pause, self.outbox.wake.notified()).await;
+        }
+    }
+
+    /// Asks the writer what is to be done now, and when to ask again. `None` when it has ended.
+    fn look(&self) -> Option<(Vec<Outgoing>, Vec<Refused<Waiting>>, Duration)> {
+        let now = self.outbox.contact.now();
+        let mut writer = self.outbox.writer.lock();
+        let writer = writer.as_mut()?;
+        match self.client.connection_state() {
+            State::Connected => writer.connected(),
+            State::Pending | State::Disconnected => writer.disconnected(now),
+        }
+        if writer.needs_incarnation()
+            && let Some(incarnation) = incarnations::random()
+        {
+            tracing::warn!("this node counted as gone; it goes on as incarnation {incarnation}");
+            writer.renew(incarnation);
+        }
+        let mut refused = Vec::new();
+        let is_connected = self.client.connection_state() == State::Connected;
+        if is_connected {
+            refused = writer.limit(self.client.max_payload());
+        }
+        let mut outgoing: Vec<_> = std::iter::from_fn(|| writer.poll_send(now)).collect();
+        if is_connected
+            && writer.is_blocked()
+            && self.may_end_at.load(Ordering::Relaxed) <= milliseconds(now)
+            && let Some(other) = incarnations::random()
+        {
+            let again = milliseconds(now + END_INTERVAL);
+            self.may_end_at.store(again, Ordering::Relaxed);
+            tracing::warn!(
+                "the cluster's engine takes messages of {} bytes now, and an entry that was sent \
+                 is larger; this node goes on under another incarnation",
+                self.client.max_payload()
+            );
+            outgoing.extend(writer.end_incarnation(other).into_iter().flatten());
+        }
+        refused.extend(writer.expire(now));
+        let deadline = writer.deadline();
+        let pause = deadline.map_or(LOOK_INTERVAL, |at| at.saturating_sub(now));
+        Some((outgoing, refused, pause.min(LOOK_INTERVAL)))
+    }
+
+    async fn send(&self, entry: Outgoing) {
+        let Outgoing {
+            incarnation,
+            number,
+            bytes,
+        } = entry;
+        let reply = format!("{}.{:x}.{number}", self.inbox, incarnation.number());
+        let subject = self.subject.clone();
+        let sent = self.client.publish_with_reply(subject, reply, bytes);
+        if let Err(error) = sent.await {
+            let now = self.outbox.contact.now();
+            tracing::debug!("an entry was not sent: {error}");
+            self.outbox
+                .with(|writer| writer.refused(now, incarnation, number));
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Outbox {
+    /// Calls `act` with the writer; `None` when the node has ended.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Writer<Waiting>) -> R) -> Option<R> {
+        self.writer.lock().as_mut().map(act)
+    }
+
+    /// Appends commands, and wakes the task that sends.
+    ///
+    /// # Errors
+    ///
+    /// The append with the reason, if the writer does not take it.
+    pub(crate) fn append(
+        &self,
+        commands: &[Command],
+        token: Waiting,
+    ) -> Result<(), Refused<Waiting>> {
+        let now = self.contact.now();
+        match self.writer.lock().as_mut() {
+            Some(writer) => writer.append(now, commands, token)?,
+            None => {
+                let error = UNAVAILABLE;
+                return Err(Refused { token, error });
+            }
+        }
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Takes the engine's acknowledgements, as long as the node runs.
+    pub(crate) async fn take_answers(self: Arc<Self>, mut answers: Subscriber) {
+        while let Some(message) = answers.next().await {
+            self.contact.hear();
+            if let Some((incarnation, number)) = entry_of(&message.subject) {
+                self.take_answer(incarnation, number, &message);
+                self.wake.notify_one();
+            }
+        }
+    }
+
+    fn take_answer(&self, incarnation: Incarnation, number: u64, message: &Message) {
+        let answer = serde_json::from_slice::<Answer>(&message.payload).ok();
+        let stored = answer.as_ref().filter(|answer| answer.error.is_none());
+        let sequence = stored.and_then(|answer| StreamSequence::new(answer.seq?));
+        let now = self.contact.now();
+        match sequence {
+            Some(sequence) => {
+                self.contact.hear_leader();
+                self.contact.learn_last(sequence.number());
+                self.with(|writer| writer.acknowledged(incarnation, number, sequence));
+            }
+            None => {
+                let reason = answer.and_then(|answer| answer.error?.description);
+                let reason = reason.unwrap_or_else(|| "the log has no leader".to_owned());
+                tracing::debug!("the engine did not store an entry: {reason}");
+                self.with(|writer| writer.refused(now, incarnation, number));
+            }
+        }
+    }
+}
+
+/// Answers appends that were refused, without a lock.
+pub(crate) fn refuse(refused: Vec<Refused<Waiting>>) {
+    for Refused { token, error } in refused {
+        token.refuse(error);
+    }
+}
+
+/// Returns the entry whose answer comes under `subject`.
+fn entry_of(subject: &str) -> Option<(Incarnation, u64)> {
+    let (rest, number) = subject.rsplit_once('.')?;
+    let (_, incarnation) = rest.rsplit_once('.')?;
+    let incarnation = u64::from_str_radix(incarnation, 16).ok()?;
+    Some((Incarnation::new(incarnation)?, number.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_names_its_entry() {
+        let incarnation = Incarnation::new(0xabc).unwrap();
+        assert_eq!(entry_of("_INBOX.x.y.abc.17"), Some((incarnation, 17)));
+        for subject in ["", "17", "_INBOX.0.1", "_INBOX.x.zz.1", "_INBOX.abc.-1"] {
+            assert_eq!(entry_of(subject), None, "{subject}");
+        }
+    }
+
+    #[test]
+    fn both_kinds_of_answers_are_read() {
+        let parse = |text: &str| serde_json::from_str::<Answer>(text).unwrap();
+        let stored = parse(r#"{"stream":"encke-a","seq":7}"#);
+        assert_eq!((stored.seq, stored.error.is_none()), (Some(7), true));
+        let text =
+            r#"{"error":{"code":503,"err_code":10077,"description":"full"},"stream":"a","seq":0}"#;
+        let refused = parse(text).error.and_then(|error| error.description);
+        assert_eq!(refused.as_deref(), Some("full"));
+    }
+}

@@ -1,0 +1,310 @@
+//! Settings of the stream: those to create it with, and those it must have.
+//!
+//! Owns which stream can be a log: one that keeps every entry, in order, until it is over its limit
+//! in bytes, and that no other program empties.
+
+use std::time::Duration;
+
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+
+use crate::options::{LogOptions, Name, Storage};
+
+/// Format of the entries in the stream. A stream of another format is refused.
+const FORMAT: &str = "1";
+
+/// Metadata of the stream.
+const FORMAT_KEY: &str = "encke_format";
+const CLUSTER_KEY: &str = "encke_cluster";
+const EPOCH_KEY: &str = "encke_epoch";
+
+/// Metadata of a stream whose cluster begins with a graph that was imported.
+const IMPORT_KEY: &str = "encke_import";
+
+/// Longest epoch that is taken over from a stream, in bytes: every event id repeats it.
+const EPOCH_BYTES_MAX: usize = 32;
+
+/// Time in which the engine looks for messages with the same id. Entries have none, so the shortest
+/// is enough.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(1);
+
+/// Returns the name of a cluster's stream.
+pub(crate) fn stream_name(cluster: &Name) -> String {
+    format!("encke-{cluster}")
+}
+
+/// Returns the subject of a cluster's entries.
+pub(crate) fn entries_subject(cluster: &Name) -> String {
+    format!("encke.{cluster}.log")
+}
+
+/// Returns the subject of the heartbeats of all nodes.
+pub(crate) fn heartbeats_subject(cluster: &Name) -> String {
+    format!("encke.{cluster}.heartbeats")
+}
+
+/// Returns the subject of answers to the entries of a node. Names of nodes have no dots.
+pub(crate) fn answers_subject(cluster: &Name, node: &str) -> String {
+    format!("encke.{cluster}.answers.{node}")
+}
+
+/// Returns the subject of what all nodes say of themselves.
+pub(crate) fn reports_subject(cluster: &Name) -> String {
+    format!("encke.{cluster}.reports")
+}
+
+/// Returns the subject on which a node is asked to end. Names of nodes have no dots.
+pub(crate) fn drain_subject(cluster: &Name, node: &str) -> String {
+    format!("encke.{cluster}.drain.{node}")
+}
+
+/// Returns the subject that nobody serves.
+pub(crate) fn probe_subject(cluster: &Name) -> String {
+    format!("encke.{cluster}.probe")
+}
+
+/// Returns the name of the bucket for snapshots in the object store.
+pub(crate) fn bucket_name(cluster: &Name) -> String {
+    format!("encke-{cluster}-snapshots")
+}
+
+/// Returns the name of the stream behind that bucket.
+pub(crate) fn object_stream_name(cluster: &Name) -> String {
+    format!("OBJ_{}", bucket_name(cluster))
+}
+
+/// Returns the settings of a new stream.
+pub(crate) fn new_stream(cluster: &Name, log: &LogOptions, epoch: &str) -> Config {
+    let metadata = [
+        (FORMAT_KEY, FORMAT),
+        (CLUSTER_KEY, cluster.as_str()),
+        (EPOCH_KEY, epoch),
+    ];
+    Config {
+        name: stream_name(cluster),
+        description: Some(format!("Log of the Encke cluster {cluster}")),
+        subjects: vec![entries_subject(cluster)],
+        retention: RetentionPolicy::Limits,
+        discard: DiscardPolicy::Old,
+        max_bytes: i64::try_from(log.bytes).unwrap_or(i64::MAX),
+        max_messages: -1,
+        max_messages_per_subject: -1,
+        max_message_size: -1,
+        max_consumers: -1,
+        storage: storage(log.storage),
+        num_replicas: log.replicas,
+        duplicate_window: DUPLICATE_WINDOW,
+        deny_delete: true,
+        deny_purge: true,
+        allow_direct: true,
+        metadata: metadata
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        ..Config::default()
+    }
+}
+
+/// Says that the cluster begins with a graph that was imported.
+pub(crate) fn set_imported(config: &mut Config) {
+    let (key, value) = (IMPORT_KEY.to_owned(), FORMAT.to_owned());
+    config.metadata.insert(key, value);
+}
+
+/// Returns whether the cluster begins with a graph that was imported: without a snapshot of it the
+/// log is worth nothing, although it has its first entry.
+pub(crate) fn is_imported(config: &Config) -> bool {
+    config.metadata.contains_key(IMPORT_KEY)
+}
+
+/// Returns the engine's word for a storage.
+pub(crate) const fn storage(storage: Storage) -> StorageType {
+    match storage {
+        Storage::File => StorageType::File,
+        Storage::Memory => StorageType::Memory,
+    }
+}
+
+/// Returns the epoch of a stream that exists.
+///
+/// # Errors
+///
+/// A sentence for each setting with which it cannot be the log of this cluster.
+pub(crate) fn check(config: &Config, cluster: &Name) -> Result<String, Vec<String>> {
+    let mut problems = Vec::new();
+    let mut need = |is_met: bool, problem: String| {
+        if !is_met {
+            problems.push(problem);
+        }
+    };
+    let metadata = |key| config.metadata.get(key).map(String::as_str);
+    let epoch = metadata(EPOCH_KEY).unwrap_or_default();
+    match metadata(CLUSTER_KEY) {
+        None => need(false, "another program made it".to_owned()),
+        Some(found) => need(
+            found == cluster.as_str(),
+            format!("it is the log of the cluster {found}"),
+        ),
+    }
+    let format = metadata(FORMAT_KEY).unwrap_or("unknown");
+    need(
+        format == FORMAT,
+        format!("its entries have the format {format}, and this version of Encke reads {FORMAT}"),
+    );
+    let is_epoch = |byte: u8| byte.is_ascii_alphanumeric();
+    need(
+        (1..=EPOCH_BYTES_MAX).contains(&epoch.len()) && epoch.bytes().all(is_epoch),
+        format!("its metadata has no valid {EPOCH_KEY}"),
+    );
+    let subject = entries_subject(cluster);
+    need(
+        config.subjects == [subject.as_str()],
+        format!("its subjects are {:?}, not [{subject:?}]", config.subjects),
+    );
+    need(
+        config.retention == RetentionPolicy::Limits,
+        format!("its retention is {:?}, not Limits", config.retention),
+    );
+    need(
+        config.discard == DiscardPolicy::Old,
+        "it refuses new messages when it is full, instead of discarding old ones".to_owned(),
+    );
+    need(
+        config.max_age.is_zero(),
+        format!("it removes entries after {:?}; it must not", config.max_age),
+    );
+    need(
+        config.max_messages <= 0 && config.max_messages_per_subject <= 0,
+        "it limits the number of messages; it must not".to_owned(),
+    );
+    need(
+        config.deny_delete && config.deny_purge,
+        "entries can be deleted or purged; it must deny both".to_owned(),
+    );
+    need(
+        !config.allow_rollup,
+        "it allows messages to roll up older ones; it must not".to_owned(),
+    );
+    need(
+        config.mirror.is_none() && config.sources.is_none() && config.subject_transform.is_none(),
+        "it takes messages from other streams or changes their subject; it must not".to_owned(),
+    );
+    need(!config.sealed, "it is sealed".to_owned());
+    need(
+        !config.no_ack,
+        "it acknowledges nothing; it must".to_owned(),
+    );
+    match problems.is_empty() {
+        true => Ok(epoch.to_owned()),
+        false => Err(problems),
+    }
+}
+
+/// Returns a sentence for each limit of an existing stream that differs from the options. The
+/// stream's count: all nodes have the same.
+pub(crate) fn differences(config: &Config, log: &LogOptions) -> Vec<String> {
+    let mut differences = Vec::new();
+    let mut compare = |option: &str, found: String, wanted: String| {
+        if found != wanted {
+            differences.push(format!(
+                "the log has {option} {found}, as it was made with, and not {wanted}; change it \
+                 with `nats stream edit`"
+            ));
+        }
+    };
+    let wanted = i64::try_from(log.bytes).unwrap_or(i64::MAX);
+    compare(
+        "--log-bytes",
+        config.max_bytes.to_string(),
+        wanted.to_string(),
+    );
+    compare(
+        "--log-replicas",
+        config.num_replicas.to_string(),
+        log.replicas.to_string(),
+    );
+    compare(
+        "--log-storage",
+        format!("{:?}", config.storage).to_lowercase(),
+        format!("{:?}", storage(log.storage)).to_lowercase(),
+    );
+    differences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster() -> Name {
+        "prod".parse().unwrap()
+    }
+
+    fn made() -> Config {
+        new_stream(&cluster(), &LogOptions::default(), "tro8w0000z")
+    }
+
+    #[test]
+    fn a_stream_as_it_is_made_is_accepted_and_names_the_epoch() {
+        assert_eq!(check(&made(), &cluster()), Ok("tro8w0000z".to_owned()));
+        assert_eq!(differences(&made(), &LogOptions::default()), [""; 0]);
+    }
+
+    #[test]
+    fn a_stream_that_could_lose_entries_is_refused() {
+        type Spoil = fn(&mut Config);
+        let spoils: [(&str, Spoil); 12] = [
+            ("subjects", |it| it.subjects.push("other".to_owned())),
+            ("retention", |it| it.retention = RetentionPolicy::WorkQueue),
+            ("full", |it| it.discard = DiscardPolicy::New),
+            ("removes", |it| it.max_age = Duration::from_secs(1)),
+            ("number", |it| it.max_messages = 5),
+            ("number", |it| it.max_messages_per_subject = 5),
+            ("deleted", |it| it.deny_delete = false),
+            ("purged", |it| it.deny_purge = false),
+            ("roll up", |it| it.allow_rollup = true),
+            ("sealed", |it| it.sealed = true),
+            ("acknowledges", |it| it.no_ack = true),
+            ("other streams", |it| it.sources = Some(Vec::new())),
+        ];
+        for (word, spoil) in spoils {
+            let mut config = made();
+            spoil(&mut config);
+            let problems = check(&config, &cluster()).expect_err(word);
+            assert!(
+                problems.len() == 1 && problems[0].contains(word),
+                "{problems:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_stream_of_another_program_cluster_or_format_is_refused() {
+        let mut config = made();
+        config.metadata.clear();
+        let problems = check(&config, &cluster()).expect_err("no metadata");
+        assert!(problems[0].contains("another program"), "{problems:?}");
+
+        let other = "test".parse().unwrap();
+        let problems = check(&made(), &other).expect_err("another cluster");
+        assert!(problems[0].contains("cluster prod"), "{problems:?}");
+
+        for (key, value) in [(FORMAT_KEY, "2"), (EPOCH_KEY, ""), (EPOCH_KEY, "a-b")] {
+            let mut config = made();
+            config.metadata.insert(key.to_owned(), value.to_owned());
+            assert!(check(&config, &cluster()).is_err(), "{key} {value}");
+        }
+    }
+
+    #[test]
+    fn limits_that_differ_are_named() {
+        let log = LogOptions {
+            replicas: 1,
+            bytes: 1 << 20,
+            storage: Storage::Memory,
+        };
+        let differences = differences(&made(), &log);
+        assert_eq!(differences.len(), 3, "{differences:?}");
+        assert!(
+            differences[1].contains("--log-replicas 3"),
+            "{differences:?}"
+        );
+    }
+}

@@ -1,0 +1,446 @@
+//! The first snapshot of a cluster, made of the graph of a single server.
+//!
+//! Owns which log may begin with a graph: one without an entry. The log is marked before anything
+//! is stored, and nodes do not join a marked log without a snapshot. So an import that breaks off
+//! leaves nothing that could be taken for a whole one, and can be repeated.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use async_nats::jetstream::Context;
+use async_nats::jetstream::stream::Info;
+use graph::{Directory, GraphError, LogPlaces, OpenError, Snapshot};
+use replication::{Checkpoint, SnapshotManifest};
+use tokio::runtime::Runtime;
+
+use super::catalog::{self, SnapshotName};
+use super::copying::store_manifest;
+use super::error::SnapshotError;
+use super::lease::Lease;
+use super::objects::Objects;
+use super::starting::{Download, places_of};
+use crate::connection;
+use crate::engine::start_runtime;
+use crate::error::JoinError;
+use crate::incarnations;
+use crate::options::Options;
+use crate::settings;
+use crate::stream::{self, LogState};
+
+/// The engine of a cluster that is to begin with a graph. Owned by the command.
+pub struct Importer {
+    runtime: Runtime,
+    context: Context,
+    options: Options,
+}
+
+/// What there is of a cluster that has no entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// No log.
+    NoLog,
+    /// A log without entries and without a graph: nothing was appended yet, or an import broke off.
+    NoGraph,
+    /// A log without entries, and the graph that it begins with.
+    Graph,
+}
+
+/// How far an import is, in bytes of the copy of the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Bytes that were sent, and all.
+    Sent(u64, u64),
+    /// Bytes that were read back, and all.
+    Checked(u64, u64),
+}
+
+/// An import that is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// Epoch of the log: the name of the cluster's event ids.
+    pub epoch: String,
+    /// Name of the snapshot.
+    pub snapshot: String,
+    /// Bytes of the copy.
+    pub bytes: u64,
+    /// Whether it was made now, and not by an earlier import of the same graph.
+    pub is_new: bool,
+}
+
+/// Reason why a graph was not imported.
+#[derive(Debug)]
+pub enum ImportError {
+    /// The engine or the log cannot be used.
+    Join(JoinError),
+    /// The log has entries.
+    HasEntries {
+        /// Name of the stream.
+        stream: String,
+        /// Name of the bucket for snapshots.
+        bucket: String,
+        /// Sequence of the last entry.
+        last: u64,
+    },
+    /// The log begins with another graph.
+    OtherGraph {
+        /// Name of the stream.
+        stream: String,
+        /// Name of the bucket for snapshots.
+        bucket: String,
+        /// What is different, or what is wrong with the other one.
+        why: String,
+    },
+    /// What the engine gives back is not what was sent.
+    Differs {
+        /// What is different.
+        why: String,
+    },
+    /// A snapshot cannot be stored or read.
+    Snapshot(SnapshotError),
+    /// The graph of the data directory cannot be read or copied.
+    Graph(String),
+    /// Another import of the same cluster has begun.
+    TakenOver,
+}
+
+/// The first place in a log.
+fn first_places(epoch: &str) -> LogPlaces {
+    LogPlaces {
+        epoch: epoch.into(),
+        last: graph::Checkpoint {
+            sequence: 0,
+            table: Checkpoint::default().encode().into(),
+        },
+        earlier: Vec::new(),
+    }
+}
+
+impl Importer {
+    /// Connects to the engine.
+    ///
+    /// # Errors
+    ///
+    /// Those of a node that joins.
+    pub fn connect(options: Options) -> Result<Self, ImportError> {
+        let runtime = start_runtime()?;
+        let context = runtime.block_on(async {
+            let client = connection::connect(&options, &Arc::default()).await?;
+            stream::context(&client, &options)
+        })?;
+        Ok(Self {
+            runtime,
+            context,
+            options,
+        })
+    }
+
+    /// Returns what there is of the cluster.
+    ///
+    /// # Errors
+    ///
+    /// [`ImportError::HasEntries`], and when the engine cannot be asked.
+    pub fn look(&self) -> Result<Found, ImportError> {
+        self.runtime.block_on(async {
+            let Some((epoch, _)) = self.find().await? else {
+                return Ok(Found::NoLog);
+            };
+            let objects = Objects::find(&self.context, &self.options.cluster).await?;
+            let Some(objects) = objects else {
+                return Ok(Found::NoGraph);
+            };
+            let snapshots = catalog::list(&objects, &epoch).await?;
+            Ok(match snapshots.is_empty() {
+                true => Found::NoGraph,
+                false => Found::Graph,
+            })
+        })
+    }
+
+    /// Lets the cluster begin with the graph of a data directory. `new_epoch` is the name that its
+    /// event ids have, if there is no log yet. Blocks the thread.
+    ///
+    /// # Errors
+    ///
+    /// When the log has entries, begins with another graph, or the engine does not give back what
+    /// was sent. No node can have started with an import that fails.
+    pub fn import(
+        &self,
+        directory: &Directory,
+        mut graph: Snapshot,
+        new_epoch: &str,
+        tell: &Arc<dyn Fn(Progress) + Send + Sync>,
+    ) -> Result<Imported, ImportError> {
+        let (epoch, objects) = self.runtime.block_on(self.make_log(new_epoch))?;
+        graph.set_log(first_places(&epoch));
+        let names = self.runtime.block_on(catalog::list(&objects, &epoch))?;
+        if let Some(name) = names.first() {
+            let manifest = self.runtime.block_on(catalog::manifest(&objects, name))?;
+            let other = match self.check(&objects, name, &manifest, directory, &graph, tell) {
+                Ok(()) => return Ok(imported(epoch, name, &manifest, false)),
+                Err(ImportError::Differs { why }) => self.other_graph(why),
+                Err(error) => error,
+            };
+            return Err(other);
+        }
+        let incarnation = incarnations::random()
+            .ok_or_else(|| ImportError::Graph("the system has no random bits now".to_owned()))?;
+        let mut lease = self.runtime.block_on(Lease::seize(&objects, incarnation))?;
+        self.runtime
+            .block_on(catalog::remove_old(&objects, &epoch))?;
+        let name = SnapshotName {
+            read: 0,
+            random: incarnation.number(),
+            epoch: epoch.as_str().into(),
+        };
+        let manifest = self.store(&objects, &name, directory, &graph, tell)?;
+        self.check(&objects, &name, &manifest, directory, &graph, tell)?;
+        self.runtime.block_on(async {
+            lease.renew().await?;
+            // Whoever joined in spite of the mark did not have the graph.
+            self.find().await?;
+            store_manifest(&objects, &name, &manifest).await?;
+            if let Err(error) = lease.free().await {
+                tracing::debug!("{error}");
+            }
+            Ok(imported(epoch, &name, &manifest, true))
+        })
+    }
+
+    /// Returns the epoch and the state of the log, if there is one. It has no entries.
+    async fn find(&self) -> Result<Option<(String, Info)>, ImportError> {
+        let cluster = &self.options.cluster;
+        let stream = settings::stream_name(cluster);
+        let Some(info) = stream::find(&self.context, &stream).await? else {
+            return Ok(None);
+        };
+        let epoch = match settings::check(&info.config, cluster) {
+            Ok(epoch) => epoch,
+            Err(problems) => return Err(JoinError::Unusable { stream, problems }.into()),
+        };
+        match LogState::of(&info).last {
+            0 => Ok(Some((epoch, info))),
+            last => Err(ImportError::HasEntries {
+                stream,
+                bucket: settings::object_stream_name(cluster),
+                last,
+            }),
+        }
+    }
+
+    /// Makes the log, or marks the one that there is. Returns its epoch, and the place for the
+    /// snapshot.
+    async fn make_log(&self, new_epoch: &str) -> Result<(String, Objects), ImportError> {
+        let Options { cluster, log, .. } = &self.options;
+        match self.find().await? {
+            None => {
+                let mut config = settings::new_stream(cluster, log, new_epoch);
+                settings::set_imported(&mut config);
+                stream::create(&self.context, &self.options, config).await?;
+            }
+            Some((_, info)) if !settings::is_imported(&info.config) => {
+                let mut config = info.config;
+                settings::set_imported(&mut config);
+                let marked = self.context.update_stream(&config).await;
+                marked.map_err(|error| JoinError::Request {
+                    reason: format!("the stream {} cannot be changed: {error}", config.name),
+                })?;
+            }
+            Some(_) => {}
+        }
+        let stream = settings::stream_name(cluster);
+        match self.find().await? {
+            Some((epoch, info)) if settings::is_imported(&info.config) => {
+                let objects = Objects::open(&self.context, cluster, log).await?;
+                Ok((epoch, objects))
+            }
+            _ => Err(ImportError::Join(JoinError::Create {
+                stream,
+                reason: "another program changed it meanwhile; stop all nodes, and try again"
+                    .to_owned(),
+            })),
+        }
+    }
+
+    /// Stores a copy of the graph, without the manifest that makes it a snapshot.
+    fn store(
+        &self,
+        objects: &Objects,
+        name: &SnapshotName,
+        directory: &Directory,
+        graph: &Snapshot,
+        tell: &Arc<dyn Fn(Progress) + Send + Sync>,
+    ) -> Result<SnapshotManifest, ImportError> {
+        let file = directory.copy(graph)?;
+        let length = file.metadata().map_err(unreadable)?.len();
+        let tell = Arc::clone(tell);
+        let counted = Counted {
+            source: file,
+            done: 0,
+            tell: move |done| tell(Progress::Sent(done, length)),
+        };
+        let object = name.graph();
+        let stored = self.runtime.block_on(objects.put(&object, counted))?;
+        Ok(SnapshotManifest {
+            epoch: name.epoch.clone(),
+            checkpoint: Checkpoint::default(),
+            earlier: Vec::new(),
+            bytes: stored.bytes,
+            checksum: stored.checksum,
+        })
+    }
+
+    /// Fetches a copy as a node does that starts with it, and compares it with the graph.
+    fn check(
+        &self,
+        objects: &Objects,
+        name: &SnapshotName,
+        manifest: &SnapshotManifest,
+        directory: &Directory,
+        graph: &Snapshot,
+        tell: &Arc<dyn Fn(Progress) + Send + Sync>,
+    ) -> Result<(), ImportError> {
+        let differs = |why: String| ImportError::Differs { why };
+        if graph.log() != Some(&places_of(manifest)) {
+            return Err(differs("it has another place in the log".to_owned()));
+        }
+        let pieces = self.runtime.block_on(objects.fetch(&name.graph()))?;
+        let tell = Arc::clone(tell);
+        let mut download = Counted {
+            source: Download::new(&self.runtime, pieces, manifest),
+            done: 0,
+            tell: move |done| tell(Progress::Checked(done, manifest.bytes)),
+        };
+        let received = directory.receive(&mut download);
+        match download.source.failure {
+            Some(SnapshotError::Refused { reason }) => return Err(differs(reason)),
+            Some(failure) => return Err(failure.into()),
+            None => {}
+        }
+        match graph.is_same(&received?)? {
+            true => Ok(()),
+            false => Err(differs("it has other subscriptions or ids".to_owned())),
+        }
+    }
+
+    fn other_graph(&self, why: String) -> ImportError {
+        let cluster = &self.options.cluster;
+        ImportError::OtherGraph {
+            stream: settings::stream_name(cluster),
+            bucket: settings::object_stream_name(cluster),
+            why,
+        }
+    }
+}
+
+fn imported(
+    epoch: String,
+    name: &SnapshotName,
+    manifest: &SnapshotManifest,
+    is_new: bool,
+) -> Imported {
+    Imported {
+        epoch,
+        snapshot: name.to_string(),
+        bytes: manifest.bytes,
+        is_new,
+    }
+}
+
+fn unreadable(error: io::Error) -> ImportError {
+    ImportError::Graph(format!("the copy of the graph cannot be read: {error}"))
+}
+
+/// Reader that says how many bytes were read.
+struct Counted<R, F> {
+    source: R,
+    done: u64,
+    tell: F,
+}
+
+impl<R: Read, F: Fn(u64)> Read for Counted<R, F> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(out)?;
+        self.done += count as u64;
+        (self.tell)(self.done);
+        Ok(count)
+    }
+}
+
+impl From<JoinError> for ImportError {
+    fn from(error: JoinError) -> Self {
+        Self::Join(error)
+    }
+}
+
+impl From<SnapshotError> for ImportError {
+    fn from(error: SnapshotError) -> Self {
+        match error {
+            SnapshotError::LeaseLost => Self::TakenOver,
+            error => Self::Snapshot(error),
+        }
+    }
+}
+
+impl From<OpenError> for ImportError {
+    fn from(error: OpenError) -> Self {
+        Self::Graph(error.to_string())
+    }
+}
+
+impl From<GraphError> for ImportError {
+    fn from(error: GraphError) -> Self {
+        Self::Graph(error.to_string())
+    }
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Join(error) => error.fmt(f),
+            Self::HasEntries {
+                stream,
+                bucket,
+                last,
+            } => write!(
+                f,
+                "the log of the cluster has entries already: the stream {stream} ends at entry \
+                 {last}, and only a new log can begin with this graph; choose another \
+                 --cluster-name, or, if the cluster is to begin anew, stop all its nodes and \
+                 delete what it has with `nats stream rm {stream}` and `nats stream rm {bucket}`"
+            ),
+            Self::OtherGraph {
+                stream,
+                bucket,
+                why,
+            } => write!(
+                f,
+                "this cluster has a graph that was imported, and it is not the one of this data \
+                 directory ({why}); choose another --cluster-name, or delete what the cluster has \
+                 with `nats stream rm {stream}` and `nats stream rm {bucket}`"
+            ),
+            Self::Differs { why } => write!(
+                f,
+                "the copy of the graph that the engine gives back is not what was sent ({why}); \
+                 no node can start with it; look at the disks of the engine's servers, and run \
+                 the import again"
+            ),
+            Self::Snapshot(error) => error.fmt(f),
+            Self::Graph(reason) => f.write_str(reason),
+            Self::TakenOver => f.write_str(
+                "another import of this cluster has begun meanwhile, and this one has changed \
+                 nothing; wait for the other one, or run this one again",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ImportError {}
+
+impl fmt::Debug for Importer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Importer")
+            .field("cluster", &self.options.cluster)
+            .finish_non_exhaustive()
+    }
+}

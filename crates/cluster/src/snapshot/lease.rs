@@ -1,0 +1,160 @@
+//! Lease of the one node that copies: a message in the object store that each holder replaces.
+//!
+//! A node replaces only the message that it has read last, so that one of two wins. No clock is
+//! compared with another: a lease that does not change for `PATIENCE` has lost its holder. It
+//! saves work, and nothing more: two snapshots at once do no harm.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
+use bytes::Bytes;
+use replication::Incarnation;
+use tokio::time::{Instant, timeout};
+
+use super::error::SnapshotError;
+use super::objects::Objects;
+
+/// Interval at which a holder renews its lease.
+const RENEWAL: Duration = Duration::from_secs(5);
+
+/// Time after which a lease that was not renewed is free.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Name of the lease among the pieces of objects, which no snapshot has.
+const NAME: &str = "lease";
+
+/// What a node has seen of the lease. Owned by the task that copies.
+#[derive(Debug, Default)]
+pub(super) struct LeaseWatch {
+    /// Sequence of the message of another holder, and since when it is the last one.
+    seen: Option<(u64, Instant)>,
+}
+
+/// Lease of this node.
+#[derive(Debug)]
+pub(super) struct Lease<'a> {
+    objects: &'a Objects,
+    holder: Bytes,
+    /// Sequence of the own message.
+    sequence: u64,
+}
+
+/// The last message: its sequence, 0 if there is none, and its holder, empty if there is none.
+async fn last(objects: &Objects) -> Result<(u64, Bytes), SnapshotError> {
+    let subject = objects.pieces_subject(NAME);
+    match objects
+        .stream
+        .get_last_raw_message_by_subject(&subject)
+        .await
+    {
+        Ok(message) => Ok((message.sequence, message.payload)),
+        Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
+            Ok((0, Bytes::new()))
+        }
+        Err(error) => Err(SnapshotError::engine("the lease cannot be read", &error)),
+    }
+}
+
+impl LeaseWatch {
+    /// Takes the lease, if it is free; `None` if another node has it.
+    pub(super) async fn take<'a>(
+        &mut self,
+        objects: &'a Objects,
+        incarnation: Incarnation,
+    ) -> Result<Option<Lease<'a>>, SnapshotError> {
+        let (sequence, holder) = last(objects).await?;
+        if !holder.is_empty() {
+            let now = Instant::now();
+            let since = match self.seen {
+                Some((seen, since)) if seen == sequence => since,
+                _ => now,
+            };
+            self.seen = Some((sequence, since));
+            if now - since < PATIENCE {
+                return Ok(None);
+            }
+        }
+        self.seen = None;
+        let holder = Bytes::copy_from_slice(&incarnation.number().to_be_bytes());
+        let subject = objects.pieces_subject(NAME);
+        let taken = objects.replace(subject, holder.clone(), sequence).await?;
+        Ok(taken.map(|sequence| Lease {
+            objects,
+            holder,
+            sequence,
+        }))
+    }
+}
+
+impl<'a> Lease<'a> {
+    /// Takes the lease from whoever has it: what was begun before is not to be ended.
+    pub(super) async fn seize(
+        objects: &'a Objects,
+        incarnation: Incarnation,
+    ) -> Result<Self, SnapshotError> {
+        let (sequence, _) = last(objects).await?;
+        let holder = Bytes::copy_from_slice(&incarnation.number().to_be_bytes());
+        let subject = objects.pieces_subject(NAME);
+        let taken = objects.replace(subject, holder.clone(), sequence).await?;
+        taken
+            .map(|sequence| Self {
+                objects,
+                holder,
+                sequence,
+            })
+            .ok_or(SnapshotError::LeaseLost)
+    }
+
+    /// Renews the lease.
+    pub(super) async fn renew(&mut self) -> Result<(), SnapshotError> {
+        self.replace(self.holder.clone()).await
+    }
+
+    /// Gives the lease back.
+    pub(super) async fn free(mut self) -> Result<(), SnapshotError> {
+        self.replace(Bytes::new()).await
+    }
+
+    async fn replace(&mut self, value: Bytes) -> Result<(), SnapshotError> {
+        let subject = self.objects.pieces_subject(NAME);
+        let replaced = self
+            .objects
+            .replace(subject.clone(), value.clone(), self.sequence)
+            .await;
+        if let Ok(Some(sequence)) = replaced {
+            self.sequence = sequence;
+            return Ok(());
+        }
+        // The message may be stored although the answer was lost.
+        let (sequence, holder) = last(self.objects).await?;
+        if holder != self.holder {
+            return Err(SnapshotError::LeaseLost);
+        }
+        self.sequence = sequence;
+        match self.objects.replace(subject, value, sequence).await? {
+            Some(sequence) => {
+                self.sequence = sequence;
+                Ok(())
+            }
+            None => Err(SnapshotError::LeaseLost),
+        }
+    }
+
+    /// Renews the lease until `work` is done.
+    pub(super) async fn hold<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, SnapshotError> {
+        let mut work = pin!(work);
+        loop {
+            if let Ok(done) = timeout(RENEWAL, work.as_mut()).await {
+                return Ok(done);
+            }
+            // An engine that elects a leader takes the next renewal.
+            if let Err(SnapshotError::LeaseLost) = self.renew().await {
+                return Err(SnapshotError::LeaseLost);
+            }
+        }
+    }
+}

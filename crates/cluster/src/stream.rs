@@ -1,0 +1,302 @@
+//! The stream that is the cluster's log: made, found and checked.
+
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream::context::{
+    CreateStreamErrorKind, GetStreamError, GetStreamErrorKind, RequestErrorKind,
+};
+use async_nats::jetstream::stream::{Config, Info};
+use async_nats::jetstream::{Context, ErrorCode};
+use replication::StreamSequence;
+
+use crate::connection::REQUEST_TIMEOUT;
+use crate::error::JoinError;
+use crate::options::Options;
+use crate::settings;
+
+/// Oldest version of the engine: 2.10.20 to 2.10.22 lost whole streams when servers were killed
+/// (<https://github.com/nats-io/nats-server/issues/6888>).
+const VERSION_MIN: (i64, i64, i64) = (2, 10, 23);
+
+/// Bytes of an entry beside the payload of its only event.
+const ENTRY_OVERHEAD_BYTES: usize = 4096;
+
+/// The cluster's log in the engine.
+#[derive(Debug, Clone)]
+pub(crate) struct LogStream {
+    pub(crate) context: Context,
+    pub(crate) name: String,
+    /// Subject of entries.
+    pub(crate) subject: String,
+    /// Subject that nobody serves, to see whether a server answers.
+    pub(crate) probe: String,
+    /// Name of the stream's life in event ids.
+    pub(crate) epoch: String,
+    /// Whether the cluster begins with a graph that was imported.
+    pub(crate) is_imported: bool,
+}
+
+/// What the log holds, and who keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogState {
+    /// Sequence of the oldest entry; one above the last if there is none.
+    pub first: u64,
+    /// Sequence of the latest entry; 0 without one.
+    pub last: u64,
+    /// Bytes of all entries.
+    pub bytes: u64,
+    /// Most bytes that it may have.
+    pub bytes_max: u64,
+    /// Server that leads; `None` while one is elected.
+    pub leader: Option<String>,
+    /// Servers that follow.
+    pub followers: Vec<Follower>,
+}
+
+/// Server of the engine that follows the leader of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Follower {
+    /// Its name.
+    pub name: String,
+    /// Whether it has all entries.
+    pub is_current: bool,
+    /// Operations that it lacks.
+    pub lag: u64,
+    /// Time since the leader last heard of it.
+    pub silent: Duration,
+}
+
+impl LogStream {
+    /// Finds the stream of the cluster, or makes it with `new_epoch` as its epoch.
+    ///
+    /// # Errors
+    ///
+    /// When the engine cannot keep a log or the stream that exists cannot be one.
+    pub(crate) async fn open(
+        client: &Client,
+        options: &Options,
+        new_epoch: &str,
+    ) -> Result<(Self, LogState), JoinError> {
+        let context = context(client, options)?;
+        let name = settings::stream_name(&options.cluster);
+        let info = match find(&context, &name).await? {
+            Some(info) => info,
+            None => {
+                let config = settings::new_stream(&options.cluster, &options.log, new_epoch);
+                create(&context, options, config).await?
+            }
+        };
+        let epoch = settings::check(&info.config, &options.cluster).map_err(|problems| {
+            let stream = name.clone();
+            JoinError::Unusable { stream, problems }
+        })?;
+        for difference in settings::differences(&info.config, &options.log) {
+            tracing::warn!("{difference}");
+        }
+        let stream = Self {
+            context,
+            name,
+            subject: settings::entries_subject(&options.cluster),
+            probe: settings::probe_subject(&options.cluster),
+            epoch,
+            is_imported: settings::is_imported(&info.config),
+        };
+        Ok((stream, LogState::of(&info)))
+    }
+
+    /// Checks the engine, and the stream of the cluster if there is one. Makes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open).
+    pub(crate) async fn check(client: &Client, options: &Options) -> Result<(), JoinError> {
+        let context = context(client, options)?;
+        let stream = settings::stream_name(&options.cluster);
+        if let Some(info) = find(&context, &stream).await? {
+            settings::check(&info.config, &options.cluster)
+                .map_err(|problems| JoinError::Unusable { stream, problems })?;
+        }
+        Ok(())
+    }
+
+    /// Returns what the log holds now.
+    ///
+    /// # Errors
+    ///
+    /// When the engine does not answer, or the stream is another one than before.
+    pub(crate) async fn state(&self) -> Result<LogState, JoinError> {
+        match find(&self.context, &self.name).await? {
+            Some(info) => Ok(self.keeper(LogState::of(&info), info.config.num_replicas)),
+            None => Err(JoinError::Request {
+                reason: format!("the stream {} is gone", self.name),
+            }),
+        }
+    }
+}
+
+impl LogStream {
+    /// Names the leader of a log that only one server keeps: servers that are no cluster have none.
+    fn keeper(&self, state: LogState, replicas: usize) -> LogState {
+        if replicas > 1 || state.leader.is_some() {
+            return state;
+        }
+        let server = self.context.client().server_info().server_name;
+        LogState {
+            leader: Some(server),
+            ..state
+        }
+    }
+}
+
+/// Returns JetStream of a server that can keep the log.
+pub(crate) fn context(client: &Client, options: &Options) -> Result<Context, JoinError> {
+    check_server(client, options.event_bytes_max)?;
+    let mut context = async_nats::jetstream::new(client.clone());
+    context.set_timeout(REQUEST_TIMEOUT);
+    Ok(context)
+}
+
+/// Checks that the server is new enough and takes the largest event.
+fn check_server(client: &Client, event_bytes: usize) -> Result<(), JoinError> {
+    let (major, minor, patch) = VERSION_MIN;
+    if !client.is_server_compatible(major, minor, patch) {
+        let version = client.server_info().version;
+        return Err(JoinError::TooOld { version });
+    }
+    let message_bytes = client.max_payload();
+    if event_bytes.saturating_add(ENTRY_OVERHEAD_BYTES) > message_bytes {
+        return Err(JoinError::EventTooLarge {
+            event_bytes,
+            message_bytes,
+        });
+    }
+    Ok(())
+}
+
+/// Returns the stream, if there is one.
+pub(crate) async fn find(context: &Context, name: &str) -> Result<Option<Info>, JoinError> {
+    match context.get_stream(name).await {
+        Ok(stream) => Ok(Some(stream.cached_info().clone())),
+        Err(error) => match error.kind() {
+            GetStreamErrorKind::JetStream(ref reply)
+                if reply.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+            {
+                Ok(None)
+            }
+            _ => Err(refusal(name, &error)),
+        },
+    }
+}
+
+fn refusal(name: &str, error: &GetStreamError) -> JoinError {
+    let reason = error.to_string();
+    match error.kind() {
+        GetStreamErrorKind::JetStream(reply) if is_without_jetstream(reply.error_code()) => {
+            JoinError::NoJetStream { reason }
+        }
+        GetStreamErrorKind::Request if is_without_responders(error) => {
+            JoinError::NoJetStream { reason }
+        }
+        _ => JoinError::Request {
+            reason: format!("the cluster's engine does not answer for the stream {name}: {reason}"),
+        },
+    }
+}
+
+fn is_without_jetstream(code: ErrorCode) -> bool {
+    code == ErrorCode::JETSTREAM_NOT_ENABLED || code == ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT
+}
+
+/// Returns whether no server took the request: none of them has JetStream, or none leads.
+fn is_without_responders(error: &GetStreamError) -> bool {
+    let source = std::error::Error::source(error);
+    let request = source.and_then(|it| it.downcast_ref::<async_nats::RequestError>());
+    request.is_some_and(|it| it.kind() == async_nats::RequestErrorKind::NoResponders)
+        || source
+            .and_then(|it| it.downcast_ref::<async_nats::jetstream::context::RequestError>())
+            .is_some_and(|it| it.kind() == RequestErrorKind::NoResponders)
+}
+
+/// Makes the stream. If another node made it at the same time, that one is taken.
+pub(crate) async fn create(
+    context: &Context,
+    options: &Options,
+    config: Config,
+) -> Result<Info, JoinError> {
+    let name = config.name.clone();
+    let failed = |reason: String| JoinError::Create {
+        stream: name.clone(),
+        reason,
+    };
+    match context.create_stream(config).await {
+        Ok(stream) => {
+            let made = stream.cached_info().clone();
+            tracing::info!("made the stream {name}, the log of the cluster");
+            Ok(made)
+        }
+        Err(error) => match error.kind() {
+            CreateStreamErrorKind::JetStream(ref reply)
+                if reply.error_code() == ErrorCode::STREAM_NAME_EXIST =>
+            {
+                let found = find(context, &name).await?;
+                found.ok_or_else(|| failed("it was made and deleted meanwhile".to_owned()))
+            }
+            CreateStreamErrorKind::JetStream(ref reply)
+                if is_without_jetstream(reply.error_code()) =>
+            {
+                let reason = reply.to_string();
+                Err(JoinError::NoJetStream { reason })
+            }
+            CreateStreamErrorKind::JetStream(ref reply) => Err(failed(format!(
+                "{reply}; it needs {} servers with room for {} bytes each: see --log-replicas and \
+                 --log-bytes",
+                options.log.replicas, options.log.bytes
+            ))),
+            _ => Err(failed(error.to_string())),
+        },
+    }
+}
+
+impl LogState {
+    pub(crate) fn of(info: &Info) -> Self {
+        let cluster = info.cluster.as_ref();
+        let followers = cluster.map(|cluster| {
+            let followers = cluster.replicas.iter();
+            followers
+                .map(|replica| Follower {
+                    name: replica.name.clone(),
+                    is_current: replica.current && !replica.offline,
+                    lag: replica.lag.unwrap_or(0),
+                    silent: replica.active,
+                })
+                .collect()
+        });
+        Self {
+            first: info.state.first_sequence.max(1),
+            last: info.state.last_sequence,
+            bytes: info.state.bytes,
+            bytes_max: u64::try_from(info.config.max_bytes).unwrap_or(0),
+            leader: cluster.and_then(|cluster| cluster.leader.clone()),
+            followers: followers.unwrap_or_default(),
+        }
+    }
+
+    /// Checks that the log has what a node must read next that has read up to `read`.
+    pub(crate) fn check_start(&self, read: StreamSequence) -> Result<(), JoinError> {
+        let next = read.next().number();
+        if next < self.first {
+            return Err(JoinError::Trimmed {
+                next,
+                first: self.first,
+            });
+        }
+        if read.number() > self.last {
+            return Err(JoinError::Ahead {
+                read: read.number(),
+                last: self.last,
+            });
+        }
+        Ok(())
+    }
+}

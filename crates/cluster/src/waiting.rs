@@ -1,0 +1,53 @@
+//! Appends that wait for their outcome.
+
+use std::fmt;
+
+use replication::{AppendError, Applied, Done, Wait};
+
+/// Append whose caller waits. Answers exactly once: if it is dropped, the outcome is unknown.
+pub(crate) struct Waiting {
+    wait: Wait,
+    done: Option<Done>,
+}
+
+impl Waiting {
+    pub(crate) fn new(wait: Wait, done: Done) -> Self {
+        let done = Some(done);
+        Self { wait, done }
+    }
+
+    /// Returns what is waited for, beyond the entry being applied here.
+    pub(crate) const fn wait(&self) -> Wait {
+        self.wait
+    }
+
+    /// Answers an append that counts.
+    pub(crate) fn finish(mut self, applied: Applied) {
+        self.answer(Ok(applied));
+    }
+
+    /// Answers an append that was refused.
+    pub(crate) fn refuse(mut self, error: AppendError) {
+        self.answer(Err(error));
+    }
+
+    fn answer(&mut self, outcome: Result<Applied, AppendError>) {
+        if let Some(done) = self.done.take() {
+            done(outcome);
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.answer(Err(AppendError::Unknown));
+    }
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting")
+            .field("wait", &self.wait)
+            .finish_non_exhaustive()
+    }
+}

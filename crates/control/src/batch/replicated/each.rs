@@ -1,0 +1,124 @@
+//! A receipt for each line of a batch, in the order of the lines, while the request is being read.
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use replication::{AppendError, CommandResult};
+use serde::Serialize;
+
+use super::{Line, Outcome, Pipeline, Request, Settled, Step};
+use crate::api::Shared;
+use crate::backend::Backend;
+use crate::batch::outbox::{Left, Outbox, Room, late, outbox};
+use crate::limits::ANSWER_CHUNK_BYTES;
+use crate::metrics::Counting;
+use crate::publish::When;
+use crate::receipt::Receipt;
+use crate::replicated::{Replicated, sentence};
+use crate::stream::Failure;
+
+/// Begins to answer a batch.
+pub(in crate::batch) fn answer<B: Backend>(
+    api: Shared<B>,
+    replicated: Replicated,
+    request: Request,
+) -> Response {
+    let (outbox, answer) = outbox();
+    // A task of its own: the connection only carries what is there to be read.
+    tokio::spawn(async move {
+        let _pending = api.published.pending();
+        let mut batch = Batch {
+            pipeline: Pipeline::new(&api, &*replicated.log, request),
+            lines: Vec::new(),
+            counting: api.published.counting(),
+        };
+        if batch.run(&outbox).await.is_ok() {
+            batch.pipeline.stream.drop_rest().await;
+            outbox.end();
+        }
+    });
+    ([(CONTENT_TYPE, "application/x-ndjson")], Body::new(answer)).into_response()
+}
+
+/// A batch under way.
+struct Batch<'a, B> {
+    pipeline: Pipeline<'a, B>,
+    /// Receipts that have not been put into the outbox.
+    lines: Vec<u8>,
+    counting: Counting<'a>,
+}
+
+impl<B: Backend> Batch<'_, B> {
+    async fn run(&mut self, outbox: &Outbox) -> Result<(), Left> {
+        loop {
+            self.pipeline.send_all().await;
+            if self.pipeline.is_over() {
+                return Ok(());
+            }
+            match self.pipeline.step(|context| outbox.is_left(context)).await {
+                Step::Left => return Err(Left),
+                Step::Read(Ok(())) => {}
+                Step::Read(Err(error)) => {
+                    let line = self.pipeline.stream.items.number() + 1;
+                    let error = format!("no more lines are read: {error}");
+                    self.pipeline.fail(line, error);
+                }
+                Step::Settled(settled) => self.settle(settled, outbox).await?,
+            }
+        }
+    }
+
+    /// Writes the receipts of lines that are through.
+    async fn settle(&mut self, settled: Settled, outbox: &Outbox) -> Result<(), Left> {
+        let Settled { lines, outcome, .. } = settled;
+        let mut index = 0;
+        for line in lines {
+            match line {
+                Line::Failure(failure) => self.write(&failure),
+                Line::Event(line) => {
+                    self.event(line, index, &outcome);
+                    index += 1;
+                }
+            }
+            if self.lines.len() >= ANSWER_CHUNK_BYTES {
+                self.hand_over(outbox).await?;
+            }
+        }
+        self.counting.hand_over();
+        self.hand_over(outbox).await
+    }
+
+    /// Hands receipts to the client, and waits until there is room for more. If it does not read,
+    /// no more lines are taken.
+    async fn hand_over(&mut self, outbox: &Outbox) -> Result<(), Left> {
+        outbox.put(&mut self.lines);
+        if outbox.room().await? == Room::Late {
+            let line = self.pipeline.stream.items.number() + 1;
+            self.pipeline.stream.close();
+            self.pipeline.fail(line, late());
+        }
+        Ok(())
+    }
+
+    /// Writes the receipt of an event.
+    fn event(&mut self, line: u64, index: usize, outcome: &Outcome) {
+        let error = match outcome {
+            Err(error) => sentence(*error, false),
+            Ok(applied) => {
+                let result = applied.results.get(index).unwrap_or(&CommandResult::None);
+                let router = self.pipeline.api.router();
+                if let Some(receipt) = Receipt::of_nodes(router, applied, result, When::Full) {
+                    self.counting.add(receipt.online());
+                    return self.write(&receipt);
+                }
+                sentence(AppendError::Unknown, false)
+            }
+        };
+        self.write(&Failure { line, error });
+    }
+
+    fn write(&mut self, line: &impl Serialize) {
+        serde_json::to_writer(&mut self.lines, line).expect("numbers and strings are JSON");
+        self.lines.push(b'\n');
+    }
+}

@@ -1,0 +1,207 @@
+//! Whether an id would get what is published about another now, and why.
+//!
+//! Gathers what this node knows, and of other nodes what presence tells. Must never publish, ask
+//! another node, or decide anything: the router and the workers do.
+
+/// The verdict and its reasons.
+mod verdict;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use graph::{Graph, Id};
+use presence::Online;
+use serde::Serialize;
+use server::SessionReport;
+
+use crate::api::{Api, Shared};
+use crate::backend::Backend;
+use crate::caller::Caller;
+use crate::identity;
+use crate::limits::EXPLAINED_MAX;
+use crate::presence::{Others, nodes_of};
+use crate::problem::Problem;
+use crate::query::Query;
+use crate::sessions::{gather, late};
+use verdict::{Facts, NodeFacts, Reason, SessionFacts, Verdict};
+
+/// The answer.
+#[derive(Serialize)]
+struct Explanation {
+    subject: Id,
+    subscriber: Id,
+    /// `yes`, `late`, `no` or `unknown`.
+    verdict: Verdict,
+    /// The verdict as a sentence.
+    summary: String,
+    reasons: Vec<Reason>,
+    /// Sessions of the subscriber on this node.
+    total: usize,
+    /// Those of them that were looked at.
+    sessions: Vec<Session>,
+    /// The node of a cluster whose view this is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<Box<str>>,
+}
+
+/// A session of the subscriber.
+#[derive(Serialize)]
+struct Session {
+    session: String,
+    transport: &'static str,
+    worker: u16,
+    /// The id of the session by which it gets the event.
+    via: Option<Id>,
+    /// Whether it is fed from the history.
+    behind: bool,
+    backlog_frames: usize,
+    backlog_bytes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_gap: Option<LastGap>,
+}
+
+/// The latest notice of lost events.
+#[derive(Serialize)]
+struct LastGap {
+    lost: u64,
+    seconds_ago: f64,
+}
+
+/// `GET /v1/explain`
+pub(crate) async fn explain<B: Backend>(
+    State(api): State<Shared<B>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let caller = Caller::of(&request);
+    let query = Query::parse(request.uri(), &["subject", "subscriber"])?;
+    let (subject, subscriber) = (id_of(&query, "subject")?, id_of(&query, "subscriber")?);
+    caller.check_id(&subject)?;
+    caller.check_id(&subscriber)?;
+    let mut asked = api.router().sessions(&subscriber);
+    let total = asked.len();
+    asked.truncate(EXPLAINED_MAX);
+    let gathered = gather(|report| api.backend.inspect(&asked, report)).await;
+    let reports = gathered.map_err(|reports: Vec<SessionReport>| {
+        late(format_args!(
+            "the workers have reported {} of {} sessions",
+            reports.len(),
+            asked.len()
+        ))
+    })?;
+    let facts = facts(&api, &subject, &subscriber, total, &reports);
+    let (verdict, summary, reasons) = facts.explain();
+    let sessions = reports.into_iter().zip(facts.sessions);
+    let answer = Explanation {
+        subject,
+        subscriber,
+        verdict,
+        summary,
+        reasons,
+        total,
+        sessions: sessions
+            .map(|(report, facts)| Session::new(&report, facts))
+            .collect(),
+        node: facts.node.map(|node| node.name),
+    };
+    Ok(Json(answer).into_response())
+}
+
+fn id_of(query: &Query<'_>, name: &str) -> Result<Id, Problem> {
+    let what = || format!("query parameter {name:?}");
+    let text = query.get(name).ok_or_else(|| {
+        let why = "it is missing; ask with ?subject=A&subscriber=B";
+        Problem::bad(&what(), why)
+    })?;
+    Id::parse(text).map_err(|error| Problem::bad(&what(), error))
+}
+
+/// What this node knows at this time.
+fn facts<B: Backend>(
+    api: &Api<B>,
+    subject: &Id,
+    subscriber: &Id,
+    total: usize,
+    reports: &[SessionReport],
+) -> Facts {
+    let router = api.router();
+    let now = identity::now();
+    let slow = api.backend.stats().slow;
+    let closed_slow = slow.iter().find(|(id, _)| id == subscriber);
+    let online = api.backend.online();
+    Facts {
+        subject: subject.clone(),
+        subscriber: subscriber.clone(),
+        has_edge: is_subscribed(router.graph(), subscriber, subject),
+        total,
+        sessions: reports
+            .iter()
+            .map(|report| SessionFacts {
+                via: via(router.graph(), report, subscriber, subject),
+                is_behind: report.is_behind,
+                waits: report.backlog_frames > 0,
+                last_gap: report.last_gap,
+            })
+            .collect(),
+        standing: api.backend.standing(subscriber, now),
+        closed_slow: closed_slow.map_or(0, |(_, count)| *count),
+        has_history: router.recorder().is_some(),
+        now,
+        is_draining: api.backend.is_draining(),
+        hidden: hidden(online.as_deref(), router.graph(), [subscriber, subject]),
+        node: api.replicated.as_ref().map(|replicated| {
+            let status = replicated.log.status();
+            let is_known = online.is_some_and(|online| online.is_settled());
+            NodeFacts {
+                others: is_known.then(|| nodes_of(api, &status, subscriber, Others::Only)),
+                name: status.node,
+                not_ready: status.not_ready,
+            }
+        }),
+    }
+}
+
+/// Returns those of two ids that hide.
+fn hidden(online: Option<&Online>, graph: &Graph, ids: [&Id; 2]) -> Vec<Id> {
+    let is_hidden = |id: &Id| Some(online?.is_hidden(graph.find(id)?));
+    let mut hidden = ids.map(|id| is_hidden(id).unwrap_or(false).then(|| id.clone()));
+    if ids[0] == ids[1] {
+        hidden[1] = None;
+    }
+    hidden.into_iter().flatten().collect()
+}
+
+/// Returns the id by which a session gets what is published about `subject`, if it does: the
+/// subscriber itself before others that the session is logged in as.
+fn via(graph: &Graph, report: &SessionReport, subscriber: &Id, subject: &Id) -> Option<Id> {
+    std::iter::once(subscriber)
+        .chain(&report.ids)
+        .find(|id| is_subscribed(graph, id, subject))
+        .cloned()
+}
+
+/// Returns whether one id gets what is published about another. Every id is subscribed to itself.
+fn is_subscribed(graph: &Graph, subscriber: &Id, subject: &Id) -> bool {
+    let edge = || {
+        let (subscriber, subject) = (graph.find(subscriber)?, graph.find(subject)?);
+        Some(graph.is_subscribed(subscriber, subject))
+    };
+    subscriber == subject || edge().unwrap_or(false)
+}
+
+impl Session {
+    fn new(report: &SessionReport, facts: SessionFacts) -> Self {
+        Self {
+            session: format!("{:?}", report.session),
+            transport: report.transport,
+            worker: report.session.worker().0,
+            via: facts.via,
+            behind: report.is_behind,
+            backlog_frames: report.backlog_frames,
+            backlog_bytes: report.backlog_bytes,
+            last_gap: report.last_gap.map(|gap| LastGap {
+                lost: gap.lost,
+                seconds_ago: gap.ago.as_secs_f64(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Presence of one id, and whether it hides.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use graph::Id;
+use serde::{Deserialize, Serialize};
+
+use super::{Others, Presence, hidden, nodes_of, presence};
+use crate::api::{Api, Shared};
+use crate::backend::Backend;
+use crate::body;
+use crate::caller::Caller;
+use crate::limits::PRESENCE_BODY_BYTES_MAX;
+use crate::problem::Problem;
+use crate::query::Query;
+use crate::stream::sentence;
+
+/// Presence of an id.
+#[derive(Serialize)]
+pub(crate) struct OfId {
+    id: Id,
+    /// Whether it is online, hidden or not.
+    online: bool,
+    hidden: bool,
+    /// In a cluster: the nodes on which it is online.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<Vec<Box<str>>>,
+}
+
+/// What a request asks for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    hidden: bool,
+}
+
+/// `GET /v1/presence/{id}`
+pub(crate) async fn get<B: Backend>(
+    State(api): State<Shared<B>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let id = Caller::id_of(&request)?;
+    Query::parse(request.uri(), &[])?;
+    let presence = presence(&api)?;
+    Ok(Json(of(&api, presence, id)).into_response())
+}
+
+/// `PUT /v1/presence/{id}`
+pub(crate) async fn put<B: Backend>(
+    State(api): State<Shared<B>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let id = Caller::id_of(&request)?;
+    Query::parse(request.uri(), &[])?;
+    let presence = presence(&api)?;
+    let (head, body) = request.into_parts();
+    let body = body::read(body, &head.headers, PRESENCE_BODY_BYTES_MAX).await?;
+    let asked: Asked = serde_json::from_slice(&body).map_err(|error| {
+        let why = format!("{}; send {{\"hidden\":true}}", sentence(&error));
+        Problem::bad("body", why)
+    })?;
+    hidden::set(&api, &id, asked.hidden).await?;
+    Ok(Json(of(&api, presence, id)).into_response())
+}
+
+/// Returns the presence of an id; `None` where it is not kept.
+pub(crate) fn known<B: Backend>(api: &Api<B>, id: &Id) -> Option<OfId> {
+    let presence = api.presence.as_ref()?;
+    Some(of(api, presence, id.clone()))
+}
+
+fn of<B: Backend>(api: &Api<B>, presence: &Presence, id: Id) -> OfId {
+    let key = api.router().graph().find(&id);
+    OfId {
+        online: key.is_some_and(|key| presence.online.is_online(key)),
+        hidden: key.is_some_and(|key| presence.online.is_hidden(key)),
+        nodes: api.replicated.as_ref().map(|replicated| {
+            let status = replicated.log.status();
+            nodes_of(api, &status, &id, Others::AndThis)
+        }),
+        id,
+    }
+}

@@ -1,0 +1,239 @@
+//! State that all nodes of a cluster keep in common, beside events and the graph: revocations,
+//! bans, tickets and idempotency keys.
+//!
+//! It is a state machine of the log: rows that each piece changes by the log's time alone, stored
+//! with the graph and in its snapshots. Owns how a piece changes the rows, and how it takes effect
+//! here. Must never block: it is called by the thread that applies the log.
+
+/// Pieces of shared state as bytes.
+pub(crate) mod piece;
+/// Tables of rows.
+mod tables;
+/// Idempotency keys of all nodes.
+pub(crate) mod keys;
+/// Presence over nodes.
+pub(crate) mod presence;
+/// Effects on identities.
+pub(crate) mod identities;
+/// Revocations and bans of a server alone.
+pub(crate) mod own;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ::presence::{Cause, NodeName};
+use graph::{Id, RowChanges, Rows};
+use parking_lot::Mutex;
+use replication::shared::{Gone, Piece, SharedRows, SharedSink};
+use replication::{Append, Applied, DecodeError};
+use server::Handle;
+
+use crate::backend::{Backend, IdentityError};
+use crate::identity::now;
+use crate::limits::SHARED_FAILURES_MAX;
+use identities::Identities;
+use keys::{Answer, Claim};
+use piece::{Digest, IdentityPiece, SharedPiece};
+
+/// Shared state of one node: what the log hands it, and what the control API asks of it.
+pub struct SharedState {
+    identities: Box<dyn Identities>,
+    rows: Mutex<SharedRows>,
+    /// Where presence is kept.
+    server: Option<Handle>,
+    /// Number of the incarnation of this run, from when it has written a piece.
+    own: AtomicU64,
+    /// Pieces of this node that did not take effect here, by position. Taken by their requests.
+    failures: Mutex<BTreeMap<u64, IdentityError>>,
+}
+
+impl SharedState {
+    /// Makes the shared state of a server that is a node, of the rows that were stored with its
+    /// graph. It is given to those who apply the log, and to the control API.
+    ///
+    /// # Errors
+    ///
+    /// When a row is not one that was stored.
+    pub fn new(server: Handle, rows: &Rows) -> Result<Arc<Self>, DecodeError> {
+        let kept = server.clone();
+        Self::with(server, Some(kept), rows)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of<B: Backend>(backend: B, rows: &Rows) -> Result<Arc<Self>, DecodeError> {
+        Self::with(backend, None, rows)
+    }
+
+    fn with<B: Backend>(
+        backend: B,
+        server: Option<Handle>,
+        rows: &Rows,
+    ) -> Result<Arc<Self>, DecodeError> {
+        let mut rows = SharedRows::load(&tables::OF_CLUSTER, rows)?;
+        tables::follow(&mut rows, backend.router().epoch());
+        restore(&backend, &rows);
+        Ok(Arc::new(Self {
+            identities: Box::new(backend),
+            rows: Mutex::new(rows),
+            server,
+            own: AtomicU64::new(0),
+            failures: Mutex::default(),
+        }))
+    }
+
+    /// Lets the nodes know of each other's presence, where it is kept.
+    pub(crate) fn join_presence(&self, log: &Arc<dyn Append>) {
+        if let Some(server) = &self.server {
+            presence::join(log, server);
+        }
+    }
+
+    /// Returns why a piece that this node appended alone did not take effect here.
+    pub(crate) fn take_failure(&self, applied: &Applied) -> Option<IdentityError> {
+        self.failures.lock().remove(&applied.first.number())
+    }
+
+    /// Returns the answer to a request with a key, if it is known.
+    pub(crate) fn answer(&self, key: &Digest) -> Option<Answer> {
+        keys::answer(&self.rows.lock(), key)
+    }
+
+    /// Returns the part of a request that counts, if it is known.
+    pub(crate) fn claim(&self, key: Digest, part: u32) -> Option<Claim> {
+        keys::claim(&self.rows.lock(), key, part)
+    }
+
+    /// Applies a piece to the rows, and then to this server.
+    fn apply(&self, identity: IdentityPiece, piece: &Piece<'_>) -> Result<(), IdentityError> {
+        let node = piece.incarnation.number();
+        // What all nodes have no room for takes effect on none.
+        tables::write(&mut self.rows.lock(), &identity, node, piece.position)?;
+        if let IdentityPiece::Hide { id, hidden } = &identity {
+            self.tell_hidden(id, *hidden, piece);
+        }
+        self.identities.apply(identity, node, piece.is_own, now())
+    }
+
+    /// Lets the backend know of an id that is not hidden and will be, or the other way round.
+    fn tell_hidden(&self, id: &Id, hidden: bool, piece: &Piece<'_>) {
+        let Some(server) = &self.server else {
+            return;
+        };
+        let key = server.graph().find(id);
+        if let Some((presence, key)) = server.presence().zip(key)
+            && presence.online().is_hidden(key) != hidden
+        {
+            presence.hidden_told(cause_of(piece), id.clone(), hidden);
+        }
+    }
+}
+
+impl SharedSink for SharedState {
+    fn advance(&self, seconds: u64) {
+        self.rows.lock().advance(seconds);
+    }
+
+    fn take(&self, piece: Piece<'_>) -> usize {
+        let Some(shared) = SharedPiece::read(piece.kind, piece.bytes) else {
+            let (kind, position) = (piece.kind, piece.position);
+            tracing::error!(
+                "a piece of shared state of kind {kind} at {position} of the cluster's log cannot \
+                 be read and has no effect here; run the same version on all nodes"
+            );
+            return 0;
+        };
+        if piece.is_own {
+            self.own
+                .store(piece.incarnation.number(), Ordering::Relaxed);
+        }
+        let identity = match shared {
+            SharedPiece::Presence(presence) => {
+                if let Some(server) = &self.server {
+                    presence.apply(server, cause_of(&piece));
+                }
+                return 0;
+            }
+            SharedPiece::Key(key) => {
+                return keys::take(&mut self.rows.lock(), key, piece.position);
+            }
+            SharedPiece::Identity(identity) => identity,
+        };
+        let Err(error) = self.apply(identity, &piece) else {
+            return 0;
+        };
+        let sentence = &error.sentence;
+        tracing::warn!("a piece of the cluster's shared state has no effect here: {sentence}");
+        if piece.is_own {
+            let mut failures = self.failures.lock();
+            failures.insert(piece.position.number(), error);
+            if failures.len() > SHARED_FAILURES_MAX {
+                failures.pop_first();
+            }
+        }
+        0
+    }
+
+    fn passed_over(&self, piece: Piece<'_>) -> usize {
+        match SharedPiece::read(piece.kind, piece.bytes) {
+            Some(SharedPiece::Key(key)) => {
+                keys::passed_over(&self.rows.lock(), &key, piece.position)
+            }
+            _ => 0,
+        }
+    }
+
+    fn gone(&self, gone: Gone) {
+        let number = gone.incarnation.number();
+        tables::node_gone(&mut self.rows.lock(), number);
+        self.identities.node_gone(number, now());
+        if let Some(presence) = self.server.as_ref().and_then(Handle::presence) {
+            let own = self.own.load(Ordering::Relaxed);
+            let heir = gone.heir.map(|heir| Cause {
+                node: NodeName(heir.number()),
+                is_own: heir.number() == own,
+                place: gone.position.number(),
+            });
+            presence.node_gone(NodeName(number), heir);
+            if number == own {
+                // It goes on as another one, which has told nothing yet.
+                presence.tell_nodes_all();
+            }
+        }
+    }
+
+    fn has_changes(&self) -> bool {
+        self.rows.lock().has_changes()
+    }
+
+    fn take_changes(&self) -> RowChanges {
+        self.rows.lock().take_changes()
+    }
+}
+
+/// Returns the cause of what a piece says of presence: its node, at its place.
+const fn cause_of(piece: &Piece<'_>) -> Cause {
+    Cause {
+        node: NodeName(piece.incarnation.number()),
+        is_own: piece.is_own,
+        place: piece.position.number(),
+    }
+}
+
+/// Makes rows that were stored take effect on a server.
+fn restore(identities: &impl Identities, rows: &SharedRows) {
+    let now = now();
+    tables::read(rows, |known| {
+        if let Err(error) = identities.restore(known, now) {
+            let sentence = error.sentence;
+            tracing::warn!("a piece of stored state has no effect here: {sentence}");
+        }
+    });
+}
+
+impl fmt::Debug for SharedState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedState")
+    }
+}

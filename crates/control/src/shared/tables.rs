@@ -1,0 +1,339 @@
+//! Tables of the shared state: what is in their rows, how long, and how many there may be.
+//!
+//! Owns the numbers of the tables and the form of their rows, which are on disk and in snapshots.
+
+use std::fmt;
+
+use auth::bans::{BAN_SECONDS_MAX, BANS_MAX, BanError};
+use auth::policy::MAX_LIFETIME_SECONDS;
+use auth::revocations::{REVOCATIONS_MAX, RevocationError};
+use auth::tickets::{ELSEWHERE_SECONDS, RECONNECT_SECONDS, TICKETS_MAX, TicketError};
+use graph::Id;
+use replication::Position;
+use replication::shared::{FOR_EVER, Full, Overflow, Row, SharedRows, TableLimits};
+use serde::{Deserialize, Serialize};
+
+use super::piece::IdentityPiece;
+use crate::backend::IdentityError;
+use crate::limits::{ANSWERS_BYTES_MAX, HIDDEN_IDS_MAX, IDEMPOTENCY_KEYS_MAX, REPEATS_MAX};
+
+/// Ids, and the time before which what was issued to them is refused.
+const REVOKED_ID: u8 = 1;
+/// Tokens that are refused, by their `jti`.
+const REVOKED_TOKEN: u8 = 2;
+/// Ids that are banned.
+const BAN: u8 = 3;
+/// Tickets by their hash: a [`TicketRow`].
+const TICKET: u8 = 4;
+/// Idempotency keys and parts of requests.
+pub(super) const CLAIM: u8 = 5;
+/// Answers to requests with idempotency keys.
+pub(super) const ANSWER: u8 = 6;
+/// Positions of pieces whose idempotency key was known.
+pub(super) const REPEAT: u8 = 7;
+
+/// Ids that hide.
+const HIDDEN_ID: u8 = 8;
+
+/// Epoch of the log whose positions the tables 4 to 7 have.
+const LOG: u8 = 9;
+
+/// Name of the row with the epoch.
+const EPOCH: &[u8] = b"epoch";
+
+/// Bytes of all names and values of a table that is bounded by its rows: more than these need.
+const BYTES_MAX: usize = usize::MAX;
+
+/// The tables that the nodes of a cluster share.
+pub(super) const OF_CLUSTER: [TableLimits; 9] = [
+    OF_ONE[0],
+    OF_ONE[1],
+    OF_ONE[2],
+    OF_ONE[3],
+    limits(TICKET, TICKETS_MAX, BYTES_MAX, Overflow::Refuse),
+    limits(
+        CLAIM,
+        IDEMPOTENCY_KEYS_MAX,
+        BYTES_MAX,
+        Overflow::ForgetFirst,
+    ),
+    limits(
+        ANSWER,
+        IDEMPOTENCY_KEYS_MAX,
+        ANSWERS_BYTES_MAX,
+        Overflow::ForgetFirst,
+    ),
+    limits(REPEAT, REPEATS_MAX, BYTES_MAX, Overflow::ForgetFirst),
+    limits(LOG, 1, BYTES_MAX, Overflow::Refuse),
+];
+
+/// The tables that a server alone keeps: what would let a client in again, or show an id that
+/// hides, if it were forgotten.
+pub(super) const OF_ONE: [TableLimits; 4] = [
+    limits(REVOKED_ID, REVOCATIONS_MAX, BYTES_MAX, Overflow::Refuse),
+    limits(REVOKED_TOKEN, REVOCATIONS_MAX, BYTES_MAX, Overflow::Refuse),
+    limits(BAN, BANS_MAX, BYTES_MAX, Overflow::Refuse),
+    limits(HIDDEN_ID, HIDDEN_IDS_MAX, BYTES_MAX, Overflow::Refuse),
+];
+
+const fn limits(table: u8, rows: usize, bytes: usize, overflow: Overflow) -> TableLimits {
+    TableLimits {
+        table,
+        rows,
+        bytes,
+        overflow,
+    }
+}
+
+/// Makes the rows those of the log with an epoch. A graph that was in another cluster before keeps
+/// revocations, bans and hidden ids; tickets, keys and positions meant nothing here.
+pub(super) fn follow(rows: &mut SharedRows, epoch: &str) {
+    if rows.get(LOG, EPOCH).map(|row| &*row.value) == Some(epoch.as_bytes()) {
+        return;
+    }
+    for table in [TICKET, CLAIM, ANSWER, REPEAT] {
+        let names: Vec<_> = rows.iter(table).map(|(name, _)| name.to_vec()).collect();
+        for name in names {
+            rows.remove(table, &name);
+        }
+    }
+    let row = Row {
+        until: FOR_EVER,
+        position: Position::default(),
+        value: epoch.as_bytes().into(),
+    };
+    // One row has room.
+    let _ = rows.put(LOG, EPOCH, row);
+}
+
+/// A ticket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct TicketRow {
+    ids: Vec<Id>,
+    issued: u64,
+    /// The node and the session that use it.
+    holder: Option<(u64, u64)>,
+}
+
+/// What a row says of an identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Known {
+    /// What was issued to an id before a time is refused.
+    RevokedId { id: Id, before: u64 },
+    /// A token is refused.
+    RevokedToken { jti: String },
+    /// An id is banned until a time.
+    Banned { id: Id, until: u64 },
+    /// A ticket is good until a time.
+    Waiting {
+        hash: [u8; 32],
+        ids: Vec<Id>,
+        issued: u64,
+        until: u64,
+    },
+    /// A ticket is used by a session of a node.
+    Used {
+        hash: [u8; 32],
+        ids: Vec<Id>,
+        issued: u64,
+        holder: (u64, u64),
+    },
+    /// An id hides.
+    Hidden { id: Id },
+}
+
+/// Writes what a piece of a node says of identities.
+pub(super) fn write(
+    rows: &mut SharedRows,
+    piece: &IdentityPiece,
+    node: u64,
+    position: Position,
+) -> Result<(), IdentityError> {
+    let now = rows.seconds();
+    let row = |until, value: Vec<u8>| Row {
+        until,
+        position,
+        value: value.into(),
+    };
+    match piece {
+        IdentityPiece::RevokeId { id, before, .. } => {
+            let name = id.to_string();
+            let held = rows.get(REVOKED_ID, name.as_bytes());
+            let held = held.and_then(|row| before_of(&row.value));
+            let before = held.map_or(*before, |held| held.max(*before));
+            let row = row(now + MAX_LIFETIME_SECONDS, before.to_le_bytes().into());
+            let put = rows.put(REVOKED_ID, name.as_bytes(), row);
+            put.map_err(|Full| IdentityError::full(&RevocationError::Full))
+        }
+        IdentityPiece::RevokeToken { jti, .. } => {
+            let row = row(now + MAX_LIFETIME_SECONDS, Vec::new());
+            let put = rows.put(REVOKED_TOKEN, jti.as_bytes(), row);
+            put.map_err(|Full| IdentityError::full(&RevocationError::Full))
+        }
+        IdentityPiece::Ban { id, until } => {
+            let name = id.to_string();
+            let held = rows.get(BAN, name.as_bytes()).map(|row| row.until);
+            let until = (*until).min(now + BAN_SECONDS_MAX);
+            // A ban that lasts longer stays as it is.
+            let row = row(held.map_or(until, |held| held.max(until)), Vec::new());
+            let put = rows.put(BAN, name.as_bytes(), row);
+            put.map_err(|Full| IdentityError::full(&BanError::Full))
+        }
+        IdentityPiece::Close { .. } => Ok(()),
+        IdentityPiece::Issue {
+            ticket,
+            ids,
+            issued,
+            until,
+        } => {
+            if rows.get(TICKET, &ticket.0).is_some() {
+                return Ok(());
+            }
+            let ticket_row = TicketRow {
+                ids: ids.clone(),
+                issued: *issued,
+                holder: None,
+            };
+            let put = rows.put(TICKET, &ticket.0, row(*until, ticket_row.to_bytes()));
+            put.map_err(|Full| IdentityError::full(&TicketError::Full))
+        }
+        IdentityPiece::Use {
+            ticket,
+            ids,
+            issued,
+            session,
+        } => {
+            let ticket_row = TicketRow {
+                ids: ids.clone(),
+                issued: *issued,
+                holder: Some((node, *session)),
+            };
+            let row = row(now + ELSEWHERE_SECONDS, ticket_row.to_bytes());
+            let put = rows.put(TICKET, &ticket.0, row);
+            put.map_err(|Full| IdentityError::full(&TicketError::Full))
+        }
+        IdentityPiece::Release { ticket, session } => {
+            let held = rows.get(TICKET, &ticket.0);
+            let held = held.and_then(|row| TicketRow::read(&row.value));
+            if let Some(held) = held.filter(|held| held.holder == Some((node, *session))) {
+                let free = TicketRow {
+                    holder: None,
+                    ..held
+                };
+                let row = row(now + RECONNECT_SECONDS, free.to_bytes());
+                let put = rows.put(TICKET, &ticket.0, row);
+                put.map_err(|Full| IdentityError::full(&TicketError::Full))?;
+            }
+            Ok(())
+        }
+        IdentityPiece::Hide { id, hidden } => {
+            let name = id.to_string();
+            if !hidden {
+                rows.remove(HIDDEN_ID, name.as_bytes());
+                return Ok(());
+            }
+            let put = rows.put(HIDDEN_ID, name.as_bytes(), row(FOR_EVER, Vec::new()));
+            put.map_err(|Full| IdentityError::full(&TooManyHidden))
+        }
+    }
+}
+
+/// Notes that a node is gone: the tickets of its sessions are good for a reconnect. Looks at all
+/// tickets.
+pub(super) fn node_gone(rows: &mut SharedRows, node: u64) {
+    let end = rows.seconds() + RECONNECT_SECONDS;
+    let of_node = |(name, row): (&[u8], &Row)| {
+        let held = TicketRow::read(&row.value)?;
+        held.holder.filter(|(by, _)| *by == node)?;
+        let free = TicketRow {
+            holder: None,
+            ..held
+        };
+        let row = Row {
+            until: row.until.min(end),
+            position: row.position,
+            value: free.to_bytes().into(),
+        };
+        Some((name.to_vec(), row))
+    };
+    let freed: Vec<_> = rows.iter(TICKET).filter_map(of_node).collect();
+    for (name, row) in freed {
+        // It takes no more room than before, but for the size of a number.
+        let _ = rows.put(TICKET, &name, row);
+    }
+}
+
+/// Calls `each` with what the rows say of identities.
+pub(super) fn read(rows: &SharedRows, mut each: impl FnMut(Known)) {
+    let id = |name: &[u8]| Id::parse(std::str::from_utf8(name).ok()?).ok();
+    for (name, row) in rows.iter(REVOKED_ID) {
+        if let (Some(id), Some(before)) = (id(name), before_of(&row.value)) {
+            each(Known::RevokedId { id, before });
+        }
+    }
+    for (name, _) in rows.iter(REVOKED_TOKEN) {
+        let jti = String::from_utf8_lossy(name).into_owned();
+        each(Known::RevokedToken { jti });
+    }
+    for (name, row) in rows.iter(BAN) {
+        if let Some(id) = id(name) {
+            let until = row.until;
+            each(Known::Banned { id, until });
+        }
+    }
+    for (name, _) in rows.iter(HIDDEN_ID) {
+        if let Some(id) = id(name) {
+            each(Known::Hidden { id });
+        }
+    }
+    for (name, row) in rows.iter(TICKET) {
+        let (Ok(hash), Some(ticket)) = (name.try_into(), TicketRow::read(&row.value)) else {
+            continue;
+        };
+        let TicketRow {
+            ids,
+            issued,
+            holder,
+        } = ticket;
+        each(match holder {
+            None => Known::Waiting {
+                hash,
+                ids,
+                issued,
+                until: row.until,
+            },
+            Some(holder) => Known::Used {
+                hash,
+                ids,
+                issued,
+                holder,
+            },
+        });
+    }
+}
+
+/// There is no room for another id that hides.
+struct TooManyHidden;
+
+impl fmt::Display for TooManyHidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{HIDDEN_IDS_MAX} ids hide, which is the limit; show others again first"
+        )
+    }
+}
+
+impl TicketRow {
+    fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("numbers and strings are JSON")
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+}
+
+fn before_of(value: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(value.try_into().ok()?))
+}

@@ -1,0 +1,64 @@
+//! `encke plan`.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::Report;
+use crate::units;
+
+pub(super) const HELP: &str = "\
+An estimate, from constants that were measured on one machine (docs/BENCHMARKS.md). `encke prove`
+measures on yours. `encke doctor` says what the machine needs for so many connections.
+
+Examples:
+  encke plan --users 1e6 --rate 0.017 --friends 30
+  encke plan --users 200000 --rate 0.1 --friends 50 --payload 400 --away 10m --tls";
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    /// Users connected at the same time
+    #[arg(long, value_name = "N", default_value = "1e6", value_parser = amount)]
+    pub(crate) users: f64,
+    /// Events that each user publishes, a second
+    #[arg(long, value_name = "N", default_value = "0.017", value_parser = amount)]
+    pub(crate) rate: f64,
+    /// Connected subscribers of each user
+    #[arg(long, value_name = "N", default_value = "30", value_parser = amount)]
+    pub(crate) friends: f64,
+    /// Payload of an event
+    #[arg(long, value_name = "SIZE", default_value = "120", value_parser = units::size)]
+    pub(crate) payload: usize,
+    /// Time for which a client may be away and miss nothing
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = units::duration)]
+    pub(crate) away: Duration,
+    /// The server ends TLS
+    #[arg(long)]
+    pub(crate) tls: bool,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+/// Largest number of users, events or friends: enough for any planet.
+const AMOUNT_MAX: f64 = 1e12;
+
+fn amount(text: &str) -> Result<f64, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|amount| (0.0..=AMOUNT_MAX).contains(amount))
+        .ok_or_else(|| format!("`{text}` is no number from 0 to 1e12, like 1e6 or 0.5"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_numbers_that_can_be_computed_with() {
+        assert_eq!(amount("1e6"), Ok(1e6));
+        assert_eq!(amount("0"), Ok(0.0));
+        for text in ["", "-1", "nan", "inf", "1e13", "many"] {
+            assert!(amount(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `encke cluster drain`: a node sends its clients elsewhere, and ends.
+
+use std::thread::park_timeout;
+use std::time::{Duration, Instant};
+
+use client::control_client::ControlClient;
+use serde_json::{Value, json};
+
+use crate::arguments::DrainArguments;
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::ProgressBar;
+use crate::units::human_count;
+
+/// Interval at which the node that was asked is asked how far the other one is.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Times in a row that the node that was asked may give no answer: ten seconds.
+const FAILURES_MAX: u32 = 40;
+
+/// Time for the node that was asked to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Drains a node, and waits until it has left the cluster.
+pub(super) fn run(arguments: &DrainArguments) -> Result<(), Failure> {
+    let start = Instant::now();
+    let mut client = arguments.control.client()?;
+    client.set_read_timeout(ANSWER_TIMEOUT);
+    let node = &arguments.node;
+    let asked = client.cluster()?;
+    let draining = client.drain_node(node)?;
+    if draining["others_ready"] == 0 {
+        eprintln!("warning: no other node is ready; the clients of {node} come back when one is");
+    }
+    if arguments.no_wait {
+        if arguments.report.json {
+            return output::json(&draining).map(drop);
+        }
+        let sessions = human_count(draining["sessions"].as_u64().unwrap_or(0));
+        return output::line(format_args!("{node} drains: {sessions} sessions")).map(drop);
+    }
+    let is_asked = asked["node"] == **node;
+    wait(&mut client, &draining, is_asked)?;
+    let seconds = start.elapsed().as_secs_f64();
+    if arguments.report.json {
+        let sessions = &draining["sessions"];
+        let report = json!({"node": node, "sessions": sessions, "seconds": seconds});
+        return output::json(&report).map(drop);
+    }
+    output::line(format_args!(
+        "{node} has sent its clients to other nodes and has left the cluster, in {seconds:.1} s"
+    ))
+    .map(drop)
+}
+
+/// Waits until the node has left. If it is the one that was asked, it ends together with its
+/// answers.
+fn wait(client: &mut ControlClient, draining: &Value, is_asked: bool) -> Result<(), Failure> {
+    let all = draining["sessions"].as_u64().unwrap_or(0);
+    let progress = ProgressBar::of(all, "sessions sent elsewhere");
+    let mut failures = 0;
+    let waited = loop {
+        match client.cluster() {
+            Ok(cluster) => match find(&cluster, &draining["incarnation"]) {
+                Some(node) => {
+                    failures = 0;
+                    let left = node["sessions"].as_u64().unwrap_or(0);
+                    progress.reach(all.saturating_sub(left));
+                }
+                None => break Ok(()),
+            },
+            Err(_) if is_asked => break Ok(()),
+            Err(failure) if failures == FAILURES_MAX => {
+                break Err(Failure::failed(format_args!(
+                    "the node drains, but how far it is cannot be asked any more: {failure}"
+                )));
+            }
+            Err(_) => failures += 1,
+        }
+        park_timeout(LOOK_INTERVAL);
+    };
+    progress.end();
+    waited
+}
+
+fn find<'a>(cluster: &'a Value, incarnation: &Value) -> Option<&'a Value> {
+    let mut nodes = cluster["nodes"].as_array()?.iter();
+    nodes.find(|node| node["incarnation"] == *incarnation)
+}

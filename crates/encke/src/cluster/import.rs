@@ -1,0 +1,172 @@
+//! `encke cluster import`: the graph of a data directory becomes the beginning of a cluster.
+
+use std::cell::OnceCell;
+use std::env;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ::cluster::{Found, Imported, Importer, Progress};
+use graph::{Check, Directory, Snapshot};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use crate::arguments::ImportArguments;
+use crate::config::{self, Sources};
+use crate::epoch;
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::ProgressBar;
+use crate::store;
+use crate::units::{human_count, human_size};
+
+/// Imports a graph, or checks whether that is possible.
+pub(super) fn run(arguments: &ImportArguments) -> Result<(), Failure> {
+    let own = &arguments.own;
+    let flags = arguments.settings.clone();
+    let (layers, problems) = Sources::new(own.config.clone(), env::vars_os(), flags).read();
+    let config = config::resolve_import(&layers, problems).map_err(Failure::Misused)?;
+    let start = Instant::now();
+    if !config.data.is_dir() {
+        return Err(Failure::failed(format_args!(
+            "there is no data directory {}; set --data to the directory that `encke serve` used",
+            config.data.display()
+        )));
+    }
+    let directory = Directory::lock(&config.data).map_err(Failure::failed)?;
+    let graph = directory.snapshot().map_err(Failure::failed)?;
+    let importer = Importer::connect(config.cluster.clone()).map_err(Failure::failed)?;
+    let found = importer.look().map_err(Failure::failed)?;
+    let check = checked(&graph, &directory)?;
+    let name = config.cluster.cluster.as_str();
+    if own.check {
+        return report_check(arguments, name, found, &check);
+    }
+    let bars = Arc::new(Bars::default());
+    let shown = Arc::clone(&bars);
+    let tell: Arc<dyn Fn(Progress) + Send + Sync> = Arc::new(move |progress| shown.tell(progress));
+    let imported = importer.import(&directory, graph, &epoch::of_this_run(), &tell);
+    bars.end();
+    let imported = imported.map_err(Failure::failed)?;
+    let seconds = start.elapsed().as_secs_f64();
+    report(arguments, name, &imported, &check, seconds)?;
+    if has_erlang_ids(&directory)? {
+        eprintln!(
+            "the original terms of ids for Erlang nodes are not part of the graph: copy the file \
+             {} from {} to the data directory of each node that has --erlang-name",
+            erlang::ID_TERMS_FILE.name(),
+            config.data.display()
+        );
+    }
+    Ok(())
+}
+
+/// Checks the graph before anybody begins with it.
+fn checked(graph: &Snapshot, directory: &Directory) -> Result<Check, Failure> {
+    let check = graph.check().map_err(Failure::failed)?;
+    match check.is_sound() {
+        true => Ok(check),
+        false => Err(Failure::failed(store::faults(
+            &check,
+            &directory.file().display().to_string(),
+        ))),
+    }
+}
+
+fn has_erlang_ids(directory: &Directory) -> Result<bool, Failure> {
+    let file = directory.open_sidecar(erlang::ID_TERMS_FILE);
+    Ok(file.map_err(Failure::failed)?.is_some())
+}
+
+fn report_check(
+    arguments: &ImportArguments,
+    cluster: &str,
+    found: Found,
+    check: &Check,
+) -> Result<(), Failure> {
+    if arguments.own.report.json {
+        let log = match found {
+            Found::NoLog => "none",
+            Found::NoGraph => "empty",
+            Found::Graph => "imported",
+        };
+        let report = json!({
+            "cluster": cluster, "log": log, "edges": check.edges, "names": check.names,
+        });
+        return output::json(&report).map(drop);
+    }
+    let log = match found {
+        Found::NoLog => "has no log yet",
+        Found::NoGraph => "has a log without entries",
+        Found::Graph => {
+            "has a log without entries, and a graph that was imported; an import compares it with \
+             this one"
+        }
+    };
+    output::line(format_args!(
+        "the graph is consistent: {} subscriptions\nthe engine answers, and the cluster {cluster} \
+         {log}",
+        human_count(check.edges),
+    ))
+    .map(drop)
+}
+
+fn report(
+    arguments: &ImportArguments,
+    cluster: &str,
+    imported: &Imported,
+    check: &Check,
+    seconds: f64,
+) -> Result<(), Failure> {
+    if arguments.own.report.json {
+        let report = json!({
+            "cluster": cluster, "epoch": imported.epoch, "snapshot": imported.snapshot,
+            "edges": check.edges, "bytes": imported.bytes, "new": imported.is_new,
+            "seconds": seconds,
+        });
+        return output::json(&report).map(drop);
+    }
+    let edges = human_count(check.edges);
+    if !imported.is_new {
+        return output::line(format_args!(
+            "the cluster {cluster} begins with this graph already: {edges} subscriptions, compared \
+             one by one; start its nodes, each with an empty data directory"
+        ))
+        .map(drop);
+    }
+    output::line(format_args!(
+        "the cluster {cluster} begins with this graph: {edges} subscriptions in {}, read back and \
+         compared, in {seconds:.1} s; start its nodes, each with an empty data directory",
+        human_size(imported.bytes)
+    ))
+    .map(drop)
+}
+
+/// Bars for what takes long.
+#[derive(Default)]
+struct Bars {
+    sent: Mutex<OnceCell<ProgressBar>>,
+    checked: Mutex<OnceCell<ProgressBar>>,
+}
+
+impl Bars {
+    fn tell(&self, progress: Progress) {
+        let (bar, done, all, what) = match progress {
+            Progress::Sent(done, all) => (&self.sent, done, all, "bytes sent"),
+            Progress::Checked(done, all) => (&self.checked, done, all, "bytes read back"),
+        };
+        let bar = bar.lock();
+        let bar = bar.get_or_init(|| ProgressBar::of(all, what));
+        bar.reach(done);
+        if done >= all {
+            bar.end();
+        }
+    }
+
+    fn end(&self) {
+        for bar in [&self.sent, &self.checked] {
+            if let Some(bar) = bar.lock().get() {
+                bar.end();
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The bound on the buffers of all connections together.
+
+use std::fmt;
+
+use machine::doctor::readings::MemoryLimit;
+
+use super::Reader;
+use crate::units::{self, human_size};
+
+/// Share of the memory that buffers may take unless the operator says otherwise: the rest is for
+/// the sessions, the history, the graph, and other programs.
+const MEMORY_SHARE: u64 = 10;
+
+/// The bound where the kernel does not say how much memory there is.
+const BYTES_OF_UNKNOWN: usize = 256 << 20;
+
+/// The smallest bound: below it the buffers of a single worker would be refused all the time.
+const BYTES_MIN: usize = 1 << 20;
+
+/// The bound on buffers, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BufferBound {
+    pub(crate) bytes: usize,
+    source: Source,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source {
+    /// The operator has set it.
+    Set,
+    /// It is a share of this memory.
+    Memory(MemoryLimit),
+    /// The kernel does not say how much memory there is.
+    Unknown,
+}
+
+impl BufferBound {
+    /// The bound for so much memory.
+    fn of_memory(memory: Option<MemoryLimit>) -> Self {
+        let Some(memory) = memory else {
+            return Self {
+                bytes: BYTES_OF_UNKNOWN,
+                source: Source::Unknown,
+            };
+        };
+        let bytes = usize::try_from(memory.bytes / MEMORY_SHARE).unwrap_or(usize::MAX);
+        Self {
+            bytes: bytes.max(BYTES_MIN),
+            source: Source::Memory(memory),
+        }
+    }
+}
+
+impl fmt::Display for BufferBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, ", human_size(self.bytes as u64))?;
+        match &self.source {
+            Source::Set => write!(f, "set with --buffer-bytes"),
+            Source::Unknown => write!(
+                f,
+                "as the memory of the machine is not known; to change: --buffer-bytes"
+            ),
+            Source::Memory(MemoryLimit { bytes, group }) => {
+                write!(f, "a tenth of {} ", human_size(*bytes))?;
+                match group {
+                    Some(file) => write!(f, "(control group, {})", file.display()),
+                    None => write!(f, "(the memory of the machine)"),
+                }?;
+                write!(f, "; to change: --buffer-bytes")
+            }
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// The bound on buffers: that of the operator, or a share of the memory there is.
+    pub(super) fn buffers(&mut self) -> BufferBound {
+        match self.find("buffer-bytes", bytes) {
+            Some(bytes) => BufferBound {
+                bytes,
+                source: Source::Set,
+            },
+            None => BufferBound::of_memory(MemoryLimit::of_process()),
+        }
+    }
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    match units::size(text)? {
+        bytes if bytes >= BYTES_MIN => Ok(bytes),
+        _ => Err(format!(
+            "expected at least {}, as all connections share it",
+            human_size(BYTES_MIN as u64)
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_of_the_memory_is_the_bound_and_says_where_it_comes_from() {
+        let bound = |bytes, group: Option<&str>| {
+            let group = group.map(Into::into);
+            BufferBound::of_memory(Some(MemoryLimit { bytes, group }))
+        };
+        let machine = bound(8 << 30, None);
+        assert_eq!(machine.bytes, (8 << 30) / 10);
+        let text = machine.to_string();
+        assert!(
+            text.contains("a tenth of 8 GiB (the memory of the machine)"),
+            "{text}"
+        );
+        let group = bound(300 << 20, Some("/sys/fs/cgroup/memory.max"));
+        assert_eq!(group.bytes, 30 << 20);
+        let text = group.to_string();
+        assert!(
+            text.contains("30 MiB, a tenth of 300 MiB (control group, /sys/fs/"),
+            "{text}"
+        );
+        assert_eq!(bound(1 << 20, None).bytes, BYTES_MIN);
+        let unknown = BufferBound::of_memory(None);
+        assert_eq!(unknown.bytes, BYTES_OF_UNKNOWN);
+        assert!(unknown.to_string().contains("not known"));
+    }
+
+    #[test]
+    fn a_bound_that_would_refuse_everything_is_an_error() {
+        assert_eq!(bytes("1MiB"), Ok(1 << 20));
+        for text in ["0", "1023KiB", "much"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The settings of a node in a cluster.
+//!
+//! Owns the check that secrets for the engine come from private files. Must never show one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ::cluster::{
+    Credentials, LogOptions, Name, Options, SecretText, ServerAddress, Storage, TlsFiles,
+};
+
+use super::Reader;
+use super::files::{read_private, read_public};
+use super::secret::read_private_text;
+use super::values::{TIME_MAX, count, nonempty};
+use crate::units;
+
+/// File with the name of the machine (Linux, proc(5)).
+const HOSTNAME: &str = "/proc/sys/kernel/hostname";
+
+/// The smallest log: with less, a quarter of it, which is written between two snapshots, would be
+/// a moment's work.
+const LOG_BYTES_MIN: usize = 16 << 20;
+
+/// Least time without the engine until clients are sent elsewhere: an election takes up to 9 s.
+const PATIENCE_MIN: Duration = Duration::from_secs(5);
+
+/// Name under which an import is connected to the engine.
+const IMPORT: &str = "import";
+
+/// Most servers that keep a log, in JetStream.
+const REPLICAS_MAX: usize = 5;
+
+/// Settings that each say how the node proves to the engine who it is.
+const CREDENTIALS: [&str; 4] = [
+    "cluster-user",
+    "cluster-token-file",
+    "cluster-nkey-file",
+    "cluster-credentials",
+];
+
+impl Reader<'_> {
+    /// The settings of a cluster, if this server is a node of one. `has_history_dir` says whether
+    /// the server would keep a history of its own.
+    pub(super) fn cluster(
+        &mut self,
+        event_bytes_max: usize,
+        has_history_dir: bool,
+    ) -> Option<Options> {
+        let node = self.find("node", self::name).or_else(name_of_machine);
+        let options = self.cluster_of_import(event_bytes_max)?;
+        if has_history_dir {
+            self.problems.push(
+                "--history-dir and --cluster are both given; the log of the cluster is its \
+                 history, and each node fills its memory from it; remove --history-dir"
+                    .to_owned(),
+            );
+        }
+        let Some(node) = node else {
+            self.problems.push(
+                "the name of this machine cannot be the name of a node; set --node, for example \
+                 to n1"
+                    .to_owned(),
+            );
+            return None;
+        };
+        Some(Options { node, ..options })
+    }
+
+    /// The settings with which a graph is imported into a cluster, if one is named.
+    pub(super) fn cluster_of_import(&mut self, event_bytes_max: usize) -> Option<Options> {
+        let log = LogOptions {
+            replicas: self.get("log-replicas", replicas),
+            bytes: self.get("log-bytes", log_bytes) as u64,
+            storage: self.get("log-storage", storage),
+        };
+        let name = self.get("cluster-name", name);
+        let patience = self.get("cluster-patience", patience);
+        let credentials = self.credentials();
+        let tls = self.cluster_tls();
+        let mut servers = Vec::new();
+        // The text is not shown: it may have a password.
+        for list in self.list("cluster", |text| Ok(self::servers(text))) {
+            match list {
+                Ok(list) => servers.extend(list),
+                Err(needed) => self
+                    .problems
+                    .push(format!("--cluster is not valid: {needed}")),
+            }
+        }
+        if servers.is_empty() {
+            return None;
+        }
+        Some(Options {
+            servers,
+            cluster: name,
+            node: IMPORT.parse().ok()?,
+            credentials: credentials?,
+            tls: tls?,
+            log,
+            event_bytes_max,
+            patience,
+        })
+    }
+
+    /// How the node proves to the engine who it is; `None` if that is not clear.
+    fn credentials(&mut self) -> Option<Credentials> {
+        let user = self.find("cluster-user", nonempty);
+        let password = self.find("cluster-password-file", secret);
+        let token = self.find("cluster-token-file", secret);
+        let nkey = self.find("cluster-nkey-file", secret);
+        let file = self.find("cluster-credentials", |path| {
+            read_private_text(Path::new(path)).map(SecretText::new)
+        });
+        let is_given = [
+            user.is_some(),
+            token.is_some(),
+            nkey.is_some(),
+            file.is_some(),
+        ];
+        let given = CREDENTIALS.iter().zip(is_given).filter(|(_, given)| *given);
+        let given: Vec<_> = given.map(|(name, _)| format!("--{name}")).collect();
+        if given.len() > 1 {
+            self.problems
+                .push(format!("{} are given; one is enough", given.join(" and ")));
+            return None;
+        }
+        if user.is_some() != password.is_some() {
+            self.problems.push(
+                "--cluster-user and --cluster-password-file belong together; give both".to_owned(),
+            );
+            return None;
+        }
+        let password = user.zip(password);
+        let password = password.map(|(user, password)| Credentials::Password { user, password });
+        let others = token
+            .map(Credentials::Token)
+            .or(nkey.map(Credentials::Nkey));
+        let credentials = password.or(others).or(file.map(Credentials::File));
+        Some(credentials.unwrap_or_default())
+    }
+
+    /// Files for TLS to the engine; `None` if they are not complete. They are read again at each
+    /// connection.
+    fn cluster_tls(&mut self) -> Option<TlsFiles> {
+        let public = |path: &str| read_public(Path::new(path)).map(|_| PathBuf::from(path));
+        let private = |path: &str| read_private(Path::new(path)).map(|_| PathBuf::from(path));
+        let authorities = self.find("cluster-tls-ca", public);
+        let certificate = self.find("cluster-tls-cert", public);
+        let key = self.find("cluster-tls-key", private);
+        if certificate.is_some() != key.is_some() {
+            self.problems.push(
+                "--cluster-tls-cert and --cluster-tls-key belong together; give both".to_owned(),
+            );
+            return None;
+        }
+        Some(TlsFiles {
+            authorities,
+            identity: certificate.zip(key),
+        })
+    }
+}
+
+/// Parses addresses with commas between them. The scheme of the first is that of those without.
+fn servers(text: &str) -> Result<Vec<ServerAddress>, String> {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    let full = |address: &str| match (address.contains("://"), scheme) {
+        (false, Some(scheme)) => format!("{scheme}://{address}"),
+        _ => address.to_owned(),
+    };
+    let addresses = text.split(',').map(|address| full(address.trim()));
+    addresses.map(|address| address.parse()).collect()
+}
+
+fn name(text: &str) -> Result<Name, String> {
+    text.parse()
+        .map_err(|error: ::cluster::NameError| error.to_string())
+}
+
+/// The name of the machine up to its first dot, if it can be the name of a node.
+fn name_of_machine() -> Option<Name> {
+    let name = fs::read_to_string(HOSTNAME).ok()?;
+    name.trim().split('.').next()?.parse().ok()
+}
+
+fn secret(path: &str) -> Result<SecretText, String> {
+    let text = read_private_text(Path::new(path))?;
+    match text.trim() {
+        "" => Err(format!("the file {path} is empty")),
+        text => Ok(SecretText::new(text)),
+    }
+}
+
+fn replicas(text: &str) -> Result<usize, String> {
+    match count::<usize>(text) {
+        Ok(replicas @ ..=REPLICAS_MAX) => Ok(replicas),
+        _ => Err(format!("expected a number from 1 to {REPLICAS_MAX}")),
+    }
+}
+
+fn log_bytes(text: &str) -> Result<usize, String> {
+    match units::size(text)? {
+        bytes @ LOG_BYTES_MIN.. => Ok(bytes),
+        _ => Err("expected at least 16 MiB".to_owned()),
+    }
+}
+
+fn storage(text: &str) -> Result<Storage, String> {
+    match text {
+        "file" => Ok(Storage::File),
+        "memory" => Ok(Storage::Memory),
+        _ => Err("expected file or memory".to_owned()),
+    }
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    let patience = units::duration(text)?;
+    match (PATIENCE_MIN..=TIME_MAX).contains(&patience) {
+        true => Ok(patience),
+        false => Err("expected a time from 5s to a day".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_share_the_scheme_of_the_first() {
+        let shown = |text| {
+            let servers = servers(text).unwrap();
+            servers.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let three = ["tls://a:4222", "tls://b:1", "nats://c:4222"];
+        assert_eq!(shown("tls://a, b:1,nats://c"), three);
+        assert_eq!(shown("localhost"), ["nats://localhost:4222"]);
+        assert!(servers("nats://a,user:secret@b").is_err());
+        assert!(servers("nats://a,").is_err());
+    }
+}

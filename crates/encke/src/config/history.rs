@@ -1,0 +1,110 @@
+//! Settings of the history.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use eventlog::SyncPolicy;
+use history::Limits;
+
+use super::Reader;
+use crate::units::{self, human_size};
+
+/// The smallest history: with less, the memory of its parts would be a large share of it.
+const BYTES_MIN: usize = 1 << 20;
+
+/// The history holds at least this many events of the largest size, so that one of them does not
+/// push all others out.
+const LARGEST_EVENTS_MIN: usize = 8;
+
+/// Least and greatest age. It is counted in whole seconds.
+const AGE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(365 * 86_400));
+
+/// Least and greatest time between two syncs.
+const SYNC: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(60));
+
+/// Directory that keeps the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HistoryDir {
+    pub(crate) path: PathBuf,
+    pub(crate) sync: SyncPolicy,
+}
+
+impl Reader<'_> {
+    /// Directory of the history; `None` to keep it in memory only.
+    pub(super) fn history_dir(
+        &mut self,
+        limits: Option<Limits>,
+        data: Option<&Path>,
+    ) -> Option<HistoryDir> {
+        let sync = self.get("history-sync", sync);
+        let path = self.find("history-dir", directory)?;
+        if limits.is_none() {
+            self.problems.push(
+                "--history-dir is given, but there is no history: set --history-bytes, for \
+                 example to 64MiB, or remove --history-dir"
+                    .to_owned(),
+            );
+        }
+        if data == Some(&path) {
+            self.problems.push(format!(
+                "--history-dir and --data are both {}; the history needs a directory of its own",
+                path.display()
+            ));
+        }
+        Some(HistoryDir { path, sync })
+    }
+
+    /// Limits of the history; `None` for no history.
+    pub(super) fn history(&mut self, event_bytes: usize) -> Option<Limits> {
+        let bytes = self.get("history-bytes", bytes);
+        let age = self.find("history-age", age);
+        let least = event_bytes.saturating_mul(LARGEST_EVENTS_MIN);
+        if bytes != 0 && bytes < least {
+            self.problems.push(format!(
+                "--history-bytes is {}, too little for --event-bytes {}; the history needs at \
+                 least {LARGEST_EVENTS_MIN} times the largest event, {}, or 0 for no history",
+                human_size(bytes as u64),
+                human_size(event_bytes as u64),
+                human_size(least as u64),
+            ));
+        }
+        (bytes != 0).then_some(Limits {
+            bytes,
+            age_seconds: age,
+        })
+    }
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    match units::size(text)? {
+        bytes if bytes == 0 || bytes >= BYTES_MIN => Ok(bytes),
+        _ => Err("expected at least 1 MiB, or 0 for no history".to_owned()),
+    }
+}
+
+fn age(text: &str) -> Result<u32, String> {
+    let (least, most) = AGE;
+    let age = units::duration(text)?;
+    if age < least || age > most {
+        return Err("expected a time from 1s to 365d".to_owned());
+    }
+    Ok(age.as_secs() as u32)
+}
+
+fn directory(text: &str) -> Result<PathBuf, String> {
+    match text.is_empty() {
+        true => Err("expected a directory".to_owned()),
+        false => Ok(PathBuf::from(text)),
+    }
+}
+
+fn sync(text: &str) -> Result<SyncPolicy, String> {
+    if text == "receipt" {
+        return Ok(SyncPolicy::Receipt);
+    }
+    let (least, most) = SYNC;
+    match units::duration(text) {
+        Ok(interval) if (least..=most).contains(&interval) => Ok(SyncPolicy::Interval(interval)),
+        _ => Err("expected a time from 1ms to 60s, or `receipt`".to_owned()),
+    }
+}

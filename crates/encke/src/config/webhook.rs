@@ -1,0 +1,71 @@
+//! Settings of the webhook.
+
+use std::path::Path;
+
+use ::webhook::{Authorities, EventTypes, Secret, Settings, WebhookUrl};
+
+use super::files::read_public;
+use super::secret::read_private_text;
+use super::values::timeout;
+use super::{Reader, known};
+
+/// Files that are without effect when there is no webhook.
+const NEEDING_URL: [&str; 2] = ["webhook-secret-file", "webhook-ca"];
+
+/// What a webhook needs.
+#[derive(Debug, Clone)]
+pub(crate) struct WebhookConfig {
+    pub(crate) settings: Settings,
+    pub(crate) types: EventTypes,
+}
+
+impl Reader<'_> {
+    /// Reads the settings of the webhook, if there is one.
+    pub(super) fn webhook(&mut self) -> Option<WebhookConfig> {
+        let is_set = |reader: &Self, name| reader.layers.get(known(name)).is_some();
+        let has_url = is_set(self, "webhook-url");
+        let url = self.find("webhook-url", |text| {
+            text.parse::<WebhookUrl>().map_err(str::to_owned)
+        });
+        let secrets = self.find("webhook-secret-file", |path| {
+            let text = read_private_text(Path::new(path))?;
+            Secret::parse_all(&text).map_err(|wrong| format!("the file {path}: {wrong}"))
+        });
+        let types = self.get("webhook-events", |text| text.parse::<EventTypes>());
+        let authorities = self.find("webhook-ca", |path| {
+            let pem = read_public(Path::new(path))?;
+            Authorities::from_pem(&pem).map_err(|wrong| format!("the file {path}: {wrong}"))
+        });
+        let (timeout, give_up) = (
+            self.get("webhook-timeout", timeout),
+            self.get("webhook-give-up", timeout),
+        );
+        if !has_url {
+            for name in NEEDING_URL {
+                if is_set(self, name) {
+                    self.problems.push(format!(
+                        "--{name} needs --webhook-url, the address that events are sent to"
+                    ));
+                }
+            }
+            return None;
+        }
+        if !is_set(self, "webhook-secret-file") {
+            self.problems.push(
+                "--webhook-url needs --webhook-secret-file, the secret by which its receiver knows \
+                 that requests are of this server"
+                    .to_owned(),
+            );
+        }
+        Some(WebhookConfig {
+            settings: Settings {
+                url: url?,
+                secrets: secrets?,
+                authorities,
+                timeout,
+                give_up,
+            },
+            types,
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! `encke ticket` and `encke revoke`.
+
+use crate::arguments::{RevokeArguments, TicketArguments};
+use crate::failure::Failure;
+use crate::output;
+
+/// Issues a ticket, and prints it alone.
+pub(crate) fn ticket(arguments: &TicketArguments) -> Result<(), Failure> {
+    let mut client = arguments.control.client()?;
+    let answer = client.issue_ticket(&arguments.ids, arguments.ttl)?;
+    if arguments.report.json {
+        return output::json(&answer).map(drop);
+    }
+    let ticket = answer["ticket"].as_str();
+    let ticket = ticket.ok_or_else(|| Failure::failed("the answer has no ticket in it"))?;
+    output::line(ticket).map(drop)
+}
+
+/// Revokes what was issued to an id, or one token.
+pub(crate) fn revoke(arguments: &RevokeArguments) -> Result<(), Failure> {
+    let mut client = arguments.control.client()?;
+    let answer = match (&arguments.id, &arguments.jti) {
+        (Some(id), _) => client.revoke(id, arguments.before)?,
+        (None, Some(jti)) => client.revoke_token(jti)?,
+        (None, None) => return Err(Failure::misused("there is no id and no --jti")),
+    };
+    if arguments.report.json {
+        return output::json(&answer).map(drop);
+    }
+    match (&arguments.id, answer["before"].as_u64()) {
+        (Some(id), Some(before)) => output::line(format_args!(
+            "revoked the tokens and tickets that were issued to {id} before {before}"
+        )),
+        _ => output::line("revoked the token"),
+    }
+    .map(drop)
+}

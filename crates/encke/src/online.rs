@@ -1,0 +1,43 @@
+//! `encke online`: which ids are online.
+
+use serde_json::Value;
+
+use crate::arguments::OnlineArguments;
+use crate::failure::Failure;
+use crate::output;
+
+/// Shows which of the ids are online.
+pub(crate) fn run(arguments: &OnlineArguments) -> Result<(), Failure> {
+    let mut client = arguments.control.client()?;
+    let answer = client.which_online(&arguments.ids)?;
+    if arguments.report.json {
+        return output::json(&answer).map(drop);
+    }
+    output::foreign_line(text(&arguments.ids, &answer).trim_end()).map(drop)
+}
+
+/// A line for each id, in the order of the arguments.
+fn text(ids: &[String], answer: &Value) -> String {
+    let online = answer["online"].as_array().map_or(&[][..], Vec::as_slice);
+    let line = |id: &String| {
+        let is_online = online.iter().any(|one| one.as_str() == Some(id));
+        let state = if is_online { "online" } else { "offline" };
+        format!("{state:<7}  {id}\n")
+    };
+    ids.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_id_has_a_line_in_the_order_of_the_arguments() {
+        let ids = ["bob", "7", "alice"].map(str::to_owned);
+        let answer = json!({"online": ["alice", "7"]});
+        let expected = "offline  bob\nonline   7\nonline   alice\n";
+        assert_eq!(text(&ids, &answer), expected);
+    }
+}

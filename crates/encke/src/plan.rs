@@ -1,0 +1,88 @@
+//! `encke plan`: what a number of users costs.
+
+use machine::humanize;
+use machine::plan::{Demand, Plan};
+use serde::Serialize;
+
+use crate::arguments::PlanArguments;
+use crate::failure::Failure;
+use crate::output;
+
+/// Prints the plan.
+pub(crate) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
+    let demand = Demand {
+        users: arguments.users,
+        rate: arguments.rate,
+        friends: arguments.friends,
+        payload_bytes: arguments.payload as f64,
+        away_seconds: arguments.away.as_secs_f64(),
+        tls: arguments.tls,
+    };
+    let plan = Plan::of(&demand);
+    let _ = if arguments.report.json {
+        output::json(&Planned { demand, plan })?
+    } else {
+        output::line(text(&plan).trim_end())?
+    };
+    Ok(())
+}
+
+/// What a program is told.
+#[derive(Debug, Serialize)]
+struct Planned {
+    demand: Demand,
+    #[serde(flatten)]
+    plan: Plan,
+}
+
+fn text(plan: &Plan) -> String {
+    let count = |value: f64| humanize::count(value.round() as u64);
+    let size = |value: f64| humanize::size(value.round() as u64);
+    let rows = [
+        (
+            "events published",
+            format!("{} a second", count(plan.events_per_second)),
+        ),
+        (
+            "events delivered",
+            format!("{} a second", count(plan.deliveries_per_second)),
+        ),
+        ("", String::new()),
+        ("memory", size(plan.memory_bytes)),
+        ("  connections, in the kernel", size(plan.kernel_bytes)),
+        ("  sessions", size(plan.session_bytes)),
+        ("  graph", size(plan.graph_bytes)),
+        ("  history (--history-bytes)", size(plan.history_bytes)),
+        (
+            "cores",
+            format!("{}, of which {:.1} are busy", plan.cores, plan.cores_busy),
+        ),
+        (
+            "network",
+            format!("{:.0} Mbit/s", plan.bytes_per_second * 8.0 / 1e6),
+        ),
+        ("file descriptors", count(plan.descriptors)),
+        ("", String::new()),
+        (
+            "all users back within a minute",
+            format!(
+                "{} logins a second, {:.0} % of the cores",
+                count(plan.logins_per_second),
+                plan.logins_busy * 100.0
+            ),
+        ),
+    ];
+    let mut text = String::new();
+    for (name, value) in rows {
+        match name {
+            "" => text.push('\n'),
+            name => text.push_str(&format!("{name:<32}{value}\n")),
+        }
+    }
+    let descriptors = plan.descriptors.round() as u64;
+    text.push_str(&format!(
+        "\nWhat a machine needs for so many connections: encke doctor --connections {}\n",
+        descriptors.max(1)
+    ));
+    text
+}

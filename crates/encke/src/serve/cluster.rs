@@ -1,0 +1,294 @@
+//! The node of a cluster that a server is: from the engine to the log, and when clients are served.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::thread::{Builder, JoinHandle, park_timeout};
+use std::time::{Duration, Instant};
+
+use ::cluster::apply::{Applier, StartError, begin_from};
+use ::cluster::{Cluster, Engine, Host, JoinError, Options};
+use control::{Replicated, SharedState};
+use graph::Graph;
+use replication::shared::SharedSink;
+use replication::{Append, NodeCounters};
+use sd_notify::NotifyState;
+use server::{Handle, Metric};
+
+use crate::epoch;
+use crate::failure::Failure;
+
+/// Time for the engine to be there: it may start together with its nodes.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Pause between two attempts to join.
+const JOIN_PAUSE: Duration = Duration::from_millis(500);
+
+/// Interval at which the node decides whether clients are served.
+const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Gauges of sessions, by transport.
+const SESSIONS: [Metric; 5] = [
+    Metric::SessionsSse,
+    Metric::SessionsNdjson,
+    Metric::SessionsTest,
+    Metric::SessionsWebSocket,
+    Metric::SessionsPoll,
+];
+
+/// A server's part in its cluster. Ends when [`end`](Self::end) is called.
+pub(super) struct Node {
+    cluster: Arc<Cluster>,
+    shared: Arc<SharedState>,
+    watch: (SyncSender<()>, JoinHandle<()>),
+}
+
+/// This server, as the cluster sees it.
+struct ServerOfNode {
+    server: Handle,
+    started: Instant,
+}
+
+impl Host for ServerOfNode {
+    fn counters(&self) -> NodeCounters {
+        let stats = self.server.stats();
+        NodeCounters {
+            uptime: self.started.elapsed(),
+            workers: stats.metrics.workers.len() as u64,
+            busy: Duration::from_nanos(stats.total(Metric::Busy)),
+            connections: stats.total(Metric::Connections),
+            sessions: SESSIONS.map(|metric| stats.total(metric)).iter().sum(),
+            written: stats.total(Metric::Deliveries),
+            bytes_written: stats.total(Metric::BytesWritten),
+            backlog_bytes: stats.total(Metric::BacklogBytes),
+            ..NodeCounters::default()
+        }
+    }
+
+    fn is_draining(&self) -> bool {
+        self.server.is_draining()
+    }
+
+    fn drain(&self) {
+        if self.is_draining() {
+            return;
+        }
+        let drain_timeout = self.server.live_settings().drain_timeout;
+        tracing::info!(
+            "an operator drains this node: shutting down within {drain_timeout:?}; clients are \
+             told to reconnect"
+        );
+        super::tell_manager(&[NotifyState::Stopping]);
+        self.server.drain();
+    }
+}
+
+/// Joins the cluster. An engine that is not there yet is waited for.
+///
+/// # Errors
+///
+/// What is wrong, and what to do.
+pub(super) fn join(options: &Options) -> Result<Engine, Failure> {
+    let start = Instant::now();
+    let mut warned = false;
+    loop {
+        let error = match Engine::join(options, &epoch::of_this_run()) {
+            Ok(engine) => return Ok(engine),
+            Err(error) => error,
+        };
+        if !may_pass(&error) || start.elapsed() >= JOIN_TIMEOUT {
+            return Err(Failure::failed(error));
+        }
+        if !warned {
+            tracing::warn!("{error}; trying again for {JOIN_TIMEOUT:?}");
+            warned = true;
+        }
+        park_timeout(JOIN_PAUSE);
+    }
+}
+
+/// Checks that the node can join its cluster. Makes nothing.
+///
+/// # Errors
+///
+/// What is wrong, and what to do.
+pub(super) fn check(options: &Options) -> Result<(), Failure> {
+    Engine::check(options).map_err(Failure::failed)
+}
+
+/// Returns whether the reason may be one of the moment: servers that start, or elect a leader.
+const fn may_pass(error: &JoinError) -> bool {
+    matches!(
+        error,
+        JoinError::Unreachable { .. }
+            | JoinError::NoJetStream { .. }
+            | JoinError::Create { .. }
+            | JoinError::Request { .. }
+    )
+}
+
+/// Opens the graph of a node, from its directory if it has one. A new node, one without a
+/// directory, and one that was away for longer than the log reaches back, starts from a snapshot.
+///
+/// # Errors
+///
+/// When the graph cannot be opened, or is that of another log.
+pub(super) fn open_graph(
+    data: Option<&Path>,
+    engine: &mut Engine,
+    options: &Options,
+) -> Result<Graph, Failure> {
+    let graph = match data {
+        Some(path) => engine.open_graph(path, options),
+        None => engine.graph_in_memory(options),
+    };
+    graph.map_err(Failure::failed)
+}
+
+impl Node {
+    /// Begins to apply the log, and serves clients when what is in it now is applied. Until then
+    /// they are sent away.
+    ///
+    /// # Errors
+    ///
+    /// When the log does not have what the node must read next.
+    pub(super) fn start(
+        engine: Engine,
+        options: &Options,
+        server: &Handle,
+        history_bytes: usize,
+    ) -> Result<Self, Failure> {
+        server.pause();
+        let router = server.router_shared();
+        let places = router.graph().log_start().cloned().unwrap_or_default();
+        let state = engine.state().clone();
+        let from = begin_from(&places, state.first).map_err(|error| match error {
+            // It was trimmed just now: the next start finds a newer snapshot.
+            StartError::Trimmed { .. } => Failure::Restart(error.to_string()),
+            error => Failure::failed(error),
+        })?;
+        let name = &options.cluster;
+        let (first, last) = (state.first, state.last);
+        let behind = last.saturating_sub(places.last.sequence);
+        tracing::info!(
+            "the log of the cluster {name} ends at entry {last}; this node is {behind} entries \
+             behind, and reads from entry {} on",
+            from.read.next().number().max(first)
+        );
+        engine.keep_snapshots(options, router.graph());
+        let rows = router.graph().take_rows();
+        let shared = SharedState::new(server.clone(), &rows).map_err(|error| {
+            Failure::failed(format!(
+                "the shared state that is stored with the graph cannot be read: {error}; remove \
+                 the data directory, so that this node starts from a snapshot"
+            ))
+        })?;
+        let sink: Arc<dyn SharedSink> = Arc::<SharedState>::clone(&shared);
+        let applier = Applier::new(router, Some(sink), from, history_bytes);
+        let applier = applier.map_err(Failure::failed)?;
+        let host = Arc::new(ServerOfNode {
+            server: server.clone(),
+            started: Instant::now(),
+        });
+        let version = env!("CARGO_PKG_VERSION");
+        let cluster = Cluster::start(engine, options, version, applier, host);
+        let cluster = cluster.map_err(Failure::failed)?;
+        let (end, ended) = mpsc::sync_channel(0);
+        let watched = (Arc::clone(&cluster), server.clone(), options.patience);
+        let thread = Builder::new()
+            .name("encke-watch".to_owned())
+            .spawn(move || {
+                let (cluster, server, patience) = watched;
+                let mut serves = false;
+                while ended.recv_timeout(WATCH_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                    if cluster.is_left_behind() && !server.is_draining() {
+                        tracing::error!("ending, to be started again from a snapshot");
+                        server.drain();
+                    }
+                    if let Some(error) = cluster.namesake().filter(|_| !server.is_draining()) {
+                        tracing::error!("ending: {error}");
+                        server.drain();
+                    }
+                    server.set_ready(cluster.status().not_ready.is_none());
+                    let should = should_serve(&cluster, patience);
+                    if should != serves {
+                        serve_clients(&server, should);
+                        serves = should;
+                    }
+                }
+            });
+        let thread = thread.map_err(Failure::failed)?;
+        Ok(Self {
+            cluster,
+            shared,
+            watch: (end, thread),
+        })
+    }
+
+    /// Returns the log, through which all is published and changed.
+    pub(super) fn log(&self) -> Arc<dyn Append> {
+        Arc::<Cluster>::clone(&self.cluster)
+    }
+
+    /// Returns the log, with the state that nodes share.
+    pub(super) fn replicated(&self) -> Replicated {
+        Replicated {
+            log: self.log(),
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Waits until what was in the log at the start is applied and clients are served, or the
+    /// server is shut down.
+    ///
+    /// # Errors
+    ///
+    /// When the log cannot be applied.
+    pub(super) fn wait_until_caught_up(&self, server: &Handle) -> Result<(), Failure> {
+        let start = Instant::now();
+        while server.is_paused() && !server.is_draining() {
+            if let Some(reason) = self.cluster.stopped() {
+                return Err(self.failure().unwrap_or_else(|| Failure::failed(reason)));
+            }
+            park_timeout(WATCH_INTERVAL);
+        }
+        let took = start.elapsed();
+        tracing::info!("this node has applied what was in the log, in {took:.0?}");
+        Ok(())
+    }
+
+    /// Returns why this node had to end by itself: another one has its name, or the log has lost
+    /// what it had still to apply, and it is to be started again.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        if let Some(error) = self.cluster.namesake() {
+            return Some(Failure::failed(error));
+        }
+        let reason = self.cluster.stopped()?;
+        let is_left_behind = self.cluster.is_left_behind();
+        is_left_behind.then(|| Failure::Restart(reason.to_owned()))
+    }
+
+    /// Leaves the cluster.
+    pub(super) fn end(self) {
+        let (end, thread) = self.watch;
+        drop(end);
+        // A panic has been reported by the thread.
+        let _ = thread.join();
+        self.cluster.end();
+    }
+}
+
+/// Returns whether clients get at this node what is in the log.
+fn should_serve(cluster: &Cluster, patience: Duration) -> bool {
+    cluster.has_caught_up() && cluster.stopped().is_none() && cluster.silence() <= patience
+}
+
+fn serve_clients(server: &Handle, should: bool) {
+    if should {
+        tracing::info!("clients are served");
+        server.resume();
+    } else {
+        tracing::warn!("clients are told to go to another node");
+        server.pause();
+    }
+}

@@ -1,0 +1,119 @@
+//! The history of a server, from its directory if it has one.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Instant;
+
+use control::RestoredKey;
+use eventlog::{EventLog, Health, Limits, Recovery, Run, Start};
+use graph::Graph;
+use router::{Accepted, Note, Recorder, Restored};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::config::{Config, HistoryDir};
+use crate::failure::Failure;
+
+/// File with the name of the machine's boot (Linux, random(4)).
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// History that a server starts with.
+pub(super) struct History {
+    /// Epoch of its events.
+    pub(super) epoch: String,
+    /// `None` if there is to be no history.
+    pub(super) recorder: Option<Recorder>,
+    /// Its copy on disk.
+    pub(super) log: Option<Arc<EventLog>>,
+    /// Idempotency keys whose events it has.
+    pub(super) keys: Vec<RestoredKey>,
+}
+
+impl History {
+    /// Reads the history from its directory. Without one it has no events, and a new epoch.
+    pub(super) fn open(config: &Config, graph: &Graph, new_epoch: String) -> Result<Self, Failure> {
+        let mut recorder = config.settings.history.map(Recorder::new);
+        let (Some(directory), Some(limits)) = (&config.history_dir, config.settings.history) else {
+            return Ok(Self {
+                epoch: new_epoch,
+                recorder,
+                log: None,
+                keys: Vec::new(),
+            });
+        };
+        let HistoryDir { path, sync } = directory;
+        let run = Run {
+            new_epoch,
+            boot: fs::read_to_string(BOOT_ID).unwrap_or_default(),
+            random: random(),
+        };
+        let start = Instant::now();
+        let mut keys = Vec::new();
+        let (log, recovery) = EventLog::open(
+            path,
+            Limits::of_history(limits.bytes as u64),
+            *sync,
+            run,
+            report,
+            &mut |restored| {
+                if let &Restored::Note(note) = restored {
+                    keys.push(key(note));
+                }
+                if let Some(recorder) = &mut recorder {
+                    recorder.restore(restored, graph);
+                }
+            },
+        )
+        .map_err(Failure::failed)?;
+        let log = Arc::new(log);
+        if let Some(recorder) = &mut recorder {
+            recorder.set_log(Arc::<EventLog>::clone(&log));
+        }
+        if recovery.start != Start::New {
+            let (Recovery { events, bytes, .. }, path) = (&recovery, path.display());
+            let (mebibytes, took) = (bytes >> 20, start.elapsed());
+            tracing::info!(
+                "read {events} events, {mebibytes} MiB of history, from {path} in {took:.0?}"
+            );
+        }
+        for warning in recovery.warnings() {
+            tracing::warn!("{warning}");
+        }
+        Ok(Self {
+            epoch: recovery.epoch,
+            recorder,
+            keys,
+            log: Some(log),
+        })
+    }
+}
+
+fn key(note: Note<'_>) -> RestoredKey {
+    let Note {
+        position,
+        audience,
+        bytes,
+    } = note;
+    RestoredKey {
+        accepted: Accepted {
+            sequence: position,
+            audience,
+        },
+        note: bytes.into(),
+    }
+}
+
+fn report(health: &Health) {
+    match health {
+        Health::Failed(_) => tracing::error!("{health}"),
+        Health::Recovered => tracing::warn!("{health}"),
+    }
+}
+
+/// A random number; 0 if the system has none. It makes checksums of one segment invalid in others.
+fn random() -> u64 {
+    let mut random = [0; size_of::<u64>()];
+    match getrandom(&mut random, GetRandomFlags::empty()) {
+        Ok(filled) if filled == random.len() => u64::from_ne_bytes(random),
+        _ => 0,
+    }
+}

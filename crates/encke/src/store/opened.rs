@@ -1,0 +1,80 @@
+//! Graph that a command reads: that of a data directory, or a copy from the server that uses it.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+
+use graph::Directory;
+use tempfile::TempDir;
+
+use crate::arguments::PlaceArguments;
+use crate::failure::Failure;
+
+/// Name of the graph in a data directory.
+const FILE: &str = "graph.redb";
+
+/// Graph of a command, for as long as it is read.
+pub(super) struct Opened {
+    directory: Directory,
+    name: String,
+    /// Directory of a copy, which is removed at the end.
+    _copy: Option<TempDir>,
+}
+
+impl Opened {
+    /// Locks the directory, or gets a copy from the server.
+    ///
+    /// # Errors
+    ///
+    /// When there is no graph, a server uses it, or the server does not give a copy.
+    pub(super) fn of(place: &PlaceArguments) -> Result<Self, Failure> {
+        match place.online {
+            true => Self::copy(place),
+            false => {
+                let directory = place.existing_directory()?;
+                Ok(Self {
+                    name: directory.file().display().to_string(),
+                    directory,
+                    _copy: None,
+                })
+            }
+        }
+    }
+
+    fn copy(place: &PlaceArguments) -> Result<Self, Failure> {
+        let mut client = place.control.client()?;
+        let parent = TempDir::with_prefix("encke-graph-").map_err(Failure::failed)?;
+        let data = parent.path().join("data");
+        let unwritten = |error: std::io::Error| {
+            let parent = parent.path().display();
+            Failure::failed(format_args!(
+                "{parent} cannot be written: {error}; set TMPDIR"
+            ))
+        };
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&data)
+            .map_err(unwritten)?;
+        let mut file = OpenOptions::new()
+            .mode(0o600)
+            .write(true)
+            .create_new(true)
+            .open(data.join(FILE))
+            .map_err(unwritten)?;
+        client.backup(&mut file)?;
+        drop(file);
+        Ok(Self {
+            directory: Directory::lock(&data).map_err(Failure::failed)?,
+            name: "the server's graph".to_owned(),
+            _copy: Some(parent),
+        })
+    }
+
+    pub(super) const fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Returns how the graph is called in reports.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}

@@ -1,0 +1,201 @@
+//! Lists of subscriptions that are too large to be held as one message: the beginning of the
+//! message, and the elements of the rest as it arrives.
+//!
+//! Must never know what becomes of an element.
+
+use std::fmt;
+use std::mem;
+
+use crate::control::Control;
+use crate::limits::{
+    CALLER_BYTES_MAX, LIST_ELEMENT_BYTES_MAX, MESSAGE_BYTES_MAX, SUBSCRIPTIONS_MAX,
+};
+use crate::term::{Raw, TermError, tag};
+
+/// What to do with the subscriptions of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListVerb {
+    /// `add_subscriptions`
+    Add,
+    /// `remove_subscriptions`
+    Remove,
+}
+
+/// The message of a connection that a list is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListMessage {
+    /// The one that arrives in a single packet: a node sends it so while it is being connected, and
+    /// if it knows no fragments.
+    Packet,
+    /// One in fragments, by its number.
+    Fragments(u64),
+}
+
+/// The beginning of a call or cast `{add_subscriptions, List}` or `{remove_subscriptions, List}`
+/// whose list is too large to be held.
+#[derive(Debug)]
+pub(crate) struct LargeList<'a> {
+    pub(crate) message: ListMessage,
+    pub(crate) control: Control<'a>,
+    /// The caller; `None` of a cast.
+    pub(crate) from: Option<Raw<'a>>,
+    pub(crate) verb: ListVerb,
+    /// Elements that the list is said to have.
+    pub(crate) count: usize,
+    /// The first bytes of the elements.
+    pub(crate) piece: &'a [u8],
+}
+
+impl<'a> LargeList<'a> {
+    /// Reads the first of `fragments` fragments. `None` if it does not begin such a list.
+    pub(crate) fn in_fragments(sequence: u64, fragments: u64, fragment: &'a [u8]) -> Option<Self> {
+        let (control, payload) = Raw::parse(fragment).ok()?;
+        let bytes = fragments.saturating_mul(fragment.len() as u64);
+        Self::read(ListMessage::Fragments(sequence), control, payload, bytes)
+    }
+
+    /// Reads the terms at the beginning of a packet of `size` bytes. `None` if they do not begin
+    /// such a list.
+    pub(crate) fn in_packet(size: usize, control: Raw<'a>, payload: &'a [u8]) -> Option<Self> {
+        Self::read(ListMessage::Packet, control, payload, size as u64)
+    }
+
+    /// Reads the beginning of a message of about `bytes` bytes.
+    fn read(message: ListMessage, control: Raw<'a>, payload: &'a [u8], bytes: u64) -> Option<Self> {
+        let (control, true) = Control::read(control).ok()? else {
+            return None;
+        };
+        let (from, request) = match payload {
+            [tag::SMALL_TUPLE, 3, parts @ ..] => {
+                let (kind, rest) = Raw::parse(parts).ok()?;
+                let (from, request) = Raw::parse(rest).ok()?;
+                let is_call = kind.is_atom("$gen_call") && from.bytes().len() <= CALLER_BYTES_MAX;
+                (Some(is_call.then_some(from)?), request)
+            }
+            [tag::SMALL_TUPLE, 2, parts @ ..] => {
+                let (kind, request) = Raw::parse(parts).ok()?;
+                kind.is_atom("$gen_cast").then_some((None, request))?
+            }
+            _ => return None,
+        };
+        let [tag::SMALL_TUPLE, 2, request @ ..] = request else {
+            return None;
+        };
+        let (verb, list) = Raw::parse(request).ok()?;
+        let verb = if verb.is_atom("add_subscriptions") {
+            ListVerb::Add
+        } else if verb.is_atom("remove_subscriptions") {
+            ListVerb::Remove
+        } else {
+            return None;
+        };
+        let &[tag::LIST, a, b, c, d, ref piece @ ..] = list else {
+            return None;
+        };
+        let count = u32::from_be_bytes([a, b, c, d]) as usize;
+        let is_large = count > SUBSCRIPTIONS_MAX || bytes > MESSAGE_BYTES_MAX as u64;
+        is_large.then_some(Self {
+            message,
+            control,
+            from,
+            verb,
+            count,
+            piece,
+        })
+    }
+}
+
+impl fmt::Display for ListError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Term(error) => fmt::Display::fmt(error, f),
+            Self::ElementTooLarge => write!(
+                f,
+                "it has more than {LIST_ELEMENT_BYTES_MAX} bytes; an id has at most 128"
+            ),
+            Self::Improper => f.write_str("the list does not end with []"),
+        }
+    }
+}
+
+/// Reader of the elements of a list, whose bytes arrive in pieces of any size.
+#[derive(Debug)]
+pub(crate) struct ListReader {
+    /// The beginning of an incomplete element.
+    held: Vec<u8>,
+    /// Elements that are still to come.
+    left: usize,
+    /// Whether the empty list was read that ends a list.
+    has_ended: bool,
+}
+
+/// Why bytes are not the rest of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListError {
+    /// An element is malformed.
+    Term(TermError),
+    /// An element has more than [`LIST_ELEMENT_BYTES_MAX`] bytes.
+    ElementTooLarge,
+    /// The list does not end with the empty list, or bytes follow.
+    Improper,
+}
+
+impl ListReader {
+    pub(crate) const fn new(count: usize) -> Self {
+        Self {
+            held: Vec::new(),
+            left: count,
+            has_ended: false,
+        }
+    }
+
+    /// Whether the list was read to its end.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Passes the elements that a further piece completes to `each`, as long as it returns `true`.
+    ///
+    /// # Errors
+    ///
+    /// See [`ListError`].
+    pub(crate) fn read(
+        &mut self,
+        piece: &[u8],
+        mut each: impl FnMut(Raw<'_>) -> bool,
+    ) -> Result<(), ListError> {
+        let mut bytes = mem::take(&mut self.held);
+        bytes.extend(piece);
+        let mut rest = &*bytes;
+        while self.left > 0 {
+            match Raw::parse(rest) {
+                Ok((element, _)) if element.bytes().len() > LIST_ELEMENT_BYTES_MAX => {
+                    return Err(ListError::ElementTooLarge);
+                }
+                Ok((element, after)) => {
+                    if !each(element) {
+                        return Ok(());
+                    }
+                    self.left -= 1;
+                    rest = after;
+                }
+                Err(TermError::Truncated) if rest.len() <= LIST_ELEMENT_BYTES_MAX => break,
+                Err(TermError::Truncated) => return Err(ListError::ElementTooLarge),
+                Err(error) => return Err(ListError::Term(error)),
+            }
+        }
+        if self.left == 0 {
+            match rest {
+                [] => {}
+                [tag::NIL] if !self.has_ended => self.has_ended = true,
+                _ => return Err(ListError::Improper),
+            }
+        } else {
+            self.held = rest.to_vec();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! Logins of clients that a process decides on: its address, and the questions on their way to it.
+//!
+//! Questions come from the threads of the server's workers, which never wait here.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use server::{LoginChecker, LoginQuestion, LoginVerdict};
+
+use crate::limits::LOGIN_QUESTIONS_MAX;
+use crate::node_name::NodeName;
+
+/// Longest name of a process: an atom has 255 characters, which are of ASCII here.
+const PROCESS_NAME_BYTES_MAX: usize = 255;
+
+/// Who decides on logins, and what becomes of those that it does not answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoginCheck {
+    /// The process.
+    pub process: RegisteredName,
+    /// Time limit of an answer.
+    pub timeout: Duration,
+    /// Whether a client is let in if there is no answer: too late, without a connection to the
+    /// node, or with too many questions open.
+    pub accepts_unanswered: bool,
+}
+
+/// Name of a process that is registered on a node.
+///
+/// ```
+/// let name: erlang::RegisteredName = "gatekeeper,auth@127.0.0.1".parse().unwrap();
+/// assert_eq!((name.name(), name.node().as_str()), ("gatekeeper", "auth@127.0.0.1"));
+/// assert!("gatekeeper".parse::<erlang::RegisteredName>().is_err(), "without a node");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisteredName {
+    name: Box<str>,
+    node: NodeName,
+}
+
+impl RegisteredName {
+    /// The name on its node.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The node.
+    pub const fn node(&self) -> &NodeName {
+        &self.node
+    }
+}
+
+impl FromStr for RegisteredName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let needed = "a process is named by its name and its node, like gatekeeper,auth@127.0.0.1";
+        let (name, node) = text.split_once(',').ok_or(needed)?;
+        let is_name = (1..=PROCESS_NAME_BYTES_MAX).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_name {
+            return Err(needed.to_owned());
+        }
+        Ok(Self {
+            name: name.into(),
+            node: node.trim_start().parse()?,
+        })
+    }
+}
+
+/// A question that is not answered. Dropped, it gives its place to another one.
+pub(crate) struct OpenQuestion {
+    pub(crate) question: LoginQuestion,
+    answer: Option<Box<dyn FnOnce(LoginVerdict) + Send>>,
+    queue: Arc<QuestionQueue>,
+}
+
+/// Questions between the workers and the thread of the node.
+pub(crate) struct QuestionQueue {
+    asked: Mutex<VecDeque<OpenQuestion>>,
+    /// Questions that are not answered, those that were asked too.
+    open: AtomicUsize,
+    accepts_unanswered: bool,
+    /// Wakes the thread of the node.
+    ring: Box<dyn Fn() + Send + Sync>,
+}
+
+impl OpenQuestion {
+    /// Answers the question.
+    pub(crate) fn answer(mut self, verdict: LoginVerdict) {
+        if let Some(answer) = self.answer.take() {
+            answer(verdict);
+        }
+    }
+
+    /// Answers the question as it is to be without a word of the process.
+    pub(crate) fn give_up(self) {
+        let verdict = self.queue.unanswered();
+        self.answer(verdict);
+    }
+}
+
+impl Drop for OpenQuestion {
+    fn drop(&mut self) {
+        self.queue.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl fmt::Debug for OpenQuestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.question.fmt(f)
+    }
+}
+
+impl QuestionQueue {
+    pub(crate) fn new(check: &LoginCheck, ring: Box<dyn Fn() + Send + Sync>) -> Arc<Self> {
+        Arc::new(Self {
+            asked: Mutex::default(),
+            open: AtomicUsize::new(0),
+            accepts_unanswered: check.accepts_unanswered,
+            ring,
+        })
+    }
+
+    const fn unanswered(&self) -> LoginVerdict {
+        match self.accepts_unanswered {
+            true => LoginVerdict::Accepted,
+            false => LoginVerdict::Undecided,
+        }
+    }
+
+    /// Whether no question waits to be asked.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.asked.lock().is_empty()
+    }
+
+    /// Takes the questions that are to be asked.
+    pub(crate) fn take(&self) -> VecDeque<OpenQuestion> {
+        std::mem::take(&mut self.asked.lock())
+    }
+}
+
+/// Asks a process about logins.
+pub(crate) struct ProcessChecker(pub(crate) Arc<QuestionQueue>);
+
+impl LoginChecker for ProcessChecker {
+    fn ask(&self, question: LoginQuestion, answer: Box<dyn FnOnce(LoginVerdict) + Send>) {
+        let queue = &self.0;
+        let open = queue.open.fetch_add(1, Ordering::AcqRel);
+        let open_question = OpenQuestion {
+            question,
+            answer: Some(answer),
+            queue: Arc::clone(queue),
+        };
+        if open >= LOGIN_QUESTIONS_MAX {
+            return open_question.give_up();
+        }
+        queue.asked.lock().push_back(open_question);
+        (queue.ring)();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_a_name_and_a_node() {
+        let parsed: RegisteredName = "gate,auth@h".parse().unwrap();
+        assert_eq!((parsed.name(), parsed.node().as_str()), ("gate", "auth@h"));
+        assert_eq!("gate, auth@h".parse(), Ok(parsed));
+        for text in [
+            "",
+            "gate",
+            "gate,",
+            ",auth@h",
+            "gate,auth",
+            "g te,auth@h",
+            "gäte,a@h",
+        ] {
+            assert!(text.parse::<RegisteredName>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Lists of subscriptions that are too long to be held: changed in parts, as they arrive.
+//!
+//! One part of a list is on its way to the graph while the next is read. A node whose list has more
+//! than that is not read until the graph has caught up, so a list of any length takes the memory of
+//! two parts.
+
+use std::collections::VecDeque;
+
+use ::router::Mailboxes;
+use graph::Change;
+use reactor::Tick;
+
+use super::subsmanager::read;
+use super::{ErrorText, ProcessRegistry, RegisteredProcess, answer, answer_error};
+use crate::connections::{ConnectionId, Connections};
+use crate::control::Control;
+use crate::id_terms::IdTerm;
+use crate::large_list::{LargeList, ListMessage, ListReader, ListVerb};
+use crate::limits::{LIST_PART_CHANGES, LIST_STALL_TIME, LISTS_MAX, LISTS_PER_NODE_MAX};
+use crate::pending_calls::Outcome;
+use crate::refusal::Refusal;
+use crate::replicated;
+use crate::term::Raw;
+
+/// The number of a list. Numbers are never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ListId(u64);
+
+/// The lists in progress.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    open: Vec<OpenList>,
+    last: u64,
+}
+
+/// A list in progress.
+#[derive(Debug)]
+struct OpenList {
+    id: ListId,
+    connection: ConnectionId,
+    message: ListMessage,
+    /// The caller, a term `{Pid, Tag}`; `None` for a cast.
+    from: Option<Box<[u8]>>,
+    verb: ListVerb,
+    reader: ListReader,
+    /// Parts that were read. The last one may grow.
+    parts: VecDeque<Part>,
+    /// Subscriptions that were read.
+    read: usize,
+    /// Changes of the part that is on its way to the graph.
+    in_flight: Option<usize>,
+    /// Changes that were made.
+    done: usize,
+    /// Why the rest of the list is not read.
+    failure: Option<ErrorText>,
+    last_arrived: Tick,
+}
+
+/// Changes that are handed to the graph at once.
+#[derive(Debug, Default)]
+struct Part {
+    changes: Vec<Change>,
+    id_terms: Vec<IdTerm>,
+}
+
+impl Lists {
+    /// Whether a list of this connection has more than may be held.
+    pub(crate) fn is_waiting(&self, connection: ConnectionId) -> bool {
+        self.open
+            .iter()
+            .any(|list| list.connection == connection && list.is_waiting())
+    }
+
+    /// Forgets the lists of a connection that has ended. Parts on their way are still changed.
+    pub(crate) fn forget(&mut self, connection: ConnectionId) {
+        self.open.retain(|list| list.connection != connection);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held_changes(&self) -> usize {
+        let parts = self.open.iter().flat_map(|list| &list.parts);
+        parts.map(|part| part.changes.len()).sum()
+    }
+
+    /// The list that a message is read for. A list that waits for the graph only is passed over:
+    /// the next message of its sender may have its number.
+    fn find(&self, connection: ConnectionId, message: ListMessage) -> Option<usize> {
+        self.open.iter().position(|list| {
+            list.connection == connection && list.message == message && list.is_read_on()
+        })
+    }
+}
+
+impl OpenList {
+    fn is_waiting(&self) -> bool {
+        let is_full = |part: &Part| part.changes.len() >= LIST_PART_CHANGES;
+        self.in_flight.is_some() && self.parts.front().is_some_and(is_full)
+    }
+
+    /// Whether more of the message is wanted.
+    const fn is_read_on(&self) -> bool {
+        self.failure.is_none() && !self.reader.has_ended()
+    }
+
+    fn fail(&mut self, why: ErrorText) {
+        if self.failure.is_none() {
+            self.failure = Some(why);
+            self.parts.clear();
+        }
+    }
+
+    /// Whether the next part is to be handed to the graph.
+    fn is_part_due(&self) -> bool {
+        let is_due = |part: &Part| {
+            !part.changes.is_empty()
+                && (part.changes.len() >= LIST_PART_CHANGES || self.reader.has_ended())
+        };
+        self.in_flight.is_none() && self.parts.front().is_some_and(is_due)
+    }
+
+    /// Whether there is nothing more to do but to answer.
+    fn is_over(&self) -> bool {
+        let is_read = self.reader.has_ended() && self.parts.is_empty();
+        self.in_flight.is_none() && (is_read || self.failure.is_some())
+    }
+}
+
+impl<M: Mailboxes> ProcessRegistry<M> {
+    /// Takes the beginning of a list.
+    ///
+    /// # Errors
+    ///
+    /// When the list is not read. Its caller was told why.
+    pub(crate) fn on_list_begun(
+        &mut self,
+        connections: &mut Connections,
+        connection: ConnectionId,
+        begun: &LargeList<'_>,
+    ) -> Result<(), Refusal> {
+        let process = match begun.control {
+            Control::Send { to } => RegisteredProcess::of_pid(&self.me, to),
+            Control::SendNamed { to, .. } => RegisteredProcess::named(to),
+            _ => None,
+        };
+        if process != Some(RegisteredProcess::Subsmanager) {
+            let sentence = "lists of subscriptions are for subsmanager";
+            answer_error(connections, connection, begun.from, sentence);
+            return Err(Refusal::NotUnderstood);
+        }
+        let lists = &self.lists.open;
+        let of_node = lists.iter().filter(|list| list.connection == connection);
+        if lists.len() >= LISTS_MAX || of_node.count() >= LISTS_PER_NODE_MAX {
+            let sentence = format!(
+                "{LISTS_MAX} long lists at most are changed at once, {LISTS_PER_NODE_MAX} of one \
+                 node; call again when one of them is answered"
+            );
+            answer_error(connections, connection, begun.from, &sentence);
+            return Err(Refusal::TooLarge);
+        }
+        self.lists.last += 1;
+        self.lists.open.push(OpenList {
+            id: ListId(self.lists.last),
+            connection,
+            message: begun.message,
+            from: begun.from.map(|from| from.bytes().into()),
+            verb: begun.verb,
+            reader: ListReader::new(begun.count),
+            parts: VecDeque::new(),
+            read: 0,
+            in_flight: None,
+            done: 0,
+            failure: None,
+            last_arrived: self.now,
+        });
+        self.on_list_piece(connections, connection, begun.message, begun.piece, false);
+        Ok(())
+    }
+
+    /// Takes a further piece of a list, if that is still read.
+    pub(crate) fn on_list_piece(
+        &mut self,
+        connections: &mut Connections,
+        connection: ConnectionId,
+        message: ListMessage,
+        piece: &[u8],
+        is_last: bool,
+    ) {
+        let Some(at) = self.lists.find(connection, message) else {
+            return;
+        };
+        let now = self.now;
+        let list = &mut self.lists.open[at];
+        list.last_arrived = now;
+        let (verb, id_terms) = (list.verb, &self.id_terms);
+        let OpenList {
+            reader,
+            parts,
+            read: count,
+            ..
+        } = list;
+        let mut failure = None;
+        let result = reader.read(piece, |element| {
+            let [(subscriber, who), (subject, whom)] = match read(element) {
+                Ok(subscription) => subscription,
+                Err(why) => {
+                    failure = Some(why);
+                    return false;
+                }
+            };
+            *count += 1;
+            if parts
+                .back()
+                .is_none_or(|part| part.changes.len() >= LIST_PART_CHANGES)
+            {
+                parts.push_back(Part::default());
+            }
+            let part = parts
+                .back_mut()
+                .expect("a part was added if there was none");
+            part.changes.push(match verb {
+                ListVerb::Add => {
+                    let terms = [(&subscriber, who), (&subject, whom)];
+                    let terms = terms.map(|(id, term)| id_terms.term_to_remember(id, term));
+                    part.id_terms.extend(terms.into_iter().flatten());
+                    Change::Subscribe {
+                        subscriber,
+                        subject,
+                    }
+                }
+                ListVerb::Remove => Change::Unsubscribe {
+                    subscriber,
+                    subject,
+                },
+            });
+            true
+        });
+        let failure = failure.or(result.err().map(|error| error.to_string()));
+        if let Some(why) = failure {
+            let at = list.read + 1;
+            list.fail(format!("subscription {at}: {why}"));
+        } else if is_last && !list.reader.has_ended() {
+            list.fail("the message ends within the list".to_owned());
+        }
+        self.advance_list(connections, at);
+    }
+
+    /// Ends a list of which nothing more can be read.
+    pub(crate) fn on_list_broken(
+        &mut self,
+        connections: &mut Connections,
+        connection: ConnectionId,
+        message: ListMessage,
+    ) {
+        if let Some(at) = self.lists.find(connection, message) {
+            self.lists.open[at].fail("a fragment of the list is missing".to_owned());
+            self.advance_list(connections, at);
+        }
+    }
+
+    /// Ends lists of which nothing arrives any more.
+    pub(crate) fn end_stalled_lists(&mut self, connections: &mut Connections) {
+        for at in (0..self.lists.open.len()).rev() {
+            let list = &mut self.lists.open[at];
+            let is_stalled = list.failure.is_none()
+                && !list.reader.has_ended()
+                && list.in_flight.is_none()
+                && self.now.since(list.last_arrived) >= LIST_STALL_TIME;
+            if is_stalled {
+                list.fail(format!(
+                    "no more of the list arrived for {} s",
+                    LIST_STALL_TIME.as_secs()
+                ));
+                self.advance_list(connections, at);
+            }
+        }
+    }
+
+    /// Takes the outcome of a part. The list goes on with the next part.
+    pub(super) fn on_part_completed(
+        &mut self,
+        connections: &mut Connections,
+        id: ListId,
+        outcome: Outcome,
+    ) {
+        let Some(at) = self.lists.open.iter().position(|list| list.id == id) else {
+            return;
+        };
+        let now = self.now;
+        let list = &mut self.lists.open[at];
+        let count = list.in_flight.take().unwrap_or_default();
+        match outcome {
+            Outcome::Changes(Ok(())) => list.done += count,
+            Outcome::Changes(Err(error)) => list.fail(error.to_string()),
+            Outcome::NotLogged(error) => list.fail(replicated::sentence(error)),
+            Outcome::Receipt(_) => {}
+        }
+        // The node was not read meanwhile, which is no silence of its own.
+        list.last_arrived = now;
+        if let Some(connection) = connections.schedule_flush(list.connection) {
+            connection.last_received = now;
+        }
+        self.advance_list(connections, at);
+    }
+
+    /// Hands the next part to the graph, or answers the caller.
+    fn advance_list(&mut self, connections: &mut Connections, at: usize) {
+        let list = &mut self.lists.open[at];
+        if list.is_part_due()
+            && let Some(Part { changes, id_terms }) = list.parts.pop_front()
+        {
+            list.in_flight = Some(changes.len());
+            let (connection, id) = (list.connection, list.id);
+            return self.submit(connection, None, changes, id_terms, Some(id));
+        }
+        if !list.is_over() {
+            return;
+        }
+        let list = self.lists.open.swap_remove(at);
+        let from = list.from.as_deref().and_then(|from| Raw::parse(from).ok());
+        let from = from.map(|(from, _)| from);
+        match list.failure {
+            None => answer(connections, list.connection, from, |out| {
+                crate::term::write::atom(out, "ok")
+            }),
+            Some(why) => {
+                let sentence = format!(
+                    "{why}; of this long list, at least the first {} subscriptions were changed; \
+                     it does no harm to change them again",
+                    list.done
+                );
+                answer_error(connections, list.connection, from, &sentence);
+            }
+        }
+    }
+}

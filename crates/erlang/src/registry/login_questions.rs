@@ -1,0 +1,198 @@
+//! The process that decides on logins of clients: questions to it, and its answers.
+//!
+//! A question is a call as `gen_server` makes it, `{'$gen_call', {Router, Tag}, {login, Ids,
+//! Client}}`, and its answer is `{Tag, Answer}`: `ok` lets the client in, and every other term does
+//! not.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::router::Mailboxes;
+use reactor::Tick;
+use server::{LoginQuestion, LoginVerdict};
+
+use super::{ProcessRegistry, RegisteredProcess};
+use crate::connections::{ConnectionId, Connections};
+use crate::control;
+use crate::handshake::LocalNode;
+use crate::id_terms::IdTerms;
+use crate::login_check::{LoginCheck, OpenQuestion, QuestionQueue};
+use crate::metrics::Metric;
+use crate::refusal::Refusal;
+use crate::term::{Atom, Raw, Term, write};
+
+/// First word of the tag of a question, which no monitor's reference has.
+const TAG_WORD: u32 = 0x3_ffff;
+
+/// Questions that wait for the process.
+pub(crate) struct LoginQuestions {
+    check: LoginCheck,
+    queue: Arc<QuestionQueue>,
+    last: u64,
+    open: HashMap<u64, OpenQuestion>,
+    /// Numbers of questions, in the order in which their time is over.
+    by_age: VecDeque<(Tick, u64)>,
+}
+
+impl LoginQuestions {
+    pub(crate) fn new(check: LoginCheck, queue: Arc<QuestionQueue>) -> Self {
+        Self {
+            check,
+            queue,
+            last: 0,
+            open: HashMap::new(),
+            by_age: VecDeque::new(),
+        }
+    }
+
+    /// Whether there are questions to ask.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Time until the oldest question is given up.
+    pub(crate) fn due_in(&self, now: Tick) -> Option<Duration> {
+        let (asked, _) = self.by_age.front()?;
+        Some(self.check.timeout.saturating_sub(now.since(*asked)))
+    }
+
+    /// Gives up the questions whose time is over.
+    fn expire(&mut self, now: Tick, given_up: &mut u64) {
+        while let Some(&(asked, number)) = self.by_age.front()
+            && (now.since(asked) >= self.check.timeout || !self.open.contains_key(&number))
+        {
+            self.by_age.pop_front();
+            if let Some(open) = self.open.remove(&number) {
+                *given_up += 1;
+                open.give_up();
+            }
+        }
+    }
+
+    /// Gives up all questions.
+    fn give_up(&mut self) -> u64 {
+        self.by_age.clear();
+        let open = std::mem::take(&mut self.open);
+        let count = open.len() as u64;
+        open.into_values().for_each(OpenQuestion::give_up);
+        count
+    }
+}
+
+/// Writes `{login, Ids, #{transport => .., address => .., subject => ..}}`.
+fn request(out: &mut Vec<u8>, id_terms: &IdTerms, question: &LoginQuestion) {
+    write::tuple(out, 3);
+    write::atom(out, "login");
+    write::list(out, question.ids.len());
+    question.ids.iter().for_each(|id| id_terms.write(out, id));
+    write::nil(out);
+    write::map(out, 3);
+    write::atom(out, "transport");
+    write::atom(out, question.transport);
+    let address = question.address.as_ref().map(IpAddr::to_string);
+    for (key, value) in [("address", &address), ("subject", &question.subject)] {
+        write::atom(out, key);
+        match value {
+            Some(text) => write::binary(out, text.as_bytes()),
+            None => write::atom(out, "undefined"),
+        }
+    }
+}
+
+/// Writes the tag of a question.
+fn tag(out: &mut Vec<u8>, me: &LocalNode, number: u64) {
+    let words = [TAG_WORD, number as u32, (number >> 32) as u32];
+    write::reference(out, Atom::of(me.name.as_str()), me.creation, &words);
+}
+
+/// Reads the tag of a question.
+fn number(me: &LocalNode, tag: Raw<'_>) -> Option<u64> {
+    let Term::Reference(reference) = tag.view() else {
+        return None;
+    };
+    let is_own = reference.node.is(me.name.as_str()) && reference.creation == me.creation;
+    let mut words = reference.numbers();
+    let (word, low, high) = (words.next()?, words.next()?, words.next()?);
+    (is_own && word == TAG_WORD).then_some(u64::from(low) | u64::from(high) << 32)
+}
+
+impl<M: Mailboxes> ProcessRegistry<M> {
+    /// Asks the process what is to be asked, and gives up what it has not answered in time.
+    pub(crate) fn ask_logins(&mut self, connections: &mut Connections) {
+        let Some(logins) = &mut self.logins else {
+            return;
+        };
+        let mut given_up = 0;
+        logins.expire(self.now, &mut given_up);
+        let node = logins.check.process.node().as_str();
+        let connection = connections.find(node).filter(|&id| {
+            connections.get(id).is_some_and(|it| it.is_up) && !connections.is_congested(id)
+        });
+        for open in logins.queue.take() {
+            let Some(connection) = connection else {
+                given_up += 1;
+                open.give_up();
+                continue;
+            };
+            logins.last += 1;
+            let number = logins.last;
+            let (me, id_terms) = (&self.me, &self.id_terms);
+            let router = |out: &mut Vec<u8>| RegisteredProcess::Router.write_pid(me, out);
+            connections.message(
+                connection,
+                |out| control::send_named(out, router, logins.check.process.name()),
+                |out| {
+                    write::tuple(out, 3);
+                    write::atom(out, "$gen_call");
+                    write::tuple(out, 2);
+                    router(out);
+                    tag(out, me, number);
+                    request(out, id_terms, &open.question);
+                },
+            );
+            logins.open.insert(number, open);
+            logins.by_age.push_back((self.now, number));
+        }
+        self.metrics.add(Metric::LoginsUnanswered, given_up);
+    }
+
+    /// Takes a message to the router that is an answer about a login.
+    ///
+    /// # Errors
+    ///
+    /// When it is none, or comes from another node than the one that is asked.
+    pub(super) fn on_login_answer(
+        &mut self,
+        connections: &Connections,
+        connection: ConnectionId,
+        message: Raw<'_>,
+    ) -> Result<(), Refusal> {
+        let (Some(logins), Some([tag, answer])) = (&mut self.logins, message.tuple()) else {
+            return Err(Refusal::NotUnderstood);
+        };
+        let number = number(&self.me, tag).ok_or(Refusal::NotUnderstood)?;
+        if connections.find(logins.check.process.node().as_str()) != Some(connection) {
+            return Err(Refusal::NotUnderstood);
+        }
+        // Without a question it comes too late.
+        if let Some(open) = logins.open.remove(&number) {
+            open.answer(match answer.is_atom("ok") {
+                true => LoginVerdict::Accepted,
+                false => LoginVerdict::Refused,
+            });
+        }
+        Ok(())
+    }
+
+    /// Gives up what was asked over a connection that has ended.
+    pub(crate) fn on_node_gone(&mut self, node: &str) {
+        if let Some(logins) = &mut self.logins
+            && logins.check.process.node().as_str() == node
+        {
+            let given_up = logins.give_up();
+            self.metrics.add(Metric::LoginsUnanswered, given_up);
+        }
+    }
+}

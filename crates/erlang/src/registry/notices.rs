@@ -1,0 +1,296 @@
+//! Notices to processes that asked for them at their login: which of the ids that they follow are
+//! online, and that they have lost events.
+//!
+//! Notices wait until the connection to the process has room. Those about one process are coalesced
+//! meanwhile: lost events are counted, and a snapshot replaces what was not told. So what waits
+//! takes a bounded number of bytes for each session.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use ::router::Mailboxes;
+use graph::Id;
+use reactor::SlotKey;
+use server::{ProcessEdge, SnapshotPlace};
+
+use super::ProcessRegistry;
+use crate::connections::{ConnectionId, Connections, DeliveryOutcome};
+use crate::id_terms::IdTerms;
+use crate::limits::{NOTICES_PER_TURN, SESSIONS_REAPED_PER_TURN, SNAPSHOT_KEYS_PER_TURN};
+use crate::term::write;
+
+/// Number of lost events of a session that may have lost some, without a count.
+pub(crate) const LOST_UNKNOWN: u32 = u32::MAX;
+
+/// Sessions that are to be told something.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    /// Sessions to look at, each once.
+    ready: VecDeque<SlotKey>,
+    /// Sessions whose connection has no room.
+    waiting: HashMap<ConnectionId, Vec<SlotKey>>,
+    /// Snapshots under way or due.
+    snapshots: HashMap<SlotKey, Snapshot>,
+    /// The slot to look at next, while each session that asked gets a new snapshot.
+    round: Option<u32>,
+    /// Whether there must be another round.
+    has_next_round: bool,
+}
+
+/// A snapshot of who is online that is not sent, or not to its end.
+#[derive(Debug, Clone, Copy)]
+struct Snapshot {
+    place: SnapshotPlace,
+    is_first: bool,
+}
+
+/// Writes `{router_gap, Lost}`, where `Lost` is a number of events or `unknown`.
+pub(super) fn gap(lost: u32) -> Rc<[u8]> {
+    let mut out = Vec::with_capacity(32);
+    write::tuple(&mut out, 2);
+    write::atom(&mut out, "router_gap");
+    match lost {
+        LOST_UNKNOWN => write::atom(&mut out, "unknown"),
+        lost => write::integer(&mut out, lost.into()),
+    }
+    out.into()
+}
+
+/// Writes `{presence, Id, online | offline}`.
+fn edge(id_terms: &IdTerms, id: &Id, is_online: bool) -> Rc<[u8]> {
+    let mut out = Vec::with_capacity(64);
+    write::tuple(&mut out, 3);
+    write::atom(&mut out, "presence");
+    id_terms.write(&mut out, id);
+    write::atom(&mut out, if is_online { "online" } else { "offline" });
+    out.into()
+}
+
+/// Writes `{presence_snapshot, Ids, whole | first | next | last}`.
+fn snapshot(id_terms: &IdTerms, ids: &[Id], is_first: bool, has_more: bool) -> Rc<[u8]> {
+    let mut out = Vec::new();
+    write::tuple(&mut out, 3);
+    write::atom(&mut out, "presence_snapshot");
+    if !ids.is_empty() {
+        write::list(&mut out, ids.len());
+        ids.iter().for_each(|id| id_terms.write(&mut out, id));
+    }
+    write::nil(&mut out);
+    let part = match (is_first, has_more) {
+        (true, false) => "whole",
+        (true, true) => "first",
+        (false, true) => "next",
+        (false, false) => "last",
+    };
+    write::atom(&mut out, part);
+    out.into()
+}
+
+impl Notices {
+    /// Forgets a session that has ended.
+    pub(super) fn forget(&mut self, slot: SlotKey) {
+        // Its place among those that are looked at is passed over.
+        self.snapshots.remove(&slot);
+    }
+
+    /// Whether there is something to do at once.
+    pub(crate) fn has_work(&self, connections: &Connections) -> bool {
+        let may_go_on = |&connection: &ConnectionId| is_open(connections, connection);
+        !self.ready.is_empty() || self.round.is_some() || self.waiting.keys().any(may_go_on)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        let waiting: usize = self.waiting.values().map(Vec::len).sum();
+        self.ready.len() + waiting + self.snapshots.len()
+    }
+}
+
+/// Whether sessions of a connection can be looked at: it has room, or is gone.
+fn is_open(connections: &Connections, connection: ConnectionId) -> bool {
+    connections.get(connection).is_none() || connections.has_room(connection)
+}
+
+impl<M: Mailboxes> ProcessRegistry<M> {
+    /// Has a session looked at, once, when its connection has room.
+    fn owe(&mut self, slot: SlotKey) {
+        if let Some(session) = self.sessions.get(slot)
+            && !std::mem::replace(&mut session.is_owed, true)
+        {
+            self.notices.ready.push_back(slot);
+        }
+    }
+
+    /// Sends a session a snapshot of who is online, from its beginning.
+    pub(super) fn owe_snapshot(&mut self, slot: SlotKey) {
+        let snapshot = Snapshot {
+            place: SnapshotPlace::default(),
+            is_first: true,
+        };
+        self.notices.snapshots.insert(slot, snapshot);
+        self.owe(slot);
+    }
+
+    /// Sends each session that asked a snapshot of who is online.
+    pub(crate) const fn begin_snapshots(&mut self) {
+        match self.notices.round {
+            None => self.notices.round = Some(0),
+            Some(_) => self.notices.has_next_round = true,
+        }
+    }
+
+    /// Notes that a session has lost events, if it asked to be told.
+    pub(super) fn note_loss(&mut self, slot: SlotKey, count: u32) {
+        let session = self.sessions.get(slot);
+        if let Some(session) = session.filter(|session| session.hears_gaps) {
+            session.lost = session.lost.saturating_add(count);
+            self.owe(slot);
+        }
+    }
+
+    /// Notes events that were lost before they reached this thread.
+    pub(crate) fn note_losses(&mut self, lost: &[(SlotKey, u64)]) {
+        for &(slot, count) in lost {
+            self.note_loss(slot, u32::try_from(count).unwrap_or(LOST_UNKNOWN));
+        }
+    }
+
+    /// Notes that every session may have lost events. All are marked at once, as each must be told
+    /// before its next event.
+    pub(crate) fn note_loss_by_any(&mut self) {
+        for index in 0..self.sessions.slots() {
+            if let Some(slot) = self.sessions.at(index) {
+                self.note_loss(slot, LOST_UNKNOWN);
+            }
+        }
+    }
+
+    /// Tells sessions who came and went. A session whose connection has no room gets a snapshot
+    /// later.
+    pub(crate) fn tell_presence<'a>(
+        &mut self,
+        connections: &mut Connections,
+        edges: impl Iterator<Item = ProcessEdge<'a>>,
+    ) {
+        let mut messages = HashMap::<u32, Rc<[u8]>>::new();
+        for told in edges {
+            let Some(session) = self.sessions.get(told.session) else {
+                continue;
+            };
+            if !session.hears_presence || session.keys().contains(&told.key) {
+                continue;
+            }
+            let process = session.process;
+            let id_terms = &self.id_terms;
+            let message = messages.entry(told.number);
+            let message = message.or_insert_with(|| edge(id_terms, told.id, told.online));
+            let is_told = connections.has_room(process.connection)
+                && connections.deliver(process.connection, process.number(), message)
+                    != DeliveryOutcome::Shed;
+            if !is_told {
+                self.owe_snapshot(told.session);
+            }
+        }
+    }
+
+    /// Sends notices to sessions whose connections have room, a bounded number in each turn.
+    pub(crate) fn serve_notices(&mut self, connections: &mut Connections) {
+        self.go_round();
+        let waiting = &mut self.notices.waiting;
+        let ready = &mut self.notices.ready;
+        waiting.retain(|&connection, slots| {
+            let stays = !is_open(connections, connection);
+            if !stays {
+                ready.extend(slots.drain(..));
+            }
+            stays
+        });
+        let mut keys_left = SNAPSHOT_KEYS_PER_TURN;
+        for _ in 0..NOTICES_PER_TURN {
+            if keys_left == 0 {
+                return;
+            }
+            let Some(slot) = self.notices.ready.pop_front() else {
+                return;
+            };
+            let Some(session) = self.sessions.get(slot) else {
+                continue;
+            };
+            let process = session.process;
+            if connections.get(process.connection).is_some()
+                && !connections.has_room(process.connection)
+            {
+                let waiting = self.notices.waiting.entry(process.connection);
+                waiting.or_default().push(slot);
+                continue;
+            }
+            session.is_owed = false;
+            if session.lost > 0 {
+                let notice = gap(session.lost);
+                match connections.deliver(process.connection, process.number(), &notice) {
+                    // The node is gone, and with it the process.
+                    DeliveryOutcome::Shed => continue,
+                    DeliveryOutcome::Written | DeliveryOutcome::Queued => session.lost = 0,
+                }
+            }
+            keys_left -= self.send_snapshot(connections, slot, keys_left);
+        }
+    }
+
+    /// Sends the next piece of a session's snapshot, if one is due. Returns the number of
+    /// subscriptions that were looked at.
+    fn send_snapshot(
+        &mut self,
+        connections: &mut Connections,
+        slot: SlotKey,
+        limit: usize,
+    ) -> usize {
+        let Some(Snapshot { place, is_first }) = self.notices.snapshots.remove(&slot) else {
+            return 0;
+        };
+        // As long as it is not known who is online, all get a snapshot later.
+        let presence = self.presence.as_ref();
+        let Some(presence) = presence.filter(|presence| presence.is_settled()) else {
+            return 0;
+        };
+        let Some(session) = self.sessions.get(slot) else {
+            return 0;
+        };
+        let graph = self.router.graph();
+        let (ids, looked_at, next) = presence.snapshot(graph, session.keys(), place, limit);
+        let has_piece = next.is_none() || !ids.is_empty();
+        if has_piece {
+            let piece = snapshot(&self.id_terms, &ids, is_first, next.is_some());
+            let process = session.process;
+            let _ = connections.deliver(process.connection, process.number(), &piece);
+        }
+        if let Some(place) = next {
+            let is_first = is_first && !has_piece;
+            let rest = Snapshot { place, is_first };
+            self.notices.snapshots.insert(slot, rest);
+            self.owe(slot);
+        }
+        looked_at
+    }
+
+    /// Looks for sessions that asked who is online, if each of them is to get a snapshot.
+    fn go_round(&mut self) {
+        let Some(from) = self.notices.round else {
+            return;
+        };
+        let slots = self.sessions.slots();
+        let to = from.saturating_add(SESSIONS_REAPED_PER_TURN).min(slots);
+        for index in from..to {
+            if let Some(slot) = self.sessions.at(index)
+                && let Some(session) = self.sessions.get(slot)
+                && session.hears_presence
+            {
+                self.owe_snapshot(slot);
+            }
+        }
+        self.notices.round = (to < slots).then_some(to);
+        if self.notices.round.is_none() && std::mem::take(&mut self.notices.has_next_round) {
+            self.notices.round = Some(0);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What the server's observer is told of sessions of processes. Without one, nothing is looked up.
+
+use ::router::Mailboxes;
+use graph::Id;
+use reactor::SlotKey;
+use server::ObservedSession;
+
+use super::ProcessRegistry;
+
+/// Name of the transport of processes.
+pub(super) const TRANSPORT: &str = "erlang";
+
+/// Why a session has ended, by the names in the server's metric of closed connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionEnd {
+    /// The process has logged out or exited.
+    Process,
+    /// The connection to its node has ended.
+    Node,
+    /// The operator closes it.
+    Operator,
+    /// The server ends.
+    Drain,
+}
+
+impl SessionEnd {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Process => "peer",
+            Self::Node => "reset",
+            Self::Operator => "kicked",
+            Self::Drain => "drain",
+        }
+    }
+}
+
+impl<M: Mailboxes> ProcessRegistry<M> {
+    /// Tells the observer that a process has logged in for the first time.
+    pub(super) fn observe_login(&self, slot: SlotKey, id: &Id) {
+        if let Some(observer) = &self.observer {
+            let ids = std::slice::from_ref(id);
+            observer.get().session_began(&self.observed(slot, ids));
+        }
+    }
+
+    /// Tells the observer that a session ends. It must not be logged out yet, as its ids might then
+    /// be forgotten.
+    pub(super) fn observe_logout(&mut self, slot: SlotKey, end: SessionEnd) {
+        let Some(observer) = self.observer.clone() else {
+            return;
+        };
+        let graph = self.router.graph();
+        if let Some(session) = self.sessions.get(slot) {
+            let keys = session.keys().iter();
+            let ids: Vec<Id> = keys.filter_map(|&key| graph.name(key)).collect();
+            let session = self.observed(slot, &ids);
+            observer.get().session_ended(&session, end.name());
+        }
+    }
+
+    /// Tells the observer that all sessions end with the server.
+    pub(crate) fn observe_drain(&mut self) {
+        if self.observer.is_none() {
+            return;
+        }
+        for index in 0..self.sessions.slots() {
+            if let Some(slot) = self.sessions.at(index) {
+                self.observe_logout(slot, SessionEnd::Drain);
+            }
+        }
+    }
+
+    const fn observed<'a>(&self, slot: SlotKey, ids: &'a [Id]) -> ObservedSession<'a> {
+        ObservedSession {
+            session: self.session_ref(slot),
+            ids,
+            transport: TRANSPORT,
+            time: self.unix_seconds,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Events and changes through the replicated log of a cluster of servers.
+//!
+//! Owns the way of a call into the log and of its outcome back. Must never call an outcome known
+//! that is not.
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+
+use graph::Change;
+use history::Reach;
+use parking_lot::Mutex;
+use replication::{Append, AppendError, Applied, Command, CommandResult, EventRecord, Wait};
+use router::{Counts, Event};
+
+use crate::limits::{LOGGED_BYTES_MAX, LOGGED_CHANGES_MAX};
+use crate::pending_calls::Outcome;
+
+/// Call whose commands are on their way through the log, perhaps in several parts. Completed when
+/// the last part is dropped.
+pub(crate) struct LoggedCall {
+    outcome: Mutex<Outcome>,
+    complete: Box<dyn Fn(Outcome) + Send + Sync>,
+}
+
+/// Part of a call. If it is dropped without an answer, the outcome is not known.
+struct Part {
+    call: Arc<LoggedCall>,
+    is_answered: bool,
+}
+
+impl LoggedCall {
+    pub(crate) fn new(complete: impl Fn(Outcome) + Send + Sync + 'static) -> Self {
+        Self {
+            outcome: Mutex::new(Outcome::Changes(Ok(()))),
+            complete: Box::new(complete),
+        }
+    }
+
+    /// Notes the outcome of a part. Of several failures the first is kept.
+    fn note(&self, result: Result<Applied, AppendError>) {
+        let mut outcome = self.outcome.lock();
+        if matches!(*outcome, Outcome::NotLogged(_) | Outcome::Changes(Err(_))) {
+            return;
+        }
+        match result {
+            Err(error) => *outcome = Outcome::NotLogged(error),
+            Ok(applied) => {
+                for result in applied.results {
+                    match result {
+                        CommandResult::Event {
+                            written,
+                            queued,
+                            shed,
+                            ..
+                        } => {
+                            *outcome = Outcome::Receipt(Counts {
+                                written,
+                                queued,
+                                shed,
+                            })
+                        }
+                        CommandResult::Change(Err(error)) => {
+                            *outcome = Outcome::Changes(Err(error));
+                            return;
+                        }
+                        CommandResult::Change(Ok(_)) | CommandResult::None => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for LoggedCall {
+    fn drop(&mut self) {
+        let outcome = mem::replace(self.outcome.get_mut(), Outcome::Changes(Ok(())));
+        (self.complete)(outcome);
+    }
+}
+
+impl fmt::Debug for LoggedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoggedCall")
+            .field("outcome", &self.outcome)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Part {
+    fn append(log: &dyn Append, commands: Vec<Command>, wait: Wait, call: &Arc<LoggedCall>) {
+        let mut part = Self {
+            call: Arc::clone(call),
+            is_answered: false,
+        };
+        let done = Box::new(move |result| {
+            part.call.note(result);
+            part.is_answered = true;
+        });
+        log.append(commands, wait, done);
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.call.note(Err(AppendError::Unknown));
+        }
+    }
+}
+
+/// Hands an event to the log.
+pub(crate) fn append_event(log: &dyn Append, event: &Event, reach: Reach, call: &Arc<LoggedCall>) {
+    let (tag, payload) = event.payload.to_tagged();
+    let event_type = event.event_type.as_ref().map_or("", |kind| kind.as_str());
+    let record = EventRecord {
+        subject: event.subject.clone(),
+        reach,
+        is_stored: true,
+        tag,
+        event_type: event_type.into(),
+        payload,
+    };
+    Part::append(log, vec![Command::Event(record)], Wait::Delivered, call);
+}
+
+/// Hands changes to the log, in their order and in parts.
+pub(crate) fn append_changes(log: &dyn Append, changes: Vec<Change>, call: &Arc<LoggedCall>) {
+    let (mut part, mut bytes) = (Vec::new(), 0);
+    for change in changes {
+        let command = Command::Change(change);
+        let more = command.encoded_bytes();
+        if part.len() >= LOGGED_CHANGES_MAX || bytes + more > LOGGED_BYTES_MAX {
+            Part::append(log, mem::take(&mut part), Wait::Logged, call);
+            bytes = 0;
+        }
+        bytes += more;
+        part.push(command);
+    }
+    if !part.is_empty() {
+        Part::append(log, part, Wait::Logged, call);
+    }
+}
+
+/// Returns what a caller is told whose event or changes the log has not taken.
+pub(crate) fn sentence(error: AppendError) -> String {
+    match error {
+        AppendError::Unknown => "the log of the cluster did not confirm this in time; it may \
+             still take effect; changes do no harm if they are made again"
+            .to_owned(),
+        _ => error.to_string(),
+    }
+}

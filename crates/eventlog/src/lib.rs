@@ -1,0 +1,42 @@
+//! Event log: the history on disk, as an append-only log in segments.
+//!
+//! Owns the files and the thread that writes them; docs/HISTORY.md draws their format. A publisher
+//! only copies its event into memory. Must never let a publisher wait for the disk before its event
+//! is on its way, call an event stored that would not be there after a restart, or give a position
+//! out twice.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+/// Settings of a log, and what it reports.
+mod settings;
+/// Records: events and marks as bytes.
+mod record;
+/// Events on their way to the log's thread.
+mod queue;
+/// Segments: files of records.
+mod segment;
+/// The state file: epoch, reserved positions, and how the last run ended.
+mod state;
+/// The disk: the few operations that the log needs of it.
+mod disk;
+/// The segment that is written.
+mod active;
+/// What the thread does with what it took from the queue.
+mod work;
+/// The start: what is on disk becomes the history again.
+mod recovery;
+/// The log: its thread, and its face to the router.
+mod log;
+/// Counters of the log.
+mod stats;
+/// Reasons why a log cannot be opened.
+mod error;
+
+pub use error::OpenError;
+pub use log::EventLog;
+pub use recovery::{Recovery, Start};
+pub use settings::{Health, Limits, Run, SyncPolicy};
+
+#[cfg(test)]
+mod tests;

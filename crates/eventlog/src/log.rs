@@ -1,0 +1,158 @@
+//! The log: its thread, and its face to the router.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
+
+use datadir::{DirectoryLock, LockError};
+use parking_lot::Mutex;
+use router::{Log, LogBatch, LogMetrics, Marks, Restored, Tally};
+
+use crate::disk::{Directory, Disk};
+use crate::error::OpenError;
+use crate::queue::Queue;
+use crate::recovery::{Recovery, recover};
+use crate::segment;
+use crate::settings::{Health, Limits, Run, SyncPolicy};
+use crate::state::{self, boot_name};
+use crate::stats::Counters;
+use crate::work::{Environment, Work};
+
+/// Durable history in a directory. Shared by the router and the thread that ends it.
+pub struct EventLog {
+    queue: Arc<Queue>,
+    counters: Arc<Counters>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Keeps other processes out for as long as the log lives.
+    _lock: DirectoryLock,
+}
+
+impl EventLog {
+    /// Opens the log in a directory, which is made if it does not exist. Calls `restore` with what
+    /// it holds, in order, and `report` when the disk fails or works again.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be used, another process has it, or it is damaged where positions
+    /// depend on it, or of a newer format.
+    pub fn open(
+        path: &Path,
+        limits: Limits,
+        sync: SyncPolicy,
+        run: Run,
+        report: impl Fn(&Health) + Send + 'static,
+        restore: &mut dyn FnMut(&Restored<'_>),
+    ) -> Result<(Self, Recovery), OpenError> {
+        let lock = DirectoryLock::new(path, is_own).map_err(|error| match error {
+            LockError::Unusable(error) => OpenError::Directory {
+                path: path.to_owned(),
+                error,
+            },
+            LockError::InUse { process } => OpenError::InUse {
+                path: path.to_owned(),
+                process,
+            },
+        })?;
+        let boot = boot_name(&run.boot);
+        let run = Run { boot, ..run };
+        let disk = Directory(path.to_owned());
+        let (resumed, recovery) = recover(disk, path, &run, restore)?;
+        let start = now();
+        let counters = Arc::new(Counters::default());
+        let queue = Arc::new(Queue::new(resumed.from));
+        let environment = Environment {
+            limits,
+            sync,
+            run,
+            clock: Box::new(move || now().saturating_duration_since(start)),
+            counters: Arc::clone(&counters),
+            report: Box::new(report),
+        };
+        let failed = |error| OpenError::Disk {
+            path: path.to_owned(),
+            error,
+        };
+        let work = Work::begin(resumed, environment).map_err(failed)?;
+        let thread = {
+            let queue = Arc::clone(&queue);
+            let thread = Builder::new().name("encke-history".to_owned());
+            thread
+                .spawn(move || work_on(work, &queue, start))
+                .map_err(failed)?
+        };
+        let log = Self {
+            queue,
+            counters,
+            thread: Mutex::new(Some(thread)),
+            _lock: lock,
+        };
+        Ok((log, recovery))
+    }
+
+    /// Takes no more events, writes those that wait, and notes that the log ends here. To be called
+    /// when no event is published any more.
+    pub fn end(&self) {
+        self.queue.end();
+        if let Some(thread) = self.thread.lock().take() {
+            thread.join().expect("the log's thread does not panic");
+        }
+    }
+}
+
+/// Does the work of the log's thread.
+fn work_on<D: Disk>(mut work: Work<D>, queue: &Queue, start: Instant) {
+    let mut taken = queue.spare();
+    while !taken.has_ended {
+        let deadline = work.deadline().map(|deadline| start + deadline);
+        queue.take(&mut taken, deadline);
+        work.step(&mut taken);
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "ends waits and measures syncs; what is written does not depend on it"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Returns whether a file of this name is one of the log's.
+fn is_own(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| {
+        name == state::STATE || name == state::UNFINISHED || segment::number(name).is_some()
+    })
+}
+
+impl Log for EventLog {
+    fn append(&self, batch: &LogBatch<'_>, tally: &Arc<Tally>) {
+        self.queue.append(batch, tally);
+    }
+
+    fn mark(&self, marks: Marks) {
+        self.queue.mark(marks);
+    }
+
+    fn wake(&self) {
+        self.queue.wake();
+    }
+
+    fn metrics(&self) -> LogMetrics {
+        self.counters.read()
+    }
+}
+
+impl Drop for EventLog {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl fmt::Debug for EventLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLog").finish_non_exhaustive()
+    }
+}

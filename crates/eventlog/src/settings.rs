@@ -1,0 +1,84 @@
+//! Settings of a log, and what it reports.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// Least bytes of a segment, so that a small history is not made of many tiny files.
+const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+
+/// Most bytes of a segment: one is read at a time at the start.
+const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+
+/// Segments that a history consists of at least: what leaves with a file is a small part.
+const SEGMENTS_MIN: u64 = 32;
+
+/// When events are made to survive a loss of power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// So long after they were written, at the latest.
+    Interval(Duration),
+    /// Before their publisher gets its receipt. Publishers that wait at the same time share a sync.
+    Receipt,
+}
+
+/// Bounds of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes at which a segment ends, unless it has a single larger event.
+    pub segment_bytes: u64,
+    /// Bytes of all segments beyond which the oldest is removed, even if its events are in memory.
+    pub disk_bytes: u64,
+}
+
+impl Limits {
+    /// Returns the bounds for a history of so many bytes of memory. Records on disk have the text
+    /// of their subject and are somewhat larger than in memory.
+    pub const fn of_history(bytes: u64) -> Self {
+        let segment_bytes = match bytes / SEGMENTS_MIN {
+            bytes if bytes < SEGMENT_BYTES_MIN => SEGMENT_BYTES_MIN,
+            bytes if bytes > SEGMENT_BYTES_MAX => SEGMENT_BYTES_MAX,
+            bytes => bytes,
+        };
+        Self {
+            segment_bytes,
+            disk_bytes: bytes.saturating_mul(2).saturating_add(2 * segment_bytes),
+        }
+    }
+}
+
+/// What is to be known of a run of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Epoch of the history if there is none yet: at most 32 bytes.
+    pub new_epoch: String,
+    /// Name of the boot of the machine; empty if it is not known.
+    pub boot: String,
+    /// Random number.
+    pub random: u64,
+}
+
+/// Change of the disk's health.
+#[derive(Debug)]
+pub enum Health {
+    /// Events are kept in memory only from now on.
+    Failed(io::Error),
+    /// Events are stored again.
+    Recovered,
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => write!(
+                f,
+                "the history directory cannot be written: {error}; events are kept in memory only, \
+                 and receipts say \"stored\": false, until the disk works again"
+            ),
+            Self::Recovered => f.write_str(
+                "the history directory can be written again; after a restart, clients that missed \
+                 events of the time between are told to load their state anew",
+            ),
+        }
+    }
+}

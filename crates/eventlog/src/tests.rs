@@ -1,0 +1,8 @@
+//! Laws of the log over a disk that fails, against a model that keeps every event for ever.
+
+mod fake;
+mod world;
+mod crash;
+mod fail;
+mod damage;
+mod files;

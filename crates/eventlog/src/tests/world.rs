@@ -1,0 +1,372 @@
+//! A router with a log on a disk in memory, and a model of what clients are owed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use graph::{Graph, Id};
+use history::{Cursor, Followed, Gap, History, Limits as HistoryLimits};
+use router::{
+    Batch, Event, Log, LogBatch, LogMetrics, Mailboxes, Marks, Parcel, Payload, Recorder, Router,
+    Tally, WorkerId,
+};
+
+use super::fake::FakeDisk;
+use crate::error::OpenError;
+use crate::queue::{Queue, Taken};
+use crate::recovery::{Recovery, Start, recover};
+use crate::settings::{Limits, Run, SyncPolicy};
+use crate::stats::Counters;
+use crate::work::{Environment, Work};
+
+pub(super) const SUBJECTS: u64 = 7;
+
+/// Bytes of the history in memory.
+const HISTORY: HistoryLimits = HistoryLimits {
+    bytes: 1 << 18,
+    age_seconds: None,
+};
+
+pub(super) const LIMITS: Limits = Limits {
+    segment_bytes: 2048,
+    disk_bytes: 1 << 20,
+};
+
+/// How a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// `kill -9`.
+    Kill,
+    /// A loss of power, and the seed of what was torn.
+    PowerLoss(u64),
+}
+
+struct NoWorkers;
+
+impl Mailboxes for NoWorkers {
+    fn post(&self, _: WorkerId, _: Parcel) -> Result<(), Parcel> {
+        Ok(())
+    }
+
+    fn ring(&self, _: WorkerId) {}
+}
+
+/// The queue without the thread.
+#[derive(Debug)]
+struct Unthreaded(Arc<Queue>);
+
+impl Log for Unthreaded {
+    fn append(&self, batch: &LogBatch<'_>, tally: &Arc<Tally>) {
+        self.0.append(batch, tally);
+    }
+
+    fn mark(&self, marks: Marks) {
+        self.0.mark(marks);
+    }
+
+    fn wake(&self) {}
+
+    fn metrics(&self) -> LogMetrics {
+        LogMetrics::default()
+    }
+}
+
+/// Event of the model.
+pub(super) struct Published {
+    subject: String,
+    payload: String,
+    tally: Arc<Tally>,
+    is_stored: bool,
+    /// When it was published, in milliseconds.
+    at: u64,
+}
+
+/// What was published by all runs, by position.
+pub(super) type Model = BTreeMap<u64, Published>;
+
+pub(super) struct World {
+    pub(super) disk: FakeDisk,
+    pub(super) sync: SyncPolicy,
+    pub(super) time: Arc<AtomicU64>,
+    pub(super) model: Model,
+    pub(super) recovery: Recovery,
+    router: Router<NoWorkers>,
+    queue: Arc<Queue>,
+    taken: Taken,
+    pub(super) work: Work<FakeDisk>,
+    counters: Arc<Counters>,
+    boot: String,
+}
+
+impl World {
+    pub(super) fn new(sync: SyncPolicy) -> Self {
+        Self::open(FakeDisk::default(), sync, "boot-0", Model::new()).expect("a new disk")
+    }
+
+    pub(super) fn open(
+        disk: FakeDisk,
+        sync: SyncPolicy,
+        boot: &str,
+        model: Model,
+    ) -> Result<Self, OpenError> {
+        let graph = Arc::new(Graph::memory());
+        let mut recorder = Recorder::new(HISTORY);
+        let run = Run {
+            new_epoch: "e".to_owned(),
+            boot: boot.to_owned(),
+            random: 7 + model.len() as u64,
+        };
+        let (resumed, recovery) =
+            recover(disk.clone(), Path::new("history"), &run, &mut |restored| {
+                recorder.restore(restored, &graph);
+            })?;
+        let counters = Arc::new(Counters::default());
+        let time = Arc::new(AtomicU64::new(0));
+        let queue = Arc::new(Queue::new(resumed.from));
+        let clock = Arc::clone(&time);
+        let environment = Environment {
+            limits: LIMITS,
+            sync,
+            run,
+            clock: Box::new(move || Duration::from_millis(clock.load(Ordering::Relaxed))),
+            counters: Arc::clone(&counters),
+            report: Box::new(|_| ()),
+        };
+        let work = Work::begin(resumed, environment).map_err(|error| OpenError::Disk {
+            path: "history".into(),
+            error,
+        })?;
+        recorder.set_log(Arc::new(Unthreaded(Arc::clone(&queue))));
+        let router = Router::new("e", graph, NoWorkers).with_recorder(recorder);
+        let taken = queue.spare();
+        let world = Self {
+            disk,
+            sync,
+            time,
+            model,
+            recovery,
+            router,
+            queue,
+            taken,
+            work,
+            counters,
+            boot: boot.to_owned(),
+        };
+        world.check();
+        Ok(world)
+    }
+
+    /// Publishes some events in one batch, from a seed.
+    pub(super) fn publish(&mut self, seed: &mut u64) {
+        let mut batch = Batch::default();
+        let mut events = Vec::new();
+        let tally = Tally::new();
+        let mut planned = self.router.plan(&mut batch);
+        for _ in 0..=random(seed) % 3 {
+            let subject = match random(seed) % SUBJECTS {
+                number if number.is_multiple_of(2) => number.to_string(),
+                number => format!("subject-{number}"),
+            };
+            let payload = format!(
+                "{}:{}",
+                random(seed),
+                "x".repeat((random(seed) % 200) as usize)
+            );
+            let event = Event {
+                subject: Id::parse(&subject).expect("an id"),
+                event_type: None,
+                payload: Payload::text(payload.clone().into()),
+            };
+            let is_stored = !random(seed).is_multiple_of(5);
+            match is_stored {
+                true => planned.add(event),
+                false => planned.add_unstored(event),
+            };
+            events.push((subject, payload, is_stored));
+        }
+        let count = events.len() as u64;
+        let last = planned.post(&tally, |_| ());
+        for (position, (subject, payload, is_stored)) in (last + 1 - count..).zip(events) {
+            let tally = Arc::clone(&tally);
+            let published = Published {
+                subject,
+                payload,
+                tally,
+                is_stored,
+                at: self.time.load(Ordering::Relaxed),
+            };
+            let before = self.model.insert(position, published);
+            assert!(before.is_none(), "{position} was given out twice");
+        }
+    }
+
+    /// Lets the log's thread do its work, after some time.
+    pub(super) fn step(&mut self, millis: u64) {
+        self.time.fetch_add(millis, Ordering::Relaxed);
+        self.queue.take_now(&mut self.taken);
+        self.work.step(&mut self.taken);
+    }
+
+    pub(super) fn end(&mut self) {
+        self.queue.end();
+        self.step(0);
+    }
+
+    pub(super) fn stats(&self) -> LogMetrics {
+        self.counters.read()
+    }
+
+    /// Ends the run, and starts the next one on what is left of the disk.
+    pub(super) fn restart(self, end: End) -> Result<Self, OpenError> {
+        let (disk, boot) = match end {
+            End::Kill => (self.disk.after_kill(), self.boot.clone()),
+            End::PowerLoss(seed) => (self.disk.after_power_loss(seed), format!("{}+", self.boot)),
+        };
+        Self::open(disk, self.sync, &boot, self.settled_model())
+    }
+
+    /// The model, without the receipts that came after the server's death.
+    pub(super) fn settled_model(self) -> Model {
+        let is_dead = self.disk.is_dead();
+        let mut model = self.model;
+        for event in model.values_mut() {
+            if event.tally.storing() > 0 || is_dead && event.tally.unstored() > 0 {
+                // No receipt was given: a tally that never ends says so.
+                event.tally = unanswered();
+            }
+        }
+        model
+    }
+
+    pub(super) fn read<T>(&self, read: impl FnOnce(&History) -> T) -> T {
+        self.router.recorder().expect("it has one").read(read)
+    }
+
+    pub(super) fn gap(&self, position: u64) -> Option<Gap> {
+        self.read(|history| history.gap("e", Cursor::complete("e", position)))
+    }
+
+    /// What the history holds, by position.
+    pub(super) fn found(&self) -> BTreeMap<u64, (String, String)> {
+        let graph = self.router.graph();
+        let names =
+            (0..SUBJECTS).flat_map(|number| [number.to_string(), format!("subject-{number}")]);
+        let keys = names.filter_map(|name| {
+            let key = graph.find(&Id::parse(&name).expect("an id"))?;
+            Some((key, name))
+        });
+        let mut found = BTreeMap::new();
+        for (key, name) in keys {
+            self.read(|history| {
+                let mut missed = Vec::new();
+                let followed = Followed {
+                    key,
+                    after: 0,
+                    is_own: true,
+                };
+                history.missed([followed], u64::MAX, usize::MAX, &mut missed);
+                for missed in missed {
+                    let stored = history.get(missed.place).expect("it was found");
+                    let payload = String::from_utf8_lossy(stored.entry.payload).into_owned();
+                    found.insert(missed.position, (name.clone(), payload));
+                }
+            });
+        }
+        found
+    }
+
+    /// Checks what the history says against the model.
+    pub(super) fn check(&self) {
+        let found = self.found();
+        for (position, (subject, payload)) in &found {
+            let published = &self.model[position];
+            assert_eq!((subject, payload), (&published.subject, &published.payload));
+            assert!(published.is_stored);
+        }
+        let head = self.read(History::head);
+        let last = self.model.keys().last().copied().unwrap_or(0);
+        assert!(head >= last, "{last} would be given out again after {head}");
+        for (&position, published) in &self.model {
+            let is_found = found.contains_key(&position);
+            if published.is_answered() && published.is_stored && !is_found {
+                for cursor in 0..position {
+                    assert!(
+                        self.gap(cursor).is_some(),
+                        "{position} is missing, and a client at {cursor} does not learn it"
+                    );
+                }
+            }
+            if !published.is_answered() && !is_found && published.is_stored {
+                assert!(
+                    self.gap(position).is_some(),
+                    "{position} was delivered and is gone, and who has seen it does not learn it"
+                );
+            }
+        }
+    }
+
+    /// Checks that a client of this run, which has lost nothing, is told so.
+    pub(super) fn check_memory(&self) {
+        self.check();
+        for &position in self.model.keys() {
+            assert_eq!(self.gap(position), None, "{position}");
+        }
+    }
+
+    /// Checks that clients lose nothing by a restart which the disk survived.
+    pub(super) fn check_nothing_lost(&self) {
+        assert_ne!(self.recovery.start, Start::Lossy);
+        let found = self.found();
+        let Some(&first) = found.keys().next() else {
+            return;
+        };
+        let answered = self.model.iter().filter(|(_, event)| event.is_answered());
+        for (&position, event) in answered {
+            if position >= first && event.is_stored {
+                assert!(found.contains_key(&position), "{position} is missing");
+                assert_eq!(self.gap(position), None, "{position}");
+            }
+        }
+    }
+}
+
+impl Published {
+    /// Forgets the receipt if it was given at this time or later.
+    pub(super) fn doubt_since(&mut self, at: u64) {
+        if self.at >= at {
+            self.tally = unanswered();
+        }
+    }
+
+    /// Whether its publisher has a receipt.
+    fn is_answered(&self) -> bool {
+        self.tally.storing() == 0
+    }
+}
+
+/// A tally that waits for ever.
+fn unanswered() -> Arc<Tally> {
+    let tally = Tally::new();
+    let queue = Arc::new(Queue::new(0));
+    let mut recorder = Recorder::new(HISTORY);
+    recorder.set_log(Arc::new(Unthreaded(queue)));
+    let graph = Arc::new(Graph::memory());
+    let router = Router::new("e", graph, NoWorkers).with_recorder(recorder);
+    let event = Event {
+        subject: Id::from(0),
+        event_type: None,
+        payload: Payload::text("".into()),
+    };
+    router.publish(event, &tally);
+    tally
+}
+
+/// The 31 bits after `seed`.
+pub(super) fn random(seed: &mut u64) -> u64 {
+    *seed = seed
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    *seed >> 33
+}

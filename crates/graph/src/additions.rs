@@ -1,0 +1,107 @@
+//! Latest additions of edges: since which position a subscriber is subscribed to a subject.
+//!
+//! Owns a ring for each of many groups of subscribers. What a ring has forgotten counts as old.
+//! Must be told of an edge before readers can see it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::key::Key;
+
+/// Groups of subscribers. A search reads all of one group at most.
+const GROUPS: usize = 1024;
+
+/// Additions remembered of one group: 16 KiB, searched in about a microsecond. All groups together
+/// remember a million.
+const GROUP_ADDITIONS_MAX: usize = if cfg!(test) { 8 } else { 1024 };
+
+const _: () = assert!(GROUPS.is_power_of_two());
+const _: () = assert!(size_of::<Addition>() == 16);
+
+/// Latest additions of all subscribers. Owned by the graph, for its whole life.
+pub(crate) struct Additions {
+    /// Position of the latest event. Whoever numbers the events sets it.
+    head: Arc<AtomicU64>,
+    groups: Box<[RwLock<VecDeque<Addition>>]>,
+}
+
+/// Edge that was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Addition {
+    subscriber: Key,
+    subject: Key,
+    /// Position of the latest event when the edge was added.
+    position: u64,
+}
+
+impl Additions {
+    pub(crate) fn new(head: Arc<AtomicU64>) -> Self {
+        Self {
+            head,
+            groups: (0..GROUPS).map(|_| RwLock::default()).collect(),
+        }
+    }
+
+    /// Notes an edge that is about to be added.
+    pub(crate) fn note(&self, subscriber: Key, subject: Key) {
+        let mut group = self.groups[group_of(subscriber)].write();
+        if group.len() == GROUP_ADDITIONS_MAX {
+            group.pop_front();
+        }
+        group.push_back(Addition {
+            subscriber,
+            subject,
+            position: self.head.load(Ordering::Acquire),
+        });
+    }
+
+    /// Appends the subjects that `subscriber` was subscribed to after a position, each with its
+    /// position, the latest first.
+    pub(crate) fn since(&self, subscriber: Key, after: u64, out: &mut Vec<(Key, u64)>) {
+        let group = self.groups[group_of(subscriber)].read();
+        let late = group.iter().rev();
+        let late = late.take_while(|addition| addition.position > after);
+        let its = late.filter(|addition| addition.subscriber == subscriber);
+        out.extend(its.map(|addition| (addition.subject, addition.position)));
+    }
+}
+
+/// Returns the group of a subscriber, by the highest bits after a multiplication (Knuth, The Art of
+/// Computer Programming, volume 3, section 6.4): neighbouring keys have different ones.
+const fn group_of(subscriber: Key) -> usize {
+    let mixed = subscriber.number().wrapping_mul(0x9e37_79b1);
+    (mixed >> (u32::BITS - GROUPS.ilog2())) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn since(additions: &Additions, subscriber: u32, after: u64) -> Vec<(u32, u64)> {
+        let mut out = Vec::new();
+        additions.since(Key::from_number(subscriber), after, &mut out);
+        out.iter()
+            .map(|(key, position)| (key.number(), *position))
+            .collect()
+    }
+
+    #[test]
+    fn additions_are_found_by_subscriber_and_forgotten_in_order() {
+        let head = Arc::new(AtomicU64::new(0));
+        let additions = Additions::new(Arc::clone(&head));
+        for position in 1..=10 {
+            head.store(position, Ordering::Release);
+            let subject = Key::from_number(100 + position as u32);
+            additions.note(Key::from_number(1), subject);
+            additions.note(Key::from_number(2 + position as u32), subject);
+        }
+        assert_eq!(since(&additions, 1, 8), [(110, 10), (109, 9)]);
+        assert_eq!(since(&additions, 1, 10), []);
+        assert_eq!(since(&additions, 3, 0), [(101, 1)], "another group");
+        let all: Vec<_> = (3..=10).rev().map(|at| (100 + at as u32, at)).collect();
+        assert_eq!(since(&additions, 1, 0), all, "the first two are forgotten");
+    }
+}

@@ -1,0 +1,20 @@
+//! What there is to say of a graph's disk.
+
+use super::{Changes, Graph};
+use crate::store::Commits;
+
+impl Graph {
+    /// Returns the counts of commits to disk; `None` if the graph is in memory only.
+    pub fn commits(&self) -> Option<Commits> {
+        self.memory.commits.get().map(|commits| commits.read())
+    }
+
+    /// Returns the number of changes that wait for a commit and its answer. Those of a replicated
+    /// log wait there.
+    pub fn waiting_changes(&self) -> usize {
+        match &self.changes {
+            Changes::Durable(writer) => writer.waiting(),
+            Changes::Direct(_) | Changes::Replicated(_) => 0,
+        }
+    }
+}

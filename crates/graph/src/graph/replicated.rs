@@ -1,0 +1,151 @@
+//! The graph of a node of a cluster: it follows a log, which all its changes come from.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Changes, Graph};
+use crate::change::{Answer, Change};
+use crate::error::GraphError;
+use crate::memory::Memory;
+use crate::replica::{Checkpoint, LogPlaces, Replica, StoredPlace};
+use crate::store::{Directory, OpenError, Store, in_memory};
+
+impl Graph {
+    /// Opens the graph of a node of a cluster: it follows the log with this epoch, and takes
+    /// changes by [`apply`](Self::apply) alone.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and when the graph is of another log, or has edges and no
+    /// place in a log. The file is left as it is.
+    pub fn open_in_log(path: &Path, epoch: &str) -> Result<Self, OpenError> {
+        let directory = Directory::lock(path)?;
+        let disk = directory.disk()?;
+        let file = directory.file();
+        let opened = Store::open(disk).map_err(|refusal| refusal.of(file.clone()))?;
+        let (mut store, memory) = opened;
+        let rows = Mutex::new(store.take_rows());
+        let start = match store.log() {
+            Some(log) if *log.places.epoch == *epoch => log.places.clone(),
+            Some(log) => {
+                return Err(OpenError::OtherLog {
+                    file,
+                    found: log.places.epoch.clone(),
+                    expected: epoch.into(),
+                });
+            }
+            None if memory.adjacency.counts().0 > 0 => return Err(OpenError::NoPlace { file }),
+            None => LogPlaces {
+                epoch: epoch.into(),
+                ..LogPlaces::default()
+            },
+        };
+        let memory = Arc::new(memory);
+        let replica = Replica::durable(store, Arc::clone(&memory), start);
+        let replica = replica.map_err(|error| OpenError::Directory {
+            path: path.to_owned(),
+            error,
+        })?;
+        Ok(Self {
+            memory,
+            changes: Changes::Replicated(replica),
+            rows,
+            directory: Some(directory),
+        })
+    }
+
+    /// Makes an empty graph that lives in memory only and follows the log with this epoch.
+    pub fn memory_in_log(epoch: &str) -> Self {
+        Self {
+            memory: Arc::new(Memory::new()),
+            changes: Changes::Replicated(Replica::memory(epoch)),
+            rows: Mutex::default(),
+            directory: None,
+        }
+    }
+
+    /// Makes a graph that lives in memory only and follows a log, of a copy that must have exactly
+    /// these places in it.
+    ///
+    /// # Errors
+    ///
+    /// When the copy cannot be read, is no graph, or has other places.
+    pub fn memory_from_copy(
+        copy: &mut impl io::Read,
+        places: &LogPlaces,
+    ) -> Result<Self, OpenError> {
+        let (mut store, memory) = in_memory::load(copy, places)?;
+        let rows = Mutex::new(store.take_rows());
+        Ok(Self {
+            memory: Arc::new(memory),
+            changes: Changes::Replicated(Replica::loaded(&store, places.clone())),
+            rows,
+            directory: None,
+        })
+    }
+
+    /// Returns whether the graph, when it was opened, had the rows that belong to its place in the
+    /// log. One that was stored in an older format has none.
+    pub const fn has_rows_of_log(&self) -> bool {
+        match &self.changes {
+            Changes::Replicated(replica) => replica.has_rows(),
+            _ => true,
+        }
+    }
+
+    /// Returns the places in the log that were stored when the graph was opened; `None` if it
+    /// follows no log. A place of 0 is before the first entry.
+    pub const fn log_start(&self) -> Option<&LogPlaces> {
+        match &self.changes {
+            Changes::Replicated(replica) => Some(replica.start()),
+            _ => None,
+        }
+    }
+
+    /// Makes changes that come from the log, in order. Readers see them when this returns; they go
+    /// to disk with the next [`place`](Self::place). To be called by the one thread that applies
+    /// the log. An id is removed at once, however many edges it has: about a tenth of a second for
+    /// 65,536 of them.
+    ///
+    /// Results are [`GraphError::Replicated`] if the graph follows no log.
+    pub fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Answer {
+        match &self.changes {
+            Changes::Replicated(replica) => replica.apply(&self.memory, changes),
+            _ => changes
+                .into_iter()
+                .map(|_| Err(GraphError::Replicated))
+                .collect(),
+        }
+    }
+
+    /// Says that what was [applied](Self::apply) is the graph after an entry of the log. Disk gets
+    /// both in one transaction, soon. If `is_kept`, the place is remembered as an
+    /// [earlier](LogPlaces::earlier) one, the latest 32 of which are kept. Waits while a million
+    /// edges are not on disk.
+    pub fn place(&self, checkpoint: Checkpoint, is_kept: bool) {
+        if let Changes::Replicated(replica) = &self.changes {
+            replica.place(checkpoint, is_kept);
+        }
+    }
+
+    /// Returns the number of edges that were [applied](Self::apply) since the last
+    /// [`place`](Self::place), and what changed rows weigh in edges.
+    pub fn unplaced(&self) -> usize {
+        match &self.changes {
+            Changes::Replicated(replica) => replica.unplaced(),
+            _ => 0,
+        }
+    }
+
+    /// Returns how far the disk is behind the log; `None` if the graph follows none, or is in
+    /// memory only.
+    pub fn stored_place(&self) -> Option<StoredPlace> {
+        match &self.changes {
+            Changes::Replicated(replica) => replica.stored(),
+            _ => None,
+        }
+    }
+}

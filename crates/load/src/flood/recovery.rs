@@ -1,0 +1,333 @@
+//! Clients that come back: what each remembers over all its connections, and how it is checked.
+//!
+//! Owns the memory of a client between two connections. It is read by its thread, and by the judge
+//! when the flood is over.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::order::{NumberOrder, Sequence};
+use crate::published::EventSet;
+use client::decode::count::ResetReason;
+use client::decode::event_id::EventId;
+use client::random::Random;
+use client::received::{Arrival, Received};
+use client::stamp::Stamp;
+use serde::{Deserialize, Serialize};
+
+/// Memory of one client that comes back, beside its stream.
+const RECORD_BYTES_MAX: usize = 136;
+
+const _: () = assert!(size_of::<Record>() <= RECORD_BYTES_MAX);
+
+/// Longest wait before an attempt, unless the first may already be longer.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Silence after which a stream of Encke is dead: two heartbeats of 25 s, each a fifth late, and a
+/// margin.
+pub const SILENCE: Duration = Duration::from_secs(65);
+
+/// Doublings of the wait.
+const ATTEMPTS_MAX: u8 = 16;
+
+/// How clients come back.
+#[derive(Debug, Clone, Copy)]
+pub struct RecoveryOptions {
+    /// Mean time after which a client breaks its connection; nothing means that only the server
+    /// does.
+    pub cut_every: Option<Duration>,
+    /// A client comes back at a random time up to this, and doubles it after each failure.
+    pub back_within: Duration,
+    /// A client leaves a stream that has said nothing for this long: its server may be gone without
+    /// a word.
+    pub silence: Duration,
+    /// Seed of the cuts and of the waits.
+    pub seed: u64,
+}
+
+/// What clients that come back have done and seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// Connections that a client has broken at random.
+    pub cuts: u64,
+    /// Streams opened by clients that had one before.
+    pub returns: u64,
+    /// Attempts to come back that came to nothing.
+    pub attempts_failed: u64,
+    /// Returns without a cursor: the client had not seen an id yet.
+    pub without_cursor: u64,
+    /// Events that came again with the same id, and were dropped.
+    pub repeats: u64,
+    /// Events below an id that said that everything up to it had come.
+    pub late: u64,
+}
+
+/// Resets by their reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resets {
+    /// The server began a new history.
+    pub restart: u64,
+    /// The history did not go back that far.
+    pub expired: u64,
+    /// The server did not know the cursor.
+    pub unknown: u64,
+}
+
+impl Resets {
+    /// Counts one.
+    pub(super) fn count(&mut self, reason: ResetReason) {
+        *match reason {
+            ResetReason::Restart => &mut self.restart,
+            ResetReason::Expired => &mut self.expired,
+            ResetReason::Unknown => &mut self.unknown,
+        } += 1;
+    }
+
+    /// All of them.
+    pub fn sum(&self) -> u64 {
+        self.restart + self.expired + self.unknown
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.restart += other.restart;
+        self.expired += other.expired;
+        self.unknown += other.unknown;
+    }
+}
+
+impl Recovery {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.cuts += other.cuts;
+        self.returns += other.returns;
+        self.attempts_failed += other.attempts_failed;
+        self.without_cursor += other.without_cursor;
+        self.repeats += other.repeats;
+        self.late += other.late;
+    }
+}
+
+/// What one client remembers.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    received: Received,
+    /// The stamped events that came, each once.
+    pub(super) events: EventSet,
+    numbers: NumberOrder,
+    /// When its next act is due, in nanoseconds since the flood began; others are outdated.
+    pub(super) next_act: u64,
+    /// When its stream ended, in milliseconds since the flood began; 0 while it has one.
+    pub(super) ended_at: u32,
+    /// When its stream last said something, in milliseconds since the flood began.
+    pub(super) heard_at: u32,
+    /// Attempts in a row that came to nothing.
+    attempts: u8,
+    /// Times that it has left a node for the next one, or found none there.
+    pub(super) moves: u8,
+    /// It has had a stream.
+    pub(super) was_open: bool,
+    /// The server told it that events may be missing: it is owed nothing.
+    pub(super) is_excused: bool,
+}
+
+impl Record {
+    /// Takes an event; whether it is new.
+    pub(super) fn event(
+        &mut self,
+        id: Option<EventId>,
+        stamp: Option<Stamp>,
+        recovery: &mut Recovery,
+        numbers: Option<&mut Sequence>,
+    ) -> bool {
+        match id.map(|id| self.received.event(id)) {
+            Some(Arrival::Repeat) => {
+                recovery.repeats += 1;
+                return false;
+            }
+            Some(Arrival::Late) => recovery.late += 1,
+            Some(Arrival::New) | None => {}
+        }
+        if let Some(stamp) = stamp {
+            self.events.insert(stamp);
+            if let Some(numbers) = numbers
+                && stamp.number > 0
+            {
+                self.numbers.take(stamp, numbers);
+            }
+        }
+        true
+    }
+
+    /// Takes an id without an event.
+    pub(super) fn cursor(&mut self, id: EventId) {
+        self.received.cursor(id);
+    }
+
+    /// The server says that events may be missing.
+    pub(super) fn excuse(&mut self, reset: Option<ResetReason>) {
+        self.is_excused = true;
+        self.numbers = NumberOrder::default();
+        if matches!(reset, Some(ResetReason::Restart | ResetReason::Unknown)) {
+            self.received.forget();
+        }
+    }
+
+    /// A stream is open; how long there was none, in milliseconds, if there was one before.
+    pub(super) fn opened(&mut self, now_millis: u32) -> Option<u32> {
+        self.attempts = 0;
+        self.heard_at = now_millis;
+        self.received.reconnect();
+        let ended_at = std::mem::take(&mut self.ended_at);
+        std::mem::replace(&mut self.was_open, true).then(|| now_millis.saturating_sub(ended_at))
+    }
+
+    /// The last id, for the next request.
+    pub(super) fn last_id(&self) -> Option<EventId> {
+        self.received.last()
+    }
+
+    /// How long to wait before the next attempt.
+    pub(super) fn next_wait(&mut self, options: &RecoveryOptions, random: &mut Random) -> Duration {
+        let first = options.back_within.max(Duration::from_millis(1));
+        let most = first
+            .saturating_mul(1 << self.attempts.min(ATTEMPTS_MAX))
+            .min(WAIT_MAX.max(first));
+        self.attempts = self.attempts.saturating_add(1);
+        random_up_to(most, random)
+    }
+}
+
+/// When a client breaks a connection that it opens now.
+pub(super) fn next_cut(mean: Duration, random: &mut Random) -> Duration {
+    random_up_to(mean.saturating_mul(2), random)
+}
+
+fn random_up_to(most: Duration, random: &mut Random) -> Duration {
+    let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+    Duration::from_nanos(random.below(nanos.max(1)))
+}
+
+/// The records of one thread's clients, by index. The thread writes them, the judge reads them.
+#[derive(Debug, Default)]
+pub(super) struct Records(Mutex<Vec<Record>>);
+
+impl Records {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Record>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What epochs of ids are called. Clients keep a hash of them only.
+#[derive(Debug, Default)]
+pub(super) struct Epochs(Vec<(u32, Vec<u8>)>);
+
+impl Epochs {
+    /// Learns the epoch of `id`, which has come with `bytes`, unless it is known. An id that was
+    /// cut in two is learned with the next one.
+    pub(super) fn learn(&mut self, id: EventId, bytes: &[u8]) {
+        if self.0.iter().any(|(epoch, _)| *epoch == id.epoch) {
+            return;
+        }
+        for at in memchr::memmem::find_iter(bytes, b"id") {
+            let value = bytes[at + 2..].trim_ascii_start();
+            let start = value.iter().position(|byte| !b"\": ".contains(byte));
+            let value = &value[start.unwrap_or(value.len())..];
+            let end = value.iter().position(|byte| b"\"\r\n,}".contains(byte));
+            let Some(text) = end.and_then(|end| std::str::from_utf8(&value[..end]).ok()) else {
+                continue;
+            };
+            if EventId::of(text).is_none_or(|found| found.epoch != id.epoch) {
+                continue;
+            }
+            let ends = text.char_indices().filter(|(_, one)| !one.is_ascii_digit());
+            for (at, one) in ends {
+                let prefix = &text[..at + one.len_utf8()];
+                let found = EventId::of(&format!("{prefix}1"));
+                if found.is_some_and(|found| found.epoch == id.epoch) {
+                    return self.0.push((id.epoch, prefix.as_bytes().to_vec()));
+                }
+            }
+        }
+    }
+
+    /// Appends `id` as it came; whether its epoch is known.
+    pub(super) fn write(&self, id: EventId, out: &mut Vec<u8>) -> bool {
+        let Some((_, prefix)) = self.0.iter().find(|(epoch, _)| *epoch == id.epoch) else {
+            return false;
+        };
+        let mut digits = itoa::Buffer::new();
+        out.extend_from_slice(prefix);
+        out.extend_from_slice(digits.format(id.sequence).as_bytes());
+        if id.complete != id.sequence {
+            out.push(b'-');
+            out.extend_from_slice(digits.format(id.complete).as_bytes());
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_told_to_the_server_as_it_came() {
+        let spelled = |stream: &str, id: &str| {
+            let (id, mut epochs, mut out) = (EventId::of(id).unwrap(), Epochs::default(), vec![]);
+            epochs.learn(id, stream.as_bytes());
+            epochs
+                .write(id, &mut out)
+                .then(|| String::from_utf8(out).unwrap())
+        };
+        for id in ["tro8w0000z-17", "tro8w0000z-17-9", "1447632000:7"] {
+            let stream = format!("data: id\n\nid: {id}\ndata: x\n\n");
+            assert_eq!(spelled(&stream, id).as_deref(), Some(id));
+            let line = format!("{{\"id\":\"{id}\",\"data\":1}}\n");
+            assert_eq!(spelled(&line, id).as_deref(), Some(id));
+        }
+        assert_eq!(spelled("id: other-17\n", "k-17"), None);
+        assert_eq!(spelled("id: k-1", "k-1"), None);
+    }
+
+    #[test]
+    fn a_repeat_counts_neither_as_an_event_nor_as_a_loss() {
+        let (mut record, mut recovery) = (Record::default(), Recovery::default());
+        let mut numbers = Sequence::default();
+        let mut event = |record: &mut Record, id: &str, number| {
+            let stamp = Stamp {
+                due: 1_000 + number,
+                number,
+            };
+            record.event(
+                EventId::of(id),
+                Some(stamp),
+                &mut recovery,
+                Some(&mut numbers),
+            )
+        };
+        assert_eq!(record.opened(5), None);
+        assert!(event(&mut record, "k-4", 1) && event(&mut record, "k-9", 2));
+        record.ended_at = 100;
+        assert_eq!(record.opened(250), Some(150));
+        assert!(!event(&mut record, "k-9", 2) && event(&mut record, "k-12", 3));
+        assert_eq!(record.events.count, 3);
+        record.excuse(Some(ResetReason::Unknown));
+        assert!(event(&mut record, "k-2", 70));
+        assert_eq!((recovery.repeats, numbers.missing()), (1, 0));
+        assert!(record.is_excused);
+    }
+
+    #[test]
+    fn waits_are_spread_and_double_up_to_a_bound() {
+        let options = RecoveryOptions {
+            cut_every: None,
+            back_within: Duration::from_secs(1),
+            silence: SILENCE,
+            seed: 1,
+        };
+        let (mut record, mut random) = (Record::default(), Random::seeded(1));
+        for attempt in 0..40 {
+            let wait = record.next_wait(&options, &mut random);
+            assert!(wait < Duration::from_secs(1 << attempt.min(10)).min(WAIT_MAX));
+        }
+    }
+}

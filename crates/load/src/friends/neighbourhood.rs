@@ -1,0 +1,320 @@
+//! A picture of one user's friends and of theirs, as an SVG document: the user in the middle,
+//! friends on a ring around it, their friends on a second one, lines for friendships, larger dots
+//! for users with more friends.
+
+use std::collections::{BTreeMap, HashMap};
+use std::f64::consts::TAU;
+
+use plotters::backend::{DrawingBackend, SVGBackend};
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
+use plotters::element::{Circle, PathElement, Text};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{IntoFont, RGBColor, ShapeStyle, WHITE};
+
+use machine::failure::{Context, Outcome};
+use machine::humanize::count;
+use machine::plot::render::{self, FONT};
+
+/// Friends that are drawn: more would be a ring of ink. Those with most friends are.
+const FRIENDS_MAX: usize = 48;
+
+/// Friends of friends that are drawn: those with most friends in common with the user.
+const OTHERS_MAX: usize = 160;
+
+const SIZE: (u32, u32) = (860, 920);
+const MIDDLE: (f64, f64) = (430.0, 490.0);
+const FRIENDS_RADIUS: f64 = 230.0;
+const OTHERS_RADIUS: f64 = 380.0;
+const LABEL_RADIUS: f64 = 20.0;
+
+const TEXT_SIZE: f64 = 12.0;
+const TITLE_SIZE: f64 = 20.0;
+
+const INK: RGBColor = RGBColor(31, 35, 40);
+const GREY: RGBColor = RGBColor(101, 109, 118);
+const GRID: RGBColor = RGBColor(225, 228, 232);
+/// Told apart by the colour-blind as well (Okabe and Ito, 2008).
+const FRIEND: RGBColor = RGBColor(0, 114, 178);
+const USER: RGBColor = RGBColor(213, 94, 0);
+const TIE: RGBColor = RGBColor(86, 180, 233);
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+
+/// A user, the friends that are drawn, and the friends of these that are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Neighbourhood {
+    user: u32,
+    /// By id.
+    friends: Vec<u32>,
+    /// By id, each with the friends that it has in common with the user, by their place.
+    others: Vec<(u32, Vec<usize>)>,
+    /// Friendships among the friends that are drawn, by their places.
+    ties: Vec<(usize, usize)>,
+    /// How many friends each user that is drawn has.
+    degrees: HashMap<u32, u32>,
+    friends_in_all: usize,
+    others_in_all: usize,
+}
+
+impl Neighbourhood {
+    /// The neighbourhood of `user` in a graph with these friendships, whose users have so many
+    /// friends.
+    pub(super) fn of<E: Iterator<Item = (u32, u32)>>(
+        user: u32,
+        edges: impl Fn() -> E,
+        degree: impl Fn(u32) -> u32,
+    ) -> Self {
+        let mut all: Vec<u32> = edges()
+            .filter(|&(one, other)| one == user || other == user)
+            .map(|(one, other)| if one == user { other } else { one })
+            .collect();
+        let friends_in_all = all.len();
+        all.sort_unstable_by_key(|&friend| (std::cmp::Reverse(degree(friend)), friend));
+        let mut friends: Vec<u32> = all.iter().copied().take(FRIENDS_MAX).collect();
+        friends.sort_unstable();
+        let place = |id: u32| friends.binary_search(&id).ok();
+        let is_friend: std::collections::HashSet<u32> = all.into_iter().collect();
+        let (mut ties, mut common) = (Vec::new(), BTreeMap::<u32, Vec<usize>>::new());
+        for (one, other) in edges() {
+            match (place(one), place(other)) {
+                (Some(one), Some(other)) => ties.push((one, other)),
+                (Some(friend), None) if other != user && !is_friend.contains(&other) => {
+                    common.entry(other).or_default().push(friend);
+                }
+                (None, Some(friend)) if one != user && !is_friend.contains(&one) => {
+                    common.entry(one).or_default().push(friend);
+                }
+                _ => {}
+            }
+        }
+        let others_in_all = common.len();
+        let mut others: Vec<(u32, Vec<usize>)> = common.into_iter().collect();
+        others.sort_by_key(|(id, shared)| (std::cmp::Reverse(shared.len()), *id));
+        others.truncate(OTHERS_MAX);
+        others.sort_unstable_by_key(|(id, _)| *id);
+        let drawn = friends.iter().chain(others.iter().map(|(id, _)| id));
+        let degrees = drawn
+            .chain(std::iter::once(&user))
+            .map(|&id| (id, degree(id)));
+        Self {
+            user,
+            degrees: degrees.collect(),
+            friends,
+            others,
+            ties,
+            friends_in_all,
+            others_in_all,
+        }
+    }
+
+    fn title(&self) -> String {
+        format!(
+            "User {}: {} friends",
+            self.user,
+            count(self.friends_in_all as u64)
+        )
+    }
+
+    /// What is drawn, for who reads the picture.
+    fn caption(&self) -> String {
+        let mut text = if self.friends.len() < self.friends_in_all {
+            format!(
+                "{} of them are drawn, those with most friends; ",
+                self.friends.len()
+            )
+        } else {
+            String::new()
+        };
+        text.push_str(&format!(
+            "outer ring: {} of their {} other friends, those with most friends in common",
+            count(self.others.len() as u64),
+            count(self.others_in_all as u64)
+        ));
+        text
+    }
+}
+
+/// Draws a neighbourhood.
+///
+/// # Errors
+///
+/// When the drawing library fails.
+pub fn svg(neighbourhood: &Neighbourhood) -> Outcome<String> {
+    render::load_font();
+    let mut text = String::new();
+    let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+    draw(neighbourhood, &area).context("drawing the neighbourhood")?;
+    drop(area);
+    Ok(text)
+}
+
+fn draw<'a>(all: &Neighbourhood, area: &Area<'a>) -> Drawn<'a> {
+    area.fill(&WHITE)?;
+    write(area, &all.title(), (40, 26), (TITLE_SIZE, INK), HPos::Left)?;
+    write(
+        area,
+        &all.caption(),
+        (40, 52),
+        (TEXT_SIZE, GREY),
+        HPos::Left,
+    )?;
+    let angles: Vec<f64> = (0..all.friends.len())
+        .map(|place| TAU * place as f64 / all.friends.len() as f64)
+        .collect();
+    let outer = outer_angles(all, &angles);
+    let middle = at(0.0, 0.0);
+    for ((_, shared), &angle) in all.others.iter().zip(&outer) {
+        for &friend in shared {
+            let ends = [at(OTHERS_RADIUS, angle), at(FRIENDS_RADIUS, angles[friend])];
+            line(area, ends, GRID)?;
+        }
+    }
+    for &(one, other) in &all.ties {
+        let ends = [
+            at(FRIENDS_RADIUS, angles[one]),
+            at(FRIENDS_RADIUS, angles[other]),
+        ];
+        line(area, ends, TIE)?;
+    }
+    for &angle in &angles {
+        line(area, [middle, at(FRIENDS_RADIUS, angle)], GREY)?;
+    }
+    for ((id, _), &angle) in all.others.iter().zip(&outer) {
+        dot(area, at(OTHERS_RADIUS, angle), all.degrees[id], GREY)?;
+    }
+    for (id, &angle) in all.friends.iter().zip(&angles) {
+        dot(area, at(FRIENDS_RADIUS, angle), all.degrees[id], FRIEND)?;
+        // On its own side of the ring, outside.
+        let side = if angle.cos() < 0.0 {
+            HPos::Right
+        } else {
+            HPos::Left
+        };
+        let place = at(FRIENDS_RADIUS + LABEL_RADIUS, angle);
+        write(area, &id.to_string(), place, (TEXT_SIZE, INK), side)?;
+    }
+    dot(area, middle, all.degrees[&all.user], USER)?;
+    area.present()
+}
+
+/// Angles of the outer ring: evenly spread, each near the friends in common.
+fn outer_angles(all: &Neighbourhood, friends: &[f64]) -> Vec<f64> {
+    let towards = |shared: &[usize]| {
+        let sum = |part: fn(f64) -> f64| -> f64 {
+            shared.iter().map(|&friend| part(friends[friend])).sum()
+        };
+        let (x, y) = (sum(f64::cos), sum(f64::sin));
+        y.atan2(x).rem_euclid(TAU)
+    };
+    let mut places: Vec<(usize, f64)> = all
+        .others
+        .iter()
+        .map(|(_, shared)| towards(shared))
+        .enumerate()
+        .collect();
+    places.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let mut angles = vec![0.0; places.len()];
+    let first = places.first().map_or(0.0, |place| place.1);
+    for (rank, (index, _)) in places.iter().enumerate() {
+        angles[*index] = first + TAU * rank as f64 / places.len() as f64;
+    }
+    angles
+}
+
+/// A place at this distance from the middle.
+fn at(radius: f64, angle: f64) -> (i32, i32) {
+    let (x, y) = MIDDLE;
+    (
+        (x + radius * angle.cos()).round() as i32,
+        (y + radius * angle.sin()).round() as i32,
+    )
+}
+
+/// A dot whose area grows with the friends of a user.
+fn dot<'a>(area: &Area<'a>, at: (i32, i32), friends: u32, colour: RGBColor) -> Drawn<'a> {
+    let radius = (f64::from(friends).sqrt() * 0.8).clamp(2.0, 16.0) as i32;
+    area.draw(&Circle::new(at, radius, ShapeStyle::from(colour).filled()))
+}
+
+fn line<'a>(area: &Area<'a>, ends: [(i32, i32); 2], colour: RGBColor) -> Drawn<'a> {
+    area.draw(&PathElement::new(ends, ShapeStyle::from(colour)))
+}
+
+fn write<'a>(
+    area: &Area<'a>,
+    words: &str,
+    at: (i32, i32),
+    (size, colour): (f64, RGBColor),
+    side: HPos,
+) -> Drawn<'a> {
+    let style = (FONT, size)
+        .into_font()
+        .color(&colour)
+        .pos(Pos::new(side, VPos::Center));
+    area.draw(&Text::new(words.to_owned(), at, style))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(user: u32, edges: &[(u32, u32)]) -> Neighbourhood {
+        let degree = |id| {
+            let ends = edges
+                .iter()
+                .filter(|(one, other)| *one == id || *other == id);
+            ends.count() as u32
+        };
+        Neighbourhood::of(user, || edges.iter().copied(), degree)
+    }
+
+    #[test]
+    fn friends_their_friendships_and_their_other_friends_are_found() {
+        let found = of(1, &[(2, 1), (3, 1), (3, 2), (4, 2), (4, 3), (5, 4), (6, 3)]);
+        assert_eq!(found.friends, [2, 3]);
+        assert_eq!(found.ties, [(1, 0)]);
+        // 5 is a friend of no friend.
+        assert_eq!(found.others, [(4, vec![0, 1]), (6, vec![1])]);
+        assert_eq!((found.friends_in_all, found.others_in_all), (2, 2));
+        assert_eq!(found.degrees[&3], 4);
+    }
+
+    #[test]
+    fn of_many_those_with_most_friends_are_drawn_and_the_picture_says_so() {
+        let mut edges: Vec<(u32, u32)> = (2..=100).map(|friend| (friend, 1)).collect();
+        edges.extend([(200, 99), (201, 99), (200, 100), (202, 2)]);
+        let found = of(1, &edges);
+        assert_eq!(found.friends.len(), FRIENDS_MAX);
+        assert!(found.friends.contains(&99) && found.friends.contains(&100));
+        let text = svg(&found).unwrap();
+        for words in [
+            "User 1: 99 friends",
+            "48 of them are drawn, those with most friends; outer ring: 3 of their 3",
+        ] {
+            assert!(text.contains(words), "{words} in {text}");
+        }
+        assert_eq!(text.matches("<circle").count(), 1 + 48 + 3);
+    }
+
+    #[test]
+    fn the_outer_ring_stands_near_the_friends_in_common() {
+        // Four friends, each with one friend of its own.
+        let edges = [
+            (2, 1),
+            (3, 1),
+            (4, 1),
+            (5, 1),
+            (12, 2),
+            (13, 3),
+            (14, 4),
+            (15, 5),
+        ];
+        let found = of(1, &edges);
+        let angles: Vec<f64> = (0..4).map(|place| TAU * f64::from(place) / 4.0).collect();
+        for (outer, friend) in outer_angles(&found, &angles).iter().zip(&angles) {
+            assert!((outer - friend).abs() < 1e-9, "{outer} {friend}");
+        }
+    }
+}

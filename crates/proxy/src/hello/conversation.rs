@@ -1,0 +1,31 @@
+//! Answers to one connection over a simulated network, for fuzzing.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::answer::Answer;
+use super::connection_table::ConnectionTable;
+use super::exchange::Exchange;
+use super::metrics::WorkerCounters;
+use crate::sim::{Peer, SimDriver, connected_client, network};
+
+/// Lets a client say the pieces one after the other. Returns what it hears, and whether the server
+/// has ended its side.
+pub fn hear(pieces: &[&[u8]]) -> (Vec<u8>, bool) {
+    let network = network([].into_iter());
+    let driver = SimDriver(Rc::clone(&network));
+    let mut table = ConnectionTable::new(driver, Arc::new(WorkerCounters::default()));
+    let (client, socket) = connected_client(&network, Peer::with(usize::MAX, usize::MAX));
+    let key = table.insert(socket);
+    table.watch(key).expect("the simulated poller has room");
+    let answer = Answer::new(200, &[], b"hello").expect("a valid answer");
+    let mut exchange = Exchange::new(answer);
+    for piece in pieces {
+        if !piece.is_empty() {
+            network.borrow_mut().say(client, piece);
+            while exchange.read(&mut table, key, false).more {}
+        }
+    }
+    let peer = &network.borrow().peers[client];
+    (peer.heard.clone(), peer.heard_end)
+}

@@ -1,0 +1,330 @@
+//! Commands: what an entry does.
+//!
+//! Owns their layout. Commands name ids and never keys, because each node has keys of its own.
+
+use bytes::Bytes;
+use graph::{Change, ID_BYTES_MAX, Id};
+use history::{EVENT_BYTES_MAX, Reach};
+
+use crate::codec::{self, Source, bounded, check_id};
+use crate::entry::ENTRY_BYTES_MAX;
+use crate::error::DecodeError;
+use crate::incarnation::Incarnation;
+use crate::place::StreamSequence;
+use crate::shared;
+
+/// Most bytes of an event type, as the history has it.
+pub const EVENT_TYPE_BYTES_MAX: usize = u8::MAX as usize;
+
+/// Most bytes of the name of a node: it is part of file names and metric labels.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// Most bytes of the version of a node.
+pub const VERSION_BYTES_MAX: usize = 64;
+
+/// Most bytes of one piece of shared state: an idempotency key with its answer fits.
+pub const SHARED_BYTES_MAX: usize = 64 << 10;
+
+/// Most ids in one command: beyond it an entry cannot have them.
+const IDS_MAX: usize = ENTRY_BYTES_MAX / codec::ID_BYTES_MIN;
+
+const EVENT: u8 = 0;
+const SUBSCRIBE: u8 = 1;
+const UNSUBSCRIBE: u8 = 2;
+const REPLACE: u8 = 3;
+const REMOVE: u8 = 4;
+const NODE_UP: u8 = 5;
+const NODE_GONE: u8 = 6;
+const SHARED: u8 = 7;
+
+/// Flag of an event that goes to the sessions of the subject only.
+const TO_SUBJECT: u8 = 1;
+/// Flag of an event that the history keeps.
+const IS_STORED: u8 = 2;
+
+/// Largest tag of an event.
+const TAG_MAX: u8 = history::Entry::TAG_MAX;
+
+/// What one command of an entry does. Owned by its entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Publish an event.
+    Event(EventRecord),
+    /// Change the graph.
+    Change(Change),
+    /// Begin an incarnation. The writer makes it, and it is alone in the first entry.
+    NodeUp {
+        /// The name of the node.
+        name: Box<str>,
+        /// The version of its program.
+        version: Box<str>,
+        /// The last sequence that the node had read. If a `NodeGone` stands between it and this
+        /// entry, this entry does not count: it may be a late copy of an incarnation that is gone.
+        after: StreamSequence,
+    },
+    /// End an incarnation: none of its later entries counts.
+    NodeGone {
+        /// The incarnation.
+        incarnation: Incarnation,
+    },
+    /// State that nodes keep in common, which the log does not look into.
+    Shared {
+        /// What it is: one of the kinds in [`shared`].
+        kind: u8,
+        /// At most [`SHARED_BYTES_MAX`].
+        bytes: Bytes,
+    },
+}
+
+/// Event as the log carries it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRecord {
+    /// About whom or what.
+    pub subject: Id,
+    /// Recipients.
+    pub reach: Reach,
+    /// Whether the history keeps it.
+    pub is_stored: bool,
+    /// Kind of payload, as in the history: at most 127.
+    pub tag: u8,
+    /// Event type; empty for none. At most [`EVENT_TYPE_BYTES_MAX`].
+    pub event_type: Box<str>,
+    /// Payload.
+    pub payload: Bytes,
+}
+
+impl Command {
+    /// Returns the bytes that it takes in an entry.
+    pub fn encoded_bytes(&self) -> usize {
+        1 + match self {
+            Self::Event(event) => {
+                let content = event.event_type.len() + event.payload.len();
+                codec::id_bytes(&event.subject) + 3 + size_of::<u32>() + content
+            }
+            Self::Change(change) => change_bytes(change),
+            Self::NodeUp { name, version, .. } => size_of::<u64>() + 2 + name.len() + version.len(),
+            Self::NodeGone { .. } => size_of::<u64>(),
+            Self::Shared { bytes, .. } => 1 + size_of::<u32>() + bytes.len(),
+        }
+    }
+
+    /// Returns an error if it could not be read back.
+    ///
+    /// # Errors
+    ///
+    /// When a part is longer than it may be, or not valid.
+    pub fn check(&self) -> Result<(), DecodeError> {
+        match self {
+            Self::Event(event) => {
+                check_id(&event.subject)?;
+                bounded("an event's tag", event.tag.into(), TAG_MAX.into())?;
+                bounded(
+                    "an event type",
+                    event.event_type.len(),
+                    EVENT_TYPE_BYTES_MAX,
+                )?;
+                let bytes = event.event_type.len() + event.payload.len();
+                bounded("an event", bytes, EVENT_BYTES_MAX)
+            }
+            Self::Change(Change::Subscribe {
+                subscriber,
+                subject,
+            })
+            | Self::Change(Change::Unsubscribe {
+                subscriber,
+                subject,
+            }) => {
+                check_id(subscriber)?;
+                check_id(subject)
+            }
+            Self::Change(Change::Replace {
+                subscriber,
+                subjects,
+            }) => {
+                check_id(subscriber)?;
+                bounded("the number of ids", subjects.len(), IDS_MAX)?;
+                subjects.iter().try_for_each(check_id)
+            }
+            Self::Change(Change::Remove { id: removed }) => check_id(removed),
+            Self::NodeUp { name, version, .. } => {
+                bounded("a node's name", name.len(), NAME_BYTES_MAX)?;
+                bounded("a node's version", version.len(), VERSION_BYTES_MAX)
+            }
+            Self::NodeGone { .. } => Ok(()),
+            Self::Shared { kind, bytes } => {
+                shared::name(*kind).ok_or(DecodeError::Shared { found: *kind })?;
+                bounded("shared state", bytes.len(), SHARED_BYTES_MAX)
+            }
+        }
+    }
+
+    /// Appends its bytes. It must have passed [`check`](Self::check).
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Event(event) => put_event(out, event),
+            Self::Change(change) => put_change(out, change),
+            Self::NodeUp {
+                name,
+                version,
+                after,
+            } => {
+                out.push(NODE_UP);
+                out.extend_from_slice(&after.number().to_le_bytes());
+                codec::put_short_text(out, name);
+                codec::put_short_text(out, version);
+            }
+            Self::NodeGone { incarnation } => {
+                out.push(NODE_GONE);
+                out.extend_from_slice(&incarnation.number().to_le_bytes());
+            }
+            Self::Shared { kind, bytes } => {
+                out.extend_from_slice(&[SHARED, *kind]);
+                codec::put_count(out, bytes.len());
+                out.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    pub(crate) fn take(source: &mut Source<'_>) -> Result<Self, DecodeError> {
+        Ok(match source.u8()? {
+            EVENT => Self::Event(take_event(source)?),
+            SUBSCRIBE => Self::Change(Change::Subscribe {
+                subscriber: source.id()?,
+                subject: source.id()?,
+            }),
+            UNSUBSCRIBE => Self::Change(Change::Unsubscribe {
+                subscriber: source.id()?,
+                subject: source.id()?,
+            }),
+            REPLACE => {
+                let subscriber = source.id()?;
+                let count = source.count("the number of ids", IDS_MAX, codec::ID_BYTES_MIN)?;
+                let subjects = (0..count).map(|_| source.id()).collect::<Result<_, _>>()?;
+                Self::Change(Change::Replace {
+                    subscriber,
+                    subjects,
+                })
+            }
+            REMOVE => Self::Change(Change::Remove { id: source.id()? }),
+            NODE_UP => Self::NodeUp {
+                after: source.sequence()?,
+                name: source.short_text("a node's name", NAME_BYTES_MAX)?.into(),
+                version: source
+                    .short_text("a node's version", VERSION_BYTES_MAX)?
+                    .into(),
+            },
+            NODE_GONE => Self::NodeGone {
+                incarnation: source.incarnation()?,
+            },
+            SHARED => {
+                let kind = source.u8()?;
+                shared::name(kind).ok_or(DecodeError::Shared { found: kind })?;
+                let bytes = source.count("shared state", SHARED_BYTES_MAX, 1)?;
+                Self::Shared {
+                    kind,
+                    bytes: source.shared(bytes)?,
+                }
+            }
+            found => return Err(DecodeError::Command { found }),
+        })
+    }
+}
+
+fn change_bytes(change: &Change) -> usize {
+    match change {
+        Change::Subscribe {
+            subscriber,
+            subject,
+        }
+        | Change::Unsubscribe {
+            subscriber,
+            subject,
+        } => codec::id_bytes(subscriber) + codec::id_bytes(subject),
+        Change::Replace {
+            subscriber,
+            subjects,
+        } => {
+            let subjects = subjects.iter().map(codec::id_bytes).sum::<usize>();
+            codec::id_bytes(subscriber) + size_of::<u32>() + subjects
+        }
+        Change::Remove { id } => codec::id_bytes(id),
+    }
+}
+
+fn put_event(out: &mut Vec<u8>, event: &EventRecord) {
+    let to_subject = match event.reach {
+        Reach::Subscribers => 0,
+        Reach::Subject => TO_SUBJECT,
+    };
+    let is_stored = if event.is_stored { IS_STORED } else { 0 };
+    out.extend_from_slice(&[EVENT, to_subject | is_stored, event.tag]);
+    codec::put_id(out, &event.subject);
+    codec::put_short_text(out, &event.event_type);
+    codec::put_count(out, event.payload.len());
+    out.extend_from_slice(&event.payload);
+}
+
+fn take_event(source: &mut Source<'_>) -> Result<EventRecord, DecodeError> {
+    let (flags, tag) = (source.u8()?, source.u8()?);
+    if flags & !(TO_SUBJECT | IS_STORED) != 0 {
+        let what = "a flag of an event";
+        return Err(DecodeError::Invalid { what });
+    }
+    if tag > TAG_MAX {
+        let what = "an event's tag";
+        return Err(DecodeError::Invalid { what });
+    }
+    let subject = source.id()?;
+    let event_type = source.short_text("an event type", EVENT_TYPE_BYTES_MAX)?;
+    let payload_max = EVENT_BYTES_MAX - event_type.len();
+    let payload = source.count("a payload", payload_max, 1)?;
+    Ok(EventRecord {
+        subject,
+        reach: match flags & TO_SUBJECT {
+            0 => Reach::Subscribers,
+            _ => Reach::Subject,
+        },
+        is_stored: flags & IS_STORED != 0,
+        tag,
+        event_type: event_type.into(),
+        payload: source.shared(payload)?,
+    })
+}
+
+fn put_change(out: &mut Vec<u8>, change: &Change) {
+    match change {
+        Change::Subscribe {
+            subscriber,
+            subject,
+        } => {
+            out.push(SUBSCRIBE);
+            codec::put_id(out, subscriber);
+            codec::put_id(out, subject);
+        }
+        Change::Unsubscribe {
+            subscriber,
+            subject,
+        } => {
+            out.push(UNSUBSCRIBE);
+            codec::put_id(out, subscriber);
+            codec::put_id(out, subject);
+        }
+        Change::Replace {
+            subscriber,
+            subjects,
+        } => {
+            out.push(REPLACE);
+            codec::put_id(out, subscriber);
+            codec::put_count(out, subjects.len());
+            for subject in subjects {
+                codec::put_id(out, subject);
+            }
+        }
+        Change::Remove { id } => {
+            out.push(REMOVE);
+            codec::put_id(out, id);
+        }
+    }
+}
+
+const _: () = assert!(ID_BYTES_MAX <= u8::MAX as usize);

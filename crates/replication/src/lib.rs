@@ -1,0 +1,69 @@
+//! Replication: the core of a cluster of nodes that share one replicated log.
+//!
+//! Everything that changes what subscribers see is a command in an entry of the log, and all nodes
+//! read the same entries in the same order. This crate owns the format of entries, the rule that
+//! decides which of them count, the writer that appends and resends them, and the messages between
+//! nodes. Must never know a session or a router, or touch a socket, a file, a thread or a clock:
+//! bytes and the time are arguments.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+/// Stream sequences, and positions of commands.
+mod place;
+/// Incarnations: runs of nodes.
+mod incarnation;
+/// Commands: what an entry does.
+mod command;
+/// Kinds of shared state that nodes keep in common, and who takes them.
+pub mod shared;
+/// Reading and writing of integers, ids and text as bytes.
+mod codec;
+/// Reasons why bytes are not what they should be.
+mod error;
+/// Entries of the log.
+mod entry;
+/// The incarnation table: which entries count.
+mod table;
+/// Checkpoints: the state of a reader between two entries.
+mod checkpoint;
+/// Manifests: what a snapshot is of.
+mod manifest;
+/// The reader: entries of the log in order.
+mod reader;
+/// The writer: entries of one node on their way into the log.
+mod writer;
+/// Appending to the log, as publishers see it.
+mod append;
+/// Messages between nodes beside the log: heartbeats and answers.
+mod message;
+/// What nodes say of themselves, and how one is asked to end.
+mod report;
+/// Receipts: sums of what nodes answered.
+mod receipts;
+/// Status of a node in its cluster.
+mod status;
+/// Membership: heartbeats, silence, and who is to be declared gone.
+mod membership;
+
+pub use append::{Append, AppendError, Applied, CommandResult, Done, Wait};
+pub use checkpoint::Checkpoint;
+pub use command::{
+    Command, EVENT_TYPE_BYTES_MAX, EventRecord, NAME_BYTES_MAX, SHARED_BYTES_MAX, VERSION_BYTES_MAX,
+};
+pub use entry::{ENTRY_BYTES_MAX, ENTRY_COMMANDS_MAX, Entry, EntryHead};
+pub use error::DecodeError;
+pub use incarnation::Incarnation;
+pub use manifest::{EARLIER_MAX, EPOCH_BYTES_MAX, SnapshotManifest};
+pub use membership::{HEARTBEAT_EVERY, Membership, SILENT_AFTER, STOOD_STILL_AFTER};
+pub use message::{ANSWERS_MAX, Answer, Answers, EventCounts, Heartbeat, MESSAGE_BYTES_MAX};
+pub use place::{Position, StreamSequence};
+pub use reader::{Outcome, Read, ReadError, Reader};
+pub use receipts::{ANSWER_TIME, AWAITED_MAX, EARLY_EVENTS_MAX, Receipt, Receipts};
+pub use report::{Drain, DrainDone, DrainError, Draining, NodeCounters, NodeState, Report};
+pub use status::{EngineStatus, FollowerStatus, NodeStatus, Status};
+pub use table::{INCARNATIONS_MAX, Member, Skip, Table};
+pub use writer::{
+    ANSWER_WITHIN, Finished, GROUP_BYTES_MAX, GROUP_TIME, IN_FLIGHT_MAX, NotOurs, Outgoing,
+    RESEND_AFTER, RESEND_STORED_AFTER, Refused, UNAVAILABLE_AFTER, Writer, WriterOptions,
+};

@@ -1,0 +1,102 @@
+//! Manifests: what a snapshot is of.
+//!
+//! A snapshot is a copy of a node's graph in the engine's object store, from which another node
+//! starts when the log no longer has what it must read next.
+
+use bytes::Bytes;
+
+use crate::checkpoint::Checkpoint;
+use crate::codec::{self, Source, bounded};
+use crate::error::DecodeError;
+
+/// Most bytes of an epoch.
+pub const EPOCH_BYTES_MAX: usize = 64;
+
+/// Most earlier checkpoints of a snapshot.
+pub const EARLIER_MAX: usize = 64;
+
+/// Version of the format.
+const VERSION: u8 = 1;
+
+/// Bytes of a checkpoint at least: two sequences and a count.
+const CHECKPOINT_BYTES_MIN: usize = 2 * size_of::<u64>() + size_of::<u32>();
+
+/// Description of a snapshot, stored beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotManifest {
+    /// Epoch of the stream: a snapshot of another stream is of no use.
+    pub epoch: Box<str>,
+    /// State of the reader that the graph is the effect of.
+    pub checkpoint: Checkpoint,
+    /// States before it, the oldest first, from which a node may fill its history.
+    pub earlier: Vec<Checkpoint>,
+    /// Bytes of the copy.
+    pub bytes: u64,
+    /// SHA-256 of the copy.
+    pub checksum: [u8; 32],
+}
+
+impl SnapshotManifest {
+    /// Returns the manifest as bytes.
+    ///
+    /// # Errors
+    ///
+    /// When a part could not be read back.
+    pub fn encode(&self) -> Result<Bytes, DecodeError> {
+        bounded("an epoch", self.epoch.len(), EPOCH_BYTES_MAX)?;
+        let what = "the number of checkpoints";
+        bounded(what, self.earlier.len(), EARLIER_MAX)?;
+        self.check_order()?;
+        let mut out = vec![VERSION];
+        codec::put_short_text(&mut out, &self.epoch);
+        out.extend_from_slice(&self.bytes.to_le_bytes());
+        out.extend_from_slice(&self.checksum);
+        self.checkpoint.put(&mut out);
+        codec::put_count(&mut out, self.earlier.len());
+        for earlier in &self.earlier {
+            earlier.put(&mut out);
+        }
+        Ok(out.into())
+    }
+
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are not exactly one manifest.
+    pub fn decode(bytes: &Bytes) -> Result<Self, DecodeError> {
+        let mut source = Source::new(bytes);
+        match source.u8()? {
+            VERSION => {}
+            found => return Err(DecodeError::Version { found }),
+        }
+        let epoch = source.short_text("an epoch", EPOCH_BYTES_MAX)?.into();
+        let (bytes, checksum) = (source.u64()?, source.array()?);
+        let checkpoint = Checkpoint::take(&mut source)?;
+        let what = "the number of checkpoints";
+        let count = source.count(what, EARLIER_MAX, CHECKPOINT_BYTES_MIN)?;
+        let earlier = (0..count)
+            .map(|_| Checkpoint::take(&mut source))
+            .collect::<Result<_, _>>()?;
+        source.end()?;
+        let manifest = Self {
+            epoch,
+            checkpoint,
+            earlier,
+            bytes,
+            checksum,
+        };
+        manifest.check_order()?;
+        Ok(manifest)
+    }
+
+    fn check_order(&self) -> Result<(), DecodeError> {
+        let all = || self.earlier.iter().chain([&self.checkpoint]);
+        let is_ordered = all().zip(all().skip(1)).all(|(a, b)| a.read < b.read);
+        if !is_ordered || self.epoch.is_empty() {
+            let what = "the order of checkpoints, or an empty epoch,";
+            return Err(DecodeError::Invalid { what });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,188 @@
+//! Incarnation table: who writes, and the last number of each.
+//!
+//! Owns the rule that decides which entries count. It is part of the replicated state: all nodes
+//! that have read the same entries have the same table.
+
+use std::collections::BTreeMap;
+
+use crate::codec::{self, Source};
+use crate::command::{Command, NAME_BYTES_MAX, VERSION_BYTES_MAX};
+use crate::entry::{Entry, EntryHead};
+use crate::error::DecodeError;
+use crate::incarnation::Incarnation;
+use crate::place::StreamSequence;
+
+/// Most live incarnations: ten times the nodes of the largest cluster that one log can feed. Beyond
+/// it a new incarnation does not count until another one has gone.
+pub const INCARNATIONS_MAX: usize = 1024;
+
+/// Bytes of a member at least: incarnation, number, sequence, two lengths.
+const MEMBER_BYTES_MIN: usize = 3 * size_of::<u64>() + 2;
+
+/// Live incarnations, and the last number of each. Owned by its reader.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Table {
+    members: BTreeMap<Incarnation, Member>,
+    /// Sequence of the latest entry that ended an incarnation.
+    last_gone: StreamSequence,
+}
+
+/// A live incarnation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Name of the node.
+    pub name: Box<str>,
+    /// Version of its program.
+    pub version: Box<str>,
+    /// Sequence of its first entry.
+    pub since: StreamSequence,
+    /// Number of its latest entry that counts.
+    pub last: u64,
+}
+
+/// Reason why an entry does not count. All nodes find the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Skip {
+    /// An entry with this number counted before.
+    Repeat,
+    /// An entry before it has not come yet; the writer will send it again.
+    OutOfTurn {
+        /// The next number of this incarnation.
+        expected: u64,
+    },
+    /// The incarnation has not begun, or has gone.
+    UnknownIncarnation,
+    /// A first entry that is not one `NodeUp`.
+    NoNodeUp,
+    /// A `NodeUp` whose writer had not read the latest `NodeGone`: perhaps a late copy of an
+    /// incarnation that has gone since.
+    StaleNodeUp,
+    /// There are [`INCARNATIONS_MAX`] already.
+    TableFull,
+}
+
+impl Table {
+    /// Returns the live incarnations, in the order of their numbers.
+    pub fn members(&self) -> impl ExactSizeIterator<Item = (Incarnation, &Member)> {
+        self.members.iter().map(|(&id, member)| (id, member))
+    }
+
+    /// Returns a live incarnation.
+    pub fn member(&self, incarnation: Incarnation) -> Option<&Member> {
+        self.members.get(&incarnation)
+    }
+
+    /// Returns why an entry does not count as far as its head tells. `None` for the next number of
+    /// a live incarnation, and for number 1 of one that is not live.
+    pub(crate) fn skip(&self, head: EntryHead) -> Option<Skip> {
+        let Some(member) = self.members.get(&head.incarnation) else {
+            return (head.number != 1).then_some(Skip::UnknownIncarnation);
+        };
+        let expected = member.last + 1;
+        if head.number == expected {
+            return None;
+        }
+        Some(match head.number < expected {
+            true => Skip::Repeat,
+            false => Skip::OutOfTurn { expected },
+        })
+    }
+
+    /// Takes in an entry that [`skip`](Self::skip) lets through. Returns the incarnations that
+    /// it ended.
+    pub(crate) fn take(
+        &mut self,
+        sequence: StreamSequence,
+        entry: &Entry,
+    ) -> Result<Vec<Incarnation>, Skip> {
+        match self.members.get_mut(&entry.incarnation) {
+            Some(member) => member.last = entry.number,
+            None => self.begin(sequence, entry)?,
+        }
+        let mut ended = Vec::new();
+        for command in &entry.commands {
+            if let Command::NodeGone { incarnation } = *command
+                && self.members.remove(&incarnation).is_some()
+            {
+                self.last_gone = sequence;
+                ended.push(incarnation);
+            }
+        }
+        Ok(ended)
+    }
+
+    fn begin(&mut self, sequence: StreamSequence, entry: &Entry) -> Result<(), Skip> {
+        let [
+            Command::NodeUp {
+                name,
+                version,
+                after,
+            },
+        ] = &entry.commands[..]
+        else {
+            return Err(Skip::NoNodeUp);
+        };
+        // Whatever incarnation has gone: its first entry counted before the entry that ended it,
+        // and was made before it counted. So a copy of it is older than the latest `NodeGone`, and
+        // no incarnation counts twice, although the table forgets those that have gone.
+        if *after < self.last_gone || *after >= sequence {
+            return Err(Skip::StaleNodeUp);
+        }
+        if self.members.len() >= INCARNATIONS_MAX {
+            return Err(Skip::TableFull);
+        }
+        let member = Member {
+            name: name.clone(),
+            version: version.clone(),
+            since: sequence,
+            last: entry.number,
+        };
+        self.members.insert(entry.incarnation, member);
+        Ok(())
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.last_gone.number().to_le_bytes());
+        codec::put_count(out, self.members.len());
+        for (incarnation, member) in &self.members {
+            out.extend_from_slice(&incarnation.number().to_le_bytes());
+            out.extend_from_slice(&member.last.to_le_bytes());
+            out.extend_from_slice(&member.since.number().to_le_bytes());
+            codec::put_short_text(out, &member.name);
+            codec::put_short_text(out, &member.version);
+        }
+    }
+
+    pub(crate) fn read(source: &mut Source<'_>) -> Result<Self, DecodeError> {
+        let last_gone = source.sequence()?;
+        let what = "the number of incarnations";
+        let count = source.count(what, INCARNATIONS_MAX, MEMBER_BYTES_MIN)?;
+        let mut members = BTreeMap::new();
+        for _ in 0..count {
+            let incarnation = source.incarnation()?;
+            let is_next = members
+                .last_key_value()
+                .is_none_or(|(&id, _)| id < incarnation);
+            if !is_next {
+                let what = "the order of incarnations";
+                return Err(DecodeError::Invalid { what });
+            }
+            let (last, since) = (source.u64()?, source.sequence()?);
+            // Each entry that counted has a sequence of its own.
+            if last == 0 || last > StreamSequence::MAX.number() {
+                let what = "the last number of an incarnation";
+                return Err(DecodeError::Invalid { what });
+            }
+            let member = Member {
+                last,
+                since,
+                name: source.short_text("a node's name", NAME_BYTES_MAX)?.into(),
+                version: source
+                    .short_text("a node's version", VERSION_BYTES_MAX)?
+                    .into(),
+            };
+            members.insert(incarnation, member);
+        }
+        Ok(Self { members, last_gone })
+    }
+}

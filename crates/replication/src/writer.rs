@@ -1,0 +1,294 @@
+//! Writer: groups, numbers, sends and resends the entries of one node.
+//!
+//! An entry counts when it is read back; what the engine acknowledges only saves resending. So the
+//! writer may append an entry any number of times. A caller must not let the engine drop repeats
+//! by an id of the message: an entry that came out of turn must be stored a second time.
+//!
+//! After another node has declared it gone, a writer takes a new incarnation. It has read all up to
+//! that `NodeGone`, and no entry of the old incarnation can count after it. So what it has not read
+//! back does not count, and is appended again, once and in order, under the new one.
+
+mod expiry;
+mod feedback;
+mod group;
+mod limit;
+mod options;
+mod results;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use self::group::Group;
+use self::options::APPEND_BYTES;
+pub use self::options::{
+    ANSWER_WITHIN, GROUP_BYTES_MAX, GROUP_TIME, IN_FLIGHT_MAX, RESEND_AFTER, RESEND_STORED_AFTER,
+    UNAVAILABLE_AFTER, WriterOptions,
+};
+pub use self::results::{Finished, NotOurs, Outgoing, Refused};
+use crate::append::AppendError;
+use crate::command::Command;
+use crate::entry::{ENTRY_COMMANDS_MAX, Entry, EntryHead};
+use crate::error::DecodeError;
+use crate::incarnation::Incarnation;
+use crate::place::StreamSequence;
+
+/// Appends of one node on their way into the log. `T` is what the caller wants back with the
+/// outcome. Owned by the node's driver, for as long as the node runs.
+///
+/// Times are since any moment that the caller chooses, and never go back.
+#[derive(Debug)]
+pub struct Writer<T> {
+    options: WriterOptions,
+    phase: Phase,
+    /// Last entry that this node has read.
+    read: StreamSequence,
+    /// Groups in the order of their appends. The last one may be open.
+    queue: VecDeque<Group<T>>,
+    /// Groups of the queue that were sent since the writer last went back.
+    sent: usize,
+    /// Number of the first group of the queue.
+    first_number: u64,
+    /// After a time-out only entries up to this number are sent, until there is a sign of life.
+    probe: Option<u64>,
+    /// Number of the first group when the writer last went back because of an entry out of turn.
+    went_back: u64,
+    /// Nothing is sent before: the engine has refused an entry.
+    pause_until: Duration,
+    /// Since when there is no connection.
+    disconnected: Option<Duration>,
+    waiting_bytes: usize,
+    resent: u64,
+}
+
+/// Where a writer is in the life of its incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It has none: another node has declared the last one gone.
+    Gone,
+    /// It has none and takes none: it has ended the last one itself.
+    Left,
+    /// Its `NodeUp` is not read back yet, and is to be sent at this time.
+    Beginning(Incarnation, Duration),
+    /// It numbers entries.
+    Live(Incarnation),
+}
+
+impl<T> Writer<T> {
+    /// Makes a writer that is connected, of a node that has read up to `read`.
+    pub fn new(options: WriterOptions, incarnation: Incarnation, read: StreamSequence) -> Self {
+        Self {
+            options,
+            phase: Phase::Beginning(incarnation, Duration::ZERO),
+            read,
+            queue: VecDeque::new(),
+            sent: 0,
+            first_number: 2,
+            probe: None,
+            went_back: 0,
+            pause_until: Duration::ZERO,
+            disconnected: None,
+            waiting_bytes: 0,
+            resent: 0,
+        }
+    }
+
+    /// Appends commands.
+    ///
+    /// # Errors
+    ///
+    /// When they do not fit into an entry, when too much waits already, when the engine was not
+    /// reachable for [`UNAVAILABLE_AFTER`], or when the writer has left. They do not count then.
+    pub fn append(
+        &mut self,
+        now: Duration,
+        commands: &[Command],
+        token: T,
+    ) -> Result<(), Refused<T>> {
+        let bytes = match self.admit(now, commands) {
+            Ok(bytes) => bytes,
+            Err(error) => return Err(Refused { token, error }),
+        };
+        let fits = |group: &Group<T>| {
+            let fits = group.len() + bytes <= self.options.group_bytes_max();
+            // The last index stays free, so that an append without commands has a position.
+            fits && group.commands() + commands.len() < ENTRY_COMMANDS_MAX
+        };
+        let open = self.queue.back_mut().filter(|group| !group.is_closed);
+        let group = match open {
+            Some(group) if fits(group) => group,
+            open => {
+                if let Some(full) = open {
+                    full.is_closed = true;
+                }
+                self.queue.push_back(Group::new(now));
+                self.queue.back_mut().expect("it was pushed")
+            }
+        };
+        group.push(commands, token);
+        group.is_closed = group.len() >= self.options.group_bytes_max();
+        group.charge += bytes + APPEND_BYTES;
+        self.waiting_bytes += bytes + APPEND_BYTES;
+        Ok(())
+    }
+
+    /// Returns the bytes of commands that may be appended.
+    fn admit(&self, now: Duration, commands: &[Command]) -> Result<usize, AppendError> {
+        for command in commands {
+            match command.check() {
+                Ok(()) => {}
+                Err(DecodeError::TooLong { found, max, .. }) => {
+                    return Err(AppendError::TooLarge { bytes: found, max });
+                }
+                // An id beyond the rules for ids. Every node would stop at such an entry, so it
+                // must not get into the log, whatever mistake has made it.
+                Err(error) => {
+                    debug_assert!(false, "{error}");
+                    let bytes = command.encoded_bytes();
+                    return Err(AppendError::TooLarge { bytes, max: 0 });
+                }
+            }
+        }
+        let bytes = commands.iter().map(Command::encoded_bytes).sum::<usize>();
+        let max = self.options.entry_bytes_max - EntryHead::BYTES;
+        if bytes > max || commands.len() > ENTRY_COMMANDS_MAX {
+            return Err(AppendError::TooLarge { bytes, max });
+        }
+        let is_cut_off = self
+            .disconnected
+            .is_some_and(|at| now >= at + UNAVAILABLE_AFTER);
+        if is_cut_off || self.has_left() {
+            let retry_after = UNAVAILABLE_AFTER;
+            return Err(AppendError::Unavailable { retry_after });
+        }
+        if self.waiting_bytes + bytes + APPEND_BYTES > self.options.waiting_bytes_max {
+            return Err(AppendError::Full);
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the next entry to send now, if there is one. To be called until there is none:
+    /// after each other call, and at [`deadline`](Self::deadline).
+    pub fn poll_send(&mut self, now: Duration) -> Option<Outgoing> {
+        if self.disconnected.is_some() || now < self.pause_until {
+            return None;
+        }
+        let incarnation = match self.phase {
+            Phase::Gone | Phase::Left => return None,
+            Phase::Beginning(incarnation, due) => {
+                return (now >= due).then(|| self.begin(now, incarnation));
+            }
+            Phase::Live(incarnation) => incarnation,
+        };
+        if self.resend_at().is_some_and(|at| now >= at) {
+            let unsure = self.first_unsure(now);
+            self.go_back(unsure);
+            self.probe = Some(self.first_number + unsure as u64);
+        }
+        if self.group_due().is_none_or(|at| now < at) {
+            return None;
+        }
+        let number = self.first_number + self.sent as u64;
+        let group = &mut self.queue[self.sent];
+        self.resent += u64::from(group.sent.is_some());
+        (group.sent, group.stored) = (Some(now), None);
+        self.sent += 1;
+        Some(Outgoing {
+            incarnation,
+            number,
+            bytes: group.numbered(incarnation, number),
+        })
+    }
+
+    /// Returns the entry that begins the incarnation. It says up to where this node has read now.
+    fn begin(&mut self, now: Duration, incarnation: Incarnation) -> Outgoing {
+        self.phase = Phase::Beginning(incarnation, now + RESEND_AFTER);
+        let entry = Entry {
+            incarnation,
+            number: 1,
+            commands: vec![Command::NodeUp {
+                name: self.options.name.clone(),
+                version: self.options.version.clone(),
+                after: self.read,
+            }],
+        };
+        let bytes = entry.encode().expect("name and version are bounded");
+        Outgoing {
+            incarnation,
+            number: 1,
+            bytes,
+        }
+    }
+
+    /// Returns when the next group may be sent.
+    fn group_due(&self) -> Option<Duration> {
+        let group = self.queue.get(self.sent)?;
+        let number = self.first_number + self.sent as u64;
+        if self.sent >= IN_FLIGHT_MAX || self.probe.is_some_and(|last| number > last) {
+            return None;
+        }
+        let waits_for_more = !group.is_closed && self.sent > 0;
+        Some(match waits_for_more {
+            true => group.since + GROUP_TIME,
+            false => Duration::ZERO,
+        })
+    }
+
+    /// Returns when entries in flight must be sent again.
+    fn resend_at(&self) -> Option<Duration> {
+        let in_flight = self.queue.iter().take(self.sent);
+        in_flight.filter_map(Group::resend_at).min()
+    }
+
+    fn first_unsure(&self, now: Duration) -> usize {
+        let mut in_flight = self.queue.iter().take(self.sent);
+        let unsure = in_flight.position(|group| {
+            group.stored.is_none() || group.resend_at().is_some_and(|at| now >= at)
+        });
+        unsure.unwrap_or(self.sent)
+    }
+
+    fn go_back(&mut self, to: usize) {
+        self.sent = self.sent.min(to);
+    }
+
+    /// Returns when [`poll_send`](Self::poll_send) or [`expire`](Self::expire) has something to do
+    /// without another call before.
+    pub fn deadline(&self) -> Option<Duration> {
+        let oldest = self.queue.iter().find(|group| group.has_tokens());
+        let expires = oldest.map(|group| group.since + ANSWER_WITHIN);
+        let sends = match self.phase {
+            _ if self.disconnected.is_some() => None,
+            Phase::Gone | Phase::Left => None,
+            Phase::Beginning(_, due) => Some(due),
+            Phase::Live(_) => [self.group_due(), self.resend_at()]
+                .into_iter()
+                .flatten()
+                .min(),
+        };
+        let sends = sends.map(|at| at.max(self.pause_until));
+        [expires, sends].into_iter().flatten().min()
+    }
+
+    /// Returns the incarnation, unless it has gone.
+    pub const fn incarnation(&self) -> Option<Incarnation> {
+        match self.phase {
+            Phase::Gone | Phase::Left => None,
+            Phase::Beginning(incarnation, _) | Phase::Live(incarnation) => Some(incarnation),
+        }
+    }
+
+    /// Returns the number of entries that are in flight.
+    pub const fn in_flight(&self) -> usize {
+        self.sent
+    }
+
+    /// Returns the bytes that appends take which are not read back.
+    pub const fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    /// Returns the number of entries that were sent again.
+    pub const fn resent(&self) -> u64 {
+        self.resent
+    }
+}

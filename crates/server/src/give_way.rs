@@ -1,0 +1,173 @@
+//! Search for the largest buffers of a worker, which give way first when all together exceed their
+//! bound.
+//!
+//! A walk over all slots, a slice in each turn, finds the largest of each kind. Must never free
+//! anything: it says in which order that is to be done.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use reactor::{Driver, Tenths, Tick};
+
+use crate::limits::{
+    BUFFER_SLOTS_PER_TURN, FULL_SOCKET_PATIENCE, GIVE_WAY_RETRY_INTERVAL, LARGEST_BUFFERS_MAX,
+};
+use crate::table::ConnectionTable;
+
+/// Buffers to be freed, in this order: first those of sessions, by their policy; then input that
+/// has not arrived whole; last, connections whose sockets take nothing, as only their end frees
+/// what is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BufferKind {
+    Backlog,
+    Input,
+    FullSocket,
+}
+
+/// Buffer that is to be freed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate {
+    pub(crate) kind: BufferKind,
+    pub(crate) slot: u32,
+    /// Its size when it was found.
+    pub(crate) bytes: usize,
+}
+
+/// Search for the largest buffers, and those that it has found.
+#[derive(Debug, Default)]
+pub(crate) struct LargestBuffers {
+    walk: Option<Walk>,
+    /// What was found, the next one last.
+    found: Vec<Candidate>,
+    /// When to search again after a search that found nothing.
+    retry_at: Option<Tick>,
+}
+
+/// Walk over all slots.
+#[derive(Debug, Default)]
+struct Walk {
+    next: u32,
+    backlogs: Largest,
+    inputs: Largest,
+    full_sockets: Largest,
+}
+
+/// Sizes, ages and slots of the largest buffers of a kind, the smallest of them on top. Of equal
+/// ones, the older counts as larger.
+#[derive(Debug, Default)]
+struct Largest(BinaryHeap<Reverse<(usize, Reverse<u64>, u32)>>);
+
+impl Largest {
+    fn push(&mut self, bytes: usize, since: Tenths, slot: u32) {
+        self.0.push(Reverse((bytes, Reverse(since.tick().0), slot)));
+        if self.0.len() > LARGEST_BUFFERS_MAX {
+            self.0.pop();
+        }
+    }
+
+    /// Returns the buffers, the largest last.
+    fn ascending(self, kind: BufferKind) -> impl Iterator<Item = Candidate> {
+        let descending = self.0.into_sorted_vec();
+        let candidate = move |Reverse((bytes, _, slot))| Candidate { kind, slot, bytes };
+        descending.into_iter().rev().map(candidate)
+    }
+}
+
+impl LargestBuffers {
+    /// Ends the search: all buffers are within their bound.
+    pub(crate) fn end(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Returns whether there is work to do now.
+    pub(crate) const fn has_work(&self) -> bool {
+        self.walk.is_some() || !self.found.is_empty()
+    }
+
+    /// Returns whether the search has found nothing to be freed, and waits.
+    pub(crate) const fn waits(&self) -> bool {
+        self.retry_at.is_some()
+    }
+
+    /// Returns the time until the next search.
+    pub(crate) fn next_in(&self, now: Tick) -> Option<Duration> {
+        self.retry_at.map(|retry_at| retry_at.since(now))
+    }
+
+    /// Takes the next buffer to be freed. When all that a search has found is taken, another
+    /// begins: at once, or after a while if it has found nothing. `input_bytes` returns the bytes
+    /// of input that are kept for a slot and can be freed.
+    pub(crate) fn next<D: Driver>(
+        &mut self,
+        table: &ConnectionTable<D>,
+        input_bytes: impl Fn(u32) -> usize,
+    ) -> Option<Candidate> {
+        if let Some(found) = self.found.pop() {
+            return Some(found);
+        }
+        let now = table.clock.now;
+        if self.retry_at.is_some_and(|retry_at| retry_at > now) {
+            return None;
+        }
+        self.retry_at = None;
+        let mut walk = self.walk.take().unwrap_or_default();
+        if !walk.advance(table, input_bytes) {
+            self.walk = Some(walk);
+            return None;
+        }
+        self.found = walk.in_order();
+        if self.found.is_empty() {
+            self.retry_at = Some(now.after(GIVE_WAY_RETRY_INTERVAL));
+        }
+        self.found.pop()
+    }
+}
+
+impl Walk {
+    /// Visits a turn's worth of slots. Returns whether all have been visited.
+    fn advance<D: Driver>(
+        &mut self,
+        table: &ConnectionTable<D>,
+        input_bytes: impl Fn(u32) -> usize,
+    ) -> bool {
+        let end = (self.next + BUFFER_SLOTS_PER_TURN).min(table.slots());
+        for slot in self.next..end {
+            let Some((key, connection)) = table.at(slot) else {
+                continue;
+            };
+            if connection.blocked
+                && let Some(backlog) = table.backlogs().get(slot)
+            {
+                let stalled_for = backlog.stalled_for(table.clock.now);
+                if table.policy_that_frees(key).is_some() {
+                    self.backlogs.push(backlog.cost(), connection.since, slot);
+                } else if stalled_for >= FULL_SOCKET_PATIENCE {
+                    self.full_sockets
+                        .push(backlog.cost(), connection.since, slot);
+                }
+            }
+            let input = input_bytes(slot);
+            if input > 0 {
+                self.inputs.push(input, connection.since, slot);
+            }
+        }
+        self.next = end;
+        end == table.slots()
+    }
+
+    /// Returns what was found of the first kind of which there is any, the largest last.
+    fn in_order(self) -> Vec<Candidate> {
+        let kinds = [
+            (BufferKind::Backlog, self.backlogs),
+            (BufferKind::Input, self.inputs),
+            (BufferKind::FullSocket, self.full_sockets),
+        ];
+        let mut found = kinds
+            .into_iter()
+            .filter(|(_, largest)| !largest.0.is_empty());
+        found.next().map_or_else(Vec::new, |(kind, largest)| {
+            largest.ascending(kind).collect()
+        })
+    }
+}

@@ -1,0 +1,83 @@
+//! Snapshots: which of a session's subscriptions are online.
+//!
+//! A snapshot shows what was announced, and not who has a session: only of what was announced is it
+//! told later that it went offline.
+
+use graph::{Graph, Id, Key};
+use presence::Online;
+use wire::event::Subject;
+use wire::notice::Notice;
+
+use super::{Presence, subject};
+use crate::limits::{PRESENCE_IDS_MAX, PRESENCE_POLL_KEYS_MAX};
+
+/// Place in the subscriptions of several ids.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SnapshotPlace {
+    /// Which of the session's ids.
+    nth: u16,
+    /// Its subscription that was looked at last.
+    after: Option<Key>,
+}
+
+/// Looks at the next `limit` subscriptions of `own` ids from `place` on, and appends those that are
+/// announced to `ids`, which holds a piece at most. Returns the number of subscriptions looked at,
+/// and the place to go on from; `None` at the end.
+pub(super) fn walk(
+    graph: &Graph,
+    online: &Online,
+    own: &[Key],
+    place: SnapshotPlace,
+    limit: usize,
+    ids: &mut Vec<Id>,
+) -> (usize, Option<SnapshotPlace>) {
+    let SnapshotPlace { mut nth, mut after } = place;
+    let mut looked_at = 0;
+    let mut keys = Vec::new();
+    while let Some(&subscriber) = own.get(usize::from(nth)) {
+        let step = (limit - looked_at).min(PRESENCE_IDS_MAX - ids.len());
+        if step == 0 {
+            return (looked_at, Some(SnapshotPlace { nth, after }));
+        }
+        keys.clear();
+        graph.subscriptions(subscriber, after, step, &mut keys);
+        looked_at += keys.len();
+        let announced = keys.iter().copied();
+        let announced = announced.filter(|&key| online.is_announced(key) && !own.contains(&key));
+        ids.extend(announced.filter_map(|key| graph.name(key)));
+        after = keys.last().copied();
+        if keys.len() < step {
+            (nth, after) = (nth + 1, None);
+        }
+    }
+    (looked_at, None)
+}
+
+/// Returns the elements of a poll's answer that are its snapshot, with commas between them. Empty
+/// while it is not known who is online.
+pub(crate) fn for_poll(presence: &Presence, graph: &Graph, own: &[Key]) -> Vec<u8> {
+    let mut out = Vec::new();
+    if !presence.is_settled() {
+        return out;
+    }
+    let (mut left, mut place) = (PRESENCE_POLL_KEYS_MAX, Some(SnapshotPlace::default()));
+    let mut ids = Vec::new();
+    while let Some(from) = place.filter(|_| left > 0) {
+        let first = out.is_empty();
+        ids.clear();
+        let (looked_at, next) = walk(graph, presence.online(), own, from, left, &mut ids);
+        left -= looked_at;
+        place = next;
+        if !first {
+            out.push(b',');
+        }
+        let online: Vec<Subject<'_>> = ids.iter().map(subject).collect();
+        Notice::Presence {
+            online: &online,
+            first,
+            more: place.is_some(),
+        }
+        .push_object(&mut out);
+    }
+    out
+}

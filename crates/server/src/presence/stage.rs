@@ -1,0 +1,338 @@
+//! What workers do with edges: notices to the sessions that asked, and snapshots.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+use graph::Id;
+use reactor::{Driver, Mailbox, SlotKey};
+use wire::encoding::Encoding;
+use wire::event::Subject;
+use wire::frame::{self, Frame};
+use wire::notice::Notice;
+
+use super::snapshot::{SnapshotPlace, walk};
+use super::{EdgeParcel, Presence, subject};
+use crate::limits::{
+    PRESENCE_RECIPIENTS_PER_TURN, PRESENCE_SLOTS_PER_TURN, PRESENCE_SNAPSHOT_KEYS_PER_TURN,
+    PRESENCE_SNAPSHOTS_PER_TURN,
+};
+use crate::mail::Mail;
+use crate::replay::push;
+use crate::session::Sessions;
+use crate::stats::Metric;
+use crate::table::{ConnectionTable, Phase, Session};
+
+/// Presence of a worker's sessions.
+#[derive(Debug, Default)]
+pub(crate) struct PresenceStage {
+    parcels: VecDeque<EdgesInFlight>,
+    /// Snapshots under way, by slot: one for each session at most.
+    snapshots: HashMap<u32, Snapshot>,
+    /// Their slots, in the order in which they are served.
+    ready: VecDeque<u32>,
+    /// The slot to look at next, while each session that asked gets a new snapshot.
+    round: Option<u32>,
+    /// Whether there must be another round.
+    again: bool,
+    /// Working memory: notices for one session.
+    out: Vec<u8>,
+}
+
+/// Edges that a worker has taken.
+#[derive(Debug)]
+struct EdgesInFlight {
+    parcel: EdgeParcel,
+    /// Recipients before it are served.
+    next: usize,
+    /// Notices, each encoded at most once for each encoding.
+    bytes: Vec<u8>,
+    frames: HashMap<(u32, Encoding), Frame>,
+}
+
+/// Snapshot of a session that is not sent, or not to its end.
+#[derive(Debug, Clone, Copy)]
+struct Snapshot {
+    key: SlotKey,
+    place: SnapshotPlace,
+    is_first: bool,
+    /// The session's socket is full.
+    waits: bool,
+}
+
+impl PresenceStage {
+    /// Queues edges.
+    pub(crate) fn add(&mut self, parcel: EdgeParcel) {
+        self.parcels.push_back(EdgesInFlight {
+            parcel,
+            next: 0,
+            bytes: Vec::new(),
+            frames: HashMap::new(),
+        });
+    }
+
+    /// Sends a snapshot to each session that asked.
+    pub(crate) const fn begin_round(&mut self) {
+        match self.round {
+            None => self.round = Some(0),
+            Some(_) => self.again = true,
+        }
+    }
+
+    /// Sends a session a snapshot, from its beginning.
+    pub(crate) fn ask(&mut self, key: SlotKey) {
+        let snapshot = Snapshot {
+            key,
+            place: SnapshotPlace::default(),
+            is_first: true,
+            waits: false,
+        };
+        let before = self.snapshots.insert(key.index, snapshot);
+        if before.is_none_or(|before| before.waits) {
+            self.ready.push_back(key.index);
+        }
+    }
+
+    /// Goes on with a session whose socket was full.
+    pub(crate) fn resume(&mut self, key: SlotKey) {
+        if let Some(snapshot) = self.snapshots.get_mut(&key.index)
+            && snapshot.key == key
+            && snapshot.waits
+        {
+            snapshot.waits = false;
+            self.ready.push_back(key.index);
+        }
+    }
+
+    /// Forgets a session that has ended.
+    pub(crate) fn forget(&mut self, key: SlotKey) {
+        if !self.snapshots.is_empty()
+            && self
+                .snapshots
+                .get(&key.index)
+                .is_some_and(|it| it.key == key)
+        {
+            // Its place among those that are ready is passed over.
+            self.snapshots.remove(&key.index);
+        }
+    }
+
+    /// Returns whether there is something to do.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.parcels.is_empty() || !self.ready.is_empty() || self.round.is_some()
+    }
+
+    /// Returns whether nothing is kept.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.has_work() && self.snapshots.is_empty()
+    }
+
+    /// Sends a turn's worth of edges and snapshots.
+    pub(crate) fn serve<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        sessions: &Sessions,
+        mailbox: &Mailbox<Mail>,
+    ) {
+        self.send_edges(table, sessions, mailbox);
+        self.go_round(table);
+        if !self.ready.is_empty()
+            && let Some(presence) = sessions.presence()
+        {
+            self.send_snapshots(table, sessions, presence);
+        }
+        if !self.has_work() && self.snapshots.is_empty() {
+            *self = Self::default();
+        }
+    }
+
+    fn send_edges<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        sessions: &Sessions,
+        mailbox: &Mailbox<Mail>,
+    ) {
+        let mut budget = PRESENCE_RECIPIENTS_PER_TURN;
+        while budget > 0
+            && let Some(mut edges) = self.parcels.pop_front()
+        {
+            while budget > 0
+                && let Some(own) = edges.take_session()
+            {
+                budget = budget.saturating_sub(own.len());
+                let (key, _) = edges.parcel.recipients[own.start];
+                self.send_to(table, sessions, key, &mut edges, own);
+            }
+            match edges.next < edges.parcel.recipients.len() {
+                true => self.parcels.push_front(edges),
+                false => mailbox.release(edges.parcel.weight()),
+            }
+        }
+    }
+
+    /// Sends a session the edges `own` among the recipients of a parcel, if it asked.
+    fn send_to<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        sessions: &Sessions,
+        key: SlotKey,
+        edges: &mut EdgesInFlight,
+        own: Range<usize>,
+    ) {
+        let Some(connection) = table.get(key) else {
+            return;
+        };
+        let Phase::Open(session) = connection.phase else {
+            return;
+        };
+        if !session.marks.hears_presence() {
+            return;
+        }
+        if connection.blocked {
+            // It will get a snapshot in place of all that it is not told now.
+            self.ask(key);
+            return;
+        }
+        let keys = sessions.keys(key.index, &session);
+        self.out.clear();
+        for at in own {
+            let (_, nth) = edges.parcel.recipients[at];
+            if !keys.contains(&edges.parcel.edges[nth as usize].key) {
+                let range = edges.encode(nth, session);
+                self.out.extend_from_slice(&edges.bytes[range]);
+                table.stats.add(Metric::PresenceNotices, 1);
+            }
+        }
+        table.send(key, &self.out);
+    }
+
+    /// Looks for sessions that asked, if each of them is to get a snapshot.
+    fn go_round<D: Driver>(&mut self, table: &ConnectionTable<D>) {
+        let Some(from) = self.round else {
+            return;
+        };
+        if self.ready.len() >= PRESENCE_SNAPSHOTS_PER_TURN {
+            return;
+        }
+        let to = from
+            .saturating_add(PRESENCE_SLOTS_PER_TURN)
+            .min(table.slots());
+        for index in from..to {
+            if let Some((key, connection)) = table.at(index)
+                && let Phase::Open(session) = connection.phase
+                && session.marks.hears_presence()
+            {
+                self.ask(key);
+            }
+        }
+        self.round = (to < table.slots()).then_some(to);
+        if self.round.is_none() && std::mem::take(&mut self.again) {
+            self.round = Some(0);
+        }
+    }
+
+    fn send_snapshots<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        sessions: &Sessions,
+        presence: &Presence,
+    ) {
+        let mut keys_left = PRESENCE_SNAPSHOT_KEYS_PER_TURN;
+        for _ in 0..self.ready.len().min(PRESENCE_SNAPSHOTS_PER_TURN) {
+            if keys_left == 0 {
+                return;
+            }
+            let Some(index) = self.ready.pop_front() else {
+                return;
+            };
+            let Some(snapshot) = self.snapshots.get_mut(&index) else {
+                continue;
+            };
+            if snapshot.waits {
+                continue;
+            }
+            let Some((session, is_blocked)) = open_session(table, snapshot.key) else {
+                self.snapshots.remove(&index);
+                continue;
+            };
+            if is_blocked {
+                snapshot.waits = true;
+                continue;
+            }
+            let (graph, own) = (sessions.graph(), sessions.keys(index, &session));
+            let (from, mut ids) = (snapshot.place, Vec::new());
+            let online = presence.online();
+            let (looked_at, next) = walk(graph, online, own, from, keys_left, &mut ids);
+            keys_left -= looked_at;
+            if next.is_none() || !ids.is_empty() {
+                let first = std::mem::replace(&mut snapshot.is_first, false);
+                let key = snapshot.key;
+                push_piece(session, &ids, first, next.is_some(), &mut self.out);
+                table.stats.add(Metric::PresenceSnapshots, u64::from(first));
+                table.send(key, &self.out);
+            }
+            match next {
+                None => {
+                    self.snapshots.remove(&index);
+                }
+                Some(place) => {
+                    snapshot.place = place;
+                    self.ready.push_back(index);
+                }
+            }
+        }
+    }
+}
+
+impl EdgesInFlight {
+    /// Takes the recipients that are the next session.
+    fn take_session(&mut self) -> Option<Range<usize>> {
+        let rest = &self.parcel.recipients[self.next..];
+        let &(first, _) = rest.first()?;
+        let count = rest.iter().take_while(|&&(key, _)| key == first).count();
+        let start = self.next;
+        self.next += count;
+        Some(start..self.next)
+    }
+
+    /// Returns the range of an edge's notice for a session among the encoded bytes.
+    fn encode(&mut self, nth: u32, session: Session) -> Range<usize> {
+        let edge = &self.parcel.edges[nth as usize];
+        let bytes = &mut self.bytes;
+        let encoded = self.frames.entry((nth, session.encoding));
+        let frame = encoded.or_insert_with(|| {
+            let id = subject(&edge.id);
+            let notice = match edge.online {
+                true => Notice::Online { id },
+                false => Notice::Offline { id },
+            };
+            frame::notice(session.encoding, &notice, bytes)
+        });
+        frame.range(session.framing)
+    }
+}
+
+/// Returns the session of a connection that asked, and whether its socket is full.
+fn open_session<D: Driver>(table: &ConnectionTable<D>, key: SlotKey) -> Option<(Session, bool)> {
+    let connection = table.get(key)?;
+    match connection.phase {
+        Phase::Open(session) if session.marks.hears_presence() => {
+            Some((session, connection.blocked))
+        }
+        _ => None,
+    }
+}
+
+/// Writes a piece of a snapshot.
+fn push_piece(session: Session, ids: &[Id], first: bool, more: bool, out: &mut Vec<u8>) {
+    let online: Vec<Subject<'_>> = ids.iter().map(subject).collect();
+    let notice = Notice::Presence {
+        online: &online,
+        first,
+        more,
+    };
+    out.clear();
+    push(out, |out| {
+        frame::notice(session.encoding, &notice, out).range(session.framing)
+    });
+}

@@ -1,0 +1,266 @@
+//! A step of feeding a session: what it missed next, encoded straight from the history.
+
+use graph::{Id, Key};
+use history::{Cursor, Missed, Stored};
+use reactor::{Driver, SlotKey};
+use router::{ContentType, Mailboxes, Router};
+use wire::event::{Event as WireEvent, Payload as WirePayload, Subject};
+use wire::frame;
+use wire::notice::ResetReason;
+
+use super::resume::{after_reset, outcome, push_reset};
+use super::searches::Searches;
+use super::{Replay, Replays, Stage};
+use crate::limits::{REPLAY_BYTES_PER_STEP, REPLAY_EVENTS_PER_STEP, SCRATCH_KEPT_BYTES};
+use crate::session::Sessions;
+use crate::stats::Metric;
+use crate::table::{ConnectionTable, Phase, ReplayedFrame, Session};
+
+/// Working memory of the steps of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Feeder {
+    searches: Searches,
+    missed: Vec<Missed>,
+    bytes: Vec<u8>,
+    frames: Vec<ReplayedFrame>,
+}
+
+impl Feeder {
+    /// Returns the memory of the searches that are kept.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.searches.bytes()
+    }
+
+    /// Drops the searches that are kept. They are made again when they are needed.
+    pub(crate) fn drop_searches(&mut self) {
+        self.searches.retain(|_| false);
+    }
+
+    /// Feeds a session once, as far as its socket takes it and one step goes. Returns the number of
+    /// bytes that were made for it.
+    pub(crate) fn feed<D: Driver, M: Mailboxes>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        sessions: &Sessions,
+        router: &Router<M>,
+        key: SlotKey,
+    ) -> usize {
+        let (Some(connection), Some(&replay)) = (table.get(key), table.replays.get(key)) else {
+            return 0;
+        };
+        let Phase::Open(session) = connection.phase else {
+            return 0;
+        };
+        // A blocked session is fed when its socket has taken the backlog.
+        if connection.blocked || !replay.stage.is_fed() {
+            return 0;
+        }
+        let keys = sessions.keys(key.index, &session);
+        // In this order: what was planned before the login and posted since is below the head.
+        let may_go_live = advance_period(router) >= replay.stage.live_from();
+        let head = router.head().unwrap_or_default();
+        let fed = replay.fed;
+        let (last, more) = match replay.stage {
+            Stage::Rewind { count, until, .. } => {
+                let (count, missed) = (usize::from(count), &mut self.missed);
+                let count_max = REPLAY_EVENTS_PER_STEP;
+                let more = router.rewind(keys, fed, until, count, count_max, missed);
+                (until, more)
+            }
+            Stage::Missed { .. } | Stage::InFlight { .. } | Stage::Awaited | Stage::Live => {
+                let missed = &mut self.missed;
+                (
+                    head,
+                    self.searches.search(router, key, keys, fed, head, missed),
+                )
+            }
+        };
+        // Everything up to here is among what was found.
+        let through = self.missed.last().map_or(fed, |missed| missed.position);
+        if more && matches!(replay.stage, Stage::Missed { .. }) {
+            router.retain_concerning(keys, fed, &mut self.missed);
+        }
+        let Some(is_whole) = self.encode(router, &replay, session) else {
+            return self.reset(table, router, keys, key, session, fed);
+        };
+        let begun = table.send_replay(key, &self.bytes, &self.frames);
+        let Some(connection) = table.get(key) else {
+            return self.bytes.len();
+        };
+        let is_blocked = connection.blocked;
+        table.stats.add(Metric::EventsReplayed, begun as u64);
+        let is_sent = is_whole && begun == self.frames.len();
+        let is_done = is_sent && !more;
+        let begun = &self.frames[..begun];
+        let Some(progress) = table.replays.get_mut(key) else {
+            return self.bytes.len();
+        };
+        let held = begun.iter().filter(|frame| frame.is_held).count();
+        progress.held = progress.held.saturating_sub(held as u32);
+        progress.fed = match begun.last() {
+            // The head may not have reached the cursor of a client of another node.
+            _ if is_done => last.max(fed),
+            _ if is_sent => through,
+            Some(frame) => frame.position,
+            None => fed,
+        };
+        if is_done {
+            // What was held and is not for the session any more: it follows the subject no more.
+            let lost = std::mem::take(&mut progress.held);
+            table.stats.add(Metric::DeliveriesLost, lost.into());
+        }
+        match progress.stage {
+            Stage::Rewind { live_from, .. } if is_done => {
+                progress.stage = Stage::Missed { live_from };
+                table.replays.feed_soon(key);
+            }
+            Stage::Missed { .. } if is_done && may_go_live => {
+                match last < fed {
+                    true => table.replays.go_live_ahead(key, fed),
+                    false => table.replays.go_live(key, last),
+                }
+                table.stats.take(Metric::SessionsReplaying, 1);
+            }
+            Stage::Missed { live_from } if is_done && !is_blocked => {
+                table.replays.await_period(key, live_from);
+            }
+            _ if !is_blocked => table.replays.feed_soon(key),
+            _ => {}
+        }
+        self.bytes.len()
+    }
+
+    /// Encodes the events that were found, as many as a step may send. Returns whether all of them
+    /// are encoded; `None` if events that the session has not got have left the history.
+    fn encode<M: Mailboxes>(
+        &mut self,
+        router: &Router<M>,
+        replay: &Replay,
+        session: Session,
+    ) -> Option<bool> {
+        let Self {
+            missed,
+            bytes,
+            frames,
+            ..
+        } = self;
+        bytes.clear();
+        frames.clear();
+        let recorder = router.recorder()?;
+        let mut subject: Option<(Key, Id)> = None;
+        recorder.read(|history| {
+            let is_rewind = matches!(replay.stage, Stage::Rewind { .. });
+            if !is_rewind && history.left() > replay.fed {
+                return None;
+            }
+            for &Missed { place, position } in &*missed {
+                if bytes.len() >= REPLAY_BYTES_PER_STEP {
+                    return Some(false);
+                }
+                // Of a rewind, some may have left since they were found.
+                let Some(stored) = history.get(place) else {
+                    continue;
+                };
+                let known = subject.as_ref().filter(|(key, _)| *key == stored.entry.key);
+                if known.is_none() {
+                    let name = router.graph().name(stored.entry.key);
+                    subject = name.map(|id| (stored.entry.key, id));
+                }
+                let Some((_, id)) = &subject else {
+                    continue;
+                };
+                let start = bytes.len();
+                let event = wire_event(router.epoch(), id, &stored);
+                let range = frame::encode(session.encoding, &event, bytes).range(session.framing);
+                bytes.copy_within(range.clone(), start);
+                bytes.truncate(start + range.len());
+                frames.push(ReplayedFrame {
+                    end: bytes.len(),
+                    position,
+                    is_held: position >= replay.held_from,
+                });
+            }
+            Some(true)
+        })
+    }
+
+    /// Tells a session that it has fallen behind the history, and lets it go on with what there is.
+    fn reset<D: Driver, M: Mailboxes>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        router: &Router<M>,
+        keys: &[Key],
+        key: SlotKey,
+        session: Session,
+        fed: u64,
+    ) -> usize {
+        let reason = ResetReason::Expired;
+        table.stats.add(outcome(Some(reason)), 1);
+        let after = after_reset(router, keys, fed);
+        self.bytes.clear();
+        let from = Cursor::complete(router.epoch(), fed).to_string();
+        push_reset(
+            session,
+            router.epoch(),
+            reason,
+            &from,
+            after,
+            &mut self.bytes,
+        );
+        table.send(key, &self.bytes);
+        if let Some(replay) = table.replays.get_mut(key) {
+            replay.fed = after;
+        }
+        if table.get(key).is_some_and(|connection| !connection.blocked) {
+            table.replays.feed_soon(key);
+        }
+        self.bytes.len()
+    }
+
+    /// Frees working memory that grew in a burst, and the searches for sessions that are not fed
+    /// any more.
+    pub(crate) fn trim(&mut self, replays: &Replays) {
+        self.searches.retain(|key| replays.is_fed(key));
+        if self.bytes.capacity() > SCRATCH_KEPT_BYTES {
+            self.missed = Vec::new();
+            self.bytes = Vec::new();
+            self.frames = Vec::new();
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn keeps_no_search(&self) -> bool {
+        self.searches.is_empty()
+    }
+}
+
+/// Ends the current planning period and the next one, unless publishers are still planning. Returns
+/// the current period.
+pub(crate) fn advance_period<M: Mailboxes>(router: &Router<M>) -> u64 {
+    router.try_advance();
+    router.try_advance()
+}
+
+/// Returns a stored event as the encoders take it.
+pub(crate) fn wire_event<'a>(
+    epoch: &'a str,
+    subject: &'a Id,
+    stored: &Stored<'a>,
+) -> WireEvent<'a> {
+    let entry = stored.entry;
+    WireEvent {
+        epoch,
+        sequence: entry.position,
+        complete: entry.position,
+        subject: match subject {
+            Id::Integer(number) => Subject::Integer(*number),
+            Id::Text(text) => Subject::Text(text),
+        },
+        kind: (!entry.event_type.is_empty()).then_some(entry.event_type),
+        payload: match ContentType::of_tag(entry.tag) {
+            Some(ContentType::Json) => WirePayload::Json(entry.payload),
+            Some(ContentType::Text) => WirePayload::Text(entry.payload),
+            Some(ContentType::Binary) | None => WirePayload::Binary(entry.payload),
+        },
+    }
+}

@@ -1,0 +1,37 @@
+//! Logout: what is undone when a session ends.
+
+use reactor::Driver;
+
+use super::{Sessions, gauge};
+use crate::table::{CloseReason, ConnectionTable, Ended};
+
+impl Sessions {
+    /// Removes a session from the directory.
+    pub(crate) fn log_out<D: Driver>(&mut self, table: &mut ConnectionTable<D>, ended: &Ended) {
+        let Ended {
+            key,
+            session,
+            reason,
+        } = ended;
+        self.end_access(table, *key, session, *reason);
+        let keys = self.keys(key.index, session);
+        let transport = session.encoding.transport();
+        self.observe_logout(table, *key, keys, transport.name(), *reason);
+        if *reason == CloseReason::Slow
+            && let Some(id) = self.shared.router.graph().name(session.key)
+        {
+            table.stats.slow(id);
+        }
+        table.stats.take(gauge(transport), 1);
+        self.log_out_of(*key, keys);
+        if session.marks.has_several() {
+            self.several.remove(&key.index);
+        }
+        if session.marks.hears_presence()
+            && let Some(presence) = &self.shared.presence
+        {
+            presence.end_session();
+        }
+        self.end_lease(table, *key);
+    }
+}

@@ -1,0 +1,270 @@
+//! Polls: requests to answers from the history.
+
+use std::sync::Arc;
+
+use auth::TokenError;
+use graph::Key;
+use history::Cursor;
+use reactor::{Driver, SlotKey};
+use wire::head::{Method, Request};
+use wire::notice::ResetReason;
+use wire::status::Status;
+
+use super::checked::Checked;
+use super::login::Refused;
+use super::observed::POLL;
+use super::{Requests, Sessions, admit_client};
+use crate::answer::{Answer, Fields, Responder};
+use crate::identity::{Denial, Grant};
+use crate::poll::{Batch, BatchFormat, PollRequest, Waiting, Wake};
+use crate::presence;
+use crate::refusal::NO_STREAMS;
+use crate::replay::outcome;
+use crate::stats::Metric;
+use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
+
+impl Requests<'_> {
+    /// Handles a request for a poll. Returns the answer, unless the poll gives it.
+    pub(super) fn poll<'a, D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        request: &Request<'a>,
+        segment: &'a str,
+    ) -> Option<Answer> {
+        let grant = match self.sessions.authorize(table, key, request, segment) {
+            Ok(grant) => grant,
+            Err(Denial::Token(TokenError::UnknownKey(_)))
+                if self.sessions.await_keys(table, key) =>
+            {
+                return None;
+            }
+            Err(denial) => {
+                table.stats.denied(&denial);
+                return Some(denied(&denial));
+            }
+        };
+        let asked = match PollRequest::of(request, self.sessions.presence().is_some()) {
+            Ok(asked) => asked,
+            Err(answer) => return Some(answer),
+        };
+        let Some(head) = self.sessions.shared.router.head() else {
+            return Some(Answer::error(
+                Status::NOT_IMPLEMENTED,
+                "long polling needs the history, which --history-bytes 0 has switched off; use \
+                 /events/{id} or /stream/{id}",
+            ));
+        };
+        if request.method == Method::Head {
+            return Some(self.sessions.poll_answer(None, head, asked.format, None));
+        }
+        match self.sessions.check_login(table, key, request, &grant, POLL) {
+            Ok(Checked::Accepted) => {}
+            Ok(Checked::Waits) => return None,
+            Err(denial) => {
+                table.stats.denied(&denial);
+                return Some(denied(&denial));
+            }
+        }
+        if let Err(limit) = admit_client(self.admission, table, key, request) {
+            table.stats.add(limit, 1);
+            return Some(Answer::busy("too many connections; try again later"));
+        }
+        let (sessions, responder) = (&mut *self.sessions, &mut *self.responder);
+        sessions.open_poll(table, responder, key, request, &asked, &grant, head)
+    }
+}
+
+impl Sessions {
+    /// Logs a connection in for a poll, and answers it if there is something to tell or it does not
+    /// want to wait. Returns the answer to a request that is refused.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call site; each argument is used once"
+    )]
+    fn open_poll<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        responder: &mut Responder,
+        key: SlotKey,
+        request: &Request<'_>,
+        asked: &PollRequest<'_>,
+        grant: &Grant<'_>,
+        head: u64,
+    ) -> Option<Answer> {
+        if self.shared.takes_no_streams() {
+            return Some(Answer::busy(NO_STREAMS));
+        }
+        let keys = match self.log_in_granted(table, key, grant, POLL) {
+            Ok(keys) => keys.into_boxed_slice(),
+            Err(Refused::Denied(denial)) => {
+                table.stats.denied(&denial);
+                return Some(denied(&denial));
+            }
+            Err(Refused::Full(reason)) => return Some(Answer::busy(reason)),
+        };
+        let router = Arc::clone(&self.shared.router);
+        // After the login: what was planned before it is posted by then.
+        let period = router.period() + 2;
+        table.stats.add(Metric::Logins, 1);
+        table.stats.add(Metric::SessionsPoll, 1);
+        if let Some(connection) = table.get_mut(key) {
+            connection.extras.insert(Extras::POLL);
+        }
+        let batch = Batch::begin(&router, &keys, head, &asked.start, asked.format);
+        let is_over = batch.has_news() || asked.wait.is_zero();
+        let waiting = Waiting {
+            after: batch.position,
+            format: asked.format,
+            presence: asked.presence,
+            manner: responder.keep(table, key, request),
+        };
+        if is_over {
+            self.end_poll(table, responder, key, keys, &waiting, batch, None);
+            return None;
+        }
+        let now = table.clock.now;
+        table.enter(key, Phase::Polling);
+        table.polls.add(key, keys, waiting, period, now, asked.wait);
+        None
+    }
+
+    /// Looks at a poll that waits, and answers it if there is something to tell or it must be
+    /// answered. Returns whether its connection can go on with its next request.
+    pub(crate) fn answer_poll<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        responder: &mut Responder,
+        key: SlotKey,
+        wake: Wake,
+    ) -> bool {
+        let router = Arc::clone(&self.shared.router);
+        let (Some(waiting), Some(keys)) = (table.polls.waiting(key), table.polls.keys(key)) else {
+            return false;
+        };
+        let batch = Batch::after(&router, keys, waiting.after, waiting.format);
+        if wake == Wake::Event && !batch.has_news() {
+            return false;
+        }
+        let Some((keys, Some(waiting))) = table.polls.remove(key) else {
+            return false;
+        };
+        let end = match wake {
+            Wake::Event | Wake::Now => None,
+            Wake::End(reason) => Some(reason),
+        };
+        self.end_poll(table, responder, key, keys, &waiting, batch, end);
+        table
+            .get(key)
+            .is_some_and(|connection| matches!(connection.phase, Phase::Head { .. }))
+    }
+
+    /// Answers a poll. Its login stays for a while if its client can come back; `end` is why it
+    /// cannot.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "two call sites; each argument is used once"
+    )]
+    fn end_poll<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        responder: &mut Responder,
+        key: SlotKey,
+        keys: Box<[Key]>,
+        waiting: &Waiting,
+        mut batch: Batch,
+        end: Option<CloseReason>,
+    ) {
+        table.stats.take(Metric::SessionsPoll, 1);
+        if batch.reset.is_some() {
+            table.stats.add(outcome(batch.reset), 1);
+        }
+        self.end_lease(table, key);
+        if let Some(presence) = self.presence().filter(|_| waiting.presence) {
+            batch.begin_with(presence::for_poll(presence, self.graph(), &keys));
+        }
+        let answer = self.poll_answer(
+            Some(batch.body),
+            batch.position,
+            waiting.format,
+            batch.reset,
+        );
+        // The login must be kept before the connection may be closed.
+        let now = table.clock.now;
+        table.polls.keep_login(key, keys, now);
+        responder.answer_later(table, key, &waiting.manner, &answer, end);
+    }
+
+    /// Logs a connection out that was logged in for a poll.
+    pub(crate) fn log_out_poll<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        reason: CloseReason,
+    ) {
+        let waits = table.polls.waiting(key).is_some();
+        if let Some(keys) = self.take_poll_login(table, key) {
+            if waits {
+                table.stats.take(Metric::SessionsPoll, 1);
+                self.end_lease(table, key);
+            }
+            self.observe_logout(table, key, &keys, POLL, reason);
+            self.log_out_of(key, &keys);
+        }
+    }
+
+    pub(super) fn take_poll_login<D: Driver>(
+        &self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+    ) -> Option<Box<[Key]>> {
+        let (keys, _) = table.polls.remove(key)?;
+        table.clear_extras(key, Extras::POLL);
+        Some(keys)
+    }
+
+    /// Makes the answer to a poll: 200 with a batch, or 204. Both have the cursor.
+    fn poll_answer(
+        &self,
+        body: Option<Vec<u8>>,
+        position: u64,
+        format: BatchFormat,
+        reset: Option<ResetReason>,
+    ) -> Answer {
+        let cursor = Cursor::complete(self.shared.router.epoch(), position);
+        let fields = Fields::Poll {
+            cursor: cursor.to_string(),
+            reset,
+        };
+        let body = body.unwrap_or_default();
+        match body.is_empty() && reset.is_none() {
+            true => Answer {
+                status: Status::NO_CONTENT,
+                content_type: "",
+                fields,
+                body: Vec::new().into(),
+            },
+            false => Answer {
+                status: Status::OK,
+                content_type: format.content_type(),
+                fields,
+                body: match body.is_empty() {
+                    true => b"[]".as_slice().into(),
+                    false => body.into(),
+                },
+            },
+        }
+    }
+}
+
+/// Returns the answer to a poll that is refused. A 204 says that there is nothing new, after which
+/// a client would ask again at once: a ban needs another status.
+fn denied(denial: &Denial) -> Answer {
+    match denial {
+        Denial::Banned => Answer::error(
+            Status::FORBIDDEN,
+            "this id may not connect for now; do not try again",
+        ),
+        denial => denial.answer(),
+    }
+}

@@ -1,0 +1,93 @@
+//! Random lives of a server with several workers, checked against a model.
+//!
+//! One thread runs everything, and the dice also say which worker takes the next turn. Clients
+//! come, read slowly, stall, end and break off; strangers come in crowds; descriptors run out, the
+//! poller refuses sockets, mailboxes are full, clocks are set, and time passes while a worker
+//! stands still. While that goes on, nothing wrong may happen. Then the faults stop: what is owed
+//! must arrive, every receipt must be complete, and nothing may be left of anybody.
+//!
+//! Each step has dice of its own, so a failing life can be run again without some of its steps. It
+//! is reduced to the few that it needs before it is reported. `SEEDS=100000` runs that many lives,
+//! `SEED=7` begins with that one.
+
+mod life;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use self::life::{Life, Trace};
+use super::laws::Dice;
+
+/// Steps of a life.
+const STEPS: u32 = 160;
+
+/// Runs these steps of a life, and returns why it fails, if it does.
+fn failure(seed: u64, steps: &[u32], trace: &Trace) -> Option<String> {
+    trace.borrow_mut().clear();
+    let life = || {
+        let mut life = Life::new(seed, Trace::clone(trace));
+        for &step in steps {
+            let mut dice = Dice::new(seed.wrapping_mul(1_000_003) ^ u64::from(step));
+            dice.roll(2);
+            life.note(|| format!("step {step}"));
+            life.step(&mut dice);
+        }
+        life.rest();
+        life.note(|| "the faults stop".to_owned());
+        life.heal();
+        life.run(Duration::from_secs(5));
+        life.judge();
+        life.end();
+    };
+    let panic = catch_unwind(AssertUnwindSafe(life)).err()?;
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
+    Some(text.unwrap_or_else(|| "a panic without a text".to_owned()))
+}
+
+/// Leaves out what a failure does not need: halves first, single items last.
+fn shrink(mut steps: Vec<u32>, fails: impl Fn(&[u32]) -> bool) -> Vec<u32> {
+    let mut size = steps.len().div_ceil(2);
+    while size > 0 {
+        let mut at = 0;
+        while at < steps.len() {
+            let end = (at + size).min(steps.len());
+            let fewer = [&steps[..at], &steps[end..]].concat();
+            if fails(&fewer) {
+                steps = fewer;
+            } else {
+                at = end;
+            }
+        }
+        size /= 2;
+    }
+    steps
+}
+
+fn variable(name: &str, usual: u64) -> u64 {
+    let text = std::env::var(name).ok();
+    text.map_or(usual, |it| it.parse().expect("a number"))
+}
+
+#[test]
+fn whatever_happens_what_is_owed_arrives_and_nothing_is_left() {
+    let first = variable("SEED", 0);
+    for seed in first..first + variable("SEEDS", 1000) {
+        let trace = Trace::default();
+        let all: Vec<_> = (0..STEPS).collect();
+        if failure(seed, &all, &trace).is_none() {
+            continue;
+        }
+        let steps = shrink(all, |steps| failure(seed, steps, &trace).is_some());
+        let reason = failure(seed, &steps, &trace).unwrap_or_default();
+        let trace = trace.borrow().join("\n");
+        panic!("SEED={seed} fails, of its {STEPS} steps with these alone:\n{trace}\n{reason}");
+    }
+}
+
+#[test]
+fn a_failure_is_told_with_the_steps_that_it_needs() {
+    let fails = |steps: &[u32]| [3, 77, 78].iter().all(|step| steps.contains(step));
+    assert_eq!(shrink((0..160).collect(), fails), [3, 77, 78]);
+    assert!(shrink(vec![5], |_| true).is_empty());
+}

@@ -1,0 +1,225 @@
+//! Parts of a simulated server: what its workers share, the workers, and their turns.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use graph::Graph;
+use parking_lot::Mutex;
+use reactor::{
+    Driver as _, EventLoop, Mailbox, RateLimitedWarnings, SharedClock, SourceCounts, Tick,
+};
+use router::{Router, WorkerId};
+
+use super::net::{self, LISTENER, Shared as Net, SimDriver};
+use crate::budget::Budget;
+use crate::identity::IdentityStore;
+use crate::listener::{ListenerContext, ListenerKind};
+use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
+use crate::presence::Presence;
+use crate::settings::{LiveSettings, Settings};
+use crate::shared::Shared;
+use crate::stats::{Metric, WorkerStats};
+use crate::worker::Worker;
+
+/// Descriptors that each worker may have.
+const DESCRIPTORS: usize = 1_000;
+
+/// What the workers of a server share, and what others have of it.
+pub(super) struct Parts {
+    pub(super) shared: Arc<Shared>,
+    pub(super) handle: Handle,
+    /// One of each worker.
+    pub(super) mailboxes: Vec<Arc<Mailbox<Mail>>>,
+    /// Clock of publishers.
+    pub(super) clock: Arc<AtomicU64>,
+}
+
+impl Parts {
+    pub(super) fn new(
+        workers: u16,
+        live: LiveSettings,
+        set: impl FnOnce(&mut Settings),
+        prepare: impl FnOnce(Router<Post>) -> Router<Post>,
+    ) -> Self {
+        let mut settings = Settings {
+            live: Arc::new(live),
+            ..Settings::default()
+        };
+        set(&mut settings);
+        let mailbox = |_| Arc::new(Mailbox::new(MAILBOX_WEIGHT_MAX).expect("an eventfd"));
+        let mailboxes: Vec<_> = (0..workers).map(mailbox).collect();
+        let clock = Arc::default();
+        let post = Post::new(
+            mailboxes.clone().into(),
+            SharedClock::manual(Arc::clone(&clock)),
+        );
+        let router = Router::new("e", Arc::new(Graph::memory()), post);
+        let router = Arc::new(prepare(router));
+        let stats = (0..workers).map(|_| Arc::new(WorkerStats::default()));
+        let draining = Arc::new(AtomicBool::new(false));
+        let paused = Arc::new(AtomicBool::new(false));
+        let unready = Arc::new(AtomicBool::new(false));
+        let demo = Arc::new(OnceLock::new());
+        let client_publishing = Arc::new(OnceLock::new());
+        let identity = Arc::new(IdentityStore::default());
+        let presence = settings
+            .presence
+            .map(|settings| Arc::new(Presence::new(settings, "e")));
+        let live = Arc::new(Mutex::new(Arc::clone(&settings.live)));
+        let shared = Arc::new(Shared {
+            settings,
+            router: Arc::clone(&router),
+            demo: Arc::clone(&demo),
+            client_publishing: Arc::clone(&client_publishing),
+            presence: presence.clone(),
+            connections: AtomicUsize::new(0),
+            sources: SourceCounts::default(),
+            draining: Arc::clone(&draining),
+            paused: Arc::clone(&paused),
+            unready: Arc::clone(&unready),
+            connection_warnings: RateLimitedWarnings::new(Duration::from_secs(60)),
+            identity: Arc::clone(&identity),
+            budget: Budget::new(workers),
+        });
+        let handle = Handle {
+            external_metrics: Arc::default(),
+            router,
+            stats: stats.collect(),
+            draining,
+            paused,
+            unready,
+            access_log: shared.settings.access_log.clone(),
+            demo,
+            client_publishing,
+            live,
+            identity,
+            presence,
+        };
+        Self {
+            shared,
+            handle,
+            mailboxes,
+            clock,
+        }
+    }
+}
+
+/// Makes a worker with a network of its own, and listeners of these kinds.
+pub(super) fn worker(
+    nth: u16,
+    shared: &Arc<Shared>,
+    handle: &Handle,
+    mailbox: &Arc<Mailbox<Mail>>,
+    kinds: &[ListenerKind],
+) -> Worker<SimDriver> {
+    let warnings = RateLimitedWarnings::new(Duration::from_secs(60));
+    let mut worker = Worker::new(
+        WorkerId(nth),
+        Arc::clone(shared),
+        Arc::clone(mailbox),
+        Arc::clone(&handle.stats[usize::from(nth)]),
+        warnings,
+        SimDriver(net::network(DESCRIPTORS)),
+    );
+    for &kind in kinds {
+        let context = ListenerContext { kind };
+        worker
+            .acceptor
+            .open(&mut worker.table.driver, context, |driver, token| {
+                driver.listen(([127, 0, 0, 1], 1).into(), &LISTENER, token)
+            })
+            .expect("the simulated listener opens");
+    }
+    worker
+}
+
+/// Turns of a worker, and its sleep between them.
+pub(super) struct Turns {
+    /// Number of the worker.
+    nth: u16,
+    event_loop: EventLoop,
+    /// The worker sleeps, until this time or for as long as it takes.
+    asleep: Option<Option<Tick>>,
+}
+
+impl Turns {
+    pub(super) fn new(nth: u16, worker: &Worker<SimDriver>) -> Self {
+        Self {
+            nth,
+            event_loop: EventLoop::new(&worker.table.driver),
+            asleep: None,
+        }
+    }
+
+    /// Lets the worker take a turn, if it has a reason to: work of its own, a signal, a deadline or
+    /// a rung mailbox. Whatever else changed, a sleeping worker does not learn of it.
+    pub(super) fn take(
+        &mut self,
+        worker: &mut Worker<SimDriver>,
+        mailbox: &Mailbox<Mail>,
+        budget: &Budget,
+    ) {
+        let net = Net::clone(&worker.table.driver.0);
+        let now = net.borrow().now;
+        let deadline = *self.asleep.get_or_insert_with(|| {
+            let timeout = self.event_loop.prepare(worker);
+            timeout.map(|timeout| round_up(now, timeout))
+        });
+        let wakes = net.borrow().has_signals()
+            || deadline.is_some_and(|deadline| deadline <= now)
+            || !mailbox.is_asleep();
+        if wakes {
+            self.asleep = None;
+            self.event_loop
+                .wait(worker, Some(Duration::ZERO))
+                .expect("the simulated poller does not fail");
+            self.event_loop.act(worker);
+            let held = budget.held_by(self.nth);
+            assert_eq!(held, worker.count_buffer_bytes(), "bytes in buffers");
+        }
+    }
+}
+
+/// The time at which a wait that begins now is over: a kernel never wakes a worker early.
+fn round_up(now: Tick, timeout: Duration) -> Tick {
+    now.after(timeout + Duration::from_nanos(999_999))
+}
+
+/// Checks that no connection has left anything in what the workers share.
+pub(super) fn assert_nothing_shared_is_left(shared: &Shared, handle: &Handle) {
+    assert_eq!(handle.router().online(), 0, "ids online");
+    for gauge in [
+        Metric::Connections,
+        Metric::SessionsSse,
+        Metric::SessionsNdjson,
+        Metric::SessionsTest,
+        Metric::SessionsWebSocket,
+        Metric::SessionsPoll,
+        Metric::BacklogSessions,
+        Metric::BacklogBytes,
+        Metric::BufferBytes,
+        Metric::SessionsReplaying,
+        Metric::TlsConnections,
+    ] {
+        assert_eq!(handle.stats().total(gauge), 0, "{gauge:?}");
+    }
+    let admitted = shared.connections.load(Ordering::Relaxed);
+    assert_eq!(admitted, 0, "connections that count against the limit");
+    assert!(shared.sources.is_empty(), "sources of connections");
+    assert_eq!(shared.budget.total(), 0, "bytes in buffers");
+}
+
+/// Checks that no connection has left anything in its worker.
+pub(super) fn assert_nothing_is_left(worker: &Worker<SimDriver>, mailbox: &Mailbox<Mail>) {
+    assert_eq!(worker.table.len(), 0, "records");
+    assert!(worker.is_without_websockets(), "WebSocket state");
+    let descriptors = worker.table.driver.0.borrow().descriptors;
+    assert_eq!(descriptors, DESCRIPTORS, "descriptors");
+    assert_eq!(mailbox.outstanding(), 0, "weight in the mailbox");
+    assert!(worker.table.is_without_extras(), "side tables");
+    assert!(worker.keeps_no_input(), "beginnings of heads");
+    assert!(worker.awaits_no_login(), "logins to be decided on");
+    assert!(worker.keeps_no_search(), "searches for replays");
+    assert!(worker.presence.is_empty(), "notices of presence");
+}

@@ -1,0 +1,611 @@
+//! Random cuts and returns of clients, checked against a model of what each of them is owed.
+//!
+//! A client that is cut has read a part of what it was sent. It returns with the last id that it
+//! has. In the end it must have each event that it is owed, or must have been told that it may miss
+//! some; and it has none that is not for it, and none twice but those beside its cursor. Mailboxes
+//! are full now and then: what they refuse is owed like all else, since the history has it.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+use history::Limits;
+use router::{Batch, Tally};
+
+use super::laws::Dice;
+use super::world::{World, event, unchunked};
+use crate::listener::ListenerKind;
+use crate::settings::LiveSettings;
+use crate::slow_policy::SlowPolicy;
+use crate::stats::Metric;
+
+const NAMES: [&str; 5] = ["1", "2", "rj", "bob", "2147483648"];
+
+/// Seconds after which an event leaves the history.
+const AGE_SECONDS: u32 = 10;
+
+struct Client {
+    ids: BTreeSet<&'static str>,
+    path: &'static str,
+    version: usize,
+    /// Number of its connection.
+    number: Option<usize>,
+    /// The last id that it has.
+    cursor: Option<String>,
+    /// Position up to which the cursor of its connection has everything.
+    resumed: u64,
+    /// Position from which on events are owed: its first cursor, or where a reset went on.
+    since: Option<u64>,
+    received: BTreeSet<u64>,
+    /// Resets that it was told of, by reason.
+    resets: Vec<String>,
+    /// Events published beside a login that asked for no past.
+    excused: BTreeSet<u64>,
+}
+
+struct Published {
+    position: u64,
+    subject: &'static str,
+    /// Ids that it was for, when it was planned.
+    readers: BTreeSet<&'static str>,
+    is_sent: bool,
+    is_stored: bool,
+}
+
+/// What a client reads of a stream.
+#[derive(Debug)]
+enum Item {
+    Event(String, String),
+    Id(String),
+    Reset(String),
+    Gap,
+}
+
+struct Model {
+    world: World,
+    dice: Dice,
+    clients: Vec<Client>,
+    /// Subscriptions, with the head when they were made.
+    edges: BTreeMap<(&'static str, &'static str), u64>,
+    published: Vec<Published>,
+    count: u64,
+    seconds: u32,
+}
+
+impl Model {
+    fn new(kind: ListenerKind, seed: u64) -> Self {
+        let settings = LiveSettings {
+            backlog_bytes: 400,
+            // A session with this policy is not closed for being owed too much.
+            slow: [SlowPolicy::CatchUp, SlowPolicy::Close][seed as usize % 2],
+            heartbeat: Duration::from_secs(1),
+            ..LiveSettings::default()
+        };
+        let limits = Limits {
+            bytes: 1 << 20,
+            age_seconds: Some(AGE_SECONDS),
+        };
+        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let clients = (0..8).map(|_| Client {
+            ids: (0..1 + dice.roll(2)).map(|_| name(&mut dice)).collect(),
+            path: ["/events/", "/stream/"][dice.roll(2)],
+            version: dice.roll(2),
+            number: None,
+            cursor: None,
+            resumed: 0,
+            since: None,
+            received: BTreeSet::new(),
+            resets: Vec::new(),
+            excused: BTreeSet::new(),
+        });
+        let clients = clients.collect();
+        Self {
+            world: World::with_history(kind, settings, limits),
+            dice,
+            clients,
+            edges: BTreeMap::new(),
+            published: Vec::new(),
+            count: 0,
+            seconds: 0,
+        }
+    }
+
+    fn head(&self) -> u64 {
+        let head = self.world.handle.router().head();
+        head.expect("there is a history")
+    }
+
+    fn step(&mut self) {
+        match self.dice.roll(24) {
+            0 => self.subscribe(),
+            1 => self.unsubscribe(),
+            2 => self.race(),
+            3 => self.tick(),
+            4 => self.kick(),
+            5..=6 => self.publish_within_turn(),
+            _ => self.step_in_race(),
+        }
+        self.notice_closed();
+    }
+
+    /// A step that changes no subscription.
+    fn step_in_race(&mut self) {
+        match self.dice.roll(16) {
+            0..=2 => self.connect(),
+            3..=7 => self.publish(),
+            8..=9 => self.cut(),
+            10..=11 => self.make_room(),
+            12 => self.world.pass(Duration::from_millis(300)),
+            _ => self.world.turn(),
+        }
+        self.notice_closed();
+    }
+
+    fn connect(&mut self) {
+        let nth = self.dice.roll(self.clients.len());
+        let is_slow = self.dice.roll(3) == 0;
+        self.connect_client(nth, is_slow);
+    }
+
+    fn connect_client(&mut self, nth: usize, is_slow: bool) {
+        if self.clients[nth].number.is_some() {
+            return;
+        }
+        let Client {
+            ids,
+            path,
+            version,
+            cursor,
+            ..
+        } = &self.clients[nth];
+        let list = ids.iter().copied().collect::<Vec<_>>().join(",");
+        let field = match cursor {
+            Some(cursor) => format!("Last-Event-ID: {cursor}\r\n"),
+            None => String::new(),
+        };
+        let request =
+            format!("GET {path}{list} HTTP/1.{version}\r\nHost: localhost\r\n{field}\r\n");
+        let room = if is_slow {
+            600 + self.dice.roll(300)
+        } else {
+            usize::MAX
+        };
+        let bite = match self.dice.roll(2) {
+            0 => usize::MAX,
+            _ => 100 + self.dice.roll(600),
+        };
+        let resumed = cursor.as_deref().map_or(0, complete_of);
+        let number = self
+            .world
+            .connect_with(request.as_bytes(), room, usize::MAX);
+        let client = &mut self.clients[nth];
+        (client.resumed, client.number) = (resumed, Some(number));
+        self.world.turn();
+        self.world.net.borrow_mut().pipes[number].bite = bite;
+    }
+
+    /// Publishes an event in two parts, between which clients log in and are cut.
+    fn race(&mut self) {
+        let router = self.world.handle.router_shared();
+        let mut batch = Batch::default();
+        let mut planned = router.plan(&mut batch);
+        let subject = name(&mut self.dice);
+        self.count += 1;
+        planned.add(event(subject, &format!("{};", self.count)));
+        let readers = self.readers(subject);
+        let fresh: Vec<_> = self.without_cursor();
+        let steps = self.dice.roll(6);
+        (0..steps).for_each(|_| self.step_in_race());
+        let tally = Tally::new();
+        let position = match self.is_full() {
+            true => self.world.while_full(|_| planned.post(&tally, |_| ())),
+            false => planned.post(&tally, |_| ()),
+        };
+        // Who logged in meanwhile without a cursor asked for what comes after its login.
+        for client in fresh {
+            if self.clients[client].number.is_some() {
+                self.clients[client].excused.insert(position);
+            }
+        }
+        self.published.push(Published {
+            position,
+            subject,
+            readers,
+            is_sent: false,
+            is_stored: true,
+        });
+    }
+
+    /// Returns whether the worker's mailbox is full at the moment.
+    fn is_full(&mut self) -> bool {
+        self.dice.roll(8) == 0
+    }
+
+    fn without_cursor(&self) -> Vec<usize> {
+        let clients = self.clients.iter().enumerate();
+        let fresh = clients.filter(|(_, client)| client.cursor.is_none());
+        fresh.map(|(nth, _)| nth).collect()
+    }
+
+    fn readers(&self, subject: &'static str) -> BTreeSet<&'static str> {
+        let edges = self.edges.keys().filter(|edge| edge.1 == subject);
+        edges.map(|edge| edge.0).chain([subject]).collect()
+    }
+
+    fn publish(&mut self) {
+        let subject = name(&mut self.dice);
+        self.count += 1;
+        let text = format!("{};", self.count);
+        let (is_sent, is_stored) = match self.dice.roll(8) {
+            0..2 => (true, true),
+            2 => (false, false),
+            _ => (false, true),
+        };
+        let post = |world: &World| match (is_sent, is_stored) {
+            (true, _) => world.send(subject, &text),
+            (false, true) => world.publish(subject, &text),
+            (false, false) => world.publish_unstored(subject, &text),
+        };
+        let (accepted, _) = match self.is_full() {
+            true => self.world.while_full(post),
+            false => post(&self.world),
+        };
+        self.published.push(Published {
+            position: accepted.sequence,
+            subject,
+            readers: match is_sent {
+                true => BTreeSet::from([subject]),
+                false => self.readers(subject),
+            },
+            is_sent,
+            is_stored,
+        });
+    }
+
+    /// Publishes an event while the worker is in the middle of its turn.
+    fn publish_within_turn(&mut self) {
+        let subject = name(&mut self.dice);
+        self.count += 1;
+        let event = event(subject, &format!("{};", self.count));
+        let router = self.world.handle.router_shared();
+        let posted = Rc::new(Cell::new(0));
+        let position = Rc::clone(&posted);
+        self.world.net.borrow_mut().meanwhile = Some(Box::new(move || {
+            position.set(router.publish(event, &Tally::new()).sequence);
+        }));
+        let fresh = self.without_cursor();
+        let readers = self.readers(subject);
+        self.world.wake();
+        self.world.net.borrow_mut().meanwhile = None;
+        if posted.get() > 0 {
+            for client in fresh {
+                self.clients[client].excused.insert(posted.get());
+            }
+            self.published.push(Published {
+                position: posted.get(),
+                subject,
+                readers,
+                is_sent: false,
+                is_stored: true,
+            });
+        }
+    }
+
+    fn subscribe(&mut self) {
+        let (subscriber, subject) = (name(&mut self.dice), name(&mut self.dice));
+        let head = self.head();
+        if subscriber != subject {
+            self.edges.entry((subscriber, subject)).or_insert(head);
+        }
+        self.world.subscribe(subscriber, subject);
+    }
+
+    fn unsubscribe(&mut self) {
+        let (subscriber, subject) = (name(&mut self.dice), name(&mut self.dice));
+        self.edges.remove(&(subscriber, subject));
+        self.world.unsubscribe(subscriber, subject);
+    }
+
+    fn tick(&mut self) {
+        self.seconds += self.dice.roll(6) as u32;
+        self.world.handle.router().tick(self.seconds);
+    }
+
+    fn make_room(&mut self) {
+        let nth = self.dice.roll(self.clients.len());
+        let room = self.dice.roll(300);
+        if let Some(number) = self.clients[nth].number {
+            self.world.net.borrow_mut().make_room(number, room);
+        }
+    }
+
+    /// The operator closes the sessions of an id.
+    fn kick(&mut self) {
+        let sessions = self
+            .world
+            .handle
+            .router()
+            .sessions(&super::world::id(name(&mut self.dice)));
+        self.world.handle.close(&sessions);
+    }
+
+    /// A client is cut off in the middle of what it was sent.
+    fn cut(&mut self) {
+        let nth = self.dice.roll(self.clients.len());
+        if let Some(number) = self.clients[nth].number {
+            self.world.net.borrow_mut().break_off(number);
+            let length = self.world.text(number).len();
+            let read = match self.dice.roll(3) {
+                0 => length,
+                _ => self.dice.roll(length + 1),
+            };
+            self.leave(nth, read);
+            self.world.turn();
+        }
+    }
+
+    fn notice_closed(&mut self) {
+        for nth in 0..self.clients.len() {
+            if let Some(number) = self.clients[nth].number
+                && (self.world.is_closed(number)
+                    || self.world.net.borrow().pipes[number].server_ended)
+            {
+                self.world.net.borrow_mut().end(number);
+                self.leave(nth, usize::MAX);
+            }
+        }
+    }
+
+    /// Ends a client's connection, of which it has read so many bytes.
+    fn leave(&mut self, nth: usize, read: usize) {
+        let client = &mut self.clients[nth];
+        let Some(number) = client.number.take() else {
+            return;
+        };
+        let text = self.world.text(number);
+        let items = items(&text[..read.min(text.len())]);
+        let mut in_connection = BTreeMap::<&str, u64>::new();
+        for item in items {
+            match item {
+                Item::Event(id, data) => {
+                    let position = position_of(&id);
+                    let is_it = |published: &&Published| published.position == position;
+                    let published = self.published.iter().find(is_it);
+                    let published = published.unwrap_or_else(|| panic!("{id} {data}: unknown"));
+                    assert!(
+                        !published.readers.is_disjoint(&client.ids),
+                        "{id} is for {:?}, not for {:?}",
+                        published.readers,
+                        client.ids
+                    );
+                    let is_new = client.received.insert(position);
+                    if is_new {
+                        // A session that catches up goes back to an event that later ones have
+                        // overtaken, and gets those again.
+                        in_connection.retain(|_, before| *before < position);
+                    }
+                    let before = in_connection.insert(published.subject, position);
+                    assert!(before.is_none_or(|before| before < position), "{id} twice");
+                    assert!(is_new || position > client.resumed, "{id} again");
+                    client.since.get_or_insert(complete_of(&id));
+                    client.cursor = Some(id);
+                }
+                // About events that the history does not have.
+                Item::Gap => {}
+                Item::Id(id) => {
+                    client.since.get_or_insert(complete_of(&id));
+                    client.cursor = Some(id);
+                }
+                Item::Reset(reason) => {
+                    client.resets.push(reason);
+                    // The next id tells where the stream goes on. What comes may be known.
+                    (client.since, client.resumed) = (None, 0);
+                }
+            }
+        }
+        if client.since.is_none() && client.cursor.is_some() {
+            // Cut off behind the notice of a reset: it will be told again.
+            client.since = Some(u64::MAX);
+        }
+        // A cursor that is not from this server, now and then.
+        if client.cursor.is_some() && self.dice.roll(12) == 0 {
+            let wrong = ["other-7", "garbage", "e-999999", "e-5-6"][self.dice.roll(4)];
+            client.cursor = Some(wrong.to_owned());
+            client.since = Some(u64::MAX);
+        }
+    }
+
+    /// Lets every client return and read all, and checks what it has.
+    fn judge(&mut self) {
+        for nth in 0..self.clients.len() {
+            if self.clients[nth].number.is_some() {
+                let number = self.clients[nth].number.expect("it is connected");
+                self.world.net.borrow_mut().break_off(number);
+                self.leave(nth, usize::MAX);
+                self.world.turn();
+            }
+        }
+        for nth in 0..self.clients.len() {
+            self.connect_client(nth, false);
+        }
+        self.settle();
+        // What is under way at the return, and what comes after it.
+        (0..6).for_each(|_| self.publish());
+        self.settle();
+        assert!(
+            self.world.worker.table.replays.is_empty(),
+            "a replay is left"
+        );
+        let head = self.head();
+        for nth in 0..self.clients.len() {
+            let is_closed = self
+                .world
+                .is_closed(self.clients[nth].number.expect("connected"));
+            assert!(!is_closed, "a client that reads all was closed");
+            self.leave(nth, usize::MAX);
+            let client = &self.clients[nth];
+            let since = client.since.expect("it has a cursor");
+            for published in &self.published {
+                let position = published.position;
+                let is_owed = position > since
+                    && published.is_stored
+                    && !client.excused.contains(&position)
+                    && self.is_for(published, client);
+                let has = client.received.contains(&position);
+                assert!(
+                    !is_owed || has,
+                    "client {nth} of {:?} missed {position} about {}, since {since}, head {head}",
+                    client.ids,
+                    published.subject
+                );
+            }
+        }
+    }
+
+    /// Returns whether an event was for a client all the time since it was published.
+    fn is_for(&self, published: &Published, client: &Client) -> bool {
+        let subject = published.subject;
+        client.ids.iter().any(|&id| {
+            let edge = self.edges.get(&(id, subject));
+            id == subject
+                || (!published.is_sent && edge.is_some_and(|&since| since < published.position))
+        })
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..40 {
+            self.world.run_until_idle();
+            self.world.pass(Duration::from_millis(100));
+        }
+    }
+
+    fn end(&mut self) {
+        self.world.net.borrow_mut().end_all();
+        self.world.pass(Duration::from_secs(20));
+        self.world.wake();
+        self.world.assert_empty();
+    }
+}
+
+fn name(dice: &mut Dice) -> &'static str {
+    NAMES[dice.roll(NAMES.len())]
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().expect("a number")
+}
+
+/// The position of a cursor of this server.
+fn position_of(cursor: &str) -> u64 {
+    number(cursor.split('-').nth(1).expect("a position"))
+}
+
+/// The position up to which the holder of a cursor has everything; 0 for a wrong cursor.
+fn complete_of(cursor: &str) -> u64 {
+    let last = cursor
+        .strip_prefix("e-")
+        .and_then(|rest| rest.split('-').next_back());
+    last.map_or(0, number)
+}
+
+/// Returns what is whole of a stream.
+fn items(text: &str) -> Vec<Item> {
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return Vec::new();
+    };
+    let body = match head.contains("chunked") {
+        true => unchunked(body),
+        false => body.to_owned(),
+    };
+    match head.contains("text/event-stream") {
+        true => events_of_blocks(&body),
+        false => events_of_lines(&body),
+    }
+}
+
+fn events_of_blocks(body: &str) -> Vec<Item> {
+    let mut items = Vec::new();
+    let mut rest = body;
+    while let Some((block, after)) = rest.split_once("\n\n") {
+        rest = after;
+        let field = |name: &str| {
+            let mut lines = block.lines();
+            let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            value.map(str::to_owned)
+        };
+        match (field("event"), field("id"), field("data")) {
+            (Some(event), None, Some(data)) if event == "reset" => items.push(reset(&data)),
+            (Some(event), None, Some(_)) if event == "gap" => items.push(Item::Gap),
+            (None, Some(id), Some(data)) => items.push(Item::Event(id, data)),
+            (None, Some(id), None) => items.push(Item::Id(id)),
+            (None, None, None) => {}
+            other => panic!("{other:?} in {block}"),
+        }
+    }
+    items
+}
+
+fn events_of_lines(body: &str) -> Vec<Item> {
+    let whole = body.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let mut items = Vec::new();
+    for line in whole.lines().filter(|line| *line != "{}") {
+        let value = |name: &str| {
+            let (_, rest) = line.split_once(&format!("\"{name}\":\""))?;
+            Some(rest.split('"').next()?.to_owned())
+        };
+        items.push(match (value("id"), value("data")) {
+            (Some(id), Some(data)) => Item::Event(id, data),
+            (Some(id), None) => Item::Id(id),
+            _ if line.contains("\"type\":\"reset\"") => reset(line),
+            _ if line.contains("\"type\":\"gap\"") => Item::Gap,
+            _ => panic!("{line}"),
+        });
+    }
+    items
+}
+
+fn reset(data: &str) -> Item {
+    let (_, rest) = data.split_once("\"reason\":\"").expect("a reason");
+    Item::Reset(rest.split('"').next().expect("a reason").to_owned())
+}
+
+fn check(kind: ListenerKind, seed: u64) -> [u64; 4] {
+    let mut model = Model::new(kind, seed);
+    for _ in 0..250 {
+        model.step();
+    }
+    model.judge();
+    model.end();
+    let metrics = [
+        Metric::EventsReplayed,
+        Metric::ResumesExpired,
+        Metric::CatchUps,
+        Metric::Gaps,
+    ];
+    metrics.map(|metric| model.world.metric(metric))
+}
+
+fn check_all(kind: ListenerKind, seeds: std::ops::Range<u64>) {
+    let mut sums = [0; 4];
+    for seed in seeds {
+        let counts = check(kind, seed);
+        sums.iter_mut()
+            .zip(counts)
+            .for_each(|(sum, count)| *sum += count);
+    }
+    assert!(
+        sums.iter().all(|&sum| sum > 100),
+        "{sums:?}: the test tests nothing"
+    );
+}
+
+#[test]
+fn who_returns_gets_what_it_is_owed_or_a_reset() {
+    check_all(ListenerKind::Plain, 0..300);
+}
+
+#[test]
+fn who_returns_over_tls_gets_what_it_is_owed_or_a_reset() {
+    check_all(ListenerKind::Tls, 0..60);
+}

@@ -1,0 +1,69 @@
+//! Addresses of clients that a proxy has told in PROXY headers, by slot.
+//!
+//! The table is asked only about connections that have the [`Extras::PROXIED`] bit. A slot with the
+//! bit and without an entry is a connection whose header names no client.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use reactor::{Driver, SlotKey};
+
+use super::{ConnectionTable, Extras};
+use crate::client_address::Origin;
+
+/// Address in 18 bytes, as a million clients may be behind proxies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PackedAddress {
+    ip: Ipv6Addr,
+    port: [u8; 2],
+}
+
+impl From<SocketAddr> for PackedAddress {
+    fn from(address: SocketAddr) -> Self {
+        let ip = match address.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        let port = address.port().to_ne_bytes();
+        Self { ip, port }
+    }
+}
+
+impl From<PackedAddress> for SocketAddr {
+    fn from(packed: PackedAddress) -> Self {
+        let PackedAddress { ip, port } = packed;
+        Self::new(IpAddr::V6(ip).to_canonical(), u16::from_ne_bytes(port))
+    }
+}
+
+impl<D: Driver> ConnectionTable<D> {
+    /// Returns whether the connection must go on with a PROXY header.
+    pub(crate) fn awaits_proxy_header(&self, key: SlotKey) -> bool {
+        self.get(key)
+            .is_some_and(|connection| connection.extras.has(Extras::PROXY_HEADER))
+    }
+
+    /// Takes note of the client in the PROXY header of a connection; `None` if it names none.
+    pub(crate) fn set_client(&mut self, key: SlotKey, client: Option<SocketAddr>) {
+        let Some(connection) = self.get_mut(key) else {
+            return;
+        };
+        connection.extras.remove(Extras::PROXY_HEADER);
+        connection.extras.insert(Extras::PROXIED);
+        if let Some(client) = client {
+            self.clients.insert(key.index, client.into());
+        }
+    }
+
+    /// Returns where the bytes of a connection come from; `None` if its socket is broken.
+    pub(crate) fn origin(&self, key: SlotKey) -> Option<Origin> {
+        let connection = self.slots.get(key)?;
+        let peer = || self.driver.peer(&connection.socket);
+        if !connection.extras.has(Extras::PROXIED) {
+            return peer().map(Origin::Peer);
+        }
+        match self.clients.get(key.index) {
+            Some(&client) => Some(Origin::Proxied(client.into())),
+            None => peer().map(Origin::Hidden),
+        }
+    }
+}

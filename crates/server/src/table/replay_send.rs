@@ -1,0 +1,158 @@
+//! Sending replayed events: the history keeps what the socket does not take.
+
+use reactor::{Driver, SlotKey};
+
+use super::backlog::{Piece, PieceKind};
+use super::send::{Queued, send};
+use super::tls_connections::is_tls;
+use super::{CloseReason, ConnectionTable, Extras, Phase, live};
+use crate::slow_policy::SlowPolicy;
+use crate::stats::Metric;
+
+/// Frame of a replayed event, among bytes that hold frames one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReplayedFrame {
+    /// Index after its last byte.
+    pub(crate) end: usize,
+    /// Position of its event.
+    pub(crate) position: u64,
+    /// Whether the event was counted as queued.
+    pub(crate) is_held: bool,
+}
+
+impl<D: Driver> ConnectionTable<D> {
+    /// Begins to feed a session from the history: the events after a position. It goes live in the
+    /// planning period `live_from` at the earliest; 0 for a session that was live before.
+    pub(crate) fn replay_after(&mut self, key: SlotKey, after: u64, live_from: u64) {
+        if self.mark_replay(key) {
+            self.replays.begin(key, after, live_from);
+        }
+    }
+
+    /// Begins to feed a session from the history: the last `count` events of each subject up to a
+    /// position, and those after it.
+    pub(crate) fn replay_last(&mut self, key: SlotKey, count: u8, until: u64, live_from: u64) {
+        if self.mark_replay(key) {
+            self.replays.begin_rewind(key, count, until, live_from);
+        }
+    }
+
+    /// Holds all events for a session until its client has sent a cursor. `head` is that of the
+    /// history before it logged in.
+    pub(crate) fn replay_from_message(&mut self, key: SlotKey, head: u64) {
+        if self.mark_replay(key) {
+            self.replays.await_cursor(key, head);
+        }
+    }
+
+    /// Begins to feed a live session from the history: the events from position `first` on, behind
+    /// all deliveries below the number `taken`.
+    pub(super) fn replay_behind(&mut self, key: SlotKey, first: u64, taken: u64) {
+        if self.mark_replay(key) {
+            self.replays.begin_behind(key, first, taken);
+        }
+    }
+
+    fn mark_replay(&mut self, key: SlotKey) -> bool {
+        let Some(connection) = live(&mut self.slots, key) else {
+            return false;
+        };
+        if !matches!(connection.phase, Phase::Open(_)) {
+            return false;
+        }
+        connection.extras.insert(Extras::REPLAY);
+        if !self.replays.is_fed(key) {
+            self.stats.add(Metric::SessionsReplaying, 1);
+        }
+        true
+    }
+
+    /// Sends frames to a session that has no backlog, as many as its socket takes. Only the last
+    /// of them may wait in a backlog, in part or whole, so that a full socket is watched. Returns
+    /// the number of frames that are sent or wait.
+    pub(crate) fn send_replay(
+        &mut self,
+        key: SlotKey,
+        bytes: &[u8],
+        frames: &[ReplayedFrame],
+    ) -> usize {
+        let Some(connection) = live(&mut self.slots, key).filter(|connection| !connection.blocked)
+        else {
+            return 0;
+        };
+        if bytes.is_empty() {
+            // Payloads of the wire of 2008 may be empty.
+            return frames.len();
+        }
+        if is_tls(connection.extras) {
+            return self.send_replay_sealed(key, bytes, frames);
+        }
+        let taken = send(&mut self.driver, &self.stats, &connection.socket, &[bytes]);
+        let Some(taken) = taken else {
+            self.close(key, CloseReason::Reset);
+            return 0;
+        };
+        let whole = frames.partition_point(|frame| frame.end <= taken);
+        let Some(partial) = frames.get(whole) else {
+            return whole;
+        };
+        self.queue_replayed(key, &bytes[taken..partial.end], partial.is_held);
+        whole + 1
+    }
+
+    /// Seals frames and sends them until the socket is full; see [`Self::send_replay`].
+    fn send_replay_sealed(
+        &mut self,
+        key: SlotKey,
+        bytes: &[u8],
+        frames: &[ReplayedFrame],
+    ) -> usize {
+        // Frames that are sealed to their ends, and the bytes sealed.
+        let (mut whole, mut sealed) = (0, 0);
+        while whole < frames.len() {
+            let Some(connection) = live(&mut self.slots, key) else {
+                return whole;
+            };
+            if connection.blocked {
+                break;
+            }
+            let Some(tls) = self.tls.get_mut(key.index) else {
+                return whole;
+            };
+            let mut start = sealed;
+            let parts = frames[whole..].iter().map(|frame| {
+                let part = &bytes[start..frame.end];
+                start = frame.end;
+                (part, frame.is_held)
+            });
+            let Ok(parts) = self.batch.seal(tls, parts) else {
+                self.close(key, CloseReason::Reset);
+                return whole;
+            };
+            if !self.send_batch(key) {
+                return whole;
+            }
+            whole += parts.whole;
+            sealed += parts.bytes;
+        }
+        let begins = whole.checked_sub(1).map_or(0, |last| frames[last].end);
+        match frames.get(whole) {
+            // What was begun must be ended before anything else is sent.
+            Some(partial) if sealed > begins => {
+                self.queue_replayed(key, &bytes[sealed..partial.end], partial.is_held);
+                whole + 1
+            }
+            _ => whole,
+        }
+    }
+
+    /// Keeps the rest of a frame until the socket has room.
+    fn queue_replayed(&mut self, key: SlotKey, rest: &[u8], is_held: bool) {
+        let frame = self.backlogs.memory().share(rest);
+        let events = u16::from(is_held);
+        let piece = Piece::new(frame, 0..rest.len(), events, PieceKind::Fixed);
+        if self.queue(key, piece, SlowPolicy::Close) == Queued::Full {
+            self.close(key, CloseReason::Slow);
+        }
+    }
+}

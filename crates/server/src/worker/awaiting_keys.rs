@@ -1,0 +1,53 @@
+//! Requests that waited for key sets, or for a decision on their login.
+
+use reactor::{Driver, SlotKey};
+
+use super::Worker;
+use crate::login_check::LoginVerdict;
+use crate::table::Phase;
+use crate::websocket;
+
+impl<D: Driver> Worker<D> {
+    /// Returns whether no login waits for a decision.
+    #[cfg(test)]
+    pub(crate) fn awaits_no_login(&self) -> bool {
+        self.sessions.login_checks.is_empty()
+    }
+
+    /// Returns whether nothing is kept of WebSocket sessions.
+    #[cfg(test)]
+    pub(crate) fn is_without_websockets(&self) -> bool {
+        self.sessions.websockets.is_empty()
+    }
+
+    /// Takes a decision on a login.
+    pub(super) fn login_checked(&mut self, key: SlotKey, number: u64, verdict: LoginVerdict) {
+        if let Some(ids) = self.sessions.login_checks.answer(key, number, verdict) {
+            websocket::subscribe_checked(&mut self.sessions, &mut self.table, key, &ids, verdict);
+        }
+    }
+
+    /// Handles requests again that have waited, a turn's worth of them.
+    pub(super) fn resume_awaiting_keys(&mut self) {
+        let mut keys = self.sessions.awaiting_keys.take();
+        let checked = self.sessions.login_checks.take_released();
+        keys.extend(&checked);
+        for key in keys {
+            let waits = |phase| phase == Phase::AwaitingKeys;
+            if self
+                .table
+                .get(key)
+                .is_some_and(|connection| waits(connection.phase))
+            {
+                self.table.enter(key, Phase::Head { partial: true });
+                let (ingress, table, mut requests) = self.request_path();
+                // No edge will announce what has come meanwhile.
+                ingress.resume(table, key, true, &mut requests);
+            }
+        }
+        // An answer holds for the request that it was about.
+        for key in checked {
+            self.sessions.login_checks.forget_answer(key);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Sessions that are fed from the history.
+
+use std::time::Duration;
+
+use reactor::Driver;
+use wire::frame::Position;
+
+use super::Worker;
+use crate::limits::{REPLAY_BYTES_PER_TURN, REPLAYS_PER_TURN};
+use crate::replay::advance_period;
+use crate::table::Extras;
+
+impl<D: Driver> Worker<D> {
+    /// Reads the head of the history, if heartbeats of this turn will carry it.
+    pub(super) fn head_for_heartbeats(&self) -> Option<u64> {
+        match self.heartbeats.next_in(&self.table, self.table.clock.now) {
+            Some(Duration::ZERO) => self.shared.router.head(),
+            _ => None,
+        }
+    }
+
+    /// Sends the heartbeats that are due. They carry the position up to which all live sessions
+    /// without a backlog have everything, unless something older is on its way.
+    pub(super) fn send_heartbeats(&mut self) {
+        let oldest = self.fanout.oldest_position();
+        let epoch = self.shared.router.epoch();
+        let position = self
+            .head
+            .filter(|&head| oldest.is_none_or(|oldest| oldest > head))
+            .map(|sequence| Position { epoch, sequence });
+        let websockets = &mut self.sessions.websockets;
+        self.heartbeats.send(&mut self.table, websockets, position);
+    }
+
+    /// Lets the sessions that fell behind in this turn read on from the history.
+    pub(super) fn catch_up_behind(&mut self) {
+        for behind in self.table.take_behind() {
+            let oldest = self.fanout.oldest_for(behind.key);
+            self.table.catch_up(behind, oldest);
+        }
+    }
+
+    /// Feeds sessions from the history, a turn's worth of them, and forgets replays that are over.
+    pub(super) fn feed_replays(&mut self) {
+        while let Some(key) = self
+            .table
+            .replays
+            .next_settled(self.fanout.oldest_position())
+        {
+            if let Some(connection) = self.table.get_mut(key) {
+                connection.extras.remove(Extras::REPLAY);
+            }
+        }
+        self.table.replays.deliveries_done(self.fanout.oldest());
+        let router = &self.shared.router;
+        let head = || router.head().unwrap_or_default();
+        self.table.replays.head_reached(head);
+        if self.table.replays.awaits_period() {
+            self.table.replays.period_reached(advance_period(router));
+        }
+        let mut bytes = 0;
+        for _ in 0..self.table.replays.ready().min(REPLAYS_PER_TURN) {
+            if bytes >= REPLAY_BYTES_PER_TURN {
+                break;
+            }
+            let Some(key) = self.table.replays.next_ready() else {
+                break;
+            };
+            bytes += self
+                .feeder
+                .feed(&mut self.table, &self.sessions, router, key);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Authorities that the certificate of a receiver may come from.
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+/// Certificates of authorities; at least one. In place of those of the system.
+#[derive(Debug, Clone)]
+pub struct Authorities(Vec<CertificateDer<'static>>);
+
+impl Authorities {
+    /// Parses a PEM file. The error is a sentence for the operator.
+    ///
+    /// # Errors
+    ///
+    /// When it is not well-formed, or has no certificate.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        match certificates {
+            Ok(certificates) if certificates.is_empty() => {
+                Err("it has no certificate; give a PEM file with `BEGIN CERTIFICATE`".to_owned())
+            }
+            Ok(certificates) => Ok(Self(certificates)),
+            Err(error) => Err(format!("it cannot be read as PEM: {error}")),
+        }
+    }
+
+    pub(crate) fn certificates(&self) -> &[CertificateDer<'static>] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_certificate_is_refused() {
+        let error = Authorities::from_pem(b"hello").unwrap_err();
+        assert!(error.starts_with("it has no certificate"), "{error}");
+        let torn = b"-----BEGIN CERTIFICATE-----\nMII";
+        assert!(Authorities::from_pem(torn).is_err());
+    }
+}

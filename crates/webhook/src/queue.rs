@@ -1,0 +1,354 @@
+//! Events that wait, as JSON, in the order in which they were added.
+//!
+//! Owns which of them are dropped: the oldest, when there is no room. Must never let anyone wait
+//! who adds an event.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use graph::Id;
+use parking_lot::{Condvar, Mutex};
+
+use crate::event::{Event, EventTypes};
+use crate::limits::{
+    BATCH_BYTES_MAX, BATCH_DELAY, BATCH_EVENTS_MAX, QUEUED_BYTES_MAX, QUEUED_EVENTS_MAX,
+};
+
+/// Queue of events. Shared by those who add events and the thread that sends them.
+pub struct Queue {
+    types: EventTypes,
+    node: Option<Box<str>>,
+    waiting: Mutex<Waiting>,
+    /// Wakes the thread: there is a first event, a full batch, or the end has come.
+    changed: Condvar,
+}
+
+/// An event that waits.
+#[derive(Debug)]
+struct WaitingEvent {
+    json: Box<[u8]>,
+    /// The place in the log of a cluster of what caused it, if the other nodes know of it too.
+    place: Option<u64>,
+    /// With a place: the same for the same edge on all nodes.
+    digest: u64,
+}
+
+#[derive(Default)]
+struct Waiting {
+    events: VecDeque<WaitingEvent>,
+    bytes: usize,
+    /// Events that were dropped since the last batch was taken.
+    missed: u64,
+    dropped: u64,
+    /// The receiver wants no more.
+    is_stopped: bool,
+    /// When the server ends: the time until which events are sent.
+    flush_until: Option<Instant>,
+    /// Set on a node of a cluster.
+    log: Option<Log>,
+}
+
+/// Log of a cluster.
+#[derive(Clone)]
+struct Log {
+    epoch: Arc<str>,
+    /// Whoever must know that the receiver has the events of a place, or never will.
+    on_told: Arc<OnTold>,
+}
+
+/// Called by the thread of the webhook with a place. Must not block.
+pub type OnTold = dyn Fn(u64) + Send + Sync;
+
+/// Events of one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Batch {
+    /// A JSON array.
+    pub(crate) body: Vec<u8>,
+    /// Events in it, not counting the one that says how many were missed.
+    pub(crate) events: u64,
+    /// Events that were dropped before those in it.
+    pub(crate) missed: u64,
+    /// The place of its events.
+    pub(crate) place: Option<u64>,
+    /// Whether no event of the place waits any more.
+    pub(crate) ends_place: bool,
+    /// With a place: a name of the events, which is that of the same events on all nodes.
+    pub(crate) name: Option<String>,
+}
+
+/// What a queue holds and has dropped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct QueueCounts {
+    pub(crate) events: u64,
+    pub(crate) bytes: u64,
+    pub(crate) dropped: u64,
+    pub(crate) is_stopped: bool,
+}
+
+impl Queue {
+    /// Makes a queue for events of these types, with the name of this node in a cluster.
+    pub fn new(types: EventTypes, node: Option<&str>) -> Arc<Self> {
+        Arc::new(Self {
+            types,
+            node: node.map(Box::from),
+            waiting: Mutex::default(),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// Returns the types of events that are wanted.
+    pub const fn types(&self) -> EventTypes {
+        self.types
+    }
+
+    /// Adds an event, if its type is wanted. `time` is in seconds since 1970. Never waits: if there
+    /// is no room, the oldest events are dropped and counted.
+    pub fn push(&self, event: Event<'_>, time: u64) {
+        if !event.is_of(self.types) {
+            return;
+        }
+        let json = event.to_json(self.node.as_deref(), time).into_boxed_slice();
+        let event = WaitingEvent {
+            json,
+            place: None,
+            digest: 0,
+        };
+        self.push_all([event]);
+    }
+
+    /// Adds the edges of a place in the log of a cluster: all that there are, as a request has
+    /// edges of one place only. The nodes of the cluster send them with the same `webhook-id`.
+    pub fn push_edges<'a>(
+        &self,
+        place: u64,
+        edges: impl IntoIterator<Item = (&'a Id, bool)>,
+        time: u64,
+    ) {
+        if !self.types.presence {
+            return;
+        }
+        let node = self.node.as_deref();
+        let edges = edges.into_iter().map(|(id, online)| WaitingEvent {
+            json: Event::Presence { id, online }
+                .to_json(node, time)
+                .into_boxed_slice(),
+            place: Some(place),
+            digest: digest_of(id, online),
+        });
+        self.push_all(edges);
+    }
+
+    /// Makes it the queue of a node of a cluster. `on_told` is told of places whose events the
+    /// receiver has, or never will.
+    pub fn follow_log(&self, epoch: &str, on_told: Arc<OnTold>) {
+        let epoch = epoch.into();
+        self.waiting.lock().log = Some(Log { epoch, on_told });
+    }
+
+    /// Takes that no event of a batch is to be sent any more.
+    pub(crate) fn done(&self, batch: &Batch) {
+        let Some(place) = batch.place.filter(|_| batch.ends_place) else {
+            return;
+        };
+        let log = self.waiting.lock().log.clone();
+        if let Some(log) = log {
+            (log.on_told)(place);
+        }
+    }
+
+    fn push_all(&self, events: impl IntoIterator<Item = WaitingEvent>) {
+        let mut waiting = self.waiting.lock();
+        let before = waiting.events.len();
+        for event in events {
+            if waiting.is_stopped {
+                waiting.drop_events(1);
+                continue;
+            }
+            waiting.bytes += event.json.len();
+            waiting.events.push_back(event);
+            while waiting.events.len() > QUEUED_EVENTS_MAX
+                || (waiting.bytes > QUEUED_BYTES_MAX && waiting.events.len() > 1)
+            {
+                waiting.pop();
+                waiting.drop_events(1);
+            }
+        }
+        // The thread sleeps until there is a first event, and then until there is a batch.
+        let now = waiting.events.len();
+        let wakes = before == 0 && now > 0 || before < BATCH_EVENTS_MAX && now >= BATCH_EVENTS_MAX;
+        drop(waiting);
+        if wakes {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits for events, and a little longer for more of them. Returns `None` when the end has come
+    /// and no event is left, or no time.
+    pub(crate) fn next_batch(&self) -> Option<Batch> {
+        let mut waiting = self.waiting.lock();
+        loop {
+            if waiting.flush_until.is_some_and(|end| Instant::now() >= end) {
+                return None;
+            }
+            if !waiting.events.is_empty() {
+                break;
+            }
+            if waiting.flush_until.is_some() {
+                return None;
+            }
+            self.changed.wait(&mut waiting);
+        }
+        let deadline = Instant::now() + BATCH_DELAY;
+        let is_gathering = |waiting: &mut Waiting| {
+            // Those of a place are complete.
+            let is_complete = (waiting.events.front()).is_some_and(|event| event.place.is_some());
+            waiting.flush_until.is_none() && waiting.events.len() < BATCH_EVENTS_MAX && !is_complete
+        };
+        self.changed
+            .wait_while_until(&mut waiting, is_gathering, deadline);
+        Some(waiting.take_batch(self.node.as_deref()))
+    }
+
+    /// Counts a batch that no receiver took as dropped; the next one says so.
+    pub(crate) fn give_up(&self, batch: &Batch) {
+        let mut waiting = self.waiting.lock();
+        waiting.dropped += batch.events;
+        waiting.missed += batch.events + batch.missed;
+    }
+
+    /// Drops all events, and those that come, until [`Self::resume`].
+    pub(crate) fn stop(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.is_stopped = true;
+        waiting.clear();
+    }
+
+    /// Takes events again after [`Self::stop`].
+    pub(crate) fn resume(&self) {
+        self.waiting.lock().is_stopped = false;
+    }
+
+    /// Begins the end: events that wait are sent until `until`.
+    pub(crate) fn end(&self, until: Instant) {
+        self.waiting.lock().flush_until = Some(until);
+        self.changed.notify_all();
+    }
+
+    /// Returns the time until which events are sent, if the end has come.
+    pub(crate) fn flush_until(&self) -> Option<Instant> {
+        self.waiting.lock().flush_until
+    }
+
+    /// Waits until `deadline`, or the end comes. Returns whether it has come.
+    pub(crate) fn wait_until(&self, deadline: Instant) -> bool {
+        let mut waiting = self.waiting.lock();
+        let goes_on = |waiting: &mut Waiting| waiting.flush_until.is_none();
+        self.changed
+            .wait_while_until(&mut waiting, goes_on, deadline);
+        waiting.flush_until.is_some()
+    }
+
+    /// Waits until `deadline`, while the end goes on and has time.
+    pub(crate) fn wait_while_ending(&self, deadline: Instant) {
+        let mut waiting = self.waiting.lock();
+        let until = waiting
+            .flush_until
+            .map_or(deadline, |end| end.min(deadline));
+        self.changed.wait_while_until(&mut waiting, |_| true, until);
+    }
+
+    pub(crate) fn counts(&self) -> QueueCounts {
+        let waiting = self.waiting.lock();
+        QueueCounts {
+            events: waiting.events.len() as u64,
+            bytes: waiting.bytes as u64,
+            dropped: waiting.dropped,
+            is_stopped: waiting.is_stopped,
+        }
+    }
+}
+
+impl Waiting {
+    fn pop(&mut self) -> Option<WaitingEvent> {
+        let event = self.events.pop_front()?;
+        self.bytes -= event.json.len();
+        Some(event)
+    }
+
+    /// Returns the place of the next event.
+    fn next_place(&self) -> Option<u64> {
+        self.events.front()?.place
+    }
+
+    const fn drop_events(&mut self, count: u64) {
+        self.missed += count;
+        self.dropped += count;
+    }
+
+    fn clear(&mut self) {
+        let count = self.events.len() as u64;
+        self.events = VecDeque::new();
+        self.bytes = 0;
+        self.drop_events(count);
+    }
+
+    fn take_batch(&mut self, node: Option<&str>) -> Batch {
+        let mut batch = Batch {
+            body: vec![b'['],
+            events: 0,
+            missed: std::mem::take(&mut self.missed),
+            place: self.next_place(),
+            ends_place: false,
+            name: None,
+        };
+        let mut digest = 0_u64;
+        if batch.missed > 0 {
+            let missed = Event::Missed {
+                events: batch.missed,
+            };
+            batch.body.extend(missed.to_json(node, unix_seconds()));
+            if batch.place.take().is_some() {
+                // A receiver that has the edges already would pass over what it has missed.
+                batch.body.push(b']');
+                return batch;
+            }
+        }
+        while batch.events < BATCH_EVENTS_MAX as u64
+            && let Some(next) = self.events.front()
+            && next.place == batch.place
+            && (batch.events == 0 || batch.body.len() + next.json.len() < BATCH_BYTES_MAX)
+            && let Some(event) = self.pop()
+        {
+            if batch.body.len() > 1 {
+                batch.body.push(b',');
+            }
+            batch.body.extend_from_slice(&event.json);
+            batch.events += 1;
+            digest = digest.wrapping_add(event.digest);
+        }
+        batch.body.push(b']');
+        batch.ends_place = self.next_place() != batch.place;
+        batch.name = (self.log.as_ref().zip(batch.place))
+            .map(|(log, place)| format!("{}_{place:x}_{digest:016x}", log.epoch));
+        if self.events.is_empty() {
+            // A burst leaves no memory behind.
+            self.events.shrink_to(BATCH_EVENTS_MAX);
+        }
+        batch
+    }
+}
+
+/// Returns a number that is that of the same edge on all nodes, and of no other.
+fn digest_of(id: &Id, online: bool) -> u64 {
+    let text = format!("{} {id}", u8::from(online));
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
+    let first = digest.as_ref().first_chunk();
+    u64::from_le_bytes(*first.expect("SHA-256 has 32 bytes"))
+}
+
+/// The time by the machine's clock, in seconds since 1970.
+pub(crate) fn unix_seconds() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}

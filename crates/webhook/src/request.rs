@@ -1,0 +1,112 @@
+//! Requests to the receiver, within bounds.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ureq::http::Response;
+use ureq::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::{Agent, Body, Error};
+
+use crate::authorities::Authorities;
+use crate::limits::{ANSWER_BODY_BYTES_MAX, ANSWER_BODY_TIME};
+use crate::retry::{Failure, Outcome};
+use crate::url::WebhookUrl;
+
+/// Sent with every request.
+const USER_AGENT: &str = concat!("encke/", env!("CARGO_PKG_VERSION"));
+
+/// Requests to one URL. A redirection is not followed: the operator has named the URL.
+pub(crate) struct Requests {
+    agent: Agent,
+    url: WebhookUrl,
+}
+
+/// One request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) timestamp: u64,
+    pub(crate) signatures: &'a str,
+    pub(crate) body: &'a [u8],
+}
+
+impl Requests {
+    /// Prepares requests to `url`, whose certificate must come from one of `authorities`, or else
+    /// from those of the system.
+    pub(crate) fn new(url: WebhookUrl, authorities: Option<&Authorities>) -> Self {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let roots = match authorities {
+            None => RootCerts::PlatformVerifier,
+            Some(authorities) => {
+                let certificates = authorities
+                    .certificates()
+                    .iter()
+                    .map(|one| Certificate::from_der(one));
+                let certificates: Vec<_> = certificates.map(|one| one.to_owned()).collect();
+                RootCerts::new_with_certs(&certificates)
+            }
+        };
+        let tls = TlsConfig::builder()
+            .root_certs(roots)
+            .unversioned_rustls_crypto_provider(provider);
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .https_only(!url.is_plain())
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .max_idle_connections(1)
+            .user_agent(USER_AGENT)
+            .tls_config(tls.build());
+        Self {
+            agent: config.build().new_agent(),
+            url,
+        }
+    }
+
+    /// Makes a request, which takes no longer than `timeout`.
+    pub(crate) fn send(&self, message: Message<'_>, timeout: Duration) -> Outcome {
+        let request = self.agent.post(self.url.uri());
+        let request = request
+            .config()
+            .timeout_global(Some(timeout))
+            .timeout_recv_body(Some(ANSWER_BODY_TIME))
+            .build()
+            .header(CONTENT_TYPE, "application/json")
+            .header("webhook-id", message.id)
+            .header("webhook-timestamp", message.timestamp.to_string())
+            .header("webhook-signature", message.signatures);
+        match request.send(message.body) {
+            Ok(response) => outcome(response),
+            Err(error) => Outcome::Failed(failure(error, timeout)),
+        }
+    }
+}
+
+fn outcome(mut response: Response<Body>) -> Outcome {
+    let status = response.status().as_u16();
+    let retry_after = response.headers().get(RETRY_AFTER);
+    let retry_after = retry_after.and_then(|field| field.to_str().ok()?.trim().parse().ok());
+    // The connection can be used again when the body was read.
+    let body = response.body_mut().with_config();
+    let _ = body.limit(ANSWER_BODY_BYTES_MAX).read_to_vec();
+    match status {
+        200..300 => Outcome::Accepted,
+        410 => Outcome::Gone,
+        300..400 => Outcome::Failed(Failure::Redirect),
+        status => Outcome::Failed(Failure::Status {
+            status,
+            retry_after: retry_after.map(Duration::from_secs),
+        }),
+    }
+}
+
+fn failure(error: Error, timeout: Duration) -> Failure {
+    match error {
+        Error::Timeout(_) => Failure::Timeout(timeout),
+        Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => Failure::Timeout(timeout),
+        error => Failure::Transport(error.to_string()),
+    }
+}

@@ -1,0 +1,175 @@
+//! When a request is repeated, and when no more. Time and randomness are arguments.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::limits::{BACKOFF_MAX, BACKOFF_MIN};
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The receiver has it: any status from 200 to 299.
+    Accepted,
+    /// The receiver wants no requests any more: 410.
+    Gone,
+    /// It must be repeated.
+    Failed(Failure),
+}
+
+/// Reason why a request must be repeated. Its `Display` is a part of a sentence for the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    Timeout(Duration),
+    Redirect,
+    Status {
+        status: u16,
+        /// How long the receiver asks to wait.
+        retry_after: Option<Duration>,
+    },
+    Transport(String),
+}
+
+/// What to do after a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    Done,
+    RepeatIn(Duration),
+    /// Drop the batch.
+    GiveUp,
+    /// Drop everything from now on.
+    Stop,
+}
+
+/// The requests for one batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attempts {
+    /// Time of the first one.
+    began: Duration,
+    failed: u32,
+}
+
+impl Attempts {
+    /// Begins at `now`, a time since any moment.
+    pub(crate) const fn begin(now: Duration) -> Self {
+        Self {
+            began: now,
+            failed: 0,
+        }
+    }
+
+    /// Returns what follows from the outcome of a request. A batch is given up when it would be
+    /// repeated later than `give_up` after its first request. `random` spreads repetitions.
+    pub(crate) fn next(
+        &mut self,
+        now: Duration,
+        outcome: &Outcome,
+        give_up: Duration,
+        random: u64,
+    ) -> Next {
+        let failure = match outcome {
+            Outcome::Accepted => return Next::Done,
+            Outcome::Gone => return Next::Stop,
+            Outcome::Failed(failure) => failure,
+        };
+        let doubled = BACKOFF_MIN.saturating_mul(1 << self.failed.min(16));
+        let longest = doubled.min(BACKOFF_MAX);
+        self.failed += 1;
+        // Between half of it and all of it, so that nodes whose receiver was away do not come back
+        // together.
+        let fraction = (random >> 32) as f64 / f64::from(u32::MAX);
+        let mut wait = longest.mul_f64(0.5 + fraction / 2.0);
+        if let Failure::Status {
+            retry_after: Some(asked),
+            ..
+        } = failure
+        {
+            wait = wait.max(*asked).min(BACKOFF_MAX);
+        }
+        match now.saturating_sub(self.began) + wait <= give_up {
+            true => Next::RepeatIn(wait),
+            false => Next::GiveUp,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timeout(time) => write!(f, "no answer within {time:?}"),
+            Self::Redirect => {
+                f.write_str("it redirects elsewhere, which is not followed; name the new address")
+            }
+            Self::Status { status, .. } => write!(f, "the status of the answer is {status}"),
+            Self::Transport(error) => f.write_str(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn failed() -> Outcome {
+        Outcome::Failed(Failure::Redirect)
+    }
+
+    fn wait(next: Next) -> Duration {
+        match next {
+            Next::RepeatIn(wait) => wait,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn delays_double_up_to_a_bound_and_are_spread_over_half_of_it() {
+        for random in [0, u64::MAX / 2, u64::MAX] {
+            let mut attempts = Attempts::begin(Duration::ZERO);
+            let mut bound = BACKOFF_MIN;
+            for _ in 0..40 {
+                let wait = wait(attempts.next(Duration::ZERO, &failed(), HOUR, random));
+                assert!(wait >= bound / 2 && wait <= bound, "{wait:?} {bound:?}");
+                bound = (bound * 2).min(BACKOFF_MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_is_given_up_when_its_time_is_over() {
+        let mut attempts = Attempts::begin(HOUR);
+        let give_up = Duration::from_secs(10);
+        let late = HOUR + give_up;
+        assert!(matches!(
+            attempts.next(HOUR, &failed(), give_up, 0),
+            Next::RepeatIn(_)
+        ));
+        assert_eq!(attempts.next(late, &failed(), give_up, 0), Next::GiveUp);
+        let late = attempts.next(late, &Outcome::Accepted, give_up, 0);
+        assert_eq!(late, Next::Done, "what is accepted late is accepted");
+    }
+
+    #[test]
+    fn the_receiver_may_ask_for_a_longer_delay_within_the_bound() {
+        let busy = |seconds| {
+            Outcome::Failed(Failure::Status {
+                status: 503,
+                retry_after: Some(Duration::from_secs(seconds)),
+            })
+        };
+        let next = |outcome| {
+            let mut attempts = Attempts::begin(Duration::ZERO);
+            wait(attempts.next(Duration::ZERO, &outcome, HOUR, u64::MAX))
+        };
+        assert_eq!(next(busy(7)), Duration::from_secs(7));
+        assert_eq!(next(busy(100_000)), BACKOFF_MAX);
+        assert_eq!(next(busy(0)), BACKOFF_MIN);
+    }
+
+    #[test]
+    fn who_is_gone_is_asked_no_more() {
+        let mut attempts = Attempts::begin(Duration::ZERO);
+        let next = attempts.next(Duration::ZERO, &Outcome::Gone, HOUR, 0);
+        assert_eq!(next, Next::Stop);
+    }
+}

@@ -1,0 +1,22 @@
+//! What became of events.
+
+/// What became of the events of a webhook, and of its requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WebhookStats {
+    /// Events that the receiver has accepted.
+    pub delivered: u64,
+    /// Events that were dropped: there was no room, or the receiver took them too long.
+    pub dropped: u64,
+    /// Requests that the receiver has accepted.
+    pub accepted: u64,
+    /// Requests that were answered with another status than 200 to 299.
+    pub refused: u64,
+    /// Requests without an answer.
+    pub failed: u64,
+    /// Events that wait, those of a request under way included.
+    pub queued_events: u64,
+    /// Bytes of the events that wait for a request.
+    pub queued_bytes: u64,
+    /// Whether the receiver has answered 410, so that nothing is sent until a reload.
+    pub is_stopped: bool,
+}

@@ -1,0 +1,293 @@
+//! The thread that sends events, its start and its end.
+
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::authorities::Authorities;
+use crate::limits::{FLUSH_TIME, LOG_INTERVAL};
+use crate::queue::{Batch, Queue, unix_seconds};
+use crate::request::{Message, Requests};
+use crate::retry::{Attempts, Failure, Next, Outcome};
+use crate::secret::{Secret, signatures};
+use crate::stats::WebhookStats;
+use crate::url::WebhookUrl;
+
+/// What an operator decides about a webhook.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where events are sent.
+    pub url: WebhookUrl,
+    /// Secrets that requests are signed with; at least one.
+    pub secrets: Vec<Secret>,
+    /// Authorities that the certificate of the receiver may come from; `None` for the system's.
+    pub authorities: Option<Authorities>,
+    /// Time limit of a request.
+    pub timeout: Duration,
+    /// A batch that was not accepted for this long is dropped.
+    pub give_up: Duration,
+}
+
+/// Webhook: sends the events of a [`Queue`] until it is ended.
+pub struct Webhook {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    queue: Arc<Queue>,
+    settings: Settings,
+    /// Those of the settings, or of a later reload.
+    secrets: Mutex<Arc<[Secret]>>,
+    counts: Mutex<Counts>,
+    /// Told when the thread has ended.
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    stats: WebhookStats,
+    /// Events of the request that is under way, or waits to be repeated.
+    in_flight: u64,
+    has_ended: bool,
+}
+
+impl Webhook {
+    /// Starts the thread that sends the events of `queue`.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be started.
+    pub fn start(settings: Settings, queue: Arc<Queue>) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            queue,
+            secrets: Mutex::new(settings.secrets.clone().into()),
+            settings,
+            counts: Mutex::default(),
+            ended: Condvar::new(),
+        });
+        let for_thread = Arc::clone(&shared);
+        thread::Builder::new()
+            .name("webhook".to_owned())
+            .spawn(move || {
+                run(&for_thread);
+                for_thread.counts.lock().has_ended = true;
+                for_thread.ended.notify_all();
+            })?;
+        Ok(Self { shared })
+    }
+
+    /// Signs with these secrets from the next request on. A receiver that has answered 410 is sent
+    /// events again.
+    pub fn reload(&self, secrets: &[Secret]) {
+        *self.shared.secrets.lock() = secrets.into();
+        self.shared.queue.resume();
+    }
+
+    /// Returns what became of events.
+    pub fn stats(&self) -> WebhookStats {
+        let counts = self.shared.counts.lock();
+        let queue = self.shared.queue.counts();
+        WebhookStats {
+            dropped: queue.dropped,
+            queued_events: queue.events + counts.in_flight,
+            queued_bytes: queue.bytes,
+            is_stopped: queue.is_stopped,
+            ..counts.stats
+        }
+    }
+
+    /// Sends what waits, for a few seconds at most, and ends. The server must add no more events.
+    pub fn end(&self) {
+        let until = Instant::now() + FLUSH_TIME;
+        let dropped = self.shared.queue.counts().dropped;
+        self.shared.queue.end(until);
+        let mut counts = self.shared.counts.lock();
+        let is_running = |counts: &mut Counts| !counts.has_ended;
+        self.shared
+            .ended
+            .wait_while_until(&mut counts, is_running, until);
+        let in_flight = counts.in_flight;
+        drop(counts);
+        let queue = self.shared.queue.counts();
+        let left = queue.events + in_flight + (queue.dropped - dropped);
+        if left > 0 {
+            let url = &self.shared.settings.url;
+            tracing::warn!("the webhook {url} did not take {left} events before the server ended");
+        }
+    }
+}
+
+impl Drop for Webhook {
+    /// Ends the thread, without waiting for it.
+    fn drop(&mut self) {
+        self.shared.queue.end(Instant::now());
+    }
+}
+
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook")
+            .field("url", &self.shared.settings.url)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The thread.
+fn run(shared: &Shared) {
+    let settings = &shared.settings;
+    let requests = Requests::new(settings.url.clone(), settings.authorities.as_ref());
+    let random = RandomState::new();
+    // No other run has it: a receiver may remember the ids of requests to drop repeats.
+    let run = random.hash_one(());
+    let mut log = Log::default();
+    let mut number = 0_u64;
+    while let Some(batch) = shared.queue.next_batch() {
+        number += 1;
+        let id = match &batch.name {
+            // An heir of this node repeats it.
+            Some(name) => format!("msg_{name}"),
+            None => format!("msg_{run:016x}_{number}"),
+        };
+        shared.counts.lock().in_flight = batch.events;
+        let is_delivered = deliver(shared, &requests, &random, &mut log, &id, &batch);
+        if !is_delivered {
+            // In this order: an event is at no time both dropped and queued.
+            shared.counts.lock().in_flight = 0;
+            shared.queue.give_up(&batch);
+        }
+        // When the end has come it is the heir's turn.
+        if is_delivered || shared.queue.flush_until().is_none() {
+            shared.queue.done(&batch);
+        }
+        log.dropped(&settings.url, shared.queue.counts().dropped);
+    }
+}
+
+/// Sends a batch until it is accepted. Returns whether it was.
+fn deliver(
+    shared: &Shared,
+    requests: &Requests,
+    random: &RandomState,
+    log: &mut Log,
+    id: &str,
+    batch: &Batch,
+) -> bool {
+    let Shared {
+        queue, settings, ..
+    } = shared;
+    let origin = Instant::now();
+    let mut attempts = Attempts::begin(Duration::ZERO);
+    loop {
+        let left = queue
+            .flush_until()
+            .map(|end| end.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return false;
+        }
+        // A repetition is signed anew, as receivers refuse signatures of some minutes ago.
+        let timestamp = unix_seconds();
+        let secrets = Arc::clone(&shared.secrets.lock());
+        let message = Message {
+            id,
+            timestamp,
+            signatures: &signatures(&secrets, id, timestamp, &batch.body),
+            body: &batch.body,
+        };
+        let timeout = left.map_or(settings.timeout, |left| left.min(settings.timeout));
+        let outcome = requests.send(message, timeout);
+        shared.count(&outcome, batch);
+        let random = random.hash_one((id, timestamp));
+        let next = attempts.next(origin.elapsed(), &outcome, settings.give_up, random);
+        log.outcome(&settings.url, &outcome);
+        match next {
+            Next::Done => return true,
+            Next::GiveUp => return false,
+            Next::Stop => {
+                queue.stop();
+                return false;
+            }
+            Next::RepeatIn(wait) => {
+                let was_ending = left.is_some();
+                let deadline = Instant::now() + wait;
+                // When the end comes there is one more attempt at once, and then as usual.
+                if was_ending {
+                    queue.wait_while_ending(deadline);
+                } else {
+                    queue.wait_until(deadline);
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn count(&self, outcome: &Outcome, batch: &Batch) {
+        let mut counts = self.counts.lock();
+        let stats = &mut counts.stats;
+        match outcome {
+            Outcome::Accepted => {
+                stats.accepted += 1;
+                stats.delivered += batch.events;
+                counts.in_flight = 0;
+            }
+            Outcome::Gone | Outcome::Failed(Failure::Redirect | Failure::Status { .. }) => {
+                stats.refused += 1;
+            }
+            Outcome::Failed(Failure::Timeout(_) | Failure::Transport(_)) => stats.failed += 1,
+        }
+    }
+}
+
+/// Log of failures: one line when they begin or change, one now and then, one when they end.
+#[derive(Default)]
+struct Log {
+    failure: Option<(Failure, Instant)>,
+    /// Dropped events that were logged, and when.
+    dropped: u64,
+    dropped_at: Option<Instant>,
+}
+
+impl Log {
+    fn outcome(&mut self, url: &WebhookUrl, outcome: &Outcome) {
+        match outcome {
+            Outcome::Accepted => {
+                if self.failure.take().is_some() {
+                    tracing::info!("the webhook {url} takes events again");
+                }
+            }
+            Outcome::Gone => tracing::error!(
+                "the webhook {url} has answered 410 Gone: it gets no events until the \
+                 configuration is reloaded (SIGHUP) or the server is started again"
+            ),
+            Outcome::Failed(failure) => {
+                let is_news = match &self.failure {
+                    Some((logged, at)) => logged != failure || at.elapsed() >= LOG_INTERVAL,
+                    None => true,
+                };
+                if is_news {
+                    tracing::warn!(
+                        "the webhook {url} did not take events, which is tried again: {failure}"
+                    );
+                    self.failure = Some((failure.clone(), Instant::now()));
+                }
+            }
+        }
+    }
+
+    fn dropped(&mut self, url: &WebhookUrl, dropped: u64) {
+        let is_late = self
+            .dropped_at
+            .is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
+        if dropped > self.dropped && is_late {
+            let count = dropped - self.dropped;
+            tracing::warn!("{count} events for the webhook {url} were dropped");
+            self.dropped = dropped;
+            self.dropped_at = Some(Instant::now());
+        }
+    }
+}

@@ -1,0 +1,143 @@
+"""Peers that vanish, break off, and come and go."""
+
+import contextlib
+import ctypes
+import itertools
+import os
+import subprocess
+import time
+
+from harness.server import Server
+from harness.wait import until
+
+from .fault import fault
+from .herd import PER_PROCESS, Herd, sessions
+
+STREAM = b"GET /events/peer HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n"
+
+
+@contextlib.contextmanager
+def network(sources):
+    """A network namespace behind a pair of virtual cards: the address of this side, and the name of the other."""
+    name, here, there = "encke-faults", "encke-f0", "encke-f1"
+
+    def ip(*arguments):
+        subprocess.run(["ip", *arguments], check=True)
+
+    subprocess.run(["ip", "netns", "delete", name], stderr=subprocess.DEVNULL)
+    ip("netns", "add", name)
+    try:
+        ip("link", "add", here, "type", "veth", "peer", "name", there, "netns", name)
+        ip("address", "add", "10.213.0.1/16", "dev", here)
+        ip("link", "set", here, "up")
+        ip("-n", name, "link", "set", "lo", "up")
+        for source in range(sources):
+            ip("-n", name, "address", "add", f"10.213.{2 + source // 250}.{1 + source % 250}/16", "dev", there)
+        ip("-n", name, "link", "set", there, "up")
+        yield "10.213.0.1", name, there
+    finally:
+        subprocess.run(["ip", "netns", "delete", name], stderr=subprocess.DEVNULL)
+
+
+def _enter(namespace):
+    """Python has `setns` since 3.12 only."""
+    assert ctypes.CDLL(None, use_errno=True).setns(namespace, 0) == 0, os.strerror(ctypes.get_errno())
+
+
+class Inside:
+    """Runs what is forked meanwhile in a network namespace."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __enter__(self):
+        self.own = os.open("/proc/self/ns/net", os.O_RDONLY)
+        with open(f"/run/netns/{self.name}") as namespace:
+            _enter(namespace.fileno())
+        return self
+
+    def __exit__(self, *_):
+        _enter(self.own)
+        os.close(self.own)
+
+
+@fault(100_000)
+def vanished_peers(outcome, count, limit=40.0, flags=()):
+    """All packets are dropped: neither an end nor a reset arrives."""
+    with network(-(-count // PER_PROCESS)) as (host, name, card):
+        server = Server("--allow-anonymous", *flags, public=f"{host}:0")
+        try:
+            server.publish("peer", "the history refers to its subject from here on")
+            before = server.baseline()
+            with Inside(name):
+                herd = Herd(server.public, count, STREAM, source="10.213.{}.{}")
+            with herd:
+                until(lambda: sessions(server) == count, "logged in", patience=300)
+                subprocess.run(["ip", "-n", name, "link", "set", card, "down"], check=True)
+                began = time.monotonic()
+                # An event is on its way to each of them as they vanish.
+                server.publish("peer", "is anybody there?")
+                until(lambda: server.totals()["connections"] == 0, "freed", patience=10 * limit, pause=0.1)
+                outcome.figure("freed after", time.monotonic() - began, limit, " s")
+                server.until_as(before)
+        finally:
+            server.stop()
+
+
+@fault(60)
+def resets(outcome, seconds, herd_size=2_000, flags=()):
+    """Connections that are reset in herds while events are on their way to them, and a session that stays."""
+    server = Server("--workers", "2", *flags)
+    try:
+        server.publish("peer", "the history refers to its subject from here on")
+        before = server.baseline()
+        memory, rounds = [], 0
+        deadline = time.monotonic() + seconds
+        with Herd(server.public, 1, STREAM.replace(b"peer", b"stranger")) as stranger:
+            until(lambda: sessions(server) == 1, "logged in")
+            while time.monotonic() < deadline or rounds < 2:
+                with Herd(server.public, herd_size, STREAM) as herd:
+                    for _ in range(20):
+                        server.publish("peer", "x" * 1000)
+                    herd.reset()
+                rounds += 1
+                memory.append(server.resident_bytes())
+            heard = stranger.state()["bytes"]
+            until(lambda: sessions(server) == 1, "only the stranger is left")
+            outcome.figure("resets a second", rounds * herd_size / seconds)
+            outcome.figure("bytes that the stranger heard", heard, 2_000)
+        server.until_as(before)
+        outcome.figure("memory from the second round to the last", (memory[-1] - memory[1]) / 1e6, 10, " MB")
+    finally:
+        server.stop()
+
+
+@fault(5_000_000)
+def comings_and_goings(outcome, cycles, batch=10_000, flags=()):
+    """Clients that connect, log in and leave: memory does not grow with them."""
+    batch = min(batch, max(1, cycles // 20))
+    server = Server(*flags)
+    try:
+        server.publish("peer", "the history refers to its subject from here on")
+        before, memory, done = server.baseline(), [], 0
+        for number in itertools.count():
+            if done >= cycles:
+                break
+            # Each batch has ids of its own, which the dictionary must forget.
+            first = STREAM.replace(b"peer", b"peer-%d" % number)
+            with Herd(server.public, batch, first):
+                until(lambda: sessions(server) == batch, "logged in", patience=120)
+            until(lambda: server.totals()["connections"] == 0, "gone", patience=120)
+            done += batch
+            memory.append((done, server.resident_bytes()))
+        server.until_as(before)
+        # The first fifth is growth to the size of a batch.
+        later = memory[len(memory) // 5 :]
+        (first_done, first_bytes), (last_done, last_bytes) = later[0], later[-1]
+        slope = (last_bytes - first_bytes) / max(1, last_done - first_done)
+        outcome.figure("cycles", done)
+        # Pages of the allocator are not a slope: a short run says little.
+        limit = 1.0 if cycles >= 1_000_000 else 100.0
+        outcome.figure("resident memory a cycle", slope, limit, " B")
+    finally:
+        server.stop()

@@ -1,0 +1,502 @@
+"""docs/OPERATIONS.md and contrib/: each recipe and each file is used as an operator would use it."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import tomllib
+
+import httpx
+import pytest
+from websockets.sync.client import connect
+
+from harness.program import BINARY, ENVIRONMENT, ROOT, Program, begin, encke, installed
+from harness.receiver import new_secret, write_secrets
+from harness.server import Server
+from harness.tls import Authority, TlsServer
+from harness.wait import PATIENCE, until
+from test_websocket import event
+
+CONTRIB = ROOT / "contrib"
+GUIDE = (ROOT / "docs" / "OPERATIONS.md").read_text()
+NAME = "push.example.org"
+
+
+def replaced(text, of):
+    """A file of contrib with what differs on this machine; each thing must be there."""
+    for old, new in of.items():
+        assert old in text, f"{old!r} is not in the file any more"
+        text = text.replace(old, str(new))
+    return text
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    return Authority(tmp_path / "authority").issue("localhost", NAME)
+
+
+@pytest.fixture
+def trusting(tmp_path, certificate):
+    return ssl.create_default_context(cafile=tmp_path / "authority" / "authority.pem")
+
+
+# The configuration and the service
+
+
+def configured(tmp_path):
+    """contrib/encke.toml with the paths of a test."""
+    for name in ("control-token", "jwt-secret"):
+        (tmp_path / name).write_text("0123456789-0123456789-0123456789-0123456789\n")
+        (tmp_path / name).chmod(0o600)
+    paths = {"/etc/encke": tmp_path, "/var/lib/encke": tmp_path / "data"}
+    (tmp_path / "encke.toml").write_text(replaced((CONTRIB / "encke.toml").read_text(), of=paths))
+    return tmp_path / "encke.toml"
+
+
+def test_the_configuration_is_valid(tmp_path):
+    env = {name: value for name, value in ENVIRONMENT.items() if name != "ENCKE_MEMORY"}
+    checked = encke("serve", "--config", configured(tmp_path), "--check-config", env=env)
+    assert checked.returncode == 0, checked.stderr
+
+
+UNIT = (CONTRIB / "systemd" / "encke.service").read_text()
+
+
+@pytest.fixture
+def analyze(tmp_path):
+    """Runs systemd-analyze on the unit."""
+    program = shutil.which("systemd-analyze")
+    if not program:
+        pytest.skip("it needs systemd-analyze, which is part of systemd")
+    path = tmp_path / "encke.service"
+    path.write_text(replaced(UNIT, of={"/usr/bin/encke": BINARY}))
+
+    def run(*arguments, unit=True):
+        command = [program, *arguments, *([path] if unit else [])]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+    return run
+
+
+def test_systemd_takes_the_unit_and_finds_it_hardened(analyze):
+    verified = analyze("verify", "--man=no")
+    assert verified.returncode == 0 and str(BINARY) not in verified.stderr, verified.stderr
+    rated = analyze("security", "--offline=yes", "--threshold=20")
+    assert rated.returncode == 0, rated.stdout[-300:]
+
+
+def allowed_calls(analyze, name):
+    """The system calls of a set of systemd's, and of the sets in it."""
+    listed = analyze("syscall-filter", name, unit=False).stdout.splitlines()[1:]
+    for entry in map(str.strip, listed):
+        if entry.startswith("@"):
+            yield from allowed_calls(analyze, entry)
+        elif entry and not entry.startswith("#"):
+            yield entry
+
+
+def test_the_unit_allows_the_system_calls_that_the_server_makes(analyze, tmp_path):
+    allow, deny = re.findall(r"^SystemCallFilter=(.*)$", UNIT, re.MULTILINE)
+    allowed = set(allowed_calls(analyze, allow))
+    denied = {call for name in deny.removeprefix("~").split() for call in allowed_calls(analyze, name)}
+    trace, ports = tmp_path / "trace", tmp_path / "ports"
+    env = {name: value for name, value in ENVIRONMENT.items() if name != "ENCKE_MEMORY"}
+    server = subprocess.Popen(
+        [installed("strace"), "-f", "-qq", "-o", trace, BINARY, "serve", "--config", configured(tmp_path), "--listen",
+         "127.0.0.1:0", "--control", "127.0.0.1:0", "--private-fds", "--ports-file", ports, "--drain-timeout", "1s"],
+        env=env, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        said = until(lambda: ports.exists() and ports.read_text() and json.loads(ports.read_text()), "it serves")
+        flags = ["--control", f"http://{said['control']}", "--token-file", tmp_path / "control-token"]
+        for command in (["subscribe", "alice", "rj"], ["publish", "rj", "hello"]):
+            done = encke(*command, *flags)
+            assert done.returncode == 0, done.stderr
+        os.kill(said["pid"], 1)
+        os.kill(said["pid"], 15)
+        server.wait(PATIENCE)
+    finally:
+        server.kill()
+        server.wait()
+    made = set(re.findall(r"^\d+ +([a-z0-9_]+)\(", trace.read_text(), re.MULTILINE))
+    assert {"epoll_wait", "accept4", "unshare", "fdatasync"} <= made | {"epoll_pwait"}, made
+    assert made <= allowed - denied, made - (allowed - denied)
+
+
+# Proxies
+
+
+@contextlib.contextmanager
+def running(command, port, **options):
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **options)
+
+    def listens():
+        assert process.poll() is None, process.stderr.read()
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    try:
+        until(listens, f"{command[0]} listens")
+        yield
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+
+def nginx(server, port, certificate, directory):
+    text = replaced(
+        (CONTRIB / "proxies" / "nginx.conf").read_text(),
+        of={
+            "127.0.0.1:8000": "%s:%d" % server.public,
+            "listen 443": f"listen 127.0.0.1:{port}",
+            f"/etc/ssl/{NAME}.pem": certificate.chain,
+            f"/etc/ssl/{NAME}.key": certificate.key,
+        },
+    )
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    paths = "".join(f"{kind}_temp_path {directory}/{kind};" for kind in kinds)
+    (directory / "nginx.conf").write_text(
+        f"daemon off; master_process off; pid {directory}/pid; error_log {directory}/error.log; events {{}}\n"
+        f"http {{ access_log off; {paths}\n{text} }}"
+    )
+    return [installed("nginx"), "-c", directory / "nginx.conf", "-p", directory]
+
+
+def haproxy(server, port, certificate, directory):
+    (directory / "both.pem").write_text(certificate.chain.read_text() + certificate.key.read_text())
+    more = {"127.0.0.1:8000": "%s:%d" % server.public, f"/etc/ssl/{NAME}.pem": directory / "both.pem"}
+    return _haproxy("haproxy-http.cfg", server, port, directory, more)
+
+
+def haproxy_tcp(server, port, certificate, directory):
+    return _haproxy("haproxy.cfg", server, port, directory, {"127.0.0.1:8443": "%s:%d" % server.secure})
+
+
+def _haproxy(file, server, port, directory, more):
+    of = {"port 8001": "port %d" % server.control[1], "bind :443": f"bind 127.0.0.1:{port}", **more}
+    (directory / file).write_text(replaced((CONTRIB / "proxies" / file).read_text(), of=of))
+    return [installed("haproxy"), "-db", "-q", "-f", directory / file]
+
+
+def caddy(server, port, certificate, directory):
+    text = replaced(
+        (CONTRIB / "proxies" / "Caddyfile").read_text(),
+        of={
+            "127.0.0.1:8000": "%s:%d" % server.public,
+            f"{NAME} {{": f"https://localhost:{port} {{\n\tbind 127.0.0.1\n\ttls {certificate.chain} {certificate.key}",
+        },
+    )
+    (directory / "Caddyfile").write_text("{\n\tadmin off\n\tauto_https disable_redirects\n}\n" + text)
+    return [installed("caddy"), "run", "--adapter", "caddyfile", "--config", directory / "Caddyfile"]
+
+
+@pytest.mark.parametrize("proxy", [nginx, haproxy, haproxy_tcp, caddy], ids=lambda proxy: proxy.__name__)
+def test_all_transports_pass_through_each_proxy(port, tmp_path, certificate, trusting, name, proxy):
+    # With a proxy that names no client, the second stream of an address would be one too many.
+    flags = ["--trusted-proxy", "127.0.0.1", "--max-connections-per-address", "3", "--host", NAME]
+    flags += ["--heartbeat", "1s"]
+    flags += ["--proxy-protocol"] if proxy is haproxy_tcp else []
+    server = TlsServer(*flags, certificates=[certificate], token="0123456789-token")
+    try:
+        listen = port().number
+        env = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+        with running(proxy(server, listen, certificate, tmp_path), listen, env=env):
+            id, base = name(), f"https://localhost:{listen}"
+            with httpx.Client(verify=trusting, timeout=PATIENCE, trust_env=False) as client:
+                for path, framed in (("events", "data: %s"), ("stream", '"data":"%s"')):
+                    with client.stream("GET", f"{base}/{path}/{id}") as stream:
+                        lines = (line for line in stream.iter_lines() if "data" in line)
+                        for number in range(3):
+                            # The next one is published when this one has passed: none may wait for another.
+                            server.publish(id, f"{number}")
+                            assert framed % number in next(lines)
+                    # HAProxy passes the end of a client on when there is something to send.
+                    until(lambda: not server.sessions(id), "logged out")
+            url = f"wss://localhost:{listen}/ws/{id}"
+            with connect(url, ssl=trusting, proxy=None, open_timeout=PATIENCE) as client:
+                server.publish(id, "to a socket")
+                assert event(client)["data"] == "to a socket"
+            refused = encke("publish", id, "no", "--control", base, "--ca", tmp_path / "authority" / "authority.pem")
+            assert refused.returncode != 0
+            until(lambda: not server.sessions(id), "logged out")
+    finally:
+        server.stop()
+
+
+# Backup, upgrade
+
+
+def recipe(heading):
+    section = re.search(rf"## {heading}\n(.*?)\n## ", GUIDE, re.DOTALL)[1]
+    return re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+
+
+def test_a_backup_is_restored(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "encke").symlink_to(BINARY)
+    server = Server("--data", tmp_path / "data", env={"ENCKE_MEMORY": "false"})
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    env = {**ENVIRONMENT, "PATH": path, "ENCKE_CONTROL": server.control_url, "ENCKE_MEMORY": "false"}
+    backup, restore = recipe("Backup and restore")
+    try:
+        server.subscribe("alice", "rj")
+        subprocess.run(["bash", "-ec", backup], cwd=tmp_path, env=env, check=True, timeout=PATIENCE)
+        server.subscribe("bob", "rj")
+    finally:
+        server.stop()
+    commands, _, serve = restore.rstrip().rpartition("\n")
+    subprocess.run(["bash", "-ec", commands], cwd=tmp_path, env=env, check=True, timeout=PATIENCE)
+    assert serve == "encke serve --data restored"
+    restored = Server("--data", tmp_path / "restored", env={"ENCKE_MEMORY": "false"})
+    try:
+        assert restored.publish("rj", "hello")["subscribers"] == 2
+    finally:
+        restored.stop()
+
+
+def test_the_plan_says_what_the_guide_says():
+    (command,) = recipe("Capacity")
+    planned = encke(*command.split()[1:], "--json")
+    assert planned.returncode == 0, planned.stderr
+    plan = json.loads(planned.stdout)
+    said = re.search(r"about ([\d.]+) GiB.*and (\w+) cores", GUIDE, re.DOTALL)
+    assert (f"{plan['memory_bytes'] / 2**30:.1f}", plan["cores"]) == (said[1], 8)
+    assert said[2] == "eight"
+
+
+def test_an_upgrade_loses_nothing(port, tmp_path):
+    public, control = port(), port()
+
+    def serve():
+        flags = ["--history-dir", tmp_path / "history", "--drain-spread", "100ms", "--drain-timeout", "2s"]
+        return Server(*flags, public=public.address, control=control.address)
+
+    old = serve()
+    listener = begin("listen", "rj", "--url", old.public_url, "--count", "40")
+    try:
+        until(lambda: old.stats()["online"] == 1, "the listener")
+        for number in range(20):
+            old.publish("rj", f"{number}")
+        old.stop()
+        new = serve()
+        try:
+            for number in range(20, 40):
+                new.publish("rj", f"{number}")
+            out, err = listener.communicate(timeout=PATIENCE)
+            assert out.split() == [str(number) for number in range(40)], (out, err)
+        finally:
+            new.stop()
+    finally:
+        listener.kill()
+        listener.communicate()
+
+
+# Monitoring
+
+
+@pytest.fixture(scope="module")
+def hooked(tmp_path_factory):
+    """Flags of presence, and of a webhook to nowhere."""
+    secret = write_secrets(tmp_path_factory.mktemp("webhook") / "secret", new_secret())
+    return ["--presence", "--webhook-url", "http://127.0.0.1:9/", "--webhook-secret-file", secret]
+
+
+@pytest.fixture(scope="module")
+def metrics(hooked):
+    """Names of all metrics, those of a durable history, of TLS, of presence and of a webhook included."""
+    server = Server("--history-dir", "history", *hooked)
+    try:
+        text = server.api.get("/metrics").text
+    finally:
+        server.stop()
+    return set(re.findall(r"^(encke_\w+)", text, re.MULTILINE))
+
+
+def promtool(*arguments, **options):
+    command = [installed("promtool"), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("program", ["serve", "proxy", "hello"])
+def test_promtool_finds_nothing_in_the_metrics(tmp_path, port, program, hooked):
+    more = {"proxy": ["--to", port().address], "serve": hooked}.get(program, [])
+    running = Program(program, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", *more, cwd=tmp_path)
+    try:
+        url = "http://%s:%d/metrics" % running.control
+        answer = httpx.get(url, headers={"Accept": "text/plain"}, trust_env=False)
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        promtool("check", "metrics", input=answer.text)
+        prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.1"
+        answer = httpx.get(url, headers={"Accept": prometheus}, trust_env=False)
+        assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    finally:
+        running.stop()
+
+
+def test_alerts_fire_on_a_sick_server_and_not_on_a_healthy_one():
+    promtool("check", "rules", "alerts.yml", cwd=CONTRIB / "prometheus")
+    promtool("test", "rules", "alerts_test.yml", cwd=CONTRIB / "prometheus")
+
+
+def test_alerts_are_about_metrics_that_exist_and_are_in_the_guide(metrics):
+    text = (CONTRIB / "prometheus" / "alerts.yml").read_text()
+    used = set(re.findall(r"\bencke_\w+", text))
+    # What only a node of a cluster counts is in its chapter, which `test_cluster_operations` compares with a node.
+    of_nodes = set(re.findall(r"`(encke_(?:log|cluster)_\w+)`", (ROOT / "docs" / "CONTROL.md").read_text()))
+    metrics = metrics | of_nodes
+    assert len(used) > 10 and used <= metrics | {"encke_stage_seconds_total"}, used - metrics
+    alerts = re.findall(r"- alert: (\w+)", text)
+    assert alerts == re.findall(r"^\| `(Encke\w+)`", GUIDE, re.MULTILINE)
+
+
+def test_the_dashboard_is_about_metrics_that_exist(metrics, tmp_path):
+    dashboard = json.loads((CONTRIB / "grafana" / "encke.json").read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    assert len(queries) > 20
+    used = {name for query in queries for name in re.findall(r"\bencke_\w+", query)}
+    assert used <= metrics, used - metrics
+    # Prometheus reads each of them.
+    plain = [query.replace("$__rate_interval", "5m").replace("$instance", ".*") for query in queries]
+    rules = [{"record": f"panel:query:{index}", "expr": query} for index, query in enumerate(plain)]
+    (tmp_path / "rules.json").write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    promtool("check", "rules", tmp_path / "rules.json")
+    places = [tuple(panel["gridPos"][key] for key in "xy") for panel in dashboard["panels"]]
+    assert len(set(places)) == len(places), "panels on top of each other"
+
+
+# The container
+
+
+def test_the_container_runs_a_command_that_exists_and_not_as_root():
+    text = (ROOT / "Dockerfile").read_text()
+    assert re.search(r"^USER (?!0|root)", text, re.MULTILINE)
+    entry, command = (
+        json.loads(re.search(rf"^{word} (\[.*\])", text, re.MULTILINE)[1]) for word in ("ENTRYPOINT", "CMD")
+    )
+    assert entry == ["/usr/bin/encke"]
+    done = encke(*command)
+    assert done.returncode == 0, done.stderr
+    minimum = re.search(r'^rust-version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)
+    assert f"FROM rust:{minimum[1]}-" in text
+
+
+# The package
+
+
+PACKAGE = tomllib.loads((ROOT / "crates" / "encke" / "Cargo.toml").read_text())["package"]["metadata"]["deb"]
+
+
+def test_the_package_has_what_is_there():
+    made = set()
+    for source, target, mode in PACKAGE["assets"]:
+        if source.startswith("../../target/deb/"):
+            made.add(source.removeprefix("../../target/deb/"))
+        elif source != "target/release/encke":
+            found = list((ROOT / "crates" / "encke").glob(source))
+            assert found, source
+        assert re.fullmatch(r"(usr|etc)/.*", target) and mode in ("755", "644", "640")
+    # What is not in the repository is made by `make deb`.
+    recipe = re.search(r"^deb:\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
+    assert made == {"man/*.1", "encke.bash", "encke.zsh", "encke.fish"}
+    assert "for shell in bash zsh fish;" in recipe and "man --output target/deb/man" in recipe
+    targets = {target for _, target, _ in PACKAGE["assets"]}
+    for path in PACKAGE["conf-files"]:
+        assert os.path.dirname(path).lstrip("/") + "/" in targets
+    assert (ROOT / "crates" / "encke" / PACKAGE["license-file"][0]).exists()
+    for script in (CONTRIB / "deb").iterdir():
+        assert os.access(script, os.X_OK) and subprocess.run(["sh", "-n", script]).returncode == 0
+
+
+def test_manual_pages_and_completions_are_made_as_the_package_makes_them(tmp_path):
+    assert encke("man", "--output", tmp_path).returncode == 0
+    pages = {page.name for page in tmp_path.glob("*.1")}
+    assert {"encke.1", "encke-serve.1", "encke-graph-backup.1"} <= pages, pages
+    for shell in ("bash", "zsh", "fish"):
+        made = encke("completions", shell)
+        assert made.returncode == 0 and "encke" in made.stdout
+
+
+def test_cargo_deb_makes_the_package():
+    if not shutil.which("cargo-deb") or not shutil.which("dpkg-deb"):
+        pytest.skip("it needs cargo-deb (cargo install cargo-deb) and dpkg-deb")
+    if not (ROOT / "target" / "release" / "encke").exists():
+        pytest.skip("it needs a release build (make deb)")
+    done = subprocess.run(["make", "deb"], cwd=ROOT, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    package = max((ROOT / "target" / "debian").glob("encke_*.deb"), key=os.path.getmtime)
+    listed = subprocess.run(["dpkg-deb", "-c", package], capture_output=True, text=True).stdout
+    for path in ("usr/bin/encke", "usr/lib/systemd/system/encke.service", "etc/encke/encke.toml",
+                 "usr/share/man/man1/encke-serve.1", "usr/share/bash-completion/completions/encke"):  # fmt: skip
+        assert f"./{path}" in listed, path
+
+
+# Kubernetes
+
+
+@contextlib.contextmanager
+def served(*flags):
+    server = Server(*flags)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def manifest(kind):
+    text = (CONTRIB / "kubernetes" / "encke.yaml").read_text()
+    (found,) = [part for part in text.split("\n---\n") if re.search(rf"^kind: {kind}$", part, re.MULTILINE)]
+    return found
+
+
+def test_a_pod_gets_longer_to_end_than_its_streams_and_is_probed_where_it_answers():
+    pod = manifest("StatefulSet")
+    grace = int(re.search(r"terminationGracePeriodSeconds: (\d+)", pod)[1])
+    drain = int(re.search(r"--drain-timeout=(\d+)s", pod)[1])
+    # And some more for the history and the graph to be written.
+    assert grace >= drain + 10
+    ports = dict(re.findall(r"{name: (\w+), containerPort: (\d+)}", pod))
+    probes = dict(re.findall(r"(\w+)Probe:\n +httpGet: {path: (\S+), port: control}", pod))
+    assert probes == {"readiness": "/readyz", "liveness": "/livez", "startup": "/livez"}
+    assert f"--control=0.0.0.0:{ports['control']}" in pod and f"--listen=0.0.0.0:{ports['public']}" in pod
+    with served() as server:
+        for path in probes.values():
+            assert server.api.get(path).status_code == 200
+    # Each flag of it is one of the server's.
+    flags = re.findall(r"- --([a-z-]+)=", pod)
+    text = encke("serve", "--help").stdout
+    assert len(flags) > 7 and all(f"--{flag} " in text for flag in flags), flags
+
+
+# Probes on the public listener
+
+
+def test_load_balancers_may_ask_the_public_listener():
+    with served("--drain-timeout", "5s") as server:
+        with httpx.Client(base_url=server.public_url, trust_env=False) as client:
+            for path in ("/livez", "/readyz"):
+                answer = client.get(path, headers={"Host": "lb.example.org"})
+                assert (answer.status_code, answer.text) == (200, "ok\n")
+                assert answer.headers["cache-control"] == "no-store"
+                # What a stranger learns is that there is a server.
+                assert "server" not in answer.headers and "encke" not in str(answer.headers).lower()
+        assert server.totals()["logins"] == 0
+    with served("--health=false") as server:
+        assert httpx.get(f"{server.public_url}/livez", trust_env=False).status_code == 404
+
+
+# Rotation of the access log
+
+
+def test_logrotate_takes_the_file():
+    text = (CONTRIB / "logrotate" / "encke").read_text()
+    assert re.search(r"^\s+postrotate\n.*HUP", text, re.MULTILINE) and not re.search(r"^\s+copytruncate", text, re.MULTILINE)
+    program = shutil.which("logrotate", path=f"{os.environ['PATH']}:/usr/sbin")
+    if not program:
+        pytest.skip("it needs logrotate")
+    done = subprocess.run([program, "-d", CONTRIB / "logrotate" / "encke"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
