@@ -1,5 +1,5 @@
-//! Any bytes as the body of a batch, in pieces of any size: no panic, and the items are those of the
-//! whole body, of a plain reader of lines, and of another parser of JSON.
+//! Any bytes as the body of a batch, in pieces of any size: no panic, and the items are those of
+//! the whole body, of a plain reader of lines, and of another parser of JSON.
 #![no_main]
 
 #[allow(dead_code, unreachable_pub)]
