@@ -259,6 +259,83 @@ fn a_reconnect_storm_of_a_million_causes_no_edge() {
     assert_eq!(run.world.references.values().sum::<i64>(), 0);
 }
 
+/// A settled run with so many ids online, of which a client has been told.
+fn crowd(number: u32) -> Run {
+    let mut run = Run::settled(u64::MAX >> 20);
+    for id in 0..number {
+        run.come(id);
+    }
+    run.pass(1_000);
+    assert_eq!(run.world.known.len(), number as usize);
+    run
+}
+
+#[test]
+fn who_needs_longer_than_the_delay_to_come_back_in_a_storm_causes_no_edge() {
+    let mut run = crowd(4_000);
+    let edges = run.world.edges;
+    for id in 0..4_000 {
+        run.leave(id);
+    }
+    // They return at an even pace, the last ones after 39 s.
+    for wave in 0..40 {
+        for id in wave * 100..(wave + 1) * 100 {
+            run.come(id);
+        }
+        run.pass(1_000);
+    }
+    assert_eq!((run.world.edges, run.online.count()), (edges, 4_000));
+    // After that a single one is told in time.
+    run.pass(20_000);
+    run.leave(7);
+    run.pass(10_000);
+    assert_eq!(run.world.edges, edges + 1);
+    run.check_quiet();
+}
+
+#[test]
+fn those_who_stay_away_after_a_storm_are_told_within_six_delays() {
+    let mut run = crowd(4_000);
+    let edges = run.world.edges;
+    for id in 0..4_000 {
+        run.leave(id);
+    }
+    run.pass(5_000);
+    for id in 0..3_900 {
+        run.come(id);
+    }
+    // Few are away: another delay, and what is left of the one that they were given.
+    run.pass(30_000);
+    assert_eq!((run.world.edges, run.online.count()), (edges + 100, 3_900));
+    run.check_quiet();
+
+    let mut run = crowd(4_000);
+    let edges = run.world.edges;
+    for id in 0..4_000 {
+        run.leave(id);
+    }
+    run.pass(50_000);
+    assert_eq!((run.world.edges, run.online.count()), (edges, 4_000));
+    run.pass(11_000);
+    assert_eq!((run.world.edges, run.online.count()), (edges + 4_000, 0));
+    run.check_quiet();
+}
+
+#[test]
+fn many_who_leave_are_no_storm_while_more_stay() {
+    let mut run = crowd(4_000);
+    let edges = run.world.edges;
+    for id in 0..1_900 {
+        run.leave(id);
+    }
+    run.pass(10_000);
+    assert_eq!(
+        (run.world.edges, run.online.count()),
+        (edges + 1_900, 2_100)
+    );
+    run.check_quiet();
+}
+
 #[test]
 fn who_comes_in_the_first_delay_of_a_server_is_told_by_snapshots_alone() {
     let mut run = Run::new(1_000);
