@@ -73,7 +73,7 @@ fn main() {
     };
     let graph = Arc::new(Graph::memory_in_log("e"));
     let router = Arc::new(Router::new("e", graph, NoWorkers).with_history(limits));
-    let applier = Applier::new(router, None, Checkpoint::default(), HISTORY_BYTES);
+    let applier = Applier::new(router, None, Checkpoint::default(), HISTORY_BYTES, 0);
     let mut applier = applier.expect("a new graph");
     let mut reader = Reader::default();
     let begin = Instant::now();

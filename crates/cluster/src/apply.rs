@@ -70,8 +70,9 @@ impl Context {
 
 impl<M: Mailboxes> Applier<M> {
     /// Makes an applier that goes on after `from`, the place that [`begin_from`] has chosen.
-    /// `history_bytes` is the size of the router's history. Nothing may be served before it has
-    /// applied what was in the log when the node started.
+    /// `history_bytes` is the size of the router's history, `log_bytes_max` the limit of the log, 0
+    /// for none. Nothing may be served before it has applied what was in the log when the node
+    /// started.
     ///
     /// # Errors
     ///
@@ -82,6 +83,7 @@ impl<M: Mailboxes> Applier<M> {
         shared: Option<Arc<dyn SharedSink>>,
         from: Checkpoint,
         history_bytes: usize,
+        log_bytes_max: u64,
     ) -> Result<Self, StartError> {
         let Some(places) = router.graph().log_start() else {
             return Err(StartError::NotInLog);
@@ -100,7 +102,7 @@ impl<M: Mailboxes> Applier<M> {
         router.follow_log(head).map_err(StartError::Numbered)?;
         let has_kept = !places.earlier.is_empty();
         Ok(Self {
-            schedule: Schedule::new(history_bytes, has_kept),
+            schedule: Schedule::new(history_bytes, log_bytes_max, has_kept),
             has_shared: router.graph().has_rows_of_log(),
             stored,
             applied: from.read,

@@ -16,6 +16,10 @@ const KEPT_SHARE: u64 = 16;
 /// reads a bounded amount.
 const KEPT_LOG_FACTOR: u64 = 4;
 
+/// A place is kept, too, when so much of the log's limit was written, so that a full log has a kept
+/// place near its oldest entry however large the history is.
+const KEPT_LOG_SHARE: u64 = 16;
+
 /// Bytes that an event takes beside its content, about.
 const EVENT_OVERHEAD_BYTES: u64 = 24;
 
@@ -23,6 +27,8 @@ const EVENT_OVERHEAD_BYTES: u64 = 24;
 #[derive(Debug)]
 pub(super) struct Schedule {
     history_bytes: u64,
+    /// Limit of the log; 0 is none.
+    log_bytes_max: u64,
     /// Entries since a place was stored.
     entries: u64,
     /// Bytes of events, and of everything, since a place was kept.
@@ -33,9 +39,10 @@ pub(super) struct Schedule {
 
 impl Schedule {
     /// Makes the schedule of a node that has kept a place, or not.
-    pub(super) const fn new(history_bytes: usize, has_kept: bool) -> Self {
+    pub(super) const fn new(history_bytes: usize, log_bytes_max: u64, has_kept: bool) -> Self {
         Self {
             history_bytes: history_bytes as u64,
+            log_bytes_max,
             entries: 0,
             event_bytes: 0,
             log_bytes: 0,
@@ -64,10 +71,12 @@ impl Schedule {
         self.entries += 1;
         self.log_bytes += EVENT_OVERHEAD_BYTES;
         let share = self.history_bytes / KEPT_SHARE;
+        let mut log_share = share.saturating_mul(KEPT_LOG_FACTOR);
+        if self.log_bytes_max > 0 {
+            log_share = log_share.min(self.log_bytes_max / KEPT_LOG_SHARE);
+        }
         let is_kept = self.history_bytes > 0
-            && (!self.has_kept
-                || self.event_bytes >= share
-                || self.log_bytes >= share.saturating_mul(KEPT_LOG_FACTOR));
+            && (!self.has_kept || self.event_bytes >= share || self.log_bytes >= log_share);
         if !is_kept && changes == 0 && self.entries < ENTRIES_MAX {
             return None;
         }
@@ -76,5 +85,32 @@ impl Schedule {
             (self.event_bytes, self.log_bytes, self.has_kept) = (0, 0, true);
         }
         Some(is_kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use graph::Id;
+
+    use super::*;
+
+    #[test]
+    fn a_log_smaller_than_the_history_has_kept_places_all_over() {
+        // Entries of 24 bytes and the text of an id: the log holds 100 of them or more.
+        let change = Change::Subscribe {
+            subscriber: Id::Integer(1),
+            subject: Id::Integer(2),
+        };
+        let entry = EVENT_OVERHEAD_BYTES + ID_BYTES_MAX as u64 / 4;
+        let kept = |log_bytes_max| {
+            let mut schedule = Schedule::new(1 << 30, log_bytes_max, true);
+            let due = |_| {
+                schedule.change(&change);
+                schedule.due(1) == Some(true)
+            };
+            (0..100).map(due).filter(|&is_kept| is_kept).count()
+        };
+        assert_eq!(kept(100 * entry), 14, "every seventh entry");
+        assert_eq!(kept(0), 0, "a log without a limit is never trimmed");
     }
 }

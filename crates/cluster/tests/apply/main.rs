@@ -178,6 +178,7 @@ impl Node {
             Some(shared),
             from.clone(),
             HISTORY_BYTES,
+            0,
         )?;
         let from_number = from.read.number();
         Ok(Self {
@@ -495,7 +496,7 @@ fn an_entry_is_applied_once_and_in_its_turn() {
 #[test]
 fn a_node_needs_a_graph_of_its_log_and_a_router_without_events() {
     let router = |graph| Arc::new(Router::new(EPOCH, graph, Mail::default()).with_history(LIMITS));
-    let new = |router, from| Applier::new(router, None, from, HISTORY_BYTES).err();
+    let new = |router, from| Applier::new(router, None, from, HISTORY_BYTES, 0).err();
     let from = Checkpoint::default;
     let single = router(Arc::new(Graph::memory()));
     assert_eq!(new(single, from()), Some(StartError::NotInLog));

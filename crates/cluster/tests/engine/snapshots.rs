@@ -96,7 +96,7 @@ impl Node {
         engine.keep_snapshots(&options, &graph);
         let router = Router::new("e", graph, NoMail).with_history(HISTORY);
         let router = Arc::new(router);
-        let applier = Applier::new(Arc::clone(&router), None, from.clone(), HISTORY_BYTES);
+        let applier = Applier::new(Arc::clone(&router), None, from.clone(), HISTORY_BYTES, 0);
         let host = Arc::new(Seven);
         let cluster = Cluster::start(engine, &options, "test", applier.unwrap(), host);
         Ok(Self {

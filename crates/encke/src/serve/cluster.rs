@@ -184,7 +184,7 @@ impl Node {
             ))
         })?;
         let sink: Arc<dyn SharedSink> = Arc::<SharedState>::clone(&shared);
-        let applier = Applier::new(router, Some(sink), from, history_bytes);
+        let applier = Applier::new(router, Some(sink), from, history_bytes, state.bytes_max);
         let applier = applier.map_err(Failure::failed)?;
         let host = Arc::new(ServerOfNode {
             server: server.clone(),
