@@ -167,12 +167,10 @@ impl Departures {
                 let ends = self.now + STORM_DELAYS * self.delay;
                 self.storm = Some(Storm { calm, ends });
             }
-            Some(storm) if is_one_in(STORM_GOES_ON) => {
-                if self.now < storm.ends {
-                    storm.calm = calm;
-                }
+            Some(storm) if is_one_in(STORM_GOES_ON) && self.now < storm.ends => storm.calm = calm,
+            Some(storm) if storm.calm <= self.now && !is_one_in(STORM_GOES_ON) => {
+                self.storm = None;
             }
-            Some(storm) if storm.calm <= self.now => self.storm = None,
             _ => {}
         }
     }
