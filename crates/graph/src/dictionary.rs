@@ -3,10 +3,10 @@
 //! Owns interned ids. Must never keep one that nothing refers to: anonymous clients that connect
 //! under random names must not make it grow for ever.
 
+mod place;
 mod shard;
 
 use std::hash::BuildHasher;
-use std::num::NonZeroU64;
 
 use hashbrown::DefaultHashBuilder;
 use parking_lot::RwLock;
@@ -14,6 +14,7 @@ use parking_lot::RwLock;
 use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::{INTERNED_FROM, Key};
+use place::{Name, References};
 use shard::Shard;
 
 /// Shards of the dictionary, so that logins on every core seldom meet.
@@ -58,7 +59,7 @@ impl Dictionary {
         let (hash, shard) = self.hash(id);
         let place = self.shards[shard]
             .write()
-            .hold(hash, id, |id| self.hasher.hash_one(id))?;
+            .hold(hash, id, |name| self.hasher.hash_one(name))?;
         Ok(key_at(shard, place))
     }
 
@@ -80,13 +81,13 @@ impl Dictionary {
         let (shard, place) = place_of(key);
         self.shards[shard]
             .write()
-            .release(place, references, |id| self.hasher.hash_one(id));
+            .release(place, references, |name| self.hasher.hash_one(name));
     }
 
     /// The id of `key`, if something refers to it.
     pub(crate) fn name(&self, key: Key) -> Option<Id> {
         let (shard, place) = place_of(key);
-        self.shards[shard].read().name(place).cloned()
+        self.shards[shard].read().id(place)
     }
 
     /// Ids interned.
@@ -100,7 +101,7 @@ impl Dictionary {
     ///
     /// What is wrong with the key, to be said after the id.
     pub(crate) fn restore(&self, key: Key, id: &Id, references: u64) -> Result<(), &'static str> {
-        let references = NonZeroU64::new(references).ok_or("has no edge")?;
+        let references = References::new(references).ok_or("has no edge")?;
         let (hash, home) = self.hash(id);
         let (shard, place) = place_of(key);
         if shard != home {
@@ -110,7 +111,7 @@ impl Dictionary {
         if shard.find(hash, id).is_some() {
             return Err("has two keys");
         }
-        let hasher = |id: &Id| self.hasher.hash_one(id);
+        let hasher = |name: Name<'_>| self.hasher.hash_one(name);
         if shard.restore(place, hash, id, references, hasher) {
             Ok(())
         } else {
@@ -119,7 +120,7 @@ impl Dictionary {
     }
 
     fn hash(&self, id: &Id) -> (u64, usize) {
-        (self.hasher.hash_one(id), shard_of(id))
+        (self.hasher.hash_one(Name::of(id)), shard_of(id))
     }
 }
 

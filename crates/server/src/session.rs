@@ -18,6 +18,8 @@ mod polling;
 mod last_word;
 /// Changes to a live session.
 mod follow;
+/// Keys of sessions with several ids.
+mod several;
 /// Events that clients publish.
 mod publish;
 /// Logins that a program outside decides on.
@@ -27,7 +29,6 @@ mod observed;
 /// Entries of the access log.
 mod accessed;
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -58,6 +59,7 @@ use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Marks, Phase, Session, SparseSlots};
 use crate::websocket::{self, WebSockets};
 use accessed::Accessed;
+use several::Several;
 use stream_request::Form;
 
 pub(crate) use checked::Checked;
@@ -74,7 +76,7 @@ pub(crate) struct Sessions {
     pub(crate) live: Arc<LiveSettings>,
     mailbox: Arc<Mailbox<Mail>>,
     /// All ids of a session that has several, by slot.
-    several: HashMap<u32, Box<[Key]>>,
+    several: Several,
     /// Sessions that need a snapshot of who is online, since the last turn.
     to_snapshot: Vec<SlotKey>,
     pub(crate) awaiting_keys: AwaitingKeys,
@@ -287,7 +289,7 @@ impl Sessions {
             live: Arc::clone(&shared.settings.live),
             shared,
             mailbox,
-            several: HashMap::new(),
+            several: Several::default(),
             to_snapshot: Vec::new(),
             awaiting_keys: AwaitingKeys::default(),
             login_checks: LoginChecks::default(),
@@ -318,7 +320,7 @@ impl Sessions {
 
     /// Returns the keys of the session in a slot.
     pub(crate) fn keys<'a>(&'a self, index: u32, session: &'a Session) -> &'a [Key] {
-        match self.several.get(&index) {
+        match self.several.get(index) {
             Some(keys) if session.marks.has_several() => keys,
             _ => std::slice::from_ref(&session.key),
         }
@@ -382,7 +384,7 @@ impl Sessions {
             slow,
         };
         if session.marks.has_several() {
-            self.several.insert(key.index, keys.into_boxed_slice());
+            self.several.set(key.index, &keys);
         }
         if presence.is_some() {
             self.to_snapshot.push(key);

@@ -2,10 +2,9 @@
 //!
 //! Owns reference counts and when a place may be given to another id. Must never lock.
 
-use std::num::NonZeroU64;
-
 use hashbrown::HashTable;
 
+use super::place::{Name, Place, References};
 use crate::error::GraphError;
 use crate::id::Id;
 
@@ -17,16 +16,9 @@ pub(super) const RESTING_MIN: u32 = 1024;
 /// The end of the list of resting places.
 const NOWHERE: u32 = u32::MAX;
 
-/// A place in the slab; lives as long as the shard.
-enum Place {
-    /// Means `id`. The count is never zero, which tells the two variants apart at no cost.
-    Taken { id: Id, references: NonZeroU64 },
-    /// Means nothing; `next` has rested less long.
-    Resting { next: u32 },
-}
-
-// A million texts: 24 bytes each, their bytes, and four or eight in the table.
-const _: () = assert!(size_of::<Place>() <= 24);
+/// The slab grows by this part of itself when it is full: twice as much would leave a third of it
+/// unused.
+const GROWS_BY: usize = 8;
 
 /// Owned by the dictionary under a lock of its own.
 pub(super) struct Shard {
@@ -53,7 +45,7 @@ impl Shard {
 
     pub(super) fn find(&self, hash: u64, id: &Id) -> Option<u32> {
         self.table
-            .find(hash, |&place| is_at(&self.places, place, id))
+            .find(hash, |&place| self.places[place as usize].means(id))
             .copied()
     }
 
@@ -67,49 +59,39 @@ impl Shard {
         &mut self,
         hash: u64,
         id: &Id,
-        hasher: impl Fn(&Id) -> u64,
+        hasher: impl Fn(Name<'_>) -> u64,
     ) -> Result<u32, GraphError> {
         if let Some(place) = self.hold_known(hash, id) {
             return Ok(place);
         }
-        let place = self.take_place(Place::Taken {
-            id: id.clone(),
-            references: NonZeroU64::MIN,
-        })?;
-        let places = &self.places;
-        self.table
-            .insert_unique(hash, place, |&place| hasher(id_at(places, place)));
+        let place = self.take_place(Place::new(id, References::ONE))?;
+        self.enter(hash, place, hasher);
         Ok(place)
     }
 
     /// Adds a reference to a taken place.
     pub(super) fn hold_place(&mut self, place: u32) {
-        if let Some(Place::Taken { references, .. }) = self.places.get_mut(place as usize) {
-            *references = references.saturating_add(1);
+        if let Some(references) = self.references(place) {
+            references.add();
         }
     }
 
-    pub(super) fn release(&mut self, place: u32, count: u64, hasher: impl Fn(&Id) -> u64) {
-        let Some(Place::Taken { id, references }) = self.places.get_mut(place as usize) else {
+    pub(super) fn release(&mut self, place: u32, count: u64, hasher: impl Fn(Name<'_>) -> u64) {
+        let Some(references) = self.references(place) else {
             debug_assert!(false, "released more often than held");
             return;
         };
-        debug_assert!(references.get() >= count, "released more often than held");
-        if let Some(left) = NonZeroU64::new(references.get().saturating_sub(count)) {
-            *references = left;
+        if references.take(count) {
             return;
         }
-        let hash = hasher(id);
+        let hash = hash_at(&self.places, place, hasher);
         let entry = self.table.find_entry(hash, |&at| at == place);
         entry.expect("the table names every taken place").remove();
         self.rest(place);
     }
 
-    pub(super) fn name(&self, place: u32) -> Option<&Id> {
-        match self.places.get(place as usize)? {
-            Place::Taken { id, .. } => Some(id),
-            Place::Resting { .. } => None,
-        }
+    pub(super) fn id(&self, place: u32) -> Option<Id> {
+        self.places.get(place as usize)?.id()
     }
 
     pub(super) fn entries(&self) -> usize {
@@ -121,11 +103,7 @@ impl Shard {
         let fresh = self.places.len() as u32;
         if self.resting > RESTING_MIN || (fresh >= self.places_max && self.resting > 0) {
             let place = self.longest_resting;
-            let before = std::mem::replace(&mut self.places[place as usize], taken);
-            let Place::Resting { next } = before else {
-                unreachable!("only resting places")
-            };
-            self.longest_resting = next;
+            self.longest_resting = self.places[place as usize].wake(taken);
             self.resting -= 1;
             return Ok(place);
         }
@@ -134,8 +112,26 @@ impl Shard {
                 entries: self.entries(),
             });
         }
-        self.places.push(taken);
+        self.push(taken);
         Ok(fresh)
+    }
+
+    fn push(&mut self, place: Place) {
+        if self.places.len() == self.places.capacity() {
+            self.places.reserve_exact(self.places.len() / GROWS_BY + 1);
+        }
+        self.places.push(place);
+    }
+
+    /// Enters a place into the table.
+    fn enter(&mut self, hash: u64, place: u32, hasher: impl Fn(Name<'_>) -> u64) {
+        let places = &self.places;
+        let hash_of = |&place: &u32| hash_at(places, place, &hasher);
+        self.table.insert_unique(hash, place, hash_of);
+    }
+
+    fn references(&mut self, place: u32) -> Option<&mut References> {
+        self.places.get_mut(place as usize)?.references()
     }
 
     /// Gives `id` this place, if it lies behind all others; whether it does. Places between rest.
@@ -144,22 +140,19 @@ impl Shard {
         place: u32,
         hash: u64,
         id: &Id,
-        references: NonZeroU64,
-        hasher: impl Fn(&Id) -> u64,
+        references: References,
+        hasher: impl Fn(Name<'_>) -> u64,
     ) -> bool {
         while self.places.len() < place as usize {
             let gap = self.places.len() as u32;
-            self.places.push(Place::Resting { next: NOWHERE });
+            self.push(Place::Resting { next: NOWHERE });
             self.rest(gap);
         }
         if self.places.len() > place as usize {
             return false;
         }
-        let id = id.clone();
-        self.places.push(Place::Taken { id, references });
-        let places = &self.places;
-        self.table
-            .insert_unique(hash, place, |&place| hasher(id_at(places, place)));
+        self.push(Place::new(id, references));
+        self.enter(hash, place, hasher);
         true
     }
 
@@ -175,13 +168,9 @@ impl Shard {
     }
 }
 
-fn is_at(places: &[Place], place: u32, id: &Id) -> bool {
-    matches!(&places[place as usize], Place::Taken { id: found, .. } if found == id)
-}
-
-fn id_at(places: &[Place], place: u32) -> &Id {
-    match &places[place as usize] {
-        Place::Taken { id, .. } => id,
-        Place::Resting { .. } => unreachable!("the table names taken places only"),
-    }
+fn hash_at(places: &[Place], place: u32, hasher: impl Fn(Name<'_>) -> u64) -> u64 {
+    places[place as usize].name(|name| match name {
+        Some(name) => hasher(name),
+        None => unreachable!("the table names taken places only"),
+    })
 }

@@ -62,7 +62,7 @@ impl Sessions {
             return Err(denial.into());
         }
         keys.extend(added);
-        self.follow(table, key, keys);
+        self.follow(table, key, &keys);
         Ok(())
     }
 
@@ -119,7 +119,7 @@ impl Sessions {
                 "a session follows at least one id; close it to end it".to_owned(),
             ));
         }
-        self.follow(table, key, left);
+        self.follow(table, key, &left);
         self.log_out_of(key, &removed);
         Ok(())
     }
@@ -244,7 +244,7 @@ impl Sessions {
     }
 
     /// Replaces the keys of a session; at least one.
-    fn follow<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, keys: Vec<Key>) {
+    fn follow<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, keys: &[Key]) {
         let Some(connection) = table.get_mut(key) else {
             return;
         };
@@ -255,9 +255,6 @@ impl Sessions {
                 self.to_snapshot.push(key);
             }
         }
-        match keys.len() {
-            1 => self.several.remove(&key.index),
-            _ => self.several.insert(key.index, keys.into_boxed_slice()),
-        };
+        self.several.set(key.index, keys);
     }
 }

@@ -25,7 +25,7 @@ impl Sessions {
         table.stats.take(gauge(transport), 1);
         self.log_out_of(*key, keys);
         if session.marks.has_several() {
-            self.several.remove(&key.index);
+            self.several.remove(key.index);
         }
         if session.marks.hears_presence()
             && let Some(presence) = &self.shared.presence
