@@ -37,9 +37,9 @@ const STORM_DELAYS: u32 = 5;
 /// it comes and goes. One that is here costs a bit.
 ///
 /// When half of the ids leave at once, a proxy or a network has most likely failed, and they need
-/// longer than the delay to come back. In such a *storm* an id whose delay is over gets another one,
-/// until seven in eight are back, and one delay more. So an id is told to be offline after at most
-/// six delays.
+/// longer than the delay to come back. In such a *storm* an id whose delay is over gets another
+/// one, until seven in eight are back, and one delay more. So an id is told to be offline after at
+/// most six delays.
 ///
 /// A departure brings a reference to its key, which keeps an interned key from being given to
 /// another id. It is given back by `release` when the id returns, and with the edge otherwise.

@@ -273,15 +273,6 @@ fn admit_client<D: Driver>(
     admission.admit_client(key.index, client)
 }
 
-const fn gauge(transport: Transport) -> Metric {
-    match transport {
-        Transport::Sse => Metric::SessionsSse,
-        Transport::Ndjson => Metric::SessionsNdjson,
-        Transport::Test => Metric::SessionsTest,
-        Transport::WebSocket => Metric::SessionsWebSocket,
-    }
-}
-
 impl Sessions {
     pub(crate) fn new(worker: WorkerId, shared: Arc<Shared>, mailbox: Arc<Mailbox<Mail>>) -> Self {
         Self {
@@ -391,7 +382,7 @@ impl Sessions {
         }
         self.begin_access(table, key, request);
         table.stats.add(Metric::Logins, 1);
-        table.stats.add(gauge(transport), 1);
+        table.stats.add(Metric::sessions(transport), 1);
         table.enter(key, Phase::Open(session));
         let retry = self.live.retry.as_millis() as u64;
         let mut out = table.scratch();

@@ -4,6 +4,7 @@ use graph::Id;
 use parking_lot::Mutex;
 use reactor::{Counters, Latencies, LatencyHistogram, Snapshot};
 use router::Counts;
+use wire::transport::Transport;
 
 use crate::access_log::AccessLogCounts;
 use crate::identity::Denial;
@@ -167,6 +168,18 @@ reactor::metrics! {
 
 /// The counters of one worker.
 pub(crate) type WorkerCounters = Counters<Metric, { Metric::ALL.len() }>;
+
+impl Metric {
+    /// Returns the gauge of the open sessions of a transport.
+    pub(crate) const fn sessions(transport: Transport) -> Self {
+        match transport {
+            Transport::Sse => Self::SessionsSse,
+            Transport::Ndjson => Self::SessionsNdjson,
+            Transport::Test => Self::SessionsTest,
+            Transport::WebSocket => Self::SessionsWebSocket,
+        }
+    }
+}
 
 /// Metrics of one worker. Written by the worker, read by any thread.
 #[derive(Debug, Default)]

@@ -8,24 +8,34 @@ use graph::LogPlaces;
 use replication::{Checkpoint, DecodeError};
 use router::FollowError;
 
+/// A start keeps away from so much of the oldest part of a log that loses entries: they may be gone
+/// before they are read.
+const SPARED_SHARE: u64 = 16;
+
 /// Returns the place after which a node whose graph has stored `places` reads the log, whose oldest
-/// entry is `first`: the earliest place from which all is still there, so that the history is
-/// filled with what came before the graph's place.
+/// entry is `first`: the earliest place from which all is there and stays there for now, so that
+/// the history is filled with what came before the graph's place.
 ///
 /// # Errors
 ///
 /// [`StartError::Trimmed`] if the log does not go on where the graph is; [`StartError::Table`] if a
 /// place cannot be read.
 pub fn begin_from(places: &LogPlaces, first: u64) -> Result<Checkpoint, StartError> {
-    let is_there =
-        |place: &&graph::Checkpoint| place.sequence < u64::MAX && first <= place.sequence + 1;
-    let mut all = places.earlier.iter().chain([&places.last]);
-    let Some(place) = all.find(is_there) else {
-        return Err(StartError::Trimmed {
-            stored: places.last.sequence,
-            first,
-        });
+    let stored = places.last.sequence;
+    let is_from = |place: &graph::Checkpoint, entry: u64| {
+        place.sequence < u64::MAX && entry <= place.sequence + 1
     };
+    if !is_from(&places.last, first) {
+        return Err(StartError::Trimmed { stored, first });
+    }
+    let spared = match first {
+        0 | 1 => 0,
+        _ => (stored + 1 - first) / SPARED_SHARE,
+    };
+    let mut earlier = places.earlier.iter();
+    let place = earlier
+        .find(|place| is_from(place, first + spared))
+        .unwrap_or(&places.last);
     if place.sequence == 0 {
         return Ok(Checkpoint::default());
     }

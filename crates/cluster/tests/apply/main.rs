@@ -449,6 +449,37 @@ fn ended(log: &Log) -> tempfile::TempDir {
 }
 
 #[test]
+fn a_start_keeps_away_from_entries_that_a_full_log_is_about_to_lose() {
+    let log = Log::new(6, 100);
+    let directory = ended(&log);
+    let graph = Graph::open_in_log(directory.path(), EPOCH).expect("our own graph");
+    let places = graph.log_start().expect("it follows a log").clone();
+    let stored = places.last.sequence;
+    let begin = |first| {
+        begin_from(&places, first)
+            .expect("it is there")
+            .read
+            .number()
+    };
+    assert_eq!(
+        begin(1),
+        places.earlier[0].sequence,
+        "a whole log loses none"
+    );
+    for first in 2..=stored + 1 {
+        let spared = (stored + 1 - first) / 16;
+        let begun = begin(first);
+        assert!(
+            begun == stored || first + spared <= begun + 1,
+            "{first}: {begun}"
+        );
+        let skipped = places.earlier.iter().map(|place| place.sequence);
+        let skipped = skipped.filter(|&place| place < begun && first + spared <= place + 1);
+        assert_eq!(skipped.count(), 0, "{first}: {begun} is not the earliest");
+    }
+}
+
+#[test]
 fn a_log_that_was_trimmed_or_is_another_one_is_refused() {
     let log = Log::new(6, 100);
     let directory = ended(&log);

@@ -1,11 +1,15 @@
 //! Places of the dictionary: an id in 24 bytes, if it is short or a UUID.
 
 use std::mem;
+use std::ops::{Index, IndexMut};
 
 use crate::id::Id;
 
 /// Longest text that a place has without an allocation. An allocation takes 32 bytes at least.
 const SHORT_MAX: usize = 16;
+
+/// Places that are allocated together.
+const CHUNK: usize = 64;
 
 /// Length of a UUID as text.
 const UUID_TEXT: usize = 36;
@@ -161,12 +165,70 @@ impl Place {
         }
     }
 
-    /// Ends the rest with what it means from now on. Returns the place that has rested next longest.
+    /// Ends the rest with what it means from now on. Returns the place that has rested next
+    /// longest.
     pub(super) fn wake(&mut self, taken: Self) -> u32 {
         match mem::replace(self, taken) {
             Self::Resting { next } => next,
             _ => unreachable!("only resting places"),
         }
+    }
+}
+
+/// Places by number. They stand in chunks, so that growing leaves neither copies nor gaps behind.
+#[derive(Default)]
+pub(super) struct Places {
+    /// Each but the last is full.
+    chunks: Vec<Vec<Place>>,
+}
+
+impl Places {
+    /// Number of places.
+    pub(super) const fn len(&self) -> usize {
+        match self.chunks.as_slice() {
+            [] => 0,
+            [full @ .., last] => full.len() * CHUNK + last.len(),
+        }
+    }
+
+    /// Returns a place, if there is one of this number.
+    pub(super) fn get(&self, place: u32) -> Option<&Place> {
+        let place = place as usize;
+        self.chunks.get(place / CHUNK)?.get(place % CHUNK)
+    }
+
+    /// Returns a place, if there is one of this number.
+    pub(super) fn get_mut(&mut self, place: u32) -> Option<&mut Place> {
+        let place = place as usize;
+        self.chunks.get_mut(place / CHUNK)?.get_mut(place % CHUNK)
+    }
+
+    /// Adds a place behind all others.
+    pub(super) fn push(&mut self, place: Place) {
+        match self.chunks.last_mut() {
+            Some(last) if last.len() < CHUNK => last.push(place),
+            _ => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(place);
+                self.chunks.push(chunk);
+            }
+        }
+    }
+}
+
+impl Index<u32> for Places {
+    type Output = Place;
+
+    fn index(&self, place: u32) -> &Place {
+        let place = place as usize;
+        &self.chunks[place / CHUNK][place % CHUNK]
+    }
+}
+
+impl IndexMut<u32> for Places {
+    fn index_mut(&mut self, place: u32) -> &mut Place {
+        let place = place as usize;
+        &mut self.chunks[place / CHUNK][place % CHUNK]
     }
 }
 

@@ -4,7 +4,7 @@
 
 use hashbrown::HashTable;
 
-use super::place::{Name, Place, References};
+use super::place::{Name, Place, Places, References};
 use crate::error::GraphError;
 use crate::id::Id;
 
@@ -16,15 +16,11 @@ pub(super) const RESTING_MIN: u32 = 1024;
 /// The end of the list of resting places.
 const NOWHERE: u32 = u32::MAX;
 
-/// The slab grows by this part of itself when it is full: twice as much would leave a third of it
-/// unused.
-const GROWS_BY: usize = 8;
-
 /// Owned by the dictionary under a lock of its own.
 pub(super) struct Shard {
     /// Places of ids; the ids themselves stand in `places` only.
     table: HashTable<u32>,
-    places: Vec<Place>,
+    places: Places,
     places_max: u32,
     longest_resting: u32,
     latest_resting: u32,
@@ -32,10 +28,10 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    pub(super) const fn new(places_max: u32) -> Self {
+    pub(super) fn new(places_max: u32) -> Self {
         Self {
             table: HashTable::new(),
-            places: Vec::new(),
+            places: Places::default(),
             places_max,
             longest_resting: NOWHERE,
             latest_resting: NOWHERE,
@@ -45,7 +41,7 @@ impl Shard {
 
     pub(super) fn find(&self, hash: u64, id: &Id) -> Option<u32> {
         self.table
-            .find(hash, |&place| self.places[place as usize].means(id))
+            .find(hash, |&place| self.places[place].means(id))
             .copied()
     }
 
@@ -91,7 +87,7 @@ impl Shard {
     }
 
     pub(super) fn id(&self, place: u32) -> Option<Id> {
-        self.places.get(place as usize)?.id()
+        self.places.get(place)?.id()
     }
 
     pub(super) fn entries(&self) -> usize {
@@ -103,7 +99,7 @@ impl Shard {
         let fresh = self.places.len() as u32;
         if self.resting > RESTING_MIN || (fresh >= self.places_max && self.resting > 0) {
             let place = self.longest_resting;
-            self.longest_resting = self.places[place as usize].wake(taken);
+            self.longest_resting = self.places[place].wake(taken);
             self.resting -= 1;
             return Ok(place);
         }
@@ -112,15 +108,8 @@ impl Shard {
                 entries: self.entries(),
             });
         }
-        self.push(taken);
+        self.places.push(taken);
         Ok(fresh)
-    }
-
-    fn push(&mut self, place: Place) {
-        if self.places.len() == self.places.capacity() {
-            self.places.reserve_exact(self.places.len() / GROWS_BY + 1);
-        }
-        self.places.push(place);
     }
 
     /// Enters a place into the table.
@@ -131,7 +120,7 @@ impl Shard {
     }
 
     fn references(&mut self, place: u32) -> Option<&mut References> {
-        self.places.get_mut(place as usize)?.references()
+        self.places.get_mut(place)?.references()
     }
 
     /// Gives `id` this place, if it lies behind all others; whether it does. Places between rest.
@@ -145,31 +134,31 @@ impl Shard {
     ) -> bool {
         while self.places.len() < place as usize {
             let gap = self.places.len() as u32;
-            self.push(Place::Resting { next: NOWHERE });
+            self.places.push(Place::Resting { next: NOWHERE });
             self.rest(gap);
         }
         if self.places.len() > place as usize {
             return false;
         }
-        self.push(Place::new(id, references));
+        self.places.push(Place::new(id, references));
         self.enter(hash, place, hasher);
         true
     }
 
     fn rest(&mut self, place: u32) {
-        self.places[place as usize] = Place::Resting { next: NOWHERE };
+        self.places[place] = Place::Resting { next: NOWHERE };
         if self.resting == 0 {
             self.longest_resting = place;
         } else {
-            self.places[self.latest_resting as usize] = Place::Resting { next: place };
+            self.places[self.latest_resting] = Place::Resting { next: place };
         }
         self.latest_resting = place;
         self.resting += 1;
     }
 }
 
-fn hash_at(places: &[Place], place: u32, hasher: impl Fn(Name<'_>) -> u64) -> u64 {
-    places[place as usize].name(|name| match name {
+fn hash_at(places: &Places, place: u32, hasher: impl Fn(Name<'_>) -> u64) -> u64 {
+    places[place].name(|name| match name {
         Some(name) => hasher(name),
         None => unreachable!("the table names taken places only"),
     })

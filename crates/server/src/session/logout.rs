@@ -2,7 +2,8 @@
 
 use reactor::Driver;
 
-use super::{Sessions, gauge};
+use super::Sessions;
+use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Ended};
 
 impl Sessions {
@@ -22,7 +23,7 @@ impl Sessions {
         {
             table.stats.slow(id);
         }
-        table.stats.take(gauge(transport), 1);
+        table.stats.take(Metric::sessions(transport), 1);
         self.log_out_of(*key, keys);
         if session.marks.has_several() {
             self.several.remove(key.index);
