@@ -2,17 +2,16 @@
 
 import time
 
-from harness.server import Server
 from harness.wait import until
 
 from .fault import fault
-from .herd import Herd, buffers, connect_times, percentile
+from .herd import Herd, buffers, connect_times, crowded, percentile
 
 SHORT = b"GET /events/rj HTTP/1.1\r\nHost: localhost\r\nX-Padding: "
 
 
 def half_sent(outcome, count, bytes_each, head_timeout=10.0):
-    server = Server("--head-timeout", f"{head_timeout * 1000:.0f}ms")
+    server = crowded("--head-timeout", f"{head_timeout * 1000:.0f}ms", room=count)
     try:
         server.stats()
         before, memory = server.baseline(), server.resident_bytes()

@@ -10,11 +10,21 @@ import socket
 import struct
 import time
 
+from harness.server import Server
+
 # Linux, since 4.2: ports are chosen at connect, so that each source address has all of them for each destination.
 IP_BIND_ADDRESS_NO_PORT = 24
 # Sockets of one process, and of one source address.
 PER_PROCESS = 15_000
 RESET = struct.pack("ii", 1, 0)
+
+
+def crowded(*flags, room, **options):
+    """A server with room for so many sockets, where a process may have few descriptors: workers with their own."""
+    if room > PER_PROCESS:
+        flags = (*flags, "--private-fds")
+        options["workers"] = -(-room // PER_PROCESS) + 1
+    return Server(*flags, **options)
 
 
 class Herd:

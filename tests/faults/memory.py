@@ -5,12 +5,11 @@ import os
 import pathlib
 import time
 
-from harness.server import Server
 from harness.wait import until
 
 from .fault import fault
 from .heads import SHORT
-from .herd import Herd, sessions
+from .herd import Herd, crowded, sessions
 
 STREAM = b"GET /events/capped HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CONTROL_GROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -43,7 +42,7 @@ def usage(group):
 def memory_capped(outcome, count, room=256 << 20, seconds=30.0, buffer_bytes="64MiB"):
     """Half-sent heads, readers that stop and floods of events, with little more memory than the sessions need."""
     with control_group() as (group, limit):
-        server = Server("--buffer-bytes", buffer_bytes)
+        server = crowded("--buffer-bytes", buffer_bytes, room=count + 2 * (count // 5))
         try:
             (group / "cgroup.procs").write_text(str(server.pid))
             with Herd(server.public, count, STREAM) as logged_in:

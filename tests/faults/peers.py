@@ -11,7 +11,7 @@ from harness.server import Server
 from harness.wait import until
 
 from .fault import fault
-from .herd import PER_PROCESS, Herd, sessions
+from .herd import PER_PROCESS, Herd, crowded, sessions
 
 STREAM = b"GET /events/peer HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n"
 
@@ -65,7 +65,7 @@ class Inside:
 def vanished_peers(outcome, count, limit=40.0, flags=()):
     """All packets are dropped: neither an end nor a reset arrives."""
     with network(-(-count // PER_PROCESS)) as (host, name, card):
-        server = Server("--allow-anonymous", *flags, public=f"{host}:0")
+        server = crowded("--allow-anonymous", *flags, room=count, public=f"{host}:0")
         try:
             server.publish("peer", "the history refers to its subject from here on")
             before = server.baseline()

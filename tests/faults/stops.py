@@ -11,7 +11,7 @@ from harness.server import Server
 from harness.wait import until
 
 from .fault import fault
-from .herd import Herd, sessions
+from .herd import Herd, crowded, sessions
 
 STREAM = b"GET /events/stopped HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HALF, REST = STREAM[:30], STREAM[30:]
@@ -19,7 +19,7 @@ HALF, REST = STREAM[:30], STREAM[30:]
 
 def stopped(outcome, count, seconds, *flags):
     """Clients that are logged in, and others whose requests come while the server is stopped."""
-    server = Server(*flags)
+    server = crowded(*flags, room=count + count // 5)
     try:
         with Herd(server.public, count, STREAM) as logged_in, Herd(server.public, max(1, count // 10), HALF) as late:
             until(lambda: sessions(server) == count, "logged in", patience=120)
