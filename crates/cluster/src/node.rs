@@ -228,6 +228,7 @@ impl Shared {
             stopped: self.stopped.get().map(String::as_str),
             at_start,
             applied: contact.places().0,
+            is_member: outbox.with(|writer| writer.is_live()).unwrap_or(false),
             silence: contact.silence(),
             leaderless: contact.leaderless(),
             lag: contact.lag(),

@@ -21,6 +21,8 @@ pub(crate) struct Signs<'a> {
     pub(crate) at_start: u64,
     /// Last entry that is applied.
     pub(crate) applied: u64,
+    /// Whether the node has read its own incarnation in the log: before that no receipt counts it.
+    pub(crate) is_member: bool,
     /// Time since the engine was last heard.
     pub(crate) silence: Duration,
     /// Time since the leader of the log last answered.
@@ -45,6 +47,9 @@ impl Signs<'_> {
             return Some(format!(
                 "{missing} entries that were in the log at the start are not yet applied"
             ));
+        }
+        if !self.is_member {
+            return Some("this node's own incarnation is not yet in the log".to_owned());
         }
         if !self.is_connected() {
             let seconds = self.silence.as_secs();
@@ -77,6 +82,7 @@ mod tests {
         let ready = Signs {
             at_start: 7,
             applied: 7,
+            is_member: true,
             silence: seconds(2),
             leaderless: seconds(10),
             lag: seconds(5),
@@ -89,6 +95,13 @@ mod tests {
                 "3 entries",
                 Signs {
                     applied: 4,
+                    ..ready
+                },
+            ),
+            (
+                "incarnation",
+                Signs {
+                    is_member: false,
                     ..ready
                 },
             ),

@@ -277,6 +277,12 @@ impl<T> Writer<T> {
         }
     }
 
+    /// Returns whether the incarnation is in the log, as far as it is read: from there on the node
+    /// is one of those that receipts count.
+    pub const fn is_live(&self) -> bool {
+        matches!(self.phase, Phase::Live(_))
+    }
+
     /// Returns the number of entries that are in flight.
     pub const fn in_flight(&self) -> usize {
         self.sent
