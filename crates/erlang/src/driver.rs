@@ -28,7 +28,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use reactor::{ListenerOptions, Reservation, Snapshot};
+use reactor::{Keepalive, ListenerOptions, Reservation, Snapshot};
 use replication::Append;
 use server::{ExternalWorker, Handle};
 
@@ -114,7 +114,7 @@ pub fn start(
     let options = ListenerOptions {
         backlog: LISTEN_BACKLOG,
         user_timeout: USER_TIMEOUT,
-        keepalive: Some(USER_TIMEOUT),
+        keepalive: Some(Keepalive::new(USER_TIMEOUT, USER_TIMEOUT)),
         defer_accept: None,
         fast_open: None,
         send_buffer: None,

@@ -5,6 +5,8 @@
 
 /// Threads with descriptor tables of their own.
 mod thread;
+/// Keepalive probes of connections.
+mod keepalive;
 /// Listening sockets and the options that accepted sockets inherit.
 mod listener;
 /// Interface of a worker to the kernel, real or simulated.
@@ -49,6 +51,7 @@ pub use clock::{Clock, Tenths};
 pub use diagnosis::{Diagnosis, TcpInfo};
 pub use driver::{Accepted, Driver, Interest, Received, Sent, Signal, Tick, Token};
 pub use event_loop::{EventLoop, Handler};
+pub use keepalive::Keepalive;
 pub use latency::{Latencies, LatencyHistogram, SharedClock};
 pub use listener::{ListenerOptions, Reservation, SendBuffer, listen};
 pub use mailbox::Mailbox;

@@ -10,6 +10,8 @@ use nix::sys::socket::setsockopt;
 use nix::{libc, setsockopt_impl, sockopt_impl};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
+use crate::keepalive::Keepalive;
+
 sockopt_impl!(
     /// Seconds for which a connection is not reported before something has come on it.
     DeferAccept, SetOnly, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, u32
@@ -31,9 +33,9 @@ pub struct ListenerOptions {
     /// A connection whose peer acknowledges no data for this long is closed (`TCP_USER_TIMEOUT`,
     /// RFC 5482).
     pub user_timeout: Duration,
-    /// Silence after which a peer is probed. `None` where a timeout ends silent connections, which
-    /// saves the kernel a timer for each.
-    pub keepalive: Option<Duration>,
+    /// Probes of silent peers. `None` where a timeout ends silent connections, which saves the kernel
+    /// a timer for each.
+    pub keepalive: Option<Keepalive>,
     /// Time for which a connection without data is not reported (`TCP_DEFER_ACCEPT`), in whole
     /// seconds. For protocols in which the client speaks first.
     pub defer_accept: Option<Duration>,
@@ -136,13 +138,13 @@ fn prepare(socket: &Socket, options: &ListenerOptions) -> io::Result<()> {
         socket.set_send_buffer_size(bytes as usize)?;
         setsockopt(socket, UnsentMax, &unsent)?;
     }
-    let Some(silence) = options.keepalive else {
+    let Some(keepalive) = options.keepalive else {
         return Ok(());
     };
     let probes = TcpKeepalive::new()
-        .with_time(silence)
-        .with_interval(silence / 2)
-        .with_retries(3);
+        .with_time(keepalive.idle)
+        .with_interval(keepalive.interval)
+        .with_retries(keepalive.retries());
     socket.set_tcp_keepalive(&probes)
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::driver::{Driver, Received, Sent, Token};
+use crate::keepalive::Keepalive;
 
 /// Options of an outgoing connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,8 +15,8 @@ pub struct ConnectOptions {
     /// The connection is closed if its peer acknowledges no data for this long (`TCP_USER_TIMEOUT`,
     /// RFC 5482).
     pub user_timeout: Duration,
-    /// Silence after which the peer is probed.
-    pub keepalive: Duration,
+    /// Probes of the silent peer.
+    pub keepalive: Keepalive,
 }
 
 /// Interface to the kernel of a worker that relays bytes.

@@ -18,8 +18,8 @@ use std::{hint, thread};
 
 use proptest::prelude::*;
 use reactor::{
-    Accepted, Driver, Interest, ListenerOptions, Mailbox, Received, Reservation, SendBuffer, Sent,
-    SharedPoller, Signal, Slab, System, Tick, Token, Wheel,
+    Accepted, Driver, Interest, Keepalive, ListenerOptions, Mailbox, Received, Reservation,
+    SendBuffer, Sent, SharedPoller, Signal, Slab, System, Tick, Token, Wheel,
 };
 
 proptest! {
@@ -177,7 +177,10 @@ fn a_worker_at_a_shared_poller_is_woken_by_its_own_mail() {
 const OPTIONS: ListenerOptions = ListenerOptions {
     backlog: 16,
     user_timeout: Duration::from_secs(30),
-    keepalive: Some(Duration::from_secs(30)),
+    keepalive: Some(Keepalive {
+        idle: Duration::from_secs(15),
+        interval: Duration::from_secs(5),
+    }),
     defer_accept: None,
     fast_open: None,
     send_buffer: None,

@@ -11,7 +11,8 @@ use std::time::Duration;
 use graph::Graph;
 use parking_lot::Mutex;
 use reactor::{
-    ListenerOptions, Mailbox, RateLimitedWarnings, SendBuffer, SharedClock, SourceCounts, System,
+    Keepalive, ListenerOptions, Mailbox, RateLimitedWarnings, SendBuffer, SharedClock,
+    SourceCounts, System,
 };
 use router::{Recorder, Router, WORKERS_MAX, WorkerId};
 
@@ -323,6 +324,16 @@ fn send_buffer(backlog_bytes: usize) -> SendBuffer {
     }
 }
 
+/// Probes of silent clients. Heartbeats find out who is gone. Without them, probes do; beside them,
+/// probes would wake each phone once more a minute, and in a server that was stopped for a while
+/// those of all clients fall due in one moment, in which the kernel drops most of them.
+fn keepalive(heartbeat: Duration, user_timeout: Duration) -> Keepalive {
+    match heartbeat.is_zero() {
+        true => Keepalive::new(user_timeout, user_timeout),
+        false => Keepalive::beyond(2 * heartbeat, user_timeout),
+    }
+}
+
 /// Parts of a worker.
 struct Parts {
     id: WorkerId,
@@ -338,7 +349,7 @@ impl Parts {
         let options = ListenerOptions {
             backlog: LISTEN_BACKLOG,
             user_timeout: settings.user_timeout,
-            keepalive: Some(settings.user_timeout.max(Duration::from_secs(2))),
+            keepalive: Some(keepalive(settings.live.heartbeat, settings.user_timeout)),
             defer_accept: None,
             fast_open: None,
             send_buffer: Some(send_buffer(settings.live.backlog_bytes)),

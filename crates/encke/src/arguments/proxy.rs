@@ -132,7 +132,7 @@ pub(crate) struct ListenerOptions {
     /// [default: 30s]
     #[arg(long, value_name = "TIME")]
     pub(crate) user_timeout: Option<Time>,
-    /// Silence after which TCP probes a peer [default: 30s]
+    /// Silence after which TCP probes a peer, half of --user-timeout at most [default: 15s]
     #[arg(long, value_name = "TIME")]
     pub(crate) keepalive: Option<Time>,
     /// Simultaneous connections; more are closed at once [default: no limit]

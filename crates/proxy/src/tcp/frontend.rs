@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use reactor::{Acceptor, ConnectOptions, ListenerOptions, RelayDriver, SourceCounts};
+use reactor::{Acceptor, ConnectOptions, Keepalive, ListenerOptions, RelayDriver, SourceCounts};
 
 use crate::tcp::backend::Backend;
 use crate::tcp::limits::LISTEN_BACKLOG;
@@ -94,7 +94,7 @@ impl Frontend {
         let options = ListenerOptions {
             backlog: LISTEN_BACKLOG,
             user_timeout: self.settings.user_timeout,
-            keepalive: Some(self.settings.keepalive),
+            keepalive: Some(self.keepalive()),
             defer_accept: None,
             fast_open: None,
             send_buffer: None,
@@ -105,10 +105,14 @@ impl Frontend {
     }
 
     /// Options of connections to the backends.
-    pub(crate) const fn connect_options(&self) -> ConnectOptions {
+    pub(crate) fn connect_options(&self) -> ConnectOptions {
         ConnectOptions {
             user_timeout: self.settings.user_timeout,
-            keepalive: self.settings.keepalive,
+            keepalive: self.keepalive(),
         }
+    }
+
+    fn keepalive(&self) -> Keepalive {
+        Keepalive::new(self.settings.keepalive, self.settings.user_timeout)
     }
 }

@@ -36,7 +36,7 @@ pub struct ListenerSettings {
     pub idle_timeout: Duration,
     /// Close a connection whose peer acknowledges no data for this long (`TCP_USER_TIMEOUT`).
     pub user_timeout: Duration,
-    /// Silence after which TCP probes a peer.
+    /// Silence after which TCP probes a peer; half of the user timeout at most.
     pub keepalive: Duration,
     /// Simultaneous connections; more are refused.
     pub max_connections: Option<u32>,
@@ -116,7 +116,7 @@ impl ListenerSettings {
             retries: 2,
             idle_timeout: Duration::from_secs(600),
             user_timeout: Duration::from_secs(30),
-            keepalive: Duration::from_secs(30),
+            keepalive: Duration::from_secs(15),
             max_connections: None,
             max_connections_per_source: None,
             proxy_in: None,

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -99,8 +98,8 @@ fn prepare(socket: &OwnedFd, options: &ConnectOptions) -> io::Result<()> {
     sockopt::set_tcp_nodelay(socket, true)?;
     let timeout = u32::try_from(options.user_timeout.as_millis()).unwrap_or(u32::MAX);
     sockopt::set_tcp_user_timeout(socket, timeout)?;
-    sockopt::set_tcp_keepidle(socket, options.keepalive)?;
-    sockopt::set_tcp_keepintvl(socket, (options.keepalive / 2).max(Duration::from_secs(1)))?;
-    sockopt::set_tcp_keepcnt(socket, 3)?;
+    sockopt::set_tcp_keepidle(socket, options.keepalive.idle)?;
+    sockopt::set_tcp_keepintvl(socket, options.keepalive.interval)?;
+    sockopt::set_tcp_keepcnt(socket, options.keepalive.retries())?;
     Ok(sockopt::set_socket_keepalive(socket, true)?)
 }

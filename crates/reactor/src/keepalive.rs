@@ -1,0 +1,85 @@
+//! Keepalive probes: when a silent peer is asked whether it is still there.
+
+use std::time::Duration;
+
+/// Unanswered probes before a connection ends. One packet may be lost, and a burst of probes loses
+/// many at once.
+const PROBES: u32 = 3;
+
+/// Shortest time that the kernel takes for either value.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Times of the probes on a connection (`TCP_KEEPIDLE`, `TCP_KEEPINTVL`).
+///
+/// On a socket with `TCP_USER_TIMEOUT` the kernel counts no probes. Once that time has passed since
+/// the peer was last heard, it ends the connection at the first timer that finds one probe without
+/// an answer (`tcp_keepalive_timer`). If the first probe went out no earlier, one lost packet ends a
+/// connection whose peer is well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Silence after which the first probe is sent.
+    pub idle: Duration,
+    /// Time from one probe to the next.
+    pub interval: Duration,
+}
+
+impl Keepalive {
+    /// Probes after `silence`, or earlier where three would not fit before `user_timeout` ends a
+    /// connection. In less than six seconds there are fewer, as the kernel counts in seconds.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let keepalive = reactor::Keepalive::new(Duration::from_secs(30), Duration::from_secs(30));
+    /// assert_eq!(keepalive.idle, Duration::from_secs(15));
+    /// assert_eq!(keepalive.interval, Duration::from_secs(5));
+    /// ```
+    #[must_use]
+    pub fn new(silence: Duration, user_timeout: Duration) -> Self {
+        let idle = silence.min(user_timeout / 2).max(SECOND);
+        let interval = (user_timeout.saturating_sub(idle) / PROBES).max(SECOND);
+        Self { idle, interval }
+    }
+
+    /// Probes of a connection on which something else finds out whether the peer is there, at least
+    /// once in `silence`: they are sent only when that fails.
+    #[must_use]
+    pub fn beyond(silence: Duration, user_timeout: Duration) -> Self {
+        Self {
+            idle: (silence + user_timeout).max(SECOND),
+            interval: (user_timeout / PROBES).max(SECOND),
+        }
+    }
+
+    /// Number of probes for sockets without `TCP_USER_TIMEOUT`.
+    pub(crate) const fn retries(self) -> u32 {
+        PROBES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_probes_go_out_before_the_user_timeout_ends_a_connection() {
+        for user_timeout in [6, 10, 30, 31, 600].map(Duration::from_secs) {
+            for silence in [1, 2, 15, 30, 60, 7200].map(Duration::from_secs) {
+                let Keepalive { idle, interval } = Keepalive::new(silence, user_timeout);
+                assert!(idle <= silence);
+                let third = idle + 2 * interval;
+                assert!(
+                    third < user_timeout,
+                    "{silence:?}, {user_timeout:?}: {third:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_probed_while_heartbeats_come_or_the_process_stands_still_for_a_while() {
+        let (heartbeat, user_timeout) = (Duration::from_secs(25), Duration::from_secs(30));
+        let keepalive = Keepalive::beyond(2 * heartbeat, user_timeout);
+        let longest_heartbeat = heartbeat + heartbeat / 5;
+        assert!(keepalive.idle > longest_heartbeat + Duration::from_secs(40));
+    }
+}
