@@ -6,17 +6,50 @@ use std::time::Duration;
 use reactor::{Driver, Tick};
 use router::WorkerId;
 
-use crate::limits::DRAIN_SLOTS_PER_TURN;
+use crate::limits::{DRAIN_SLOTS_PER_TURN, FAREWELL_INTERVAL, FAREWELLS_PER_SECOND};
 use crate::refusal::share;
 use crate::session::{LastWord, end_stream};
 use crate::settings::LiveSettings;
 use crate::table::{CloseReason, ConnectionTable, Phase};
 
+/// Rate of farewells. Made with the first of them.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    began: Tick,
+    per_second: u64,
+    sent: u64,
+}
+
+impl Pace {
+    /// Begins the farewells of one of so many workers to its connections, of which the last is due
+    /// well before the time limit.
+    fn new(now: Tick, connections: u64, workers: u16, limit: Duration) -> Self {
+        let share = FAREWELLS_PER_SECOND / u64::from(workers.max(1));
+        let within_limit = connections * 1250 / (limit.as_millis() as u64).max(1);
+        Self {
+            began: now,
+            per_second: share.max(within_limit).max(1),
+            sent: 0,
+        }
+    }
+
+    /// Returns how many may be sent by now.
+    fn due(&self, now: Tick) -> u64 {
+        let time = now.since(self.began) + FAREWELL_INTERVAL;
+        (self.per_second * time.as_millis() as u64)
+            .div_ceil(1000)
+            .saturating_sub(self.sent)
+    }
+}
+
 /// Progress of a worker's drain. Made when it begins.
 #[derive(Debug)]
 pub(crate) struct Drain {
     worker: WorkerId,
+    workers: u16,
     deadline: Tick,
+    limit: Duration,
+    pace: Option<Pace>,
     /// The shortest reconnect delay, and the time over which delays are spread.
     retry: Duration,
     spread: Duration,
@@ -33,6 +66,7 @@ impl Drain {
     /// Begins farewells after `taken` deliveries. `ends` says whether the worker ends with them.
     pub(crate) const fn new(
         worker: WorkerId,
+        workers: u16,
         settings: &LiveSettings,
         now: Tick,
         taken: u64,
@@ -40,7 +74,10 @@ impl Drain {
     ) -> Self {
         Self {
             worker,
+            workers,
             deadline: now.after(settings.drain_timeout),
+            limit: settings.drain_timeout,
+            pace: None,
             retry: settings.retry,
             spread: settings.drain_spread,
             after: taken,
@@ -55,14 +92,16 @@ impl Drain {
         self.ends
     }
 
-    /// Returns the time left, if there is an end.
-    pub(crate) fn ends_in(&self, now: Tick) -> Option<Duration> {
-        self.ends.then(|| self.deadline.since(now))
+    /// Returns the time until there is something to do: further farewells, or the end.
+    pub(crate) fn next_in(&self, now: Tick) -> Option<Duration> {
+        let end = self.ends.then(|| self.deadline.since(now));
+        let farewells = (!self.farewells_done).then_some(FAREWELL_INTERVAL);
+        end.into_iter().chain(farewells).min()
     }
 
     /// Returns whether farewells can be sent now.
-    pub(crate) const fn has_farewells(&self) -> bool {
-        !self.farewells_done
+    pub(crate) fn has_farewells(&self, now: Tick) -> bool {
+        !self.farewells_done && self.pace.is_none_or(|pace| pace.due(now) > 0)
     }
 
     /// Sends farewells to as many connections as one turn may. `oldest` is the number of the oldest
@@ -75,18 +114,29 @@ impl Drain {
         if self.farewells_done || oldest.is_some_and(|oldest| oldest < self.after) {
             return;
         }
-        let slots = table.slots();
+        let (slots, now) = (table.slots(), table.clock.now);
+        let connections = table.len() as u64;
+        let pace = self
+            .pace
+            .get_or_insert_with(|| Pace::new(now, connections, self.workers, self.limit));
+        let mut due = pace.due(now);
         let last = slots.min(self.slot.saturating_add(DRAIN_SLOTS_PER_TURN));
-        for index in self.slot..last {
+        while due > 0 && self.slot < last {
+            let index = self.slot;
+            self.slot += 1;
             let Some((key, connection)) = table.at(index) else {
                 continue;
             };
+            due -= 1;
+            pace.sent += 1;
             match connection.phase {
                 Phase::Open(_) | Phase::Polling => {
                     end_stream(
                         table,
                         key,
-                        LastWord::Retry(self.retry_of(index)),
+                        LastWord::Retry(
+                            self.retry.as_millis() as u64 + share(self.worker, index, self.spread),
+                        ),
                         CloseReason::Drain,
                     );
                 }
@@ -96,13 +146,7 @@ impl Drain {
                 Phase::Ending { .. } | Phase::Closed => {}
             }
         }
-        self.slot = last;
-        self.farewells_done = last == slots;
-    }
-
-    /// Returns the reconnect delay of the client in a slot, in milliseconds.
-    fn retry_of(&self, slot: u32) -> u64 {
-        self.retry.as_millis() as u64 + share(self.worker, slot, self.spread)
+        self.farewells_done = self.slot >= slots;
     }
 
     /// Returns whether the worker has nothing left to do, or no time. `is_delivering` tells whether

@@ -34,9 +34,19 @@ pub(crate) struct Candidate {
     pub(crate) bytes: usize,
 }
 
+/// Buffers among which a search looks for the largest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All of them.
+    All,
+    /// Input that has not arrived whole, and nothing else.
+    Input,
+}
+
 /// Search for the largest buffers, and those that it has found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LargestBuffers {
+    scope: Scope,
     walk: Option<Walk>,
     /// What was found, the next one last.
     found: Vec<Candidate>,
@@ -75,9 +85,18 @@ impl Largest {
 }
 
 impl LargestBuffers {
+    pub(crate) const fn new(scope: Scope) -> Self {
+        Self {
+            scope,
+            walk: None,
+            found: Vec::new(),
+            retry_at: None,
+        }
+    }
+
     /// Ends the search: all buffers are within their bound.
     pub(crate) fn end(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.scope);
     }
 
     /// Returns whether there is work to do now.
@@ -112,7 +131,7 @@ impl LargestBuffers {
         }
         self.retry_at = None;
         let mut walk = self.walk.take().unwrap_or_default();
-        if !walk.advance(table, input_bytes) {
+        if !walk.advance(table, self.scope, input_bytes) {
             self.walk = Some(walk);
             return None;
         }
@@ -129,6 +148,7 @@ impl Walk {
     fn advance<D: Driver>(
         &mut self,
         table: &ConnectionTable<D>,
+        scope: Scope,
         input_bytes: impl Fn(u32) -> usize,
     ) -> bool {
         let end = (self.next + BUFFER_SLOTS_PER_TURN).min(table.slots());
@@ -136,7 +156,8 @@ impl Walk {
             let Some((key, connection)) = table.at(slot) else {
                 continue;
             };
-            if connection.blocked
+            if scope == Scope::All
+                && connection.blocked
                 && let Some(backlog) = table.backlogs().get(slot)
             {
                 let stalled_for = backlog.stalled_for(table.clock.now);

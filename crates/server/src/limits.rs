@@ -142,6 +142,14 @@ pub(crate) const SESSION_RECORD_BYTES_MAX: usize = 1024;
 /// Slots visited at a time while ending: a farewell is a system call.
 pub(crate) const DRAIN_SLOTS_PER_TURN: u32 = 1024;
 
+/// Farewells that all workers together send in a second, so that those who come back to another
+/// server at once, and the network on the way, are not met by all in one moment. More if the time
+/// limit of the drain would pass before the last one.
+pub(crate) const FAREWELLS_PER_SECOND: u64 = if cfg!(test) { 1000 } else { 20_000 };
+
+/// Time between the farewells of a worker that has sent as many as it may.
+pub(crate) const FAREWELL_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Sessions one inspection reports from one worker: each costs three system calls.
 pub(crate) const INSPECTED_MAX: usize = 1024;
 
@@ -172,6 +180,16 @@ pub(crate) const FULL_SOCKET_BYTES: usize = if cfg!(test) { 400 } else { 41 << 1
 
 /// Memory of a TLS handshake under way, by estimate: `rustls` keeps 7.7 KB for one.
 pub(crate) const TLS_HANDSHAKE_BYTES: usize = 8 << 10;
+
+/// Bytes of input that all workers together keep for requests and handshakes that have not arrived
+/// whole. A stranger may send half a head on each of as many connections as a server takes, 8 KiB
+/// each, and what all buffers may take together is sized for readers that are logged in. Beyond it
+/// the largest give way. 64 MiB are 7,000 handshakes or largest heads that are under way at a time;
+/// one lasts a round trip.
+pub(crate) const INPUT_BYTES_MAX: usize = 64 << 20;
+
+/// Smallest share that a worker has of it, however many there are.
+pub(crate) const INPUT_BYTES_OF_WORKER_MIN: usize = 256 << 10;
 
 /// Slots visited in a turn to find the largest buffers: some hundred microseconds where all of them
 /// have one.

@@ -35,8 +35,9 @@ reactor::metrics! {
         Counter "buffer_give_ways" ["by"]
             "Connections that gave way because there were more than --buffer-bytes. Close, \
              catch_up, drop_oldest, latest: sessions that did not read, by their policy. Input: \
-             refused, as their request had not arrived whole. Stalled: closed, as their socket \
-             took nothing and nothing else could be freed."
+             refused, as their request had not arrived whole, and all of these together took more \
+             than that or 64 MiB. Stalled: closed, as their socket took nothing and nothing else \
+             could be freed."
         {
             GaveWayClose = "close", GaveWayCatchUp = "catch_up",
             GaveWayDropOldest = "drop_oldest", GaveWayLatest = "latest",

@@ -234,7 +234,7 @@ impl<D: Driver> ConnectionTable<D> {
         self.slots.is_empty()
     }
 
-    #[cfg(test)]
+    /// Returns the number of connections.
     pub(crate) const fn len(&self) -> usize {
         self.slots.len()
     }

@@ -36,10 +36,11 @@ use router::WorkerId;
 
 use crate::admission::Admission;
 use crate::answer::Responder;
+use crate::budget::Bound;
 use crate::drain::Drain;
 use crate::fanout::Fanout;
 use crate::frames::TurnFrames;
-use crate::give_way::LargestBuffers;
+use crate::give_way::{LargestBuffers, Scope};
 use crate::heartbeat::Heartbeats;
 use crate::ingress::Ingress;
 use crate::inspect::inspect;
@@ -86,6 +87,9 @@ pub(crate) struct Worker<D: Driver> {
     heartbeats: Heartbeats,
     pub(crate) slowest: SlowestSearch,
     pub(crate) largest: LargestBuffers,
+    pub(crate) largest_input: LargestBuffers,
+    /// Input that has not arrived whole which this worker may keep.
+    pub(crate) input_bound: Bound,
     pub(crate) presence: PresenceStage,
     drain: Option<Drain>,
     /// Sessions that must end and are not logged out yet.
@@ -123,7 +127,9 @@ impl<D: Driver> Worker<D> {
             head: None,
             heartbeats: Heartbeats::new(live.heartbeat),
             slowest: SlowestSearch::default(),
-            largest: LargestBuffers::default(),
+            largest: LargestBuffers::new(Scope::All),
+            largest_input: LargestBuffers::new(Scope::Input),
+            input_bound: buffers::input_bound(shared.settings.workers),
             presence: PresenceStage::default(),
             drain: None,
             leaving: VecDeque::new(),
@@ -335,9 +341,10 @@ impl<D: Driver> Handler for Worker<D> {
     fn has_work(&self) -> bool {
         self.fanout.has_work()
             || self.ingress.has_unread()
-            || self.drain.as_ref().is_some_and(Drain::has_farewells)
+            || self.has_farewells()
             || self.slowest.has_work()
             || self.largest.has_work()
+            || self.largest_input.has_work()
             || self.presence.has_work()
             || !self.leaving.is_empty()
             || self.lease_scan.has_work()
@@ -353,10 +360,11 @@ impl<D: Driver> Handler for Worker<D> {
             self.acceptor.resume_in(now),
             self.lease_scan.next_in(&self.sessions.leases, now),
             self.sessions.websockets.next_in(now),
-            self.drain.as_ref().and_then(|drain| drain.ends_in(now)),
+            self.drain.as_ref().and_then(|drain| drain.next_in(now)),
             self.table.replays.next_in(),
             self.table.polls.next_in(now),
             self.largest.next_in(now),
+            self.largest_input.next_in(now),
         ]
         .into_iter()
         .flatten()
@@ -433,6 +441,7 @@ impl<D: Driver> Handler for Worker<D> {
         self.answer_polls();
         self.log_out_ended();
         self.remove_closed();
+        self.bound_input();
         self.bound_buffers();
         self.pass(timing, Metric::StageClosing);
         if self.fanout.is_sweeping() {

@@ -264,6 +264,7 @@ impl World {
             while self.worker.fanout.has_work()
                 || self.worker.table.replays.ready() > 0
                 || self.worker.largest.has_work()
+                || self.worker.largest_input.has_work()
                 || self.worker.presence.has_work()
             {
                 self.turn();

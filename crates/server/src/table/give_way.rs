@@ -16,6 +16,11 @@ impl<D: Driver> ConnectionTable<D> {
             + self.replays.memory_bytes()
     }
 
+    /// Returns the memory of unfinished handshakes and records of TLS.
+    pub(crate) const fn tls_input_bytes(&self) -> usize {
+        self.tls_input_bytes
+    }
+
     /// Returns the memory of all buffers, counted one by one.
     #[cfg(test)]
     pub(crate) fn count_buffer_bytes(&self) -> usize {

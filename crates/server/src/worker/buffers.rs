@@ -6,11 +6,11 @@ use router::{Mailboxes as _, WorkerId};
 use super::Worker;
 use crate::budget::Bound;
 use crate::give_way::{BufferKind, Candidate};
-use crate::limits::GIVE_WAYS_PER_TURN;
+use crate::limits::{GIVE_WAYS_PER_TURN, INPUT_BYTES_MAX, INPUT_BYTES_OF_WORKER_MIN};
 use crate::session::Sessions;
 use crate::slow_policy::SlowPolicy;
 use crate::stats::Metric;
-use crate::table::Phase;
+use crate::table::{CloseReason, Phase};
 
 impl<D: Driver> Worker<D> {
     /// Returns the memory of all buffers of the worker.
@@ -28,6 +28,11 @@ impl<D: Driver> Worker<D> {
             + self.ingress.count_kept_bytes()
             + self.sessions.websockets.count_unfinished_bytes()
             + self.feeder.kept_bytes()
+    }
+
+    /// Returns the memory of input of requests and handshakes that have not arrived whole.
+    pub(crate) fn input_bytes(&self) -> usize {
+        self.ingress.kept_bytes() + self.table.tls_input_bytes()
     }
 
     fn buffer_bound(&self) -> Bound {
@@ -72,7 +77,9 @@ impl<D: Driver> Worker<D> {
             }
             let (table, ingress, sessions) = (&self.table, &self.ingress, &self.sessions);
             let input_bytes = |slot| match table.at(slot).map(|(_, connection)| connection.phase) {
-                Some(Phase::Open(_)) => sessions.websockets.unfinished_bytes_of(slot),
+                Some(Phase::Open(_)) => {
+                    sessions.websockets.unfinished_bytes_of(slot) + table.tls_input_bytes_of(slot)
+                }
                 Some(Phase::Ending { .. } | Phase::Closed) | None => 0,
                 Some(_) => ingress.kept_bytes_of(slot) + table.tls_input_bytes_of(slot),
             };
@@ -84,10 +91,35 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// Lets the largest input that has not arrived whole give way if this worker keeps more than its
+    /// share. Connections come to workers evenly, so none asks what others hold.
+    pub(super) fn bound_input(&mut self) {
+        if !self.largest_input.has_work() && self.input_bytes() <= self.input_bound.0 {
+            return self.largest_input.end();
+        }
+        for _ in 0..GIVE_WAYS_PER_TURN {
+            if self.input_bytes() <= self.input_bound.low().0 {
+                self.largest_input.end();
+                break;
+            }
+            let (table, ingress) = (&self.table, &self.ingress);
+            let input_bytes = |slot| match table.at(slot).map(|(_, connection)| connection.phase) {
+                Some(Phase::Open(_)) => table.tls_input_bytes_of(slot),
+                Some(Phase::Ending { .. } | Phase::Closed) | None => 0,
+                Some(_) => ingress.kept_bytes_of(slot) + table.tls_input_bytes_of(slot),
+            };
+            let Some(candidate) = self.largest_input.next(table, input_bytes) else {
+                break;
+            };
+            self.free_buffer(candidate);
+        }
+    }
+
     /// Begins a turn in which input of further connections is kept only if there is room for it.
     pub(super) fn check_room_for_input(&mut self) {
         let is_full = self.shared.budget.is_exceeded(self.buffer_bound());
-        self.ingress.set_full(is_full);
+        self.ingress
+            .set_full(is_full || self.input_bytes() > self.input_bound.0);
     }
 
     /// Wakes the workers that have more to free than this one: they may sleep.
@@ -131,21 +163,30 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a connection whose input has not arrived whole.
     fn refuse_input(&mut self, key: SlotKey) {
-        if matches!(
-            self.table.get(key).map(|connection| connection.phase),
-            Some(Phase::Open(_))
-        ) {
-            let Sessions { websockets, .. } = &mut self.sessions;
-            return websockets.refuse_unfinished(&mut self.table, key);
+        match self.table.get(key).map(|connection| connection.phase) {
+            Some(Phase::Open(session)) if session.may_talk() => {
+                let Sessions { websockets, .. } = &mut self.sessions;
+                websockets.refuse_unfinished(&mut self.table, key);
+            }
+            // Its client has nothing to say: a record that it leaves unfinished is no request.
+            Some(Phase::Open(_)) => self.table.close(key, CloseReason::Rejected),
+            _ => {
+                self.responder.refuse_unread(&mut self.table, key);
+                self.ingress.forget(key.index);
+            }
         }
-        self.responder.refuse_unread(&mut self.table, key);
-        self.ingress.forget(key.index);
     }
 
     /// Notes that the worker has ended and holds nothing.
     pub(super) fn release_buffers(&self) {
         self.shared.budget.report(self.id.0, 0);
     }
+}
+
+/// Returns the input that each of so many workers may keep.
+pub(super) fn input_bound(workers: u16) -> Bound {
+    let share = INPUT_BYTES_MAX / usize::from(workers.max(1));
+    Bound(share.max(INPUT_BYTES_OF_WORKER_MIN))
 }
 
 const fn gave_way_by(policy: SlowPolicy) -> Metric {

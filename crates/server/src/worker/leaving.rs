@@ -22,8 +22,22 @@ impl<D: Driver> Worker<D> {
     pub(super) fn begin_drain(&mut self, ends: bool) {
         self.acceptor.close(&mut self.table.driver, |_| !ends);
         let (now, taken) = (self.table.clock.now, self.fanout.taken());
-        let drain = Drain::new(self.id, &self.live, now, taken, ends);
+        let drain = Drain::new(
+            self.id,
+            self.shared.settings.workers,
+            &self.live,
+            now,
+            taken,
+            ends,
+        );
         self.drain = self.drain.take().filter(Drain::ends).or(Some(drain));
+    }
+
+    /// Returns whether there are farewells to be sent now.
+    pub(super) fn has_farewells(&self) -> bool {
+        let now = self.table.clock.now;
+        let drain = self.drain.as_ref();
+        drain.is_some_and(|drain| drain.has_farewells(now))
     }
 
     /// Notes sessions that must end.

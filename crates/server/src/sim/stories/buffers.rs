@@ -5,6 +5,7 @@ use std::time::Duration;
 use reactor::Handler as _;
 
 use super::{quiet, with_history, world_with};
+use crate::budget::Bound;
 use crate::limits::FULL_SOCKET_BYTES;
 use crate::settings::LiveSettings;
 use crate::sim::websocket_client::{last, open_with};
@@ -287,6 +288,52 @@ fn the_largest_and_of_equal_ones_the_oldest_head_gives_way_first() {
         assert_eq!(answered.count() as u64, world.metric(Metric::GaveWayInput));
     }
     assert_eq!(world.metric(Metric::GaveWayInput), 4);
+    leave(world);
+}
+
+#[test]
+fn half_heads_have_a_bound_of_their_own_and_cost_no_reader_its_events() {
+    const ROOM: usize = 4000;
+    let mut world = with_history(settings(usize::MAX, SlowPolicy::DropOldest));
+    world.worker.input_bound = Bound(ROOM);
+    let readers = stopped_readers(&mut world, 4);
+    let before: Vec<_> = (0..=4).map(|reader| waiting(&world, reader)).collect();
+    for round in 0..20 {
+        half_heads(&mut world, 40);
+        let kept = world.worker.input_bytes();
+        assert!(kept <= ROOM, "round {round}: {kept}");
+        let whole = world.connect("/events/1");
+        world.run_until_idle();
+        assert_eq!(world.status(whole), 200, "round {round}");
+    }
+    assert!(world.metric(Metric::GaveWayInput) > 100);
+    let after: Vec<_> = (0..=4).map(|reader| waiting(&world, reader)).collect();
+    assert_eq!(
+        after[2..],
+        before[2..],
+        "readers 0 and 1 have other sessions too"
+    );
+    assert!(readers.iter().all(|&reader| !world.is_closed(reader)));
+    leave(world);
+}
+
+#[test]
+fn the_bound_on_half_heads_takes_no_more_than_it_must() {
+    const ROOM: usize = 8000;
+    let mut world = world_with(settings(usize::MAX, SlowPolicy::Close));
+    world.worker.input_bound = Bound(ROOM);
+    let mut heads = Vec::new();
+    while world.metric(Metric::GaveWayInput) == 0 {
+        heads.extend(half_heads(&mut world, 1));
+    }
+    let kept = world.worker.input_bytes();
+    assert!(kept <= ROOM && kept > ROOM * 3 / 4, "{kept} of {ROOM}");
+    heads.retain(|&head| world.text(head).is_empty());
+    for head in heads {
+        world.say(head, b"\r\n\r\n");
+        world.run_until_idle();
+        assert_eq!(world.status(head), 200);
+    }
     leave(world);
 }
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use reactor::Handler as _;
+use reactor::{Handler as _, Tick};
 
 use super::{quiet, world, world_with};
+use crate::limits::{FAREWELL_INTERVAL, FAREWELLS_PER_SECOND};
 use crate::settings::LiveSettings;
 use crate::sim::world::{World, id};
 
@@ -31,6 +32,44 @@ fn a_drain_flushes_backlogs_sends_farewells_and_ends_each_stream() {
     world.net.borrow_mut().end(sleeper);
     world.run_until_idle();
     assert!(world.worker.is_over());
+}
+
+/// Streams that have been ended.
+fn ended(world: &World, clients: &[usize]) -> usize {
+    let is_ended = |&&client: &&usize| world.text(client).ends_with("0\r\n\r\n");
+    clients.iter().filter(is_ended).count()
+}
+
+#[test]
+fn farewells_are_paced_and_all_of_them_come_before_the_time_limit() {
+    const INTERVAL: u64 = FAREWELL_INTERVAL.as_millis() as u64;
+    for (timeout, per_second) in [(10_000, FAREWELLS_PER_SECOND), (200, 1875)] {
+        let mut world = world_with(LiveSettings {
+            drain_timeout: Duration::from_millis(timeout),
+            ..quiet()
+        });
+        let clients: Vec<_> = (0..300)
+            .map(|client| world.connect(&format!("/events/{client}")))
+            .collect();
+        world.run_until_idle();
+        world.handle.drain();
+        world.run_until_idle();
+        let mut passed = 0;
+        while ended(&world, &clients) < clients.len() {
+            let due = (per_second * (passed + INTERVAL)).div_ceil(1000) as usize;
+            assert_eq!(
+                ended(&world, &clients),
+                due,
+                "after {passed} of {timeout} ms"
+            );
+            assert!(!world.worker.is_over());
+            let now = world.net.borrow().now;
+            world.net.borrow_mut().now = Tick(now.0 + INTERVAL);
+            passed += INTERVAL;
+            world.run_until_idle();
+        }
+        assert!(passed < timeout, "{passed} ms");
+    }
 }
 
 #[test]
