@@ -13,7 +13,7 @@ from harness.program import BINARY
 from harness.wait import until
 
 from .fault import fault
-from .herd import Herd, crowded, sessions
+from .herd import Herd, crowded, room_for_a_million, sessions
 
 STREAM = b"GET /events/draining HTTP/1.1\r\nHost: localhost\r\n\r\n"
 TESTS = pathlib.Path(__file__).resolve().parents[1]
@@ -24,7 +24,7 @@ def drained(outcome, count, limit=75.0, flags=("--drain-timeout", "70s")):
     """SIGTERM: the closes are paced, and the server ends in time."""
     server = crowded(*flags, room=count)
     try:
-        with Herd(server.public, count, STREAM) as herd:
+        with room_for_a_million(), Herd(server.public, count, STREAM) as herd:
             until(lambda: sessions(server) == count, "logged in", patience=600)
             began = time.monotonic()
             server.signal()

@@ -19,7 +19,6 @@ def half_sent(outcome, count, bytes_each, head_timeout=10.0):
         began = time.monotonic()
         with Herd(server.public, count, first) as herd:
             opened = time.monotonic() - began
-            outcome.figure("connections refused by the machine", herd.failed)
             outcome.figure("resident memory", (server.resident_bytes() - memory) / 1e6, 100, " MB")
             outcome.figure("buffers", *buffers(server), " B")
             # Five clients a second come while the server reaps.

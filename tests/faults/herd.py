@@ -2,7 +2,9 @@
 
 import contextlib
 import errno
+import itertools
 import multiprocessing
+import pathlib
 import re
 import resource
 import select
@@ -14,8 +16,9 @@ from harness.server import Server
 
 # Linux, since 4.2: ports are chosen at connect, so that each source address has all of them for each destination.
 IP_BIND_ADDRESS_NO_PORT = 24
-# Sockets of one process, and of one source address.
-PER_PROCESS = 15_000
+# Sockets of one process, and of one source address. The kernel first tries the ports of one parity, 14,116 by default: beyond
+# them each connect looks at all of these first.
+PER_PROCESS = 12_000
 RESET = struct.pack("ii", 1, 0)
 
 
@@ -27,23 +30,52 @@ def crowded(*flags, room, **options):
     return Server(*flags, **options)
 
 
-class Herd:
-    """Sockets that are connected to one address. Stays until it is closed."""
+# What a machine must allow for a million connections within it: pages of TCP's memory, packets in the loopback's queue.
+LIMITS = {"net.ipv4.tcp_mem": "2000000 3000000 4000000", "net.core.netdev_max_backlog": "262144"}
 
-    def __init__(self, address, count, first=b"", reads=True, source="127.0.{}.{}", receive_buffer=None):
+
+@contextlib.contextmanager
+def room_for_a_million():
+    """Sets the kernel's limits for a crowd, and gives them back."""
+    files = {pathlib.Path("/proc/sys", *name.split(".")): value for name, value in LIMITS.items()}
+    before = {path: path.read_text() for path in files}
+    try:
+        for path, value in files.items():
+            path.write_text(value)
+        yield
+    finally:
+        for path, value in before.items():
+            path.write_text(value)
+
+
+class Herd:
+    """Sockets that are connected to one address. Stays until it is closed.
+
+    With `again`, a socket that the server closes is replaced by another. Unless it `may_fail`, all of them must come to be
+    connected."""
+
+    # Source addresses, of which each herd has its own: 127.0.2.1 to 127.0.255.250. A second herd at one address would
+    # search long for the ports that the first has left, and fail when there are none.
+    addresses = itertools.cycle(f"127.0.{2 + number // 250}.{1 + number % 250}" for number in range(250 * 250))
+
+    def __init__(
+        self, address, count, first=b"", reads=True, sources=None, receive_buffer=None, again=False, may_fail=False
+    ):
         context = multiprocessing.get_context("fork")
         self.members = []
         for number in range(-(-count // PER_PROCESS)):
             here, there = context.Pipe()
             share = min(PER_PROCESS, count - number * PER_PROCESS)
-            # 127.0.2.x, so that no test uses the same; a block of addresses for each process.
-            host = source.format(2 + number // 250, 1 + number % 250)
-            arguments = (there, address, host, share, first, reads, receive_buffer)
+            host = next(sources or self.addresses)
+            arguments = (there, address, host, share, first, reads, receive_buffer, again)
             process = context.Process(target=_serve, args=arguments, daemon=True)
             process.start()
             there.close()
             self.members.append((process, here))
         self.failed = sum(self._ask(pipe, None) for _, pipe in self.members)
+        if self.failed and not may_fail:
+            self.close()
+            raise AssertionError(f"{self.failed} of {count} sockets could not be connected")
 
     def __enter__(self):
         return self
@@ -110,29 +142,34 @@ def _connect(address, host, receive_buffer):
     return client
 
 
-def _serve(pipe, address, host, count, first, reads, receive_buffer):
+def _serve(pipe, address, host, count, first, reads, receive_buffer, again):
     """A process of a herd: connects, then obeys."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     poll = select.epoll()
     sockets, heard, state = {}, set(), {"closed": 0, "reset": 0, "bytes": 0}
     failed = 0
-    for _ in range(count):
+
+    def connect():
         client = _connect(address, host, receive_buffer)
         if client is None:
-            failed += 1
-            continue
+            return 1
         sockets[client.fileno()] = client
         with contextlib.suppress(OSError):
             client.send(first)
         if reads:
             poll.register(client, select.EPOLLIN)
+        return 0
+
+    for _ in range(count):
+        failed += connect()
     pipe.send(failed)
     poll.register(pipe.fileno(), select.EPOLLIN)
     while True:
         for number, _ in poll.poll(1.0, 512):
             if number != pipe.fileno():
-                _read(sockets, number, heard, state, poll)
+                if _read(sockets, number, heard, state) and again:
+                    connect()
                 continue
             try:
                 command, *arguments = pipe.recv()
@@ -143,14 +180,15 @@ def _serve(pipe, address, host, count, first, reads, receive_buffer):
             pipe.send(_obey(command, arguments, sockets, heard, state, poll))
 
 
-def _read(sockets, number, heard, state, poll):
+def _read(sockets, number, heard, state):
+    """Reads what has come. Returns whether the socket has ended."""
     client = sockets.get(number)
     if client is None:
-        return
+        return False
     try:
         data = client.recv(65536)
     except BlockingIOError:
-        return
+        return False
     except OSError as error:
         state["reset" if error.errno == errno.ECONNRESET else "closed"] += 1
         data = None
@@ -159,8 +197,9 @@ def _read(sockets, number, heard, state, poll):
     if data:
         state["bytes"] += len(data)
         heard.add(number)
-        return
+        return False
     sockets.pop(number).close()
+    return True
 
 
 def _obey(command, arguments, sockets, heard, state, poll):

@@ -1,8 +1,10 @@
-"""A cap on memory (a control group) under several attacks at once."""
+"""Memory that is refused, or capped by a control group, under several attacks at once."""
 
 import contextlib
 import os
 import pathlib
+import re
+import resource
 import time
 
 from harness.wait import until
@@ -38,29 +40,66 @@ def usage(group):
     raise AssertionError("the control group does not say what it uses")
 
 
+def attack(server, count, seconds):
+    """Half-sent heads that come again, readers that stop, floods of events, and batches, all at once."""
+    attackers = max(1, count // 5)
+    line = b'{"subject":"flood","data":"' + b"x" * 1000 + b'"}\n'
+    with (
+        Herd(server.public, attackers, SHORT.ljust(8191, b"x"), again=True, may_fail=True),
+        Herd(server.public, attackers, STREAM.replace(b"capped", b"flood"), reads=False),
+    ):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and server.process.poll() is None:
+            server.publish("flood", "x" * 60_000)
+            server.api.post("/v1/publish?receipts=summary", content=line * 100)
+
+
+def survives(outcome, server, count, seconds, refuse, used, room):
+    """Logs clients in, takes memory away by `refuse`, attacks, and looks at who is left. `used` returns bytes."""
+    with Herd(server.public, count, STREAM) as logged_in:
+        until(lambda: sessions(server) == count, "logged in", patience=120)
+        steady = used()
+        refuse(steady + room)
+        attack(server, count, seconds)
+        outcome.require(server.process.poll() is None, "the server was killed")
+        outcome.figure("memory above the steady state", (used() - steady) / 1e6, room / 1e6, " MB")
+        outcome.figure("logged-in clients lost", count - logged_in.state()["open"], count // 1000)
+
+
+def crowd_of(count, buffer_bytes):
+    return crowded("--buffer-bytes", buffer_bytes, room=count + 2 * (count // 5))
+
+
+@fault(100_000)
+def memory_refused(outcome, count, room=256 << 20, seconds=30.0, buffer_bytes="64MiB"):
+    """The kernel refuses memory (`RLIMIT_DATA`) little beyond what the sessions need."""
+    server = crowd_of(count, buffer_bytes)
+    try:
+
+        def refuse(limit):
+            resource.prlimit(server.pid, resource.RLIMIT_DATA, (limit, limit))
+
+        def used():
+            status = pathlib.Path(f"/proc/{server.pid}/status").read_text()
+            return int(re.search(r"VmData:\s+(\d+) kB", status)[1]) << 10
+
+        survives(outcome, server, count, seconds, refuse, used, room)
+    finally:
+        server.stop()
+
+
 @fault(100_000)
 def memory_capped(outcome, count, room=256 << 20, seconds=30.0, buffer_bytes="64MiB"):
-    """Half-sent heads, readers that stop and floods of events, with little more memory than the sessions need."""
+    """A control group with little more memory than the sessions need, that of the kernel's sockets included."""
     with control_group() as (group, limit):
-        server = crowded("--buffer-bytes", buffer_bytes, room=count + 2 * (count // 5))
+        server = crowd_of(count, buffer_bytes)
         try:
             (group / "cgroup.procs").write_text(str(server.pid))
-            with Herd(server.public, count, STREAM) as logged_in:
-                until(lambda: sessions(server) == count, "logged in", patience=120)
-                steady = usage(group)
-                (group / limit).write_text(str(steady + room))
-                attackers = max(1, count // 5)
-                with (
-                    Herd(server.public, attackers, SHORT.ljust(8191, b"x")),
-                    Herd(server.public, attackers, STREAM.replace(b"capped", b"flood"), reads=False),
-                ):
-                    deadline = time.monotonic() + seconds
-                    while time.monotonic() < deadline and server.process.poll() is None:
-                        server.publish("flood", "x" * 60_000)
-                outcome.require(server.process.poll() is None, "the server was killed")
-                state = logged_in.state()
-                outcome.figure("memory above the steady state", (usage(group) - steady) / 1e6, room / 1e6, " MB")
-                outcome.figure("logged-in clients lost", count - state["open"], count // 1000)
+
+            def refuse(bytes_):
+                (group / limit).write_text(str(bytes_))
+
+            survives(outcome, server, count, seconds, refuse, lambda: usage(group), room)
         finally:
             (group / limit).write_text("-1" if limit.endswith("in_bytes") else "max")
             server.stop()

@@ -4,7 +4,9 @@ import contextlib
 import ctypes
 import itertools
 import os
+import pathlib
 import subprocess
+import tempfile
 import time
 
 from harness.server import Server
@@ -70,7 +72,8 @@ def vanished_peers(outcome, count, limit=40.0, flags=()):
             server.publish("peer", "the history refers to its subject from here on")
             before = server.baseline()
             with Inside(name):
-                herd = Herd(server.public, count, STREAM, source="10.213.{}.{}")
+                addresses = (f"10.213.{2 + number // 250}.{1 + number % 250}" for number in itertools.count())
+                herd = Herd(server.public, count, STREAM, sources=addresses)
             with herd:
                 until(lambda: sessions(server) == count, "logged in", patience=300)
                 subprocess.run(["ip", "-n", name, "link", "set", card, "down"], check=True)
@@ -84,32 +87,48 @@ def vanished_peers(outcome, count, limit=40.0, flags=()):
             server.stop()
 
 
+def compiled(directory, source):
+    """A program in C beside this file."""
+    program = pathlib.Path(directory, source).with_suffix("")
+    subprocess.run(["cc", "-O2", "-o", program, pathlib.Path(__file__).with_name(source)], check=True)
+    return program
+
+
 @fault(60)
-def resets(outcome, seconds, herd_size=2_000, flags=()):
-    """Connections that are reset in herds while events are on their way to them, and a session that stays."""
-    server = Server("--workers", "2", *flags)
-    try:
-        server.publish("peer", "the history refers to its subject from here on")
-        before = server.baseline()
-        memory, rounds = [], 0
-        deadline = time.monotonic() + seconds
-        with Herd(server.public, 1, STREAM.replace(b"peer", b"stranger")) as stranger:
-            until(lambda: sessions(server) == 1, "logged in")
-            while time.monotonic() < deadline or rounds < 2:
-                with Herd(server.public, herd_size, STREAM) as herd:
-                    for _ in range(20):
-                        server.publish("peer", "x" * 1000)
-                    herd.reset()
-                rounds += 1
-                memory.append(server.resident_bytes())
-            heard = stranger.state()["bytes"]
-            until(lambda: sessions(server) == 1, "only the stranger is left")
-            outcome.figure("resets a second", rounds * herd_size / seconds)
-            outcome.figure("bytes that the stranger heard", heard, 2_000)
-        server.until_as(before)
-        outcome.figure("memory from the second round to the last", (memory[-1] - memory[1]) / 1e6, 10, " MB")
-    finally:
-        server.stop()
+def resets(outcome, seconds, batch=200, rate=20_000, flags=()):
+    """Connections that are reset while events are on their way to them, and strangers who get their slots."""
+    mark = "for-peers-only"
+    with tempfile.TemporaryDirectory(prefix="encke-resets-") as directory:
+        program = compiled(directory, "resets.c")
+        server = Server(*flags)
+        try:
+            server.publish("peer", "the history refers to its subject from here on")
+            before = server.baseline()
+            command = [str(word) for word in (program, *server.public, seconds, batch, mark)]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+                memory, published, written = [], 0, 0
+                began = time.monotonic()
+                while running.poll() is None:
+                    receipt = server.publish("peer", f"{mark} " + "x" * 1000)
+                    published, written = published + 1, written + receipt["written"]
+                    memory.append((time.monotonic() - began, server.resident_bytes()))
+                said = running.stdout.read()
+            outcome.require(running.returncode == 0, f"the clients ended with {running.returncode}")
+            resets_made, deceived = map(int, said.split())
+            made = resets_made / (time.monotonic() - began)
+            outcome.figure("resets a second", made)
+            outcome.require(made >= rate, f"{made:,.0f} resets a second, where {rate:,} were asked for")
+            outcome.figure("events meanwhile", published)
+            outcome.figure("deliveries to connections that were about to be reset", written)
+            outcome.require(written > 0, "no event met a connection")
+            outcome.figure("strangers who heard an event", deceived, 0)
+            server.until_as(before)
+            outcome.require("panicked" not in server.log, server.log[-2000:])
+            # The first tenth is growth to the size of a batch.
+            settled = [size for at, size in memory if at >= seconds / 10] or [memory[-1][1]]
+            outcome.figure("memory after a tenth of the time to the end", (settled[-1] - settled[0]) / 1e6, 10, " MB")
+        finally:
+            server.stop()
 
 
 @fault(5_000_000)

@@ -1,5 +1,6 @@
 """The real binary under test: where it is, and how it is started."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -130,7 +131,12 @@ class Program:
         return {(task / "comm").read_text().strip(): task for task in tasks}
 
     def descriptors(self):
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
+        """Descriptors in all tables of the process: with `--private-fds` each worker has one of its own."""
+        tables = set()
+        for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                tables.add(frozenset((entry.name, os.readlink(entry)) for entry in (task / "fd").iterdir()))
+        return sum(map(len, tables))
 
     def pipes(self):
         directory = pathlib.Path(f"/proc/{self.pid}/fd")

@@ -36,6 +36,8 @@ pub struct BenchConfig {
     pub private_fds: bool,
     /// Whether the server's clients are WebSockets.
     pub websocket: bool,
+    /// Ids of each of the server's clients, in which `{n}` is its number.
+    pub ids: String,
     /// More arguments for the server.
     pub server_arguments: Vec<String>,
 }

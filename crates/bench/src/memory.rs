@@ -4,9 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::body::batch;
-use crate::child;
+use crate::child::{self, Server};
 use crate::config::{BenchConfig, publish_whole};
-use crate::processes::{Bare, Clients, Side};
+use crate::processes::{Bare, Clients, OWN_NUMBER, Side};
 use crate::report::{Bound, Report};
 use machine::failure::Outcome;
 use machine::measure::Memory;
@@ -28,7 +28,10 @@ const TRAFFIC_ROUNDS: u32 = 2;
 /// When a process of the benchmark cannot be started or fails.
 pub fn run(setting: &BenchConfig) -> Outcome<Report> {
     let _lent = child::raise_settings(setting.connections.into());
-    let mut report = Report::new(format!("Memory, {} sessions", setting.connections));
+    let mut report = Report::new(match setting.ids.as_str() {
+        OWN_NUMBER => format!("Memory, {} sessions", setting.connections),
+        ids => format!("Memory, {} sessions of ids {ids}", setting.connections),
+    });
     of_server(setting, &mut report)?;
     of_bare(setting, &mut report)?;
     Ok(report)
@@ -43,15 +46,11 @@ fn of_server(setting: &BenchConfig, report: &mut Report) -> Outcome<()> {
     let rate = f64::from(setting.connections) / seen.seconds;
     thread::sleep(SETTLE);
     let idle = Memory::of(server.pid())?;
-    let mut control = server.control()?;
-    for round in 1..=TRAFFIC_ROUNDS {
-        let mut events = batch(0..setting.connections, "hello, this is an event");
-        publish_whole(&mut control, &mut events)?;
-        let events = u64::from(setting.connections) * u64::from(round);
-        clients.events(events, TRAFFIC_SECONDS)?;
-    }
-    thread::sleep(SETTLE);
-    let after = Memory::of(server.pid())?;
+    let after = match setting.ids == OWN_NUMBER {
+        true => Some(after_traffic(setting, &server, &mut clients)?),
+        // Events are about numbers.
+        false => None,
+    };
     let client_memory = Memory::of(clients.pid())?;
     clients.quit();
     thread::sleep(SETTLE);
@@ -81,12 +80,14 @@ fn of_server(setting: &BenchConfig, report: &mut Report) -> Outcome<()> {
         "bytes",
         Bound::AtMost(100.0),
     );
-    report.bounded(
-        "a session after traffic",
-        each(after.resident),
-        "bytes",
-        Bound::AtMost(each(idle.resident).max(100.0)),
-    );
+    if let Some(after) = after {
+        report.bounded(
+            "a session after traffic",
+            each(after.resident),
+            "bytes",
+            Bound::AtMost(each(idle.resident).max(100.0)),
+        );
+    }
     report.figure(
         "resident when all have left",
         left.resident as f64 / 1e6,
@@ -99,6 +100,19 @@ fn of_server(setting: &BenchConfig, report: &mut Report) -> Outcome<()> {
     );
     report.figure("connect rate", rate, "sessions/s");
     Ok(())
+}
+
+/// Publishes events to each client and returns what the server takes then.
+fn after_traffic(setting: &BenchConfig, server: &Server, clients: &mut Clients) -> Outcome<Memory> {
+    let mut control = server.control()?;
+    for round in 1..=TRAFFIC_ROUNDS {
+        let mut events = batch(0..setting.connections, "hello, this is an event");
+        publish_whole(&mut control, &mut events)?;
+        let events = u64::from(setting.connections) * u64::from(round);
+        clients.events(events, TRAFFIC_SECONDS)?;
+    }
+    thread::sleep(SETTLE);
+    Memory::of(server.pid())
 }
 
 fn of_bare(setting: &BenchConfig, report: &mut Report) -> Outcome<()> {

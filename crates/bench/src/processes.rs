@@ -10,6 +10,9 @@ use crate::config::{BenchConfig, PER_TABLE, tables_for};
 use load::flood::order::Sequence;
 use machine::failure::{Context, Failure, Outcome};
 
+/// The id of each client where nothing else is asked for: its number.
+pub const OWN_NUMBER: &str = "{n}";
+
 /// What a flood may take to open, or to fail.
 const OPEN_SECONDS: u64 = 600;
 
@@ -92,12 +95,16 @@ impl Clients {
         connections: u32,
     ) -> Outcome<Self> {
         // The bare server has one stream for all.
+        let ids = match side {
+            Side::Bare => OWN_NUMBER,
+            Side::Server | Side::Witness | Side::Member => &setting.ids,
+        };
         if setting.websocket && side != Side::Bare {
             let flags = ["--transport", "websocket"].map(str::to_owned);
-            let url = format!("http://{server}/ws/{{n}}");
+            let url = format!("http://{server}/ws/{ids}");
             return Self::open(setting, side, &url, first, connections, &flags);
         }
-        let url = format!("http://{server}/events/{{n}}");
+        let url = format!("http://{server}/events/{ids}");
         Self::open(setting, side, &url, first, connections, &[])
     }
 

@@ -3,6 +3,9 @@
 %% The subscriptions of a list of friendships in Mnesia, as a system of 2008 kept them: a bag with a copy in
 %% memory and one on disk, and an index on the subject. Usage: mnesia.escript DIR LIST
 
+%% An escript is interpreted unless it says so.
+-mode(compile).
+
 -record(subscription, {subscriber, subject}).
 
 main([Dir, List]) ->

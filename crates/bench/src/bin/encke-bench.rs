@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bench::config::{BenchConfig, tables_for};
+use bench::processes::OWN_NUMBER;
 use bench::report::Report;
 use bench::{changes, child, connect, fairness, fanout, memory, publish, resume, tls};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -216,6 +217,10 @@ struct MemoryArgs {
     /// Sessions
     #[arg(long, default_value_t = 1_000_000)]
     connections: u32,
+    /// Ids of each client, in which {n} is its number: user-{n}, or {n},room-{n},team-{n}. No events
+    /// are published unless it is the number alone
+    #[arg(long, default_value = OWN_NUMBER)]
+    ids: String,
     /// The server's clients are WebSockets, not Server-Sent Events
     #[arg(long)]
     websocket: bool,
@@ -504,6 +509,7 @@ fn run(command: Command) -> Outcome<bool> {
             child::clean_up_on_interrupt()?;
             let mut setting = args.common.setting(args.connections);
             setting.websocket = args.websocket;
+            setting.ids = args.ids;
             args.common.tell(&memory::run(&setting)?)
         }
         Command::Connect(args) => {
@@ -647,6 +653,7 @@ impl Common {
             calls_pointers: self.calls.clone(),
             private_fds: !self.shared_fds,
             websocket: false,
+            ids: OWN_NUMBER.to_owned(),
             server_arguments: self.serve_args.clone(),
         }
     }
