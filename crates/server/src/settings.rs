@@ -109,7 +109,7 @@ impl Default for Settings {
             workers: 1,
             private_fds: false,
             external_workers: 0,
-            user_timeout: Duration::from_secs(30),
+            user_timeout: Duration::from_secs(25),
             demo: false,
             history: None,
             observer: None,

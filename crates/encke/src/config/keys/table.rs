@@ -338,7 +338,7 @@ const LIMITS: &[Key] = &[
     key(
         "user-timeout",
         Text("TIME"),
-        Is("30s"),
+        Is("25s"),
         "Close a connection whose peer acknowledges no data for this long (TCP_USER_TIMEOUT)",
     ),
 ];
