@@ -189,7 +189,46 @@ def test_time_is_worked_or_waited(start):
     stages = now["stage_seconds"]
     assert set(stages) == {"accept", "signals", "mail", "fan_out", "deadlines", "closing"}
     assert all(stages[stage] > 0 for stage in ("accept", "mail", "fan_out", "deadlines"))
-    assert sum(stages.values()) < 5 * now["worker_seconds"]["busy"]
+
+
+def test_an_idle_server_waits_all_the_time(start):
+    server = start(workers=3)
+
+    def shares():
+        view = json.loads(once(server, "--json", every="1s"))
+        rows = view["workers"]
+        for share in ("busy", "waiting"):
+            mean = sum(row[share] for row in rows) / len(rows)
+            assert view["totals"][share] == pytest.approx(mean)
+        return [row["waiting"] for row in rows], view["totals"]["waiting"]
+
+    # Nobody has ever been there: no worker takes a turn.
+    until(lambda: shares() == ([1.0] * 3, 1.0), "all workers wait")
+    table = once(server).split("\n\n")[2].splitlines()
+    assert [row.split()[:2] for row in table[1:]] == [[worker, "100%"] for worker in ("0", "1", "2", "all")]
+    # One client, who hears nothing: its worker wakes ten times a second, and nobody else does.
+    with Sse(server, "rj"):
+
+        def two_sleep():
+            rows, every = shares()
+            return sorted(rows)[1:] == [1.0, 1.0] and every > 0.85
+
+        until(two_sleep, "two workers sleep, and the row of all says so")
+
+
+def test_stages_add_up_to_busy_where_each_turn_comes_after_a_wait(start):
+    server = start(workers=1)
+    with Sse(server, "rj") as stream:
+        before = server.totals()
+        for _ in range(300):
+            # Longer than the wait after which each turn is timed.
+            time.sleep(0.003)
+            server.publish("rj", "x")
+            stream.data()
+        now = server.totals()
+    busy = now["worker_seconds"]["busy"] - before["worker_seconds"]["busy"]
+    stages = sum(now["stage_seconds"].values()) - sum(before["stage_seconds"].values())
+    assert 0.75 < stages / busy < 1.25, (stages, busy)
 
 
 def test_the_slowest_readers_are_named(start):

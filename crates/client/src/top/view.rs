@@ -35,7 +35,7 @@ pub struct View {
     /// What a push server tells beyond that.
     #[serde(flatten)]
     pub push: Option<PushView>,
-    /// All workers together; times are shares of all their time.
+    /// All workers together; shares of the time are the means of theirs.
     pub totals: Row,
     /// Each worker.
     pub workers: Vec<Row>,
@@ -219,6 +219,15 @@ impl View {
         }
         let all = |reading: &Snapshot| reading.workers.iter().sum::<WorkerCounters>();
         let workers = now.workers.iter().zip(&before.workers);
+        let workers: Vec<Row> = workers
+            .map(|(now, before)| {
+                let times = Times::between(before, now, seconds);
+                Row::between(before, now, seconds, times)
+            })
+            .collect();
+        // Of all workers the mean, and no shares of sums: whether a worker sleeps shows in its own
+        // counters only.
+        let times = Times::mean(&workers);
         let push = now.push.as_ref().zip(before.push.as_ref());
         let push = push.map(|(now, before)| PushView::between(before, now, seconds));
         let backends = now.backends.as_ref().map(|now| {
@@ -233,10 +242,8 @@ impl View {
             uptime_seconds: now.uptime_seconds,
             draining: now.draining,
             push,
-            totals: Row::between(&all(before), &all(now), seconds, now.workers.len()),
-            workers: workers
-                .map(|(now, before)| Row::between(before, now, seconds, 1))
-                .collect(),
+            totals: Row::between(&all(before), &all(now), seconds, times),
+            workers,
             backends,
             nodes: now.cluster.as_ref().map(|now| {
                 let before = before.cluster.as_ref();
@@ -355,17 +362,19 @@ impl BackendRow {
     }
 }
 
-impl Row {
-    fn between(
-        before: &WorkerCounters,
-        now: &WorkerCounters,
-        seconds: f64,
-        workers: usize,
-    ) -> Self {
-        let rate = |before, now| rate(before, now, seconds);
+/// Shares of the time of a worker, or their means over all workers.
+#[derive(Debug)]
+struct Times {
+    busy: f64,
+    waiting: f64,
+    stages: Rates,
+}
+
+impl Times {
+    fn between(before: &WorkerCounters, now: &WorkerCounters, seconds: f64) -> Self {
         let spent = |state: &str| {
-            let at = |figures: &WorkerCounters| {
-                figures.worker_seconds.get(state).copied().unwrap_or(0.0)
+            let at = |counters: &WorkerCounters| {
+                counters.worker_seconds.get(state).copied().unwrap_or(0.0)
             };
             at(now) - at(before)
         };
@@ -373,12 +382,36 @@ impl Row {
         // a wait is as long as there was room for it: work that follows on a long sleep is not made
         // small.
         let busy = spent("busy");
-        let time = busy.max(seconds * workers as f64);
+        let time = busy.max(seconds);
         // A wait counts when it ends. One that has lasted all the time has not, and nothing else
         // has happened: a worker without mail that took no turn is asleep.
         let sleeps = busy <= 0.0 && now.turns == before.turns && now.mailbox_messages == 0;
         let waited = if sleeps { time } else { spent("waiting") };
-        let waiting = waited.min(time - busy);
+        Self {
+            busy: busy / time,
+            waiting: waited.min(time - busy) / time,
+            stages: shares(&before.stage_seconds, &now.stage_seconds, time),
+        }
+    }
+
+    fn mean(workers: &[Row]) -> Self {
+        let count = workers.len().max(1) as f64;
+        let mut stages = Rates::new();
+        for (stage, share) in workers.iter().flat_map(|row| &row.stages) {
+            *stages.entry(stage.clone()).or_default() += share / count;
+        }
+        let mean = |share: fn(&Row) -> f64| workers.iter().map(share).sum::<f64>() / count;
+        Self {
+            busy: mean(|row| row.busy),
+            waiting: mean(|row| row.waiting),
+            stages,
+        }
+    }
+}
+
+impl Row {
+    fn between(before: &WorkerCounters, now: &WorkerCounters, seconds: f64, times: Times) -> Self {
+        let rate = |before, now| rate(before, now, seconds);
         let polls_per_second = rate(before.turns, now.turns);
         let events_per_second = rate(before.poll_events, now.poll_events);
         let mut calls = rates(&before.system_calls, &now.system_calls, seconds);
@@ -398,9 +431,9 @@ impl Row {
                 &now.events_per_poll,
                 seconds,
             ),
-            busy: busy / time,
-            waiting: waiting / time,
-            stages: shares(&before.stage_seconds, &now.stage_seconds, time),
+            busy: times.busy,
+            waiting: times.waiting,
+            stages: times.stages,
             system_calls_per_second: calls,
             connections: now.connections,
             accepts_per_second: rate(before.connections_accepted, now.connections_accepted),

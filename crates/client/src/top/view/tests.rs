@@ -108,6 +108,55 @@ fn a_worker_that_took_no_turn_has_waited_unless_it_has_mail() {
 }
 
 #[test]
+fn a_worker_that_sleeps_waits_in_the_row_of_all_beside_one_that_wakes() {
+    // Of many workers of an idle server one has a session and wakes; the others have not taken a
+    // turn since their last session left, and the counters of all together do not show that.
+    let (before, mut now) = (reading(1.0, 7), reading(2.0, 7));
+    for worker in &mut now.workers {
+        worker.mailbox_messages = 0;
+    }
+    let awake = &mut now.workers[0];
+    awake.turns += 10;
+    awake.worker_seconds = [("busy", 0.07 + 0.01), ("waiting", 0.7 + 0.95)]
+        .map(|(state, seconds)| (state.to_owned(), seconds))
+        .into();
+    awake.stage_seconds = [("fan_out".to_owned(), 0.035 + 0.004)].into();
+    let view = View::between(&before, &now).unwrap();
+    near(view.workers[0].busy, 0.01);
+    near(view.workers[0].waiting, 0.95);
+    assert_eq!((view.workers[1].busy, view.workers[1].waiting), (0.0, 1.0));
+    near(view.totals.busy, 0.005);
+    near(view.totals.waiting, 0.975);
+    near(view.totals.stages["fan_out"], 0.002);
+}
+
+#[test]
+fn shares_of_all_are_the_means_of_the_workers_whatever_they_do() {
+    // In two seconds: work and wait of each of two workers. A turn of three seconds, and a wait
+    // that began before, count as no more than the time.
+    for [first, second] in [
+        [(0.5, 1.5), (0.0, 0.0)],
+        [(3.0, 0.0), (0.25, 1.0)],
+        [(0.125, 60.0), (0.5, 1.5)],
+    ] {
+        let (before, mut now) = (reading(1.0, 0), reading(3.0, 0));
+        for (worker, (busy, waiting)) in now.workers.iter_mut().zip([first, second]) {
+            worker.turns = u64::from(busy + waiting > 0.0);
+            worker.worker_seconds = [("busy", busy), ("waiting", waiting)]
+                .map(|(state, seconds)| (state.to_owned(), seconds))
+                .into();
+            worker.stage_seconds = [("mail".to_owned(), busy)].into();
+        }
+        let view = View::between(&before, &now).unwrap();
+        let mean = |share: fn(&Row) -> f64| view.workers.iter().map(share).sum::<f64>() / 2.0;
+        near(view.totals.busy, mean(|row| row.busy));
+        near(view.totals.waiting, mean(|row| row.waiting));
+        near(view.totals.stages["mail"], view.totals.busy);
+        assert!(view.totals.busy + view.totals.waiting <= 1.0);
+    }
+}
+
+#[test]
 fn of_a_proxy_is_told_what_it_counts_and_nothing_else() {
     let reading = |uptime, counted| Snapshot::parse(&proxy_stats(uptime, counted)).unwrap();
     let (before, mut now) = (reading(10.0, 10), reading(12.0, 14));
