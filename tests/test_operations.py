@@ -8,7 +8,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import tomllib
 
 import httpx
 import pytest
@@ -369,70 +368,15 @@ def test_the_dashboard_is_about_metrics_that_exist(metrics, tmp_path):
     assert len(set(places)) == len(places), "panels on top of each other"
 
 
-# The container
+# The threat model
 
 
-def test_the_container_runs_a_command_that_exists_and_not_as_root():
-    text = (ROOT / "Dockerfile").read_text()
-    assert re.search(r"^USER (?!0|root)", text, re.MULTILINE)
-    entry, command = (
-        json.loads(re.search(rf"^{word} (\[.*\])", text, re.MULTILINE)[1]) for word in ("ENTRYPOINT", "CMD")
-    )
-    assert entry == ["/usr/bin/encke"]
-    done = encke(*command)
-    assert done.returncode == 0, done.stderr
-    minimum = re.search(r'^rust-version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)
-    assert f"FROM rust:{minimum[1]}-" in text
-
-
-# The package
-
-
-PACKAGE = tomllib.loads((ROOT / "crates" / "encke" / "Cargo.toml").read_text())["package"]["metadata"]["deb"]
-
-
-def test_the_package_has_what_is_there():
-    made = set()
-    for source, target, mode in PACKAGE["assets"]:
-        if source.startswith("../../target/deb/"):
-            made.add(source.removeprefix("../../target/deb/"))
-        elif source != "target/release/encke":
-            found = list((ROOT / "crates" / "encke").glob(source))
-            assert found, source
-        assert re.fullmatch(r"(usr|etc)/.*", target) and mode in ("755", "644", "640")
-    # What is not in the repository is made by `make deb`.
-    recipe = re.search(r"^deb:\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
-    assert made == {"man/*.1", "encke.bash", "encke.zsh", "encke.fish"}
-    assert "for shell in bash zsh fish;" in recipe and "man --output target/deb/man" in recipe
-    targets = {target for _, target, _ in PACKAGE["assets"]}
-    for path in PACKAGE["conf-files"]:
-        assert os.path.dirname(path).lstrip("/") + "/" in targets
-    assert (ROOT / "crates" / "encke" / PACKAGE["license-file"][0]).exists()
-    for script in (CONTRIB / "deb").iterdir():
-        assert os.access(script, os.X_OK) and subprocess.run(["sh", "-n", script]).returncode == 0
-
-
-def test_manual_pages_and_completions_are_made_as_the_package_makes_them(tmp_path):
-    assert encke("man", "--output", tmp_path).returncode == 0
-    pages = {page.name for page in tmp_path.glob("*.1")}
-    assert {"encke.1", "encke-serve.1", "encke-graph-backup.1"} <= pages, pages
-    for shell in ("bash", "zsh", "fish"):
-        made = encke("completions", shell)
-        assert made.returncode == 0 and "encke" in made.stdout
-
-
-def test_cargo_deb_makes_the_package():
-    if not shutil.which("cargo-deb") or not shutil.which("dpkg-deb"):
-        pytest.skip("it needs cargo-deb (cargo install cargo-deb) and dpkg-deb")
-    if not (ROOT / "target" / "release" / "encke").exists():
-        pytest.skip("it needs a release build (make deb)")
-    done = subprocess.run(["make", "deb"], cwd=ROOT, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
-    package = max((ROOT / "target" / "debian").glob("encke_*.deb"), key=os.path.getmtime)
-    listed = subprocess.run(["dpkg-deb", "-c", package], capture_output=True, text=True).stdout
-    for path in ("usr/bin/encke", "usr/lib/systemd/system/encke.service", "etc/encke/encke.toml",
-                 "usr/share/man/man1/encke-serve.1", "usr/share/bash-completion/completions/encke"):  # fmt: skip
-        assert f"./{path}" in listed, path
+def test_the_settings_of_the_threat_model_exist():
+    text = (ROOT / "SECURITY.md").read_text()
+    helped = "".join(encke(*command, "--help").stdout for command in (["serve"], ["listen"], ["publish"]))
+    flags = set(re.findall(r"(?<=`)--[a-z][a-z-]+", text))
+    missing = {flag for flag in flags if not re.search(rf"{flag}\b(?!-)", helped)}
+    assert len(flags) > 20 and not missing, missing
 
 
 # Kubernetes

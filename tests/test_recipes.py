@@ -24,12 +24,17 @@ RECIPES = {
         "test_operations::test_the_unit_allows_the_system_calls_that_the_server_makes",
         "test_start::test_socket_activation_and_notification",
         "test_recipes::test_the_unit_reloads_only_what_is_valid",
-        "test_operations::test_cargo_deb_makes_the_package",
+        "test_package::test_cargo_deb_makes_the_package",
+        "test_package::test_an_installed_package_has_a_user_and_secrets_and_a_purge_leaves_nothing",
         "test_doctor::test_text_names_what_stops",
     ],
     "A container": [
         "test_recipes::test_the_settings_of_the_container_are_valid_with_identity_or_without_one_on_purpose",
-        "test_operations::test_the_container_runs_a_command_that_exists_and_not_as_root",
+        "test_container::test_the_image_is_built_from_nothing_and_runs_a_command_that_exists_and_not_as_root",
+        "test_container::test_the_program_needs_no_more_than_the_c_library",
+        "test_container::test_the_image_has_what_the_program_needs_and_nothing_else",
+        "test_container::test_the_server_of_compose_serves_in_the_image_and_keeps_what_it_has",
+        "test_container::test_the_secrets_of_compose_are_made_as_its_first_lines_say",
         "test_operations::test_a_pod_gets_longer_to_end_than_its_streams_and_is_probed_where_it_answers",
         "test_cluster_recipes::test_the_nodes_of_compose_have_flags_that_exist_and_time_to_end",
     ],
@@ -69,9 +74,10 @@ RECIPES = {
 FILES = {
     "contrib/encke.toml": ["test_operations::test_the_configuration_is_valid"],
     "contrib/systemd/encke.service": ["test_operations::test_systemd_takes_the_unit_and_finds_it_hardened"],
-    "contrib/deb/": ["test_operations::test_the_package_has_what_is_there"],
+    "contrib/deb/": ["test_package::test_the_package_has_what_operators_need_where_they_look_for_it"],
     "contrib/logrotate/encke": ["test_operations::test_logrotate_takes_the_file"],
-    "Dockerfile": ["test_operations::test_the_container_runs_a_command_that_exists_and_not_as_root"],
+    "Dockerfile": ["test_container::test_the_image_is_built_from_nothing_and_runs_a_command_that_exists_and_not_as_root"],
+    "contrib/container/": ["test_container::test_the_server_of_compose_serves_in_the_image_and_keeps_what_it_has"],
     "contrib/kubernetes/encke.yaml": [
         "test_cluster_recipes::test_the_nodes_of_kubernetes_have_flags_that_exist_probes_that_answer_and_time_to_end"
     ],
