@@ -305,14 +305,38 @@ def hooked(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def metrics(hooked):
-    """Names of all metrics, those of a durable history, of TLS, of presence and of a webhook included."""
-    server = Server("--history-dir", "history", *hooked)
+def families(hooked, tmp_path_factory):
+    """Names of all families of metrics of a server that has everything but a cluster, as OpenMetrics names them."""
+    directory = tmp_path_factory.mktemp("metrics")
+    certificate = Authority(directory / "authority").issue("localhost")
+    # Nobody is at port 9: its failures are counted.
+    flags = ["--data", directory / "data", "--history-dir", directory / "history", "--access-log", directory / "access.log"]
+    flags += ["--tls-listen", "127.0.0.1:0", "--tls-cert", certificate.chain, "--tls-key", certificate.key]
+    server = Server(*flags, "--jwks-url", "https://127.0.0.1:9/keys", *hooked, env={"ENCKE_MEMORY": "false"})
     try:
         text = server.api.get("/metrics").text
     finally:
         server.stop()
-    return set(re.findall(r"^(encke_\w+)", text, re.MULTILINE))
+    return set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE))
+
+
+def family(sample):
+    """The family of a sample of OpenMetrics."""
+    return re.sub(r"_(total|bucket|sum|count|info)$", "", sample)
+
+
+def of_chapter(file, pattern):
+    """Families of metrics that a chapter of the documents names, which other tests compare with what there is."""
+    return {family(name) for name in re.findall(rf"`({pattern})`", (ROOT / "docs" / file).read_text())}
+
+
+@pytest.fixture(scope="module")
+def metrics(families):
+    """All families: of the server, and what only a node of a cluster and fetched keys have."""
+    of_nodes = of_chapter("CONTROL.md", r"encke_(?:log|cluster)_\w+")
+    of_keys = of_chapter("IDENTITY.md", r"encke_jwks_\w+")
+    assert len(of_nodes) > 20 and len(of_keys) == 4
+    return families | of_nodes | of_keys
 
 
 def promtool(*arguments, **options):
@@ -344,28 +368,66 @@ def test_alerts_fire_on_a_sick_server_and_not_on_a_healthy_one():
 
 def test_alerts_are_about_metrics_that_exist_and_are_in_the_guide(metrics):
     text = (CONTRIB / "prometheus" / "alerts.yml").read_text()
-    used = set(re.findall(r"\bencke_\w+", text))
-    # What only a node of a cluster counts is in its chapter, which `test_cluster_operations` compares with a node.
-    of_nodes = set(re.findall(r"`(encke_(?:log|cluster)_\w+)`", (ROOT / "docs" / "CONTROL.md").read_text()))
-    metrics = metrics | of_nodes
-    assert len(used) > 10 and used <= metrics | {"encke_stage_seconds_total"}, used - metrics
+    used = {family(name) for name in re.findall(r"\bencke_\w+", text)}
+    assert len(used) > 10 and used <= metrics, used - metrics
     alerts = re.findall(r"- alert: (\w+)", text)
     assert alerts == re.findall(r"^\| `(Encke\w+)`", GUIDE, re.MULTILINE)
 
 
+DASHBOARD = json.loads((CONTRIB / "grafana" / "encke.json").read_text())
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+
+# Families without a panel, each with the reason. Everything else that `/metrics` has must be in one.
+LEFT_OUT = {
+    "encke_turns": "for those who work on Encke, and in `encke top`",
+    "encke_poll_events": "for those who work on Encke, and in `encke top`",
+    "encke_events_per_poll": "for those who work on Encke, and in `encke top`",
+    "encke_system_calls": "for those who work on Encke, and in `encke top`",
+    "encke_heartbeats": "sessions that are idle, a 25th of them a second",
+    "encke_build": "the list of servers at the top is made of it",
+    "encke_uptime_seconds": "starts are marked in all panels by it",
+    "process_virtual_memory_bytes": "addresses, of which most are no memory: stacks and heaps that are not used",
+}
+
+
 def test_the_dashboard_is_about_metrics_that_exist(metrics, tmp_path):
-    dashboard = json.loads((CONTRIB / "grafana" / "encke.json").read_text())
-    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    queries = [target["expr"] for panel in PANELS for target in panel["targets"]]
     assert len(queries) > 20
-    used = {name for query in queries for name in re.findall(r"\bencke_\w+", query)}
+    used = {family(name) for query in queries for name in re.findall(r"\b(?:encke|process)_\w+", query)}
     assert used <= metrics, used - metrics
+    # A query says which servers it is about, or all of them are mixed.
+    for query in queries:
+        assert query.count("$instance") == len(re.findall(r"\b(?:encke|process)_\w+", query)), query
     # Prometheus reads each of them.
     plain = [query.replace("$__rate_interval", "5m").replace("$instance", ".*") for query in queries]
     rules = [{"record": f"panel:query:{index}", "expr": query} for index, query in enumerate(plain)]
     (tmp_path / "rules.json").write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
     promtool("check", "rules", tmp_path / "rules.json")
-    places = [tuple(panel["gridPos"][key] for key in "xy") for panel in dashboard["panels"]]
-    assert len(set(places)) == len(places), "panels on top of each other"
+
+
+def test_each_metric_has_a_panel_or_a_reason_to_have_none(metrics):
+    shown = {family(name) for panel in PANELS for name in re.findall(r"\b(?:encke|process)_\w+", json.dumps(panel["targets"]))}
+    assert metrics - shown == LEFT_OUT.keys(), (metrics - shown - LEFT_OUT.keys(), LEFT_OUT.keys() - (metrics - shown))
+    # Those that are said to be elsewhere on the dashboard are.
+    elsewhere = json.dumps([DASHBOARD["templating"], DASHBOARD["annotations"]])
+    assert "encke_build_info" in elsewhere and "encke_uptime_seconds" in elsewhere
+
+
+def test_the_panels_of_the_dashboard_have_places_and_names_of_their_own():
+    taken = set()
+    for panel in DASHBOARD["panels"]:
+        x, y, w, h = (panel["gridPos"][key] for key in "xywh")
+        assert x + w <= 24, panel["title"]
+        place = {(column, line) for column in range(x, x + w) for line in range(y, y + h)}
+        assert not place & taken, f"{panel['title']} is on top of another one"
+        taken |= place
+    for unique in ("id", "title"):
+        assert len({panel[unique] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+    # Counters grow: what they say is their rate. A histogram is read by its buckets, or for its mean.
+    for panel in PANELS:
+        for target in panel["targets"]:
+            for counter in re.findall(r"\b\w+_(?:total|bucket|sum|count)\{", target["expr"]):
+                assert f"rate({counter}" in target["expr"], (panel["title"], target["expr"])
 
 
 # The threat model
