@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
 import shutil
 import socket
@@ -263,8 +264,35 @@ def test_the_plan_says_what_the_guide_says():
     assert planned.returncode == 0, planned.stderr
     plan = json.loads(planned.stdout)
     said = re.search(r"about ([\d.]+) GiB.*and (\w+) cores", GUIDE, re.DOTALL)
-    assert (f"{plan['memory_bytes'] / 2**30:.1f}", plan["cores"]) == (said[1], 8)
-    assert said[2] == "eight"
+    assert (f"{plan['memory_bytes'] / 2**30:.1f}", plan["cores"]) == (said[1], 9)
+    assert said[2] == "nine"
+
+
+def test_the_settings_of_the_plan_are_those_of_the_doctor_and_exist():
+    """The plan for so many users, and what the doctor asks of this machine for as many connections."""
+    users = 10**9
+    planned = json.loads(encke("plan", "--users", users, "--friends", 0, "--rate", 0, "--json").stdout)
+    settings = {setting["name"]: setting["value"] for setting in planned["settings"]}
+    text = encke("plan", "--users", users, "--friends", 0, "--rate", 0).stdout
+    for name, value in settings.items():
+        assert re.search(rf"^  {re.escape(name)} +{re.escape(value)}$", text, re.MULTILINE), text
+        # Where no firewall tracks connections, the kernel has no table for them.
+        assert "nf_conntrack" in name or (pathlib.Path("/proc/sys") / name.replace(".", "/")).exists(), name
+    workers = planned["cores"]
+    asked = json.loads(encke("doctor", "-n", users, "--workers", f"{min(workers, 1023):.0f}", "--json").stdout)
+    prescribed = {
+        remedy["setting"]["name"]: remedy["setting"]["value"]
+        for finding in asked["findings"]
+        for remedy in finding.get("remedies", [])
+        if "setting" in remedy
+    }
+    # What depends on this machine: files that are open, its memory, connections that its firewall tracks.
+    for name in ("fs.file-max", "vm.min_free_kbytes", "net.netfilter.nf_conntrack_max"):
+        prescribed.pop(name, None)
+    shared = prescribed.keys() & settings.keys()
+    assert {"fs.nr_open", "net.ipv4.tcp_max_orphans", "net.ipv4.tcp_mem"} <= shared, prescribed
+    assert {name: settings[name] for name in shared} == {name: prescribed[name] for name in shared}
+    assert planned["descriptors"] == int(settings["fs.nr_open"])
 
 
 def test_an_upgrade_loses_nothing(port, tmp_path):

@@ -58,7 +58,10 @@ RECIPES = {
     ],
     "Backup and restore": ["test_operations::test_a_backup_is_restored"],
     "Upgrade without loss": ["test_operations::test_an_upgrade_loses_nothing", "test_start::test_check_config"],
-    "Capacity": ["test_operations::test_the_plan_says_what_the_guide_says"],
+    "Capacity": [
+        "test_operations::test_the_plan_says_what_the_guide_says",
+        "test_operations::test_the_settings_of_the_plan_are_those_of_the_doctor_and_exist",
+    ],
     "What to alert on": [
         "test_operations::test_alerts_fire_on_a_sick_server_and_not_on_a_healthy_one",
         "test_operations::test_alerts_are_about_metrics_that_exist_and_are_in_the_guide",

@@ -1,5 +1,6 @@
 //! `encke plan`: what a number of users costs.
 
+use machine::doctor::settings::NeededSetting;
 use machine::humanize;
 use machine::plan::{Demand, Plan};
 use serde::Serialize;
@@ -22,7 +23,7 @@ pub(crate) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
     let _ = if arguments.report.json {
         output::json(&Planned { demand, plan })?
     } else {
-        output::line(text(&plan).trim_end())?
+        output::line(text(&demand, &plan).trim_end())?
     };
     Ok(())
 }
@@ -35,7 +36,7 @@ struct Planned {
     plan: Plan,
 }
 
-fn text(plan: &Plan) -> String {
+fn text(demand: &Demand, plan: &Plan) -> String {
     let count = |value: f64| humanize::count(value.round() as u64);
     let size = |value: f64| humanize::size(value.round() as u64);
     let rows = [
@@ -61,7 +62,10 @@ fn text(plan: &Plan) -> String {
             "network",
             format!("{:.0} Mbit/s", plan.bytes_per_second * 8.0 / 1e6),
         ),
-        ("file descriptors", count(plan.descriptors)),
+        (
+            "file descriptors (LimitNOFILE)",
+            humanize::count(plan.descriptors),
+        ),
         ("", String::new()),
         (
             "all users back within a minute",
@@ -79,10 +83,13 @@ fn text(plan: &Plan) -> String {
             name => text.push_str(&format!("{name:<32}{value}\n")),
         }
     }
-    let descriptors = plan.descriptors.round() as u64;
+    text.push_str("\nkernel settings, at least\n");
+    for NeededSetting { name, value, .. } in &plan.settings {
+        text.push_str(&format!("  {name:<32}{value}\n"));
+    }
     text.push_str(&format!(
-        "\nWhat a machine needs for so many connections: encke doctor --connections {}\n",
-        descriptors.max(1)
+        "\nWhich of them a machine has, and what else it needs: encke doctor --connections {}\n",
+        demand.users.round().max(1.0) as u64
     ));
     text
 }

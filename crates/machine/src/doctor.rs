@@ -2,13 +2,15 @@
 //!
 //! `readings` is what the machine says, and the only part that asks it; `capacity` is arithmetic
 //! about descriptors; `descriptors`, `network` and `memory` each judge a part of the readings;
-//! `apply` changes settings and tells how to undo it. Nothing is changed anywhere else.
+//! `settings` is what they prescribe where nothing is known of a machine; `apply` changes settings
+//! and tells how to undo it. Nothing is changed anywhere else.
 
 pub mod readings;
 pub mod capacity;
 mod descriptors;
 mod memory;
 mod network;
+pub mod settings;
 pub mod apply;
 #[cfg(test)]
 mod tests;

@@ -21,6 +21,8 @@ pub mod host;
 pub mod measure;
 /// Limits on the number of connections, and their remedies.
 pub mod doctor;
+/// Measured constants.
+pub mod measured;
 /// What a number of users costs.
 pub mod plan;
 /// Readings of a process and its machine, a row at a time.

@@ -1,36 +1,20 @@
 //! What a number of users costs: memory, processor time, bandwidth, descriptors.
 //!
-//! Arithmetic with constants that `docs/BENCHMARKS.md` measured on one machine: an estimate, which
-//! a run of `encke prove` on the machine in question replaces.
+//! Arithmetic with [`measured`] constants of one machine: an estimate, which a run of `encke prove`
+//! on the machine in question replaces. Descriptors and kernel settings are the doctor's.
 
 use serde::Serialize;
 
-/// Memory of the process before the first session: program, heaps, tables. Resident at start.
-const PROCESS_BYTES: f64 = 10e6;
-/// An idle session, in the process.
-const SESSION_BYTES: f64 = 45.0;
-/// An idle session over TLS 1.3, in the process.
-const TLS_SESSION_BYTES: f64 = 300.0;
-/// The server's end of an idle connection, in the kernel.
-const KERNEL_BYTES: f64 = 4161.0;
-/// An edge of the graph: 5.3 bytes in each of two directions.
-const EDGE_BYTES: f64 = 10.6;
-/// An event in the history, without its payload.
-const HISTORY_EVENT_BYTES: f64 = 32.0;
+use crate::doctor::settings::{self, NeededSetting};
+use crate::doctor::{Workload, capacity};
+use crate::measured;
+
 /// A delivery on the wire, without its payload: the event's id and framing, and the headers of IP
 /// and TCP.
 const FRAME_BYTES: f64 = 100.0;
 /// A record of TLS: header, type and tag.
 const TLS_RECORD_BYTES: f64 = 22.0;
-/// Processor time of a delivery to one user, the kernel's included, on busy workers.
-const DELIVERY_SECONDS: f64 = 10e-6;
-/// Processor time of a delivery over TLS, in addition.
-const TLS_DELIVERY_SECONDS: f64 = 1e-6;
-/// Processor time of a login, the kernel's included.
-const LOGIN_SECONDS: f64 = 18e-6;
-/// Processor time of a full TLS handshake.
-const HANDSHAKE_SECONDS: f64 = 155e-6;
-/// Processor time of a heartbeat, which is a delivery.
+/// Heartbeats of a session: one in 25 s, unless told otherwise. Each costs as much as a delivery.
 const HEARTBEATS_PER_SECOND: f64 = 1.0 / 25.0;
 /// Part of a core that is planned for. Beyond it, waiting grows quickly.
 const BUSY_MAX: f64 = 0.7;
@@ -55,7 +39,7 @@ pub struct Demand {
 }
 
 /// What a server needs for it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// Events published, a second.
     pub events_per_second: f64,
@@ -77,8 +61,10 @@ pub struct Plan {
     pub cores: f64,
     /// Bytes sent, a second.
     pub bytes_per_second: f64,
-    /// Descriptors.
-    pub descriptors: f64,
+    /// Descriptors of the process: its limit (`LimitNOFILE`).
+    pub descriptors: u64,
+    /// Kernel settings, at least.
+    pub settings: Vec<NeededSetting>,
     /// Logins a second when all users come back within a minute.
     pub logins_per_second: f64,
     /// Part of the cores that these logins take.
@@ -90,28 +76,38 @@ impl Plan {
     pub fn of(demand: &Demand) -> Self {
         let events_per_second = demand.users * demand.rate;
         let deliveries_per_second = events_per_second * demand.friends;
-        let (session, record, sealing, handshake) = if demand.tls {
-            let sealing = TLS_DELIVERY_SECONDS;
-            (
-                TLS_SESSION_BYTES,
+        let (session, record, sealing, handshake) = match demand.tls {
+            false => (0, 0.0, 0.0, 0.0),
+            true => (
+                measured::TLS_SESSION_BYTES,
                 TLS_RECORD_BYTES,
-                sealing,
-                HANDSHAKE_SECONDS,
-            )
-        } else {
-            (SESSION_BYTES, 0.0, 0.0, 0.0)
+                measured::TLS_DELIVERY_SECONDS,
+                measured::HANDSHAKE_SECONDS,
+            ),
         };
-        let session_bytes = demand.users * session;
-        let graph_bytes = demand.users * demand.friends * EDGE_BYTES;
-        let event_bytes = demand.payload_bytes + HISTORY_EVENT_BYTES;
+        let session_bytes = demand.users * (measured::SESSION_BYTES + session) as f64;
+        let graph_bytes = demand.users * demand.friends * measured::EDGE_BYTES;
+        let event_bytes = demand.payload_bytes + measured::HISTORY_EVENT_BYTES as f64;
         let history_bytes = events_per_second * demand.away_seconds * event_bytes;
-        let kernel_bytes = demand.users * KERNEL_BYTES;
+        let kernel_bytes = demand.users * measured::KERNEL_END_BYTES as f64;
         let heartbeats = demand.users * HEARTBEATS_PER_SECOND;
         let sends = deliveries_per_second + heartbeats;
-        let cores_busy = sends * (DELIVERY_SECONDS + sealing);
+        let cores_busy = sends * (measured::DELIVERY_SECONDS + sealing);
         let cores = (cores_busy / BUSY_MAX).ceil().max(1.0);
         let frame_bytes = demand.payload_bytes + FRAME_BYTES + record;
         let logins_per_second = demand.users / RETURN_SECONDS;
+        let memory_bytes = measured::PROCESS_BYTES as f64
+            + session_bytes
+            + graph_bytes
+            + history_bytes
+            + kernel_bytes;
+        // A worker for each core, and no more than there may be.
+        let wanted = Workload {
+            connections: demand.users.ceil() as u64,
+            workers: (cores as u64).min(capacity::WORKERS_MAX),
+            private_fds: false,
+            both_ends: false,
+        };
         Self {
             events_per_second,
             deliveries_per_second,
@@ -119,18 +115,15 @@ impl Plan {
             graph_bytes,
             history_bytes,
             kernel_bytes,
-            memory_bytes: PROCESS_BYTES
-                + session_bytes
-                + graph_bytes
-                + history_bytes
-                + kernel_bytes,
+            memory_bytes,
             cores_busy,
             cores,
             bytes_per_second: deliveries_per_second * frame_bytes
                 + heartbeats * (FRAME_BYTES + record),
-            descriptors: demand.users,
+            descriptors: capacity::descriptors(wanted.connections, wanted.workers, false),
+            settings: settings::needed(wanted, memory_bytes as u64),
             logins_per_second,
-            logins_busy: logins_per_second * (LOGIN_SECONDS + handshake) / cores,
+            logins_busy: logins_per_second * (measured::LOGIN_SECONDS + handshake) / cores,
         }
     }
 }
@@ -162,9 +155,11 @@ mod tests {
         near(plan.deliveries_per_second, 500_000.0);
         near(plan.session_bytes, 45e6);
         near(plan.graph_bytes, 318e6);
-        near(plan.kernel_bytes, 4.161e9);
-        near(plan.cores_busy, 5.4);
-        assert_eq!(plan.cores, 8.0);
+        near(plan.kernel_bytes, 4.18e9);
+        near(plan.cores_busy, 540_000.0 * 10.9e-6);
+        assert_eq!(plan.cores, 9.0);
+        // Standard streams, control and the pollers of nine workers besides.
+        assert_eq!(plan.descriptors, 1_000_100);
     }
 
     #[test]
@@ -191,7 +186,7 @@ mod tests {
         );
         assert!(tls.memory_bytes > plain.memory_bytes && tls.cores_busy > plain.cores_busy);
         assert!(tls.bytes_per_second > plain.bytes_per_second);
-        near(tls.logins_busy * tls.cores, 16_667.0 * 173e-6);
+        near(tls.logins_busy * tls.cores, 16_667.0 * (17.9e-6 + 224e-6));
     }
 
     #[test]
@@ -204,6 +199,43 @@ mod tests {
             (plan.cores, plan.bytes_per_second, plan.logins_busy),
             (1.0, 0.0, 0.0)
         );
-        assert_eq!(plan.memory_bytes, PROCESS_BYTES);
+        assert_eq!(plan.memory_bytes, measured::PROCESS_BYTES as f64);
+    }
+
+    #[test]
+    fn the_settings_are_what_the_doctor_asks_for() {
+        let plan = Plan::of(&MILLION);
+        let settings: Vec<_> = plan
+            .settings
+            .iter()
+            .map(|setting| (setting.name, &*setting.value))
+            .collect();
+        let expected = [
+            ("fs.file-max", "1020000"),
+            ("fs.nr_open", "1000100"),
+            ("net.core.netdev_max_backlog", "4096"),
+            ("net.core.rmem_max", "212992"),
+            ("net.core.somaxconn", "4096"),
+            ("net.core.wmem_max", "262144"),
+            ("net.ipv4.tcp_max_orphans", "1000000"),
+            ("net.ipv4.tcp_max_syn_backlog", "2048"),
+            ("net.ipv4.tcp_max_tw_buckets", "262144"),
+            ("net.ipv4.tcp_mem", "1000000 1500000 2000000"),
+            ("net.netfilter.nf_conntrack_max", "1010000"),
+            ("vm.min_free_kbytes", "88928"),
+        ];
+        assert_eq!(settings, expected);
+        assert!(plan.settings.iter().all(|setting| !setting.why.is_empty()));
+    }
+
+    #[test]
+    fn a_demand_beyond_all_bounds_has_a_plan() {
+        let plan = Plan::of(&Demand {
+            users: 1e12,
+            rate: 1e12,
+            friends: 1e12,
+            ..MILLION
+        });
+        assert!(plan.cores > 1e20 && plan.descriptors > 1 << 39);
     }
 }

@@ -9,7 +9,8 @@ use crate::units;
 
 pub(super) const HELP: &str = "\
 An estimate, from constants that were measured on one machine (docs/BENCHMARKS.md). `encke prove`
-measures on yours. `encke doctor` says what the machine needs for so many connections.
+measures on yours. The kernel settings are those that `encke doctor` looks for; it says which of
+them a machine has, and what else it needs.
 
 Examples:
   encke plan --users 1e6 --rate 0.017 --friends 30

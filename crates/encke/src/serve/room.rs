@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use machine::doctor::capacity;
+use machine::doctor::capacity::{self, ACCEPT_QUEUE, PORTS_MOST};
 use machine::doctor::readings::Readings;
+use machine::measured::{KERNEL_END_BYTES, SESSION_BYTES};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use router::WORKERS_MAX;
 
@@ -11,7 +12,7 @@ use crate::config::Config;
 use crate::units::{human_count, human_size};
 
 /// Memory that an idle connection costs, most of it the kernel's: its socket, file and dentry.
-const CONNECTION_BYTES: u64 = capacity::KERNEL_END_BYTES + capacity::SESSION_BYTES;
+const CONNECTION_BYTES: u64 = KERNEL_END_BYTES + SESSION_BYTES;
 
 // The doctor recommends no more workers than there may be.
 const _: () = assert!(capacity::WORKERS_MAX == WORKERS_MAX as u64);
@@ -24,12 +25,6 @@ const MILLION: u64 = 1_000_000;
 
 /// A kernel setting of at least this is not reported.
 const AMPLE: u64 = 2 * MILLION;
-
-/// Ports from 1024 up.
-const PORTS_MOST: u64 = 64_512;
-
-/// An accept queue shorter than this overflows when clients come back all at once.
-const QUEUE_SHORT: u64 = 4096;
 
 /// Raises the limit on descriptors as far as an unprivileged process may.
 pub(crate) fn raise_descriptor_limit() {
@@ -239,7 +234,9 @@ fn ports(readings: &Readings) -> Option<String> {
 
 /// Connections beyond the accept queue are dropped when clients come back all at once.
 fn accept_queue(readings: &Readings) -> Option<String> {
-    let queue = readings.accept_queue.filter(|&queue| queue < QUEUE_SHORT)?;
+    let queue = readings
+        .accept_queue
+        .filter(|&queue| queue < ACCEPT_QUEUE)?;
     Some(format!(
         "accept queue: {} connections can wait for a worker, too few if many clients reconnect at \
          once; to raise: sysctl -w net.core.somaxconn=65535",

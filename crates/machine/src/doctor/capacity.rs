@@ -10,15 +10,12 @@ pub const DESCRIPTORS_WORKER: u64 = 4;
 /// Most workers of a server: their number has ten bits in a session's name, one of them reserved.
 pub const WORKERS_MAX: u64 = 1023;
 
-/// Memory of the process for an idle session: `docs/MEMORY.md`, measured at a million.
-pub const SESSION_BYTES: u64 = 45;
+/// Connections that may come back within a turn or two of the workers: a longer accept queue only
+/// hides that they are too slow.
+pub const ACCEPT_QUEUE: u64 = 4096;
 
-/// Memory of the kernel for one end of an idle connection: half of 8.36 KB of slabs for both ends,
-/// of which a socket is 2,368 bytes; `docs/MEMORY.md`, measured at 400,000.
-pub const KERNEL_END_BYTES: u64 = 4_180;
-
-/// What `encke flood` takes for a client, at most.
-pub const CLIENT_BYTES: u64 = 200;
+/// Ports from 1024 up.
+pub const PORTS_MOST: u64 = 64_512;
 
 /// Connections that tables of `limit` descriptors hold, one for all workers or one for each.
 pub fn connections(limit: u64, workers: u64, private: bool) -> u64 {

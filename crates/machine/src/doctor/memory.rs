@@ -1,8 +1,9 @@
 //! Memory: what so many connections take, and what may be taken.
 
 use super::readings::Readings;
-use super::{Finding, Remedy, Severity, Workload, capacity};
+use super::{Finding, Remedy, Severity, Workload};
 use crate::humanize::{count, size};
+use crate::measured::{CLIENT_BYTES, KERNEL_END_BYTES, SESSION_BYTES};
 
 /// Where connections take more than this share of what is left, there is little for traffic.
 const COMFORT: (u64, u64) = (4, 5);
@@ -60,13 +61,13 @@ struct Prediction {
 impl Prediction {
     fn of(wanted: &Workload) -> Self {
         let clients = if wanted.both_ends {
-            wanted.connections * capacity::CLIENT_BYTES
+            wanted.connections * CLIENT_BYTES
         } else {
             0
         };
         Self {
-            kernel: wanted.ends() * capacity::KERNEL_END_BYTES,
-            ours: wanted.connections * capacity::SESSION_BYTES + clients,
+            kernel: wanted.ends() * KERNEL_END_BYTES,
+            ours: wanted.connections * SESSION_BYTES + clients,
         }
     }
 

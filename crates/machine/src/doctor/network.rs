@@ -1,20 +1,14 @@
 //! Ports, queues, firewall and time-waits: what stands between a client and its connection.
 
+use super::capacity::{ACCEPT_QUEUE, PORTS_MOST};
 use super::readings::Readings;
 use super::{Finding, Remedy, Severity, Workload};
 use crate::humanize::count;
-
-/// Connections that may come back within a turn or two of the workers: a longer queue only hides
-/// that they are too slow.
-const QUEUE_ENOUGH: u64 = 4096;
 
 /// Packets that may wait for a processor where clients and server share it: while the kernel closes
 /// the connections of a server that ended, it produces packets faster than it takes them in, and
 /// drops the rest.
 const LOOPBACK_QUEUE_ENOUGH: u64 = 262_144;
-
-/// Ports from 1024 up.
-const PORTS_MOST: u64 = 64_512;
 
 /// Where servers listen unless told otherwise.
 const LISTENERS: [u64; 2] = [8000, 8001];
@@ -75,7 +69,7 @@ fn tracked(readings: &Readings, wanted: &Workload) -> Option<Finding> {
 }
 
 fn accept_queue(readings: &Readings, wanted: &Workload) -> Option<Finding> {
-    let (queue, needed) = (readings.accept_queue?, QUEUE_ENOUGH.min(wanted.connections));
+    let (queue, needed) = (readings.accept_queue?, ACCEPT_QUEUE.min(wanted.connections));
     Some(
         Finding::new(
             "accept queue",
@@ -93,7 +87,7 @@ fn handshakes(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     // Half of the accept queue: a handshake on a network takes a tenth of a second.
     let (most, needed) = (
         readings.handshakes?,
-        (QUEUE_ENOUGH / 2).min(wanted.connections),
+        (ACCEPT_QUEUE / 2).min(wanted.connections),
     );
     Some(
         Finding::new(
@@ -253,7 +247,7 @@ fn orphans(readings: &Readings, wanted: &Workload) -> Option<Finding> {
 fn device_queue(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let enough = match wanted.both_ends {
         true => LOOPBACK_QUEUE_ENOUGH,
-        false => QUEUE_ENOUGH,
+        false => ACCEPT_QUEUE,
     };
     let (most, needed) = (readings.device_queue?, enough.min(wanted.ends()));
     Some(

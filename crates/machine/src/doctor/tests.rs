@@ -3,7 +3,7 @@
 mod files;
 
 use super::readings::{ControlGroup, Readings};
-use super::{Diagnosis, Finding, Remedy, Severity, Workload};
+use super::{Diagnosis, Finding, Remedy, Severity, Workload, settings};
 
 const GIB: u64 = 1 << 30;
 
@@ -90,6 +90,44 @@ fn a_healthy_machine_has_nothing_to_do() {
     assert_eq!(diagnosis.count(Severity::Ok), diagnosis.findings.len());
     assert_eq!(diagnosis.changes().count(), 0);
     assert!(diagnosis.sysctl_conf().contains("Nothing has to change"));
+}
+
+#[test]
+fn a_machine_with_the_settings_that_are_needed_at_least_has_nothing_to_change() {
+    for (connections, both_ends) in [(1, false), (100, true), (20_000, false), (1_000_000, true)] {
+        let wanted = Workload {
+            connections,
+            workers: 2,
+            private_fds: false,
+            both_ends,
+        };
+        let needed = settings::needed(wanted, 16 * GIB);
+        let numbers = |name: &str| -> Vec<u64> {
+            let setting = needed.iter().find(|setting| setting.name == name);
+            let value = &setting.expect("it is needed").value;
+            value.split(' ').map(|part| part.parse().unwrap()).collect()
+        };
+        let number = |name| Some(numbers(name)[0]);
+        let readings = Readings {
+            descriptors_ceiling: number("fs.nr_open"),
+            files_max: number("fs.file-max"),
+            files_open: Some(0),
+            accept_queue: number("net.core.somaxconn"),
+            handshakes: number("net.ipv4.tcp_max_syn_backlog"),
+            tracked: Some((0, numbers("net.netfilter.nf_conntrack_max")[0])),
+            tcp_memory: numbers("net.ipv4.tcp_mem").try_into().ok(),
+            time_waits_max: number("net.ipv4.tcp_max_tw_buckets"),
+            orphans_max: number("net.ipv4.tcp_max_orphans"),
+            device_queue: number("net.core.netdev_max_backlog"),
+            receive_buffer_asked: number("net.core.rmem_max"),
+            send_buffer_asked: number("net.core.wmem_max"),
+            memory_reserve: number("vm.min_free_kbytes").map(|kibibytes| kibibytes * 1024),
+            ..healthy()
+        };
+        let diagnosis = Diagnosis::of(&readings, wanted);
+        let changes: Vec<_> = diagnosis.changes().collect();
+        assert!(changes.is_empty(), "{connections}: {changes:?}");
+    }
 }
 
 #[test]
