@@ -2,6 +2,7 @@ import collections
 import contextlib
 import itertools
 import os
+import subprocess
 
 import pytest
 
@@ -105,3 +106,17 @@ def page(browser):
 def name():
     """Makes ids that no other test has."""
     return lambda word="id": f"{word}-{next(_numbers)}"
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 12 MB, if we may make one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=12m", "encke-test", place], capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip("only root may mount a tmpfs")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)

@@ -2,6 +2,8 @@
 
 import http.server
 import json
+import os
+import re
 import threading
 import time
 
@@ -76,6 +78,16 @@ def website():
     site.shutdown()
     thread.join()
     site.server_close()
+
+
+def fill(directory):
+    """Fills the file system of a directory."""
+    with open(directory / "filler", "wb") as file:
+        try:
+            while True:
+                os.write(file.fileno(), b"x" * 4096)
+        except OSError:
+            pass
 
 
 def open_console(page, server, fragment=""):
@@ -238,6 +250,44 @@ class TestAtWork:
                 server.publish(me, "x")
             page.wait_text("#latencies", "Publish to delivery")
             until(lambda: "99% ≤" in page.text("#latencies"), "drawn")
+
+    def test_shows_the_disks_of_graph_and_history(self, page, start, tmp_path):
+        server = start("--data", tmp_path / "data", "--history-dir", tmp_path / "history", env={"ENCKE_MEMORY": "false"})
+        server.subscribe("alice", "rj")
+        open_live(page, server)
+        page.wait_text("#disks", "each")
+        facts = "Object.fromEntries([...document.querySelectorAll('#disks dt')].map((one) => [one.textContent, one.nextSibling.textContent]))"
+        assert "since the start" in page.evaluate(facts)["Graph on disk"]
+        for number in range(3):
+            server.subscribe(f"user-{number}", "rj")
+        server.publish("rj", "hello")
+        until(lambda: "3 commits in the last minute" in page.evaluate(facts)["Graph on disk"], "counted")
+        until(lambda: "in the last minute" in page.evaluate(facts)["History on disk"], "its syncs too")
+        shown = page.evaluate(facts)
+        assert shown["Changes that wait"] == "0" and "Failed commits" not in shown, shown
+        # The mean is what the server says.
+        text = server.api.get("/metrics").text
+        commits, seconds = (float(re.search(rf"^encke_store_{name}_total (\S+)", text, re.MULTILINE)[1]) for name in ("commits", "commit_seconds"))
+        mean, unit = re.search(r", (\S+) (µs|ms|s) each", shown["Graph on disk"]).groups()
+        mean = float(mean) * {"µs": 1e-6, "ms": 1e-3, "s": 1}[unit]
+        assert commits >= 4 and 0 < mean < seconds
+
+    def test_says_that_the_graph_is_not_on_a_disk_or_that_its_disk_fails(self, page, server, start, small_disk):
+        open_live(page, server)
+        page.wait_text("#disks", "in memory only")
+        full = start("--data", small_disk / "data", env={"ENCKE_MEMORY": "false"})
+        fill(small_disk)
+        number = 0
+
+        def refused():
+            nonlocal number
+            number += 1
+            return full.api.put(f"/v1/subscriptions/{number}/rj").status_code == 507
+
+        until(refused, "the disk is full", pause=0)
+        open_live(page, full)
+        page.wait_text("#disks", "Failed commits")
+        assert page.text("#disks .bad") == "1"
 
     def test_asks_for_nothing_while_nobody_looks(self, page, server):
         open_live(page, server)

@@ -238,18 +238,6 @@ def test_a_newer_format_and_a_lost_state_are_refused(tmp_path):
     server.stop()
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 8 MB, if we may make one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "encke-test", place]
-    if subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("only root may mount a tmpfs")
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
-
-
 def test_a_full_disk_stops_no_event_and_is_told(start, small_disk):
     directory = small_disk / "history"
     server = start(*history(directory, "--history-sync", "receipt"))

@@ -1,9 +1,6 @@
 """The graph in its data directory: kept, refused, and a disk that is full."""
 
 import os
-import subprocess
-
-import pytest
 
 from harness.program import ENVIRONMENT, encke
 from harness.wait import until
@@ -52,20 +49,6 @@ def test_without_a_word_it_is_kept_where_the_server_is_started(tmp_path):
     said = encke("serve", "--print-config", env=environment, cwd=tmp_path)
     assert "./encke-data" in said.stdout
     assert not (tmp_path / "encke-data").exists()
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 12 MB, if we may make one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=12m", "encke-test", place], capture_output=True
-    )
-    if mounted.returncode != 0:
-        pytest.skip("only root may mount a tmpfs")
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
 
 
 def test_a_full_disk_refuses_changes_until_there_is_room(start, small_disk):

@@ -69,6 +69,16 @@ function histograms(text, names) {
   return found;
 }
 
+/* The values of a text of /metrics, of these names: those that have no labels. */
+function values(text, names) {
+  const found = new Map();
+  for (const line of text.split('\n')) {
+    const [name, value] = line.split(' ');
+    if (names.includes(name)) found.set(name, Number(value));
+  }
+  return found;
+}
+
 /* Buckets as [upper bound, count in this bucket alone], without those that `before` had. */
 function spread(buckets, before) {
   const bounds = [...buckets.keys()].sort((a, b) => a - b);

@@ -107,7 +107,7 @@ function showHistory(stats) {
     pairs.push(['Stored, kept out', number(history.appended) + ', ' + number(history.skipped)]);
     if (history.lost) pairs.push(['Could not be stored', make('span', number(history.lost), 'bad')]);
     const { disk } = history;
-    pairs.push(['On disk', disk ? bytes(disk.bytes) + ' in ' + count(disk.segments, 'segment') : 'no: it is in memory only']);
+    pairs.push(['Kept on disk', disk ? bytes(disk.bytes) + ' in ' + count(disk.segments, 'segment') : 'no: it is in memory only']);
     if (disk && (disk.has_failed || disk.unstored || disk.failures)) {
       const words = (disk.has_failed ? 'The disk has failed. ' : '') + number(disk.unstored) + ' not stored, ' + count(disk.failures, 'failure');
       pairs.push(['Disk', make('span', words, 'bad')]);
@@ -122,6 +122,12 @@ const LATENCIES = {
   encke_delivery_latency_seconds: 'Publish to delivery',
   encke_publish_latency_seconds: 'Publish to receipt',
 };
+/* What is written to a disk: how often, the time that took, and failures where nothing else says them. */
+const DISKS = [
+  ['Graph on disk', 'commit', 'encke_store_commits_total', 'encke_store_commit_seconds_total', 'encke_store_commit_failures_total'],
+  ['History on disk', 'sync', 'encke_history_disk_syncs_total', 'encke_history_disk_sync_seconds_total'],
+];
+const WAITING = 'encke_store_waiting_changes';
 const MINUTE = 60000;
 let samples = [];
 
@@ -133,9 +139,30 @@ async function pollMetrics() {
     clusterPoller.turn();
   }
   const found = histograms(text, Object.keys(LATENCIES));
-  samples.push({ at: performance.now(), epoch: before && before.epoch, found });
+  const disks = values(text, [WAITING, ...DISKS.flatMap(([, , ...names]) => names)]);
+  samples.push({ at: performance.now(), epoch: before && before.epoch, found, disks });
   while (samples.length > 1 && (samples[1].at <= performance.now() - MINUTE || samples[0].epoch !== samples[samples.length - 1].epoch)) samples.shift();
   showLatency();
+  showDisks();
+}
+
+/* Of the last minute, or since the start where nothing was written in it. */
+function showDisks() {
+  const { disks } = samples[samples.length - 1];
+  const pairs = [];
+  for (const [title, one, times, seconds, failures] of DISKS) {
+    if (!disks.has(times)) continue;
+    const grown = (name) => disks.get(name) - samples[0].disks.get(name);
+    const mean = (time, many) => (many > 0 ? ', ' + span(time / many) + ' each' : '');
+    const words = grown(times) > 0
+      ? count(grown(times), one) + ' in the last minute' + mean(grown(seconds), grown(times))
+      : count(disks.get(times), one) + ' since the start' + mean(disks.get(seconds), disks.get(times));
+    pairs.push([title, words]);
+    if (times === DISKS[0][2]) pairs.push(['Changes that wait', number(disks.get(WAITING))]);
+    if (disks.get(failures)) pairs.push(['Failed commits', make('span', number(disks.get(failures)), 'bad')]);
+  }
+  if (!disks.has(WAITING)) pairs.unshift(['Graph on disk', 'no: it is in memory only']);
+  $('disks').replaceChildren(facts(pairs));
 }
 
 function showLatency() {
