@@ -165,7 +165,7 @@ def test_pipelined_requests_are_answered_in_order(server):
         status, _, fields = connection.head()
         assert (status, fields["Content-Type"]) == (200, "text/event-stream")
         # A stream has no end behind which another answer could stand.
-        assert connection.take_until(b"\n\n\r\n").endswith(b"retry: 3000\n\n\r\n")
+        assert b"\nretry: " in connection.take_until(b"\n\n\r\n")
         assert connection.is_silent(0.2)
 
 
@@ -224,7 +224,7 @@ def test_one_byte_at_a_time_works(server, name):
             connection.send(bytes([byte]))
         assert connection.response().status == 404
         assert connection.head()[0] == 200
-        connection.take_until(b"retry: 3000\n\n\r\n")
+        assert b"\nretry: " in connection.take_until(b"\n\n\r\n")
         assert server.publish(rj, "x")["written"] == 1
 
 

@@ -92,7 +92,7 @@ def test_nasty_payloads_in_python(server, name):
     ):
         events = source.iter_sse()
         first = next(events)
-        assert (first.retry, first.data) == (3000, "")
+        assert 1500 <= first.retry < 4500 and first.data == ""
         assert re.fullmatch(r"[a-z0-9]+-\d+", first.id), "where the stream begins"
         for number, text in enumerate(NASTY):
             kind = "sighting" if number % 2 else None
@@ -162,8 +162,8 @@ class Gate:
 
 
 def test_node_comes_back_after_as_long_as_it_was_told(start, port):
-    # Longer than it waits untold, which is three seconds.
-    first = start("--retry", "4s", public=port().address, control=port().address)
+    # It is told half of this at least, which is longer than the three seconds that it waits untold.
+    first = start("--retry", "8s", public=port().address, control=port().address)
     with EventSource(f"{first.public_url}/events/rj") as source:
         assert source.next() == {"open": True}
         receipt = first.publish("rj", "before")
@@ -175,7 +175,7 @@ def test_node_comes_back_after_as_long_as_it_was_told(start, port):
         until(lambda: gate.knocks, "knocked")
         gate.close()
         when, head = gate.knocks[0]
-        assert 3.9 <= when - gone < 4 + PROMPT, f"came back after {when - gone} s"
+        assert 3.9 <= when - gone < 12 + PROMPT, f"came back after {when - gone} s"
         assert f"last-event-id: {receipt['id']}" in head.lower().splitlines()
         second = first.restart()
         try:
@@ -243,7 +243,7 @@ def test_python_comes_back_after_as_long_as_it_was_told(start, port):
             except httpx.TransportError:
                 pass
             if not second:
-                assert retry == 700
+                assert 350 <= retry < 1050
                 second = server = first.restart("--retry", "700ms")
                 time.sleep(retry / 1000)
     finally:

@@ -11,6 +11,9 @@ import pytest
 from harness.server import Server
 from harness.wait import PATIENCE
 
+# Each client is told a reconnect delay of its own.
+GREETING = re.compile(rb":\nretry: (\d{4})\n\n")
+
 NO_CACHE = "private, no-cache, no-store, must-revalidate, max-age=0"
 DATE = re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT")
 
@@ -86,13 +89,13 @@ def test_events_head_is_as_documented(server, name):
 
 def test_events_begin_with_a_comment_and_retry_at_once(server, name):
     with Curl(f"{server.public_url}/events/{name()}") as stream:
-        assert stream.until(b"\n\n") == b":\nretry: 3000\n\n"
+        assert GREETING.fullmatch(stream.until(b"\n\n"))
 
 
 def test_event_arrives_with_id_type_and_data(server, name):
     rj = name("rj")
     with Curl(f"{server.public_url}/events/{rj}") as stream:
-        stream.until(b"retry: 3000\n\n")
+        assert GREETING.fullmatch(stream.until(b"\n\n"))
         receipt = server.publish(rj, "hello")
         assert stream.until(b"\n\n").decode() == f"id: {receipt['id']}\ndata: hello\n\n"
         receipt = server.publish(rj, "one\rtwo\r\nthree\n", kind="sighting")
@@ -109,7 +112,7 @@ def test_chunks_on_the_wire(server, name):
     rj = name()
     with Curl("--raw", f"{server.public_url}/events/{rj}") as stream:
         assert stream.until(b"\r\n") == b"f\r\n"
-        assert stream.until(b"\r\n") == b":\nretry: 3000\n\n\r\n"
+        assert GREETING.match(stream.until(b"\n\n\r\n"))
         receipt = server.publish(rj, "x" * 300)
         body = f"id: {receipt['id']}\ndata: {'x' * 300}\n\n".encode()
         assert stream.until(b"\r\n") == b"%x\r\n" % len(body)
@@ -122,7 +125,7 @@ def test_http_10_is_close_delimited(server, name):
         _, fields = stream.head()
         assert "Transfer-Encoding" not in fields
         assert fields["Connection"] == "close"
-        assert stream.until(b"\n\n") == b":\nretry: 3000\n\n"
+        assert GREETING.fullmatch(stream.until(b"\n\n"))
         server.publish(rj, "old")
         assert stream.until(b"\n\n").endswith(b"data: old\n\n")
         # Its end is the connection's.
@@ -338,7 +341,7 @@ def test_spellings_of_an_id(server, name, encoded, decoded):
     subject = decoded.format(n=number)
     url = f"{server.public_url}/events{encoded.format(n=number)}"
     with Curl("--globoff", "--path-as-is", url) as stream:
-        stream.until(b"retry: 3000\n\n")
+        assert GREETING.fullmatch(stream.until(b"\n\n"))
         assert server.publish(subject, "found")["written"] == 1
         stream.until(b"data: found\n\n")
 
@@ -350,7 +353,7 @@ def test_heartbeats(start):
         Curl(f"{server.public_url}/stream/a") as lines,
         Curl("--raw", f"{server.public_url}/test/a") as test,
     ):
-        events.until(b"retry: 3000\n\n")
+        events.until(b"\n\n")
         lines.until(b"{}\n")
         test.until(b"Id: a\n\r\n")
         assert events.until(b":\n:\n:\n") == b":\n:\n:\n"
@@ -361,6 +364,11 @@ def test_heartbeats(start):
 
 
 def test_retry_flag(start):
-    server = start("--history-bytes", "0", "--retry", "1234ms")
-    with Curl(f"{server.public_url}/events/a") as stream:
-        assert stream.until(b"\n\n") == b":\nretry: 1234\n\n"
+    server = start("--history-bytes", "0", "--retry", "4s")
+    told = set()
+    for _ in range(5):
+        with Curl(f"{server.public_url}/events/a") as stream, Curl(f"{server.public_url}/events/b") as other:
+            for one in [stream, other]:
+                told.add(int(GREETING.fullmatch(one.until(b"\n\n"))[1]))
+    assert len(told) > 1, "each client has its own"
+    assert all(2000 <= delay < 6000 for delay in told), told

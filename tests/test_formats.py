@@ -84,7 +84,7 @@ def test_the_sdk_of_cloud_events_reads_messages(server, name, number):
         httpx_sse.connect_sse(client, "GET", url) as source,
     ):
         events = source.iter_sse()
-        assert next(events).retry == 3000
+        assert 1500 <= next(events).retry < 4500
         ids = publish_all(server, rj)
         messages = [next(events) for _ in ids]
     assert [message.id for message in messages] == ids

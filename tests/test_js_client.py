@@ -6,11 +6,13 @@ import json
 import pathlib
 import subprocess
 import threading
+import time
 
 import pytest
 
 from harness.node import NODE, TESTS, Script
 from harness.wait import until
+from test_identity_browser import SECRET, token
 
 CLIENT = TESTS.parent / "clients" / "js"
 
@@ -167,7 +169,8 @@ def origin():
     server.server_close()
 
 
-# A tab is a frame of the page here. `heard` of its window is what its callbacks got.
+# A tab is a frame of the page here. `heard` of its window is what its callbacks got, `states` are its states, and `tried` what
+# it has asked the browser for. `luck` is what the client takes for random.
 OPEN_TAB = """(async () => {
     const frame = document.createElement('iframe');
     frame.id = %s;
@@ -179,7 +182,26 @@ OPEN_TAB = """(async () => {
     script.textContent = `
         import { connect } from '/encke.js';
         window.heard = [];
-        window.client = connect({ ...%s, onevent: (event) => heard.push(event.data) });
+        window.states = [];
+        window.tried = [];
+        const { fetch, WebSocket } = window;
+        window.fetch = (...request) => {
+            tried.push('fetch');
+            return fetch(...request);
+        };
+        window.WebSocket = class extends WebSocket {
+            constructor(...request) {
+                super(...request);
+                tried.push('WebSocket');
+            }
+        };
+        const random = Math.random;
+        Math.random = () => window.luck ?? random();
+        window.client = connect({
+            ...%s,
+            onevent: (event) => heard.push(event.data),
+            onstate: (state, detail) => states.push([state, detail?.message ?? detail]),
+        });
     `;
     frame.contentDocument.body.append(script);
 })()"""
@@ -262,6 +284,71 @@ def test_a_client_that_is_kept_away_stays_away(start, tabs, origin):
         server.api.delete(f"/v1/sessions/{transport}", params={"ban": "1h"})
         until(lambda: tabs.ask(tab, "client.state") == "refused", "refused")
         tabs.close(tab)
+
+
+@pytest.mark.parametrize("transport", ["websocket", "poll"])
+def test_other_transports_come_back_after_a_crash_and_miss_nothing(start, tabs, origin, tmp_path, transport):
+    """A WebSocket falls to polls while there is no server, and is one again when there is."""
+    flags = ("--cors-origin", origin, "--history-bytes", "4MiB", "--history-dir", tmp_path / "history")
+    server = start(*flags)
+    options = {"url": server.public_url + "/", "ids": ["alice"], "share": False}
+    tab = tabs.open(**options, transports=[transport, "poll"] if transport != "poll" else ["poll"])
+    tabs.until_live()
+    server.publish("alice", "before")
+    until(lambda: tabs.heard(tab) == ["before"], "an event")
+    tabs.ask(tab, "tried.length = 0")
+    server.kill()
+    until(lambda: "fetch" in tabs.ask(tab, "tried"), "a poll of no server")
+    second = server.restart(*flags)
+    try:
+        second.publish("alice", "after")
+        until(lambda: tabs.heard(tab) == ["before", "after"], "the next event")
+        until(lambda: tabs.ask(tab, "states.at(-1)") == ["live", transport], f"live over {transport}")
+    finally:
+        second.stop()
+
+
+def test_it_comes_back_soon_after_the_network(start, tabs, origin, browser):
+    server = start("--cors-origin", origin, "--history-bytes", "4MiB", "--retry", "10ms")
+    tab = tabs.open(url=server.public_url + "/", ids=["alice"], share=False)
+    tabs.until_live()
+    tabs.ask(tab, "luck = 0")
+    tabs.ask(tab, "tried.length = 0")
+    browser.offline(True)
+    try:
+        server.api.delete("/v1/sessions/alice")
+        until(lambda: len(tabs.ask(tab, "tried")) > 5, "attempts without a network")
+        # The next delay is about as long as delays may be.
+        tabs.ask(tab, "luck = 0.9")
+        server.publish("alice", "missed")
+    finally:
+        browser.offline(False)
+    begun = time.monotonic()
+    until(lambda: tabs.heard(tab) == ["missed"], "what was missed")
+    assert time.monotonic() - begun < 15, "27 s without a sign of the network"
+    states = [state for state, _ in tabs.ask(tab, "states")]
+    assert states == ["live", "reconnecting", "live"]
+
+
+def test_a_tab_that_is_refused_leads_no_other(start, tabs, origin, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(SECRET)
+    secret.chmod(0o600)
+    server = start("--cors-origin", origin, "--jwt-secret-file", secret)
+    options = {"url": server.public_url + "/", "ids": ["alice"], "share": "team"}
+    refused = tabs.open(**options, token=token(sub="alice", lifetime=-60))
+    until(lambda: tabs.ask(refused, "client?.state") == "refused", "refused")
+    leader = tabs.open(**options, token=token(sub="alice"))
+    until(lambda: tabs.ask(leader, "client?.state") == "live", "the next tab leads")
+    follower = tabs.open(**options, token=token(sub="alice", lifetime=-60))
+    until(lambda: tabs.ask(follower, "client?.state") == "live", "a tab shares its connection")
+    server.publish("alice", "hello")
+    for name in [leader, follower]:
+        until(lambda: tabs.heard(name) == ["hello"], f"an event in {name}")
+        assert [state for state, _ in tabs.ask(name, "states")] == ["live"]
+    assert tabs.ask(refused, "client.state") == "refused" and tabs.heard(refused) == []
+    tabs.close(leader)
+    until(lambda: tabs.ask(follower, "client.state") == "refused", "the next tab tries with its own token")
 
 
 def test_tabs_with_tokens_share_only_by_a_name(start, tabs, origin):

@@ -14,6 +14,8 @@ BLOCKS = re.findall(r"^```http ?(\w*)\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILI
 # The name of the run of a server in the examples; and the date, which no two answers share.
 EPOCH = "k3v9p2m7wd"
 DATE = re.compile(r"Date: [A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT")
+# The reconnect delay, of which each client has its own.
+RETRY = re.compile(r"(?<=^retry: )\d{4}$", re.MULTILINE)
 
 
 class Client:
@@ -34,15 +36,19 @@ class Client:
             body = b"".join(text + b"\n" for text in texts_of(body))
         whole = body if self.manner == "body" else head + blank + body
         text = whole.decode().replace("\r\n", "\n").replace(self.epoch, EPOCH)
-        return DATE.sub("Date:", text)
+        return without_times(text)
 
     def expect(self, text):
         """Waits for text that follows what was expected before."""
-        expected = DATE.sub("Date:", text)
+        expected = without_times(text)
         while len(found := self.received()[self.shown :]) < len(expected) and expected.startswith(found):
             self.connection.more()
         assert found.startswith(expected), f"expected:\n{expected}\nfound:\n{found}"
         self.shown += len(expected)
+
+
+def without_times(text):
+    return RETRY.sub("", DATE.sub("Date:", text))
 
 
 def chunks(body):

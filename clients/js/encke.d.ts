@@ -6,7 +6,7 @@ export type Transport = 'sse' | 'websocket' | 'poll';
 
 /**
  * State of a client. `connecting` is the first attempt, `live` has a stream, `reconnecting` waits or tries again,
- * `refused` and `closed` are final.
+ * `refused` and `closed` are final, for this tab alone.
  */
 export type State = 'connecting' | 'live' | 'reconnecting' | 'refused' | 'closed';
 

@@ -9,10 +9,10 @@
 const SILENCE = 65000;
 /** Longest wait for the first byte of a stream, in milliseconds. After it, the next transport is tried. */
 const FIRST_BYTE = 10000;
-/** Longest delay between two attempts, in milliseconds. */
-const DELAY_MAX = 30000;
-/** Delay after a stream that ended, in milliseconds, until the server names another. */
-const RETRY = 1000;
+/** Time over which attempts are spread after a break, in milliseconds. It doubles with each failure. */
+const SPREAD = 2000;
+/** Longest time over which attempts are spread, in milliseconds. */
+const SPREAD_MAX = 30000;
 /** Most ids that are remembered to drop events that arrive again after a reconnect. */
 const SEEN_MAX = 1024;
 /** Seconds that a poll waits for an event. */
@@ -23,12 +23,12 @@ const NEXT = 'Encke-Cursor';
 const NOTICES = /^(reset|gap|expired|presence|online|offline)$/;
 
 export function connect(options) {
-  const { share = true, token, ticket, cursor } = options;
+  const { share = true, token, ticket, url, ids, presence } = options;
   // Tabs with tokens may belong to different users. A tab with a cursor wants what the others have had.
-  const mayShare = share && !cursor && (share !== true || !(token || ticket));
-  const canShare = globalThis.document && globalThis.BroadcastChannel && navigator.locks;
-  const usual = [options.url, options.ids, options.presence];
-  if (mayShare && canShare) return shared(options, 'encke:' + (share === true ? usual : share));
+  const name = share === true ? !(token || ticket) && [url, ids, presence] : share;
+  // Browsers that have locks have BroadcastChannel.
+  const mayShare = name && !options.cursor && globalThis.document && navigator.locks;
+  if (mayShare) return shared(options, 'encke:' + name);
   const client = newClient(options);
   client.run();
   return client.facade;
@@ -67,8 +67,11 @@ function newClient(options, hooks = {}) {
   let online = new Set();
   /** Ids of a snapshot of which pieces are still to come. */
   let snapshot;
-  let retry = RETRY;
   let transport = 0;
+  /** Transports that may fail because the server is away: those that were live, and WebSocket, which does not say why. */
+  const doubtful = new Set(['websocket']);
+  /** One of them that has failed, until another one is heard. */
+  let doubted;
   let isClosed = false;
   /** Sends a message on the current stream, if it is a WebSocket. */
   let send;
@@ -130,9 +133,10 @@ function newClient(options, hooks = {}) {
 
   function publish({ data, ...event }) {
     return new Promise((resolve, reject) => {
-      if (!send) throw failed('publishing needs a WebSocket that is live in this tab');
+      if (!send) throw failed('it needs a WebSocket');
       if (data instanceof Uint8Array) {
-        data = btoa(Array.from(data, (byte) => String.fromCharCode(byte)).join(''));
+        // A message has 64 KiB at most, which is not too many arguments.
+        data = btoa(String.fromCharCode(...data));
         event.encoding = 'base64';
       }
       const ref = `${(published += 1)}`;
@@ -161,7 +165,7 @@ function newClient(options, hooks = {}) {
     const soon = () => {
       check();
       // Many clients wake at once when a network comes back.
-      wake(Math.random() * RETRY);
+      wake(Math.random() * SPREAD);
     };
     const listen = (act) => {
       globalThis[act + 'EventListener']?.('online', soon);
@@ -180,26 +184,30 @@ function newClient(options, hooks = {}) {
       }
       end();
       if (isClosed) break;
-      const canRenew = !isRenewed && [options.token, options.ticket].some((source) => source?.call);
+      const canRenew = !isRenewed && (options.token?.call || options.ticket?.call);
       if (failure?.isFinal && !(failure.status === 401 && canRenew)) {
-        tell('state', 'refused', failure);
+        // Of this tab: others may have other tokens, and try for themselves.
+        hear('state', 'refused', failure);
+        hooks.leave?.();
         break;
       }
-      if (failure?.isHeldBack) transport = (transport + 1) % transports.length;
+      if (failure?.isHeld) {
+        if (doubtful.has(transports[transport])) doubted ??= transport;
+        transport = (transport + 1) % transports.length;
+      }
       isRenewed = failure?.status === 401;
       if (attempt.isLive) failures = 0;
       tell('state', 'reconnecting', failure);
-      // A stream that was alive comes back when the server says; failures are spread.
-      const spread = Math.random() * Math.min(DELAY_MAX, retry * 2 ** failures);
-      const told = attempt.delay ?? (attempt.isLive ? retry : undefined);
-      await delay(told ?? spread, told);
+      // Not before the server says. All are spread from then on: a server that dies says the same to all, or nothing.
+      const told = +attempt.delay || 0;
+      await delay(told + Math.random() * Math.min(SPREAD_MAX, SPREAD * 2 ** failures), told);
       failures += 1;
     }
     listen('remove');
   }
 
   /** Waits, at least as long as the server has told. */
-  function delay(time, told = 0) {
+  function delay(time, told) {
     return new Promise((resolve) => {
       let timer = setTimeout(resolve, time);
       const begun = Date.now();
@@ -227,7 +235,7 @@ function newClient(options, hooks = {}) {
       // Timers of a machine that sleeps stand still; its clock does not.
       check = () => {
         const late = Date.now() - heard > patience;
-        if (late) end(failed('the stream is silent', { isHeldBack: !attempt.isLive }));
+        if (late) end(failed('no sign of life', { isHeld: !attempt.isLive }));
       };
       timer = setTimeout(check, patience + 1);
     };
@@ -237,33 +245,36 @@ function newClient(options, hooks = {}) {
       get cursor() {
         return cursor;
       },
-      set retry(time) {
-        retry = time;
-      },
       /** Notes that the server has said something, and will again within `more` milliseconds beyond the usual. */
       heard(more = 0) {
         attempt.isLive = true;
+        if ((doubted ?? transport) !== transport) {
+          // The server is there: now it turns out whether the network holds the other transport back.
+          transport = doubted;
+          doubted = undefined;
+          doubtful.delete(transports[transport]);
+          return end();
+        }
+        doubted = undefined;
+        doubtful.add(transports[transport]);
         heard = Date.now();
         patience = (options.silence ?? SILENCE) + more;
         arm();
         tell('state', 'live', transports[transport]);
       },
-      mark(id) {
-        tell('cursor', id);
-      },
       set send(sender) {
         send = sender;
-        const reason = 'the connection has ended; the event may be published or not';
+        const reason = 'cut off: it may be published or not';
         if (!send) [...unanswered.keys()].forEach((ref) => answer({ ref, reason }));
       },
-      /** Takes an object: an event, or a notice about the stream, which has no id. */
+      /** Takes an object: an event, a notice about the stream, which has no id, or a cursor, which has nothing else. */
       take(object) {
         const { id, type, data } = object;
         if (id === undefined) {
-          // A new token is asked for at once, but not again and again.
-          if (type === 'expired' && Date.now() - begun > retry) attempt.delay = 0;
+          // A new token is asked for soon, but not again and again.
+          if (type === 'expired' && Date.now() - begun > attempt.delay) attempt.delay = 0;
           if (['published', 'error'].includes(type)) answer(data);
-        if (NOTICES.test(type)) tell(type, data ?? {});
+          if (NOTICES.test(type)) tell(type, data ?? {});
           return;
         }
         const position = id.split('-', 2).join('-');
@@ -322,16 +333,21 @@ async function request(attempt, path, query) {
   const { options, signal } = attempt;
   const url = await urlOf(attempt, path, query);
   const token = await valueOf(options.token);
-  const headers = token ? { Authorization: 'Bearer ' + token } : {};
-  const { credentials } = options;
-  const answer = await fetch(url, { headers, signal, cache: 'no-store', ...(credentials && { credentials }) });
+  const answer = await fetch(url, {
+    ...(token && { headers: { Authorization: 'Bearer ' + token } }),
+    signal,
+    cache: 'no-store',
+    credentials: options.credentials,
+  });
   const { status } = answer;
+  // A page may come from a network that wants a login first.
+  const isPage = /html/.test(answer.headers.get('Content-Type'));
   // 204 tells a poll that there is nothing yet, if it has a cursor, and otherwise a client not to come back.
-  if (status === 200 || (status === 204 && answer.headers.get(NEXT))) return answer;
+  if ((status === 200 && !isPage) || (status === 204 && answer.headers.get(NEXT))) return answer;
   const after = +answer.headers.get('Retry-After');
   if (after) attempt.delay = after * 1000 * (1 + Math.random());
   const message = (await answer.text().catch(() => '')).slice(0, 500) || 'status ' + status;
-  throw failed(message, { status, isFinal: (status < 500 || status === 501) && status !== 408 && status !== 429 });
+  throw failed(message, { status, isFinal: !/^(200|408|429|5(?!01))/.test(status) });
 }
 
 /** Transports. Each returns when its stream ends, and throws when it fails. */
@@ -351,13 +367,12 @@ const TRANSPORTS = {
       text = lines.pop();
       for (const line of lines) {
         const [, name, value] = /^([^:]*):? ?(.*)/.exec(line);
-        if (name === 'retry') attempt.retry = +value;
+        if (name === 'retry') attempt.delay = value;
         else if (name) block[name] = value;
         if (line) continue;
         const { id, data } = block;
         block = {};
-        if (data) attempt.take(JSON.parse(data));
-        else if (id) attempt.mark(id);
+        if (data || id) attempt.take(data ? JSON.parse(data) : { id });
       }
     }
   },
@@ -366,7 +381,7 @@ const TRANSPORTS = {
   async websocket(attempt) {
     const { options, signal } = attempt;
     const token = await valueOf(options.token);
-    const unavailable = failed('WebSocket is not available', { isHeldBack: true });
+    const unavailable = failed('no WebSocket', { isHeld: true });
     if (token && !options.tokenInQuery) throw unavailable;
     const url = await urlOf(attempt, '/ws', token && { access_token: token });
     url.protocol = url.protocol.replace('http', 'ws');
@@ -383,6 +398,8 @@ const TRANSPORTS = {
           attempt.take(JSON.parse(data));
         };
         socket.onclose = ({ code, reason }) => {
+          // A server that shuts down gives each client a delay of its own.
+          attempt.delay = /"retry":(\d+)/.exec(reason)?.[1];
           if (!attempt.isLive) reject(unavailable);
           else if (code === 1008) reject(failed(reason, { status: 401, isFinal: true }));
           else resolve();
@@ -403,7 +420,7 @@ const TRANSPORTS = {
       objects.forEach(attempt.take);
       // A client that follows very many ids gets the snapshot of some of them, and no last piece.
       attempt.take({ type: 'presence', data: { online: [] } });
-      attempt.mark(answer.headers.get(NEXT) ?? attempt.cursor);
+      attempt.take({ id: answer.headers.get(NEXT) ?? attempt.cursor });
     }
   },
 };

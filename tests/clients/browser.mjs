@@ -37,6 +37,7 @@ const commands = {
   press: (key) => page.keyboard.press(key).then(() => null),
   texts: (selector) => page.locator(selector).allTextContents(),
   visible: (selector) => page.locator(selector).first().isVisible(),
+  offline: (isOffline) => context.setOffline(isOffline).then(() => null),
   evaluate: (script) => page.evaluate(script),
   screenshot: (path) => page.screenshot({ path, fullPage: true }).then(() => null),
   complaints: () => { const all = complaints; complaints = []; return all; },

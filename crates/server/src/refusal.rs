@@ -70,6 +70,14 @@ pub(crate) fn delay(worker: WorkerId, number: u32, spread: Duration) -> u64 {
     REFUSED_RETRY_MIN.as_millis() as u64 + share(worker, number, spread)
 }
 
+/// Returns the reconnect delay in the greeting of a worker's client number `number`, in
+/// milliseconds: from half of `usual` to half as much again. An `EventSource` waits exactly as long
+/// as it was told, so with the same delay for all, the clients of a server that is killed would
+/// come back in one instant.
+pub(crate) fn usual_delay(worker: WorkerId, number: u32, usual: Duration) -> u64 {
+    (usual / 2).as_millis() as u64 + share(worker, number, usual)
+}
+
 /// Returns the share of a worker's client number `number` of the time `over`, in milliseconds.
 /// Shares are spread evenly: the multiplier steps by the golden ratio, so that neighbours are far
 /// apart.
@@ -113,5 +121,25 @@ mod tests {
         assert!(delays[0] >= 5_000 && delays[99] < 15_000, "{delays:?}");
         let largest_gap = delays.windows(2).map(|pair| pair[1] - pair[0]).max();
         assert!(largest_gap.is_some_and(|gap| gap < 300), "{delays:?}");
+    }
+
+    #[test]
+    fn usual_delays_are_spread_around_the_one_that_was_set() {
+        let usual = Duration::from_secs(3);
+        let of_worker = |worker| (0..500).map(move |n| usual_delay(WorkerId(worker), n, usual));
+        let mut delays: Vec<_> = (0..2).flat_map(of_worker).collect();
+        let mean = delays.iter().sum::<u64>() / 1_000;
+        assert!((2_970..=3_030).contains(&mean), "{mean}");
+        delays.sort_unstable();
+        assert!(delays[0] >= 1_500 && delays[999] < 4_500, "{delays:?}");
+        // No tenth of the time has more than twice its share.
+        for begin in (1_500..4_500).step_by(300) {
+            let tenth = begin..begin + 300;
+            let count = delays.iter().filter(|&at| tenth.contains(at)).count();
+            assert!(count < 200, "{count} in {tenth:?}: {delays:?}");
+        }
+        delays.dedup();
+        assert!(delays.len() > 900, "workers do not repeat each other");
+        assert_eq!(usual_delay(WorkerId(1), 7, Duration::ZERO), 0);
     }
 }

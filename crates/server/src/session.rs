@@ -51,7 +51,7 @@ use crate::lease::Leases;
 use crate::login_check::LoginChecks;
 use crate::mail::Mail;
 use crate::page_request;
-use crate::refusal::{AwaitedRequests, NO_STREAMS};
+use crate::refusal::{AwaitedRequests, NO_STREAMS, usual_delay};
 use crate::replay::{Begun, Resume, push};
 use crate::settings::LiveSettings;
 use crate::shared::Shared;
@@ -384,7 +384,7 @@ impl Sessions {
         table.stats.add(Metric::Logins, 1);
         table.stats.add(Metric::sessions(transport), 1);
         table.enter(key, Phase::Open(session));
-        let retry = self.live.retry.as_millis() as u64;
+        let retry = usual_delay(self.worker, key.index, self.live.retry);
         let mut out = table.scratch();
         let from = resume.as_ref().and_then(|resume| resume.from.as_deref());
         match &form.accept {

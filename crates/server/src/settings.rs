@@ -55,7 +55,8 @@ pub struct LiveSettings {
     pub head_timeout: Duration,
     /// Time between heartbeats of an idle session; zero for none.
     pub heartbeat: Duration,
-    /// Reconnect delay sent to clients (`retry:`).
+    /// Usual reconnect delay (`retry:`). Each client is told its own, from half of it to half as
+    /// much again.
     pub retry: Duration,
     /// Most bytes in the backlog of a session. A session that needs more is closed as slow.
     pub backlog_bytes: usize,

@@ -344,6 +344,14 @@ impl World {
         }
     }
 
+    /// Returns the last reconnect delay that a client was told, in milliseconds.
+    pub(super) fn reconnect_delay(&self, client: usize) -> u64 {
+        let text = self.text(client);
+        let (_, delay) = text.rsplit_once("retry: ").expect("a delay");
+        let (delay, _) = delay.split_once('\n').expect("a whole line");
+        delay.parse().expect("a number")
+    }
+
     /// Everything a client was sent, as text.
     pub(super) fn text(&self, client: usize) -> String {
         String::from_utf8_lossy(&self.bytes(client)).into_owned()

@@ -354,7 +354,7 @@ const STREAMS: &[Key] = &[
         "retry",
         Text("TIME"),
         Is("3s"),
-        "Reconnect delay that is sent to clients (`retry:`)",
+        "Usual reconnect delay (`retry:`); each client gets its own, from 50 % to 150 % of it",
     ),
     live(
         "drain-timeout",

@@ -72,6 +72,31 @@ fn farewells_are_paced_and_all_of_them_come_before_the_time_limit() {
     }
 }
 
+/// Each comes back after exactly as long as it was told last.
+#[test]
+fn clients_of_a_server_that_dies_without_a_farewell_do_not_come_back_in_one_instant() {
+    let mut world = world_with(LiveSettings {
+        retry: Duration::from_secs(4),
+        ..quiet()
+    });
+    let clients: Vec<_> = (0..100)
+        .map(|n| world.connect(&format!("/events/{n}")))
+        .collect();
+    world.run_until_idle();
+    let mut delays: Vec<_> = clients
+        .iter()
+        .map(|&client| world.reconnect_delay(client))
+        .collect();
+    delays.sort_unstable();
+    assert!(delays[0] >= 2_000 && delays[99] < 6_000, "{delays:?}");
+    let most = delays.chunk_by(|a, b| a == b).map(<[_]>::len).max();
+    assert_eq!(most, Some(1), "{delays:?}");
+    for second in 2..6 {
+        let count = delays.iter().filter(|&&at| at / 1_000 == second).count();
+        assert!((20..=30).contains(&count), "{count} in second {second}");
+    }
+}
+
 #[test]
 fn a_drain_does_not_wait_for_a_stalled_client_beyond_its_timeout() {
     // Later than the drain: nothing else wakes the worker in time.

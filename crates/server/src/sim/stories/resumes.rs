@@ -295,10 +295,9 @@ fn without_a_history_nothing_is_asked_or_said_of_cursors() {
     let client = resume(&mut world, "/events/1?rewind=1000", "garbage");
     world.turn();
     let text = world.text(client);
-    assert!(
-        text.ends_with("\r\n\r\nf\r\n:\nretry: 3000\n\n\r\n"),
-        "{text}"
-    );
+    let delay = world.reconnect_delay(client);
+    let greeting = format!("\r\n\r\nf\r\n:\nretry: {delay}\n\n\r\n");
+    assert!(text.ends_with(&greeting), "{text}");
     assert!(!text.contains("Encke-"), "{text}");
 }
 
