@@ -1,19 +1,25 @@
-"""The control API: publish, send, subscribe, and look at sessions."""
+"""The control API: publish, send, subscribe, look at sessions, and follow who is online."""
 
+import asyncio
 import base64
 import json
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypedDict
 from urllib.parse import quote
 
 import httpx
 
-from .errors import EnckeError
-from .stream import Id
+from .errors import content_type, error_of, is_json
+from .presence import Change, PresenceLines, Snapshot
+from .stream import Id, told_by
 
 TIMEOUT = 30.0
 """Longest wait for an answer, in seconds: a receipt may take some."""
+
+SILENCE = 65.0
+"""Longest silence of a healthy stream of presence, in seconds: a line comes at least every 25 s."""
 
 
 class Receipt(TypedDict, total=False):
@@ -104,6 +110,23 @@ class _Requests:
             _Request("POST", "/v1/subscriptions/remove", {}, _NDJSON, _lines(map(_edge, edges)))
         )
 
+    def replace_subscriptions(self, subscriber: Id, subjects: Iterable[Id]) -> dict[str, Any]:
+        """Subscribes an id to these subjects, at most 16,384, and to no others.
+
+        Returns how many were `added`, `removed` and `unchanged`.
+        """
+        body = json.dumps(list(subjects))
+        return self._send(_Request("PUT", f"/v1/subscriptions/{_quoted(subscriber)}", {}, _JSON, body))
+
+    def end_subscriptions(self, subscriber: Id) -> int:
+        """Ends all subscriptions of an id. Returns their number."""
+        path = f"/v1/subscriptions/{_quoted(subscriber)}"
+        return self._send(_Request("DELETE", path, result=operator.itemgetter("removed")))
+
+    def remove_id(self, id: Id) -> int:
+        """Removes an id from the graph, as subscriber and as subject. Returns the number of subscriptions that this ended."""
+        return self._send(_Request("DELETE", f"/v1/ids/{_quoted(id)}", result=operator.itemgetter("removed")))
+
     def sessions(self, id: Id) -> dict[str, Any]:
         """Returns the sessions of an id."""
         return self._send(_Request("GET", f"/v1/sessions/{_quoted(id)}"))
@@ -112,6 +135,23 @@ class _Requests:
         """Closes the sessions of an id, and keeps its clients away for a time like `10m`."""
         params = {"ban": ban} if ban else {}
         return self._send(_Request("DELETE", f"/v1/sessions/{_quoted(id)}", params))
+
+    def slowest(self, *, limit: int | None = None) -> list[dict[str, Any]]:
+        """Returns the sessions that are furthest behind; none while no session is behind."""
+        params = {} if limit is None else {"limit": str(limit)}
+        return self._send(_Request("GET", "/v1/slowest", params, result=operator.itemgetter("sessions")))
+
+    def explain(self, subject: Id, subscriber: Id) -> dict[str, Any]:
+        """Returns whether an id would get what is published about a subject now: the `verdict`, a `summary`, `reasons`."""
+        params = {"subject": str(subject), "subscriber": str(subscriber)}
+        return self._send(_Request("GET", "/v1/explain", params))
+
+    def revoke(self, id: Id | None = None, *, before: int | None = None, jti: str | None = None) -> dict[str, Any]:
+        """Revokes the tokens and tickets of an id that were issued until now, or `before` a time in seconds since 1970; or the
+        one token with the id `jti`. Sessions that they opened are closed."""
+        said = {"id": id, "before": before, "jti": jti}
+        body = json.dumps({name: value for name, value in said.items() if value is not None})
+        return self._send(_Request("POST", "/v1/revocations", {}, _JSON, body))
 
     def online(self, ids: Iterable[Id]) -> set[Id]:
         """Returns which of these ids are online, on any node of a cluster. At most 1,000,000.
@@ -152,6 +192,21 @@ class _Requests:
     def stats(self) -> dict[str, Any]:
         """Returns the figures of the server."""
         return self._send(_Request("GET", "/v1/stats"))
+
+    def cluster(self) -> dict[str, Any]:
+        """Returns the nodes of the cluster, their log and its engine, as the node sees them that is asked."""
+        return self._send(_Request("GET", "/v1/cluster"))
+
+    def _following(self, lines: PresenceLines, silence: float) -> dict[str, Any]:
+        """Begins a connection that follows presence. Returns the arguments of its request."""
+        lines.begin()
+        return {
+            "method": "GET",
+            "url": self._url + "/v1/presence",
+            "params": {"cursor": lines.cursor} if lines.cursor else {},
+            "headers": {"Accept-Encoding": "identity", **_authorization(self._token)},
+            "timeout": httpx.Timeout(TIMEOUT, read=silence),
+        }
 
     def _edge(self, method, subscriber, subject, count):
         path = f"/v1/subscriptions/{_quoted(subscriber)}/{_quoted(subject)}"
@@ -207,6 +262,29 @@ class Control(_Requests):
         """Yields the ids that subscribe to a subject, page by page."""
         return self._pages("subscribers", subject)
 
+    def follow_presence(
+        self, cursor: str | None = None, *, silence: float = SILENCE
+    ) -> Iterator[Snapshot | Change]:
+        """Yields who comes online and who goes offline, for ever; first a `Snapshot` of all that are online.
+
+        With the `cursor` of the last message it goes on there, without a snapshot unless changes may be missing. It comes
+        back after a break. The server must run with `--presence`. Raises `EnckeError` when the server refuses.
+        """
+        lines = PresenceLines(cursor)
+        while True:
+            told = None
+            try:
+                with self._client.stream(**self._following(lines, silence)) as answer:
+                    if _has_lines(answer):
+                        for data in answer.iter_bytes():
+                            yield from lines.receive(data)
+                    else:
+                        answer.read()
+                        told = _unless_final(answer, lines)
+            except (httpx.TransportError, OSError):
+                pass
+            time.sleep(lines.delay(told))
+
     def _pages(self, of, id):
         after = {}
         while True:
@@ -254,6 +332,26 @@ class AsyncControl(_Requests):
     def subscribers(self, subject: Id):
         """Yields the ids that subscribe to a subject, page by page."""
         return self._pages("subscribers", subject)
+
+    async def follow_presence(
+        self, cursor: str | None = None, *, silence: float = SILENCE
+    ) -> AsyncIterator[Snapshot | Change]:
+        """Like `Control.follow_presence`, as an asynchronous generator."""
+        lines = PresenceLines(cursor)
+        while True:
+            told = None
+            try:
+                async with self._client.stream(**self._following(lines, silence)) as answer:
+                    if _has_lines(answer):
+                        async for data in answer.aiter_bytes():
+                            for message in lines.receive(data):
+                                yield message
+                    else:
+                        await answer.aread()
+                        told = _unless_final(answer, lines)
+            except (httpx.TransportError, OSError):
+                pass
+            await asyncio.sleep(lines.delay(told))
 
     async def _pages(self, of, id):
         after = {}
@@ -320,11 +418,20 @@ async def _as_async(pieces: Iterable[bytes]):
         yield piece
 
 
+def _has_lines(answer: httpx.Response) -> bool:
+    return answer.status_code == 200 and content_type(answer) == "application/x-ndjson"
+
+
+def _unless_final(answer: httpx.Response, lines: PresenceLines) -> float | None:
+    """Raises the error of an answer, unless trying again is of use. Returns how long to wait, as the server said."""
+    status = answer.status_code
+    # Who has had the stream knows that the address is right: something between the two answers for the server.
+    if not (status >= 500 or status in (408, 429) or (answer.is_success and lines.was_live)):
+        raise error_of(answer)
+    return told_by(answer.headers)
+
+
 def _result(request: _Request, answer: httpx.Response) -> Any:
-    if answer.is_success:
+    if answer.is_success and is_json(answer):
         return request.result(answer.json())
-    try:
-        message = answer.json()["detail"]
-    except (ValueError, KeyError, TypeError):
-        message = answer.text or f"the server answered {answer.status_code}"
-    raise EnckeError(message, answer.status_code)
+    raise error_of(answer)

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import httpx
 
-from .errors import Refused
-from .stream import Id, Message, Stream
+from .errors import Refused, content_type, error_of
+from .stream import Id, Message, Stream, told_by
 
 SILENCE = 65.0
 """Longest silence of a healthy stream, in seconds: two heartbeats of 25 s, each 20 % late, and a margin."""
@@ -132,17 +132,20 @@ class _Connections:
 
     def has_stream(self, answer: httpx.Response) -> bool:
         """Returns whether an answer is a stream."""
-        told = answer.headers.get("Retry-After", "")
-        self._told = float(told) if told.isdigit() else None
-        if answer.status_code == 200:
-            self._renewed = False
-        return answer.status_code == 200
+        self._told = told_by(answer.headers)
+        if answer.status_code != 200 or content_type(answer) != "application/x-ndjson":
+            return False
+        self._renewed = False
+        return True
 
     def refused(self, answer: httpx.Response) -> None:
         """Raises `Refused` unless trying again is of use."""
         status = answer.status_code
         if status == 401 and self._can_renew and not self._renewed:
             self._renewed = True
+        elif status == 200 and self.stream.was_live:
+            # The address is right: something between the two answers for the server, for a while.
+            pass
         elif status < 500 and status not in (408, 429):
             raise Refused(_sentence(answer), status)
 
@@ -170,5 +173,5 @@ def _path(ids: Id | Iterable[Id]) -> str:
 def _sentence(answer: httpx.Response) -> str:
     if answer.status_code == 204:
         return "the server wants no reconnect"
-    return answer.text.strip() or f"the server answered {answer.status_code}"
+    return str(error_of(answer))
 

@@ -3,7 +3,7 @@
 import base64
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,29 +77,32 @@ Message = Event | Reset | Gap | Expired | Presence
 """What a stream says."""
 
 
-class Stream:
-    """State of a client over all of its connections: `/stream` as NDJSON."""
+def told_by(headers: Mapping[str, str]) -> float | None:
+    """Returns the seconds after which the server wants to be asked again, if it says so."""
+    told = headers.get("Retry-After", "")
+    return float(told) if told.isdigit() else None
+
+
+class Lines:
+    """State of a reader of NDJSON over all of its connections. A subclass says what an object means, by `_take`."""
 
     def __init__(self, cursor: str | None = None):
         self.cursor = cursor
         """Where the next connection begins."""
+        self.was_live = False
+        """Whether any connection has brought something."""
         self._line = bytearray()
-        self._seen: dict[str, None] = {}
         self._failures = 0
         self._is_live = False
-        self._online: set[Id] = set()
-        self._snapshot: set[Id] | None = None
-        """Ids of a snapshot of which pieces are still to come."""
 
     def begin(self) -> None:
         """Begins a connection."""
         self._line.clear()
-        self._snapshot = None
         self._is_live = False
 
-    def receive(self, data: bytes) -> Iterator[Message]:
+    def receive(self, data: bytes) -> Iterator[Any]:
         """Yields what bytes of the connection say."""
-        self._is_live = True
+        self._is_live = self.was_live = True
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._line += line
@@ -119,6 +122,25 @@ class Stream:
         if told is not None:
             return told * (1 + random.random())
         return random.uniform(0, bound)
+
+    def _take(self, said: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+class Stream(Lines):
+    """What `/stream` says to a client."""
+
+    def __init__(self, cursor: str | None = None):
+        super().__init__(cursor)
+        self._seen: dict[str, None] = {}
+        self._online: set[Id] = set()
+        self._snapshot: set[Id] | None = None
+        """Ids of a snapshot of which pieces are still to come."""
+
+    def begin(self) -> None:
+        """Begins a connection."""
+        super().begin()
+        self._snapshot = None
 
     def _take(self, said: dict[str, Any]) -> Message | None:
         data = said.get("data")
