@@ -201,12 +201,12 @@ impl<M: Mailboxes> Applier<M> {
                         kind: *kind,
                         bytes,
                     };
-                    let repeated = self.shared.as_ref().map_or(0, |shared| {
-                        if context.is_shared {
-                            return shared.passed_over(piece);
-                        }
-                        shared.take(piece)
-                    });
+                    let repeated = match self.shared.as_ref() {
+                        Some(shared) if context.is_shared => shared.passed_over(piece),
+                        Some(shared) => shared.take(piece),
+                        None => Ok(0),
+                    };
+                    let repeated = repeated.map_err(|error| error.to_string())?;
                     let passed = left.len().min(repeated.saturating_add(1));
                     results.extend((0..passed).map(|_| Pending::None));
                 }

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ::presence::{Cause, NodeName};
 use graph::{Id, RowChanges, Rows};
 use parking_lot::Mutex;
-use replication::shared::{Gone, Piece, SharedRows, SharedSink};
+use replication::shared::{Gone, Piece, SharedRows, SharedSink, UnreadablePiece};
 use replication::{Append, Applied, DecodeError};
 use server::Handle;
 
@@ -135,15 +135,8 @@ impl SharedSink for SharedState {
         self.rows.lock().advance(seconds);
     }
 
-    fn take(&self, piece: Piece<'_>) -> usize {
-        let Some(shared) = SharedPiece::read(piece.kind, piece.bytes) else {
-            let (kind, position) = (piece.kind, piece.position);
-            tracing::error!(
-                "a piece of shared state of kind {kind} at {position} of the cluster's log cannot \
-                 be read and has no effect here; run the same version on all nodes"
-            );
-            return 0;
-        };
+    fn take(&self, piece: Piece<'_>) -> Result<usize, UnreadablePiece> {
+        let shared = read(&piece)?;
         if piece.is_own {
             self.own
                 .store(piece.incarnation.number(), Ordering::Relaxed);
@@ -153,15 +146,15 @@ impl SharedSink for SharedState {
                 if let Some(server) = &self.server {
                     presence.apply(server, cause_of(&piece));
                 }
-                return 0;
+                return Ok(0);
             }
             SharedPiece::Key(key) => {
-                return keys::take(&mut self.rows.lock(), key, piece.position);
+                return Ok(keys::take(&mut self.rows.lock(), key, piece.position));
             }
             SharedPiece::Identity(identity) => identity,
         };
         let Err(error) = self.apply(identity, &piece) else {
-            return 0;
+            return Ok(0);
         };
         let sentence = &error.sentence;
         tracing::warn!("a piece of the cluster's shared state has no effect here: {sentence}");
@@ -172,16 +165,14 @@ impl SharedSink for SharedState {
                 failures.pop_first();
             }
         }
-        0
+        Ok(0)
     }
 
-    fn passed_over(&self, piece: Piece<'_>) -> usize {
-        match SharedPiece::read(piece.kind, piece.bytes) {
-            Some(SharedPiece::Key(key)) => {
-                keys::passed_over(&self.rows.lock(), &key, piece.position)
-            }
-            _ => 0,
-        }
+    fn passed_over(&self, piece: Piece<'_>) -> Result<usize, UnreadablePiece> {
+        Ok(match read(&piece)? {
+            SharedPiece::Key(key) => keys::passed_over(&self.rows.lock(), &key, piece.position),
+            SharedPiece::Identity(_) | SharedPiece::Presence(_) => 0,
+        })
     }
 
     fn gone(&self, gone: Gone) {
@@ -210,6 +201,15 @@ impl SharedSink for SharedState {
     fn take_changes(&self) -> RowChanges {
         self.rows.lock().take_changes()
     }
+}
+
+/// Reads a piece that a node has written. One that cannot be read is never passed over: nodes that
+/// can read it would have other rows, and apply other commands of its entry.
+fn read(piece: &Piece<'_>) -> Result<SharedPiece, UnreadablePiece> {
+    SharedPiece::read(piece.kind, piece.bytes).ok_or(UnreadablePiece {
+        kind: piece.kind,
+        position: piece.position,
+    })
 }
 
 /// Returns the cause of what a piece says of presence: its node, at its place.

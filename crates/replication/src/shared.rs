@@ -6,7 +6,8 @@
 /// The state itself, in rows.
 mod rows;
 
-use std::fmt::Debug;
+use std::error::Error;
+use std::fmt::{self, Debug};
 
 use bytes::Bytes;
 use graph::RowChanges;
@@ -61,6 +62,30 @@ pub struct Piece<'a> {
     pub bytes: &'a Bytes,
 }
 
+/// Piece of shared state that this version cannot read: a newer one has written it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnreadablePiece {
+    /// What it is.
+    pub kind: u8,
+    /// Its position.
+    pub position: Position,
+}
+
+impl fmt::Display for UnreadablePiece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, position } = self;
+        let name = name(*kind).unwrap_or("unknown");
+        write!(
+            f,
+            "the shared state of kind {kind} ({name}) at {position} of the cluster's log cannot be \
+             read by this version of Encke; update this node to the newest version that runs in \
+             the cluster"
+        )
+    }
+}
+
+impl Error for UnreadablePiece {}
+
 /// End of an incarnation that a node has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone {
@@ -87,11 +112,20 @@ pub trait SharedSink: Debug + Send + Sync {
     /// its entry must not be applied, because an earlier entry has done the same: 0, unless the
     /// piece is an idempotency key that is known already. Their results are
     /// [`None`](crate::CommandResult::None), and their positions stay unused.
-    fn take(&self, piece: Piece<'_>) -> usize;
+    ///
+    /// # Errors
+    ///
+    /// When this version cannot read the piece. The node must apply nothing any more: others can
+    /// read it, and would have another state.
+    fn take(&self, piece: Piece<'_>) -> Result<usize, UnreadablePiece>;
 
     /// Returns what [`take`](Self::take) returned for a piece that the state has. The entry is read
     /// again to fill the history.
-    fn passed_over(&self, piece: Piece<'_>) -> usize;
+    ///
+    /// # Errors
+    ///
+    /// Those of [`take`](Self::take).
+    fn passed_over(&self, piece: Piece<'_>) -> Result<usize, UnreadablePiece>;
 
     /// Notes that an incarnation has ended, and the sessions of its node with it.
     fn gone(&self, gone: Gone);

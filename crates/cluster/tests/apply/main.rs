@@ -14,9 +14,11 @@ use history::{Cursor, Gap, Limits, Missed, Reach};
 use model::{CLAIM_SECONDS, Edges, IDS, Log, Random, id};
 use reactor::SlotKey;
 use replication::shared::{
-    FOR_EVER, Gone, Overflow, Piece, Row, SharedRows, SharedSink, TableLimits,
+    FOR_EVER, Gone, Overflow, Piece, Row, SharedRows, SharedSink, TableLimits, UnreadablePiece,
 };
-use replication::{Checkpoint, Command, Outcome, Position, Reader, StreamSequence};
+use replication::{
+    Checkpoint, Command, Entry, Incarnation, Outcome, Position, Reader, StreamSequence, shared,
+};
 use router::{Mailboxes, Parcel, Router, SessionRef, WorkerId};
 
 const EPOCH: &str = "k3v9";
@@ -92,13 +94,14 @@ impl Keeper {
                 if passed > 0 {
                     passed -= 1;
                 } else if let Command::Shared { kind, bytes } = command {
-                    passed = keeper.take(Piece {
+                    let taken = keeper.take(Piece {
                         position: Position::new(read.sequence, index),
                         incarnation: entry.incarnation,
                         is_own: false,
                         kind: *kind,
                         bytes,
                     });
+                    passed = taken.expect("it is readable");
                 }
             }
         }
@@ -116,7 +119,8 @@ impl SharedSink for Keeper {
         self.0.lock().expect("no panic").advance(seconds);
     }
 
-    fn take(&self, piece: Piece<'_>) -> usize {
+    fn take(&self, piece: Piece<'_>) -> Result<usize, UnreadablePiece> {
+        check(&piece)?;
         let mut rows = self.0.lock().expect("no panic");
         let name = &piece.bytes[1..2];
         let is_known = rows.get(CLAIMS, name).is_some();
@@ -134,13 +138,14 @@ impl SharedSink for Keeper {
             value: Box::default(),
         };
         rows.put(table, &name, row).expect("room");
-        usize::from(is_known) * usize::from(piece.bytes[0])
+        Ok(usize::from(is_known) * usize::from(piece.bytes[0]))
     }
 
-    fn passed_over(&self, piece: Piece<'_>) -> usize {
+    fn passed_over(&self, piece: Piece<'_>) -> Result<usize, UnreadablePiece> {
+        check(&piece)?;
         let rows = self.0.lock().expect("no panic");
         let name = piece.position.number().to_be_bytes();
-        usize::from(rows.get(REPEATS, &name).is_some()) * usize::from(piece.bytes[0])
+        Ok(usize::from(rows.get(REPEATS, &name).is_some()) * usize::from(piece.bytes[0]))
     }
 
     fn gone(&self, _: Gone) {}
@@ -151,6 +156,17 @@ impl SharedSink for Keeper {
 
     fn take_changes(&self) -> RowChanges {
         self.0.lock().expect("no panic").take_changes()
+    }
+}
+
+/// A piece of another form than two bytes is one of a newer version.
+fn check(piece: &Piece<'_>) -> Result<(), UnreadablePiece> {
+    match piece.bytes.len() {
+        2 => Ok(()),
+        _ => Err(UnreadablePiece {
+            kind: piece.kind,
+            position: piece.position,
+        }),
     }
 }
 
@@ -502,6 +518,42 @@ fn a_log_that_was_trimmed_or_is_another_one_is_refused() {
     let stopped = (node.from..stored).find_map(|_| node.apply(&other).err());
     let stopped = stopped.expect("the writers differ at the stored place");
     assert!(stopped.contains("is not the one"), "{stopped}");
+}
+
+/// A rolling upgrade lets a newer node write what this version cannot read.
+#[test]
+fn a_node_stops_at_shared_state_of_a_newer_version_also_when_it_fills_its_history() {
+    let log = Log::new(6, 100);
+    let directory = ended(&log);
+    let newer = |sequence: StreamSequence| Entry {
+        incarnation: Incarnation::new(11).expect("not 0"),
+        number: sequence.number(),
+        commands: vec![Command::Shared {
+            kind: shared::BAN,
+            bytes: vec![0; 3].into(),
+        }],
+    };
+    let stop = |node: &mut Node| {
+        let mut after = node.reader.checkpoint().clone();
+        after.read = node.reader.next();
+        let read = EntryRead {
+            after: &after,
+            seconds: 1,
+            is_own: false,
+            ended: &[],
+        };
+        node.applier.apply(&newer(after.read), read)
+    };
+    for end in [0, 60] {
+        let mut node = Node::start(directory.path(), 1).expect("it goes on");
+        let places = node.router.graph().log_start().expect("it follows a log");
+        assert!(node.from + 1 < places.last.sequence, "a history to fill");
+        while node.read() < end {
+            node.apply(&log).expect("in order");
+        }
+        let stopped = stop(&mut node).expect_err("it cannot read that");
+        assert!(stopped.contains("update this node"), "{stopped}");
+    }
 }
 
 #[test]

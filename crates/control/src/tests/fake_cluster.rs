@@ -147,13 +147,14 @@ impl Link {
                 }
                 Command::Shared { kind, bytes } => {
                     let repeats = log.nodes.iter().enumerate().map(|(index, node)| {
-                        node.take(Piece {
+                        let taken = node.take(Piece {
                             position,
                             incarnation: self.incarnation(),
                             is_own: index == self.index,
                             kind: *kind,
                             bytes,
-                        })
+                        });
+                        taken.expect("nodes of one version")
                     });
                     let repeats: Vec<_> = repeats.collect();
                     assert_eq!(repeats[0], repeats[1], "nodes differ");
