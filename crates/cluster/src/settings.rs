@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType,
+};
+use replication::ENTRY_BYTES_MAX;
 
 use crate::options::{LogOptions, Name, Storage};
 
@@ -123,6 +126,11 @@ pub(crate) const fn storage(storage: Storage) -> StorageType {
     }
 }
 
+/// Returns the epoch of a stream; empty if another program made it.
+pub(crate) fn epoch(config: &Config) -> &str {
+    config.metadata.get(EPOCH_KEY).map_or("", String::as_str)
+}
+
 /// Returns the epoch of a stream that exists.
 ///
 /// # Errors
@@ -136,7 +144,7 @@ pub(crate) fn check(config: &Config, cluster: &Name) -> Result<String, Vec<Strin
         }
     };
     let metadata = |key| config.metadata.get(key).map(String::as_str);
-    let epoch = metadata(EPOCH_KEY).unwrap_or_default();
+    let epoch = epoch(config);
     match metadata(CLUSTER_KEY) {
         None => need(false, "another program made it".to_owned()),
         Some(found) => need(
@@ -186,6 +194,26 @@ pub(crate) fn check(config: &Config, cluster: &Name) -> Result<String, Vec<Strin
     need(
         config.mirror.is_none() && config.sources.is_none() && config.subject_transform.is_none(),
         "it takes messages from other streams or changes their subject; it must not".to_owned(),
+    );
+    // A writer would send an entry again and again that the stream refuses.
+    let message_bytes = usize::try_from(config.max_message_size).unwrap_or(0);
+    need(
+        message_bytes == 0 || message_bytes >= ENTRY_BYTES_MAX,
+        format!(
+            "it takes messages of {message_bytes} bytes at most, and entries may have \
+             {ENTRY_BYTES_MAX}; it must not limit them"
+        ),
+    );
+    need(
+        config.max_consumers <= 0,
+        format!(
+            "it may have {} consumers, and each node needs some; it must not limit them",
+            config.max_consumers
+        ),
+    );
+    need(
+        config.persist_mode != Some(PersistenceMode::Async),
+        "it acknowledges entries before they are on disk (its persist_mode is async)".to_owned(),
     );
     need(!config.sealed, "it is sealed".to_owned());
     need(
@@ -250,7 +278,7 @@ mod tests {
     #[test]
     fn a_stream_that_could_lose_entries_is_refused() {
         type Spoil = fn(&mut Config);
-        let spoils: [(&str, Spoil); 12] = [
+        let spoils: [(&str, Spoil); 16] = [
             ("subjects", |it| it.subjects.push("other".to_owned())),
             ("retention", |it| it.retention = RetentionPolicy::WorkQueue),
             ("full", |it| it.discard = DiscardPolicy::New),
@@ -260,6 +288,12 @@ mod tests {
             ("deleted", |it| it.deny_delete = false),
             ("purged", |it| it.deny_purge = false),
             ("roll up", |it| it.allow_rollup = true),
+            ("messages of", |it| it.max_message_size = 8 << 10),
+            ("messages of", |it| it.max_message_size = (8 << 20) - 1),
+            ("consumers", |it| it.max_consumers = 3),
+            ("before they are on disk", |it| {
+                it.persist_mode = Some(PersistenceMode::Async);
+            }),
             ("sealed", |it| it.sealed = true),
             ("acknowledges", |it| it.no_ack = true),
             ("other streams", |it| it.sources = Some(Vec::new())),
@@ -273,6 +307,14 @@ mod tests {
                 "{problems:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_limit_that_no_entry_reaches_is_none() {
+        let mut config = made();
+        config.max_message_size = 8 << 20;
+        config.persist_mode = Some(PersistenceMode::Default);
+        assert!(check(&config, &cluster()).is_ok());
     }
 
     #[test]

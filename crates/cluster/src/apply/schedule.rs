@@ -20,6 +20,10 @@ const KEPT_LOG_FACTOR: u64 = 4;
 /// place near its oldest entry however large the history is.
 const KEPT_LOG_SHARE: u64 = 16;
 
+/// A node without a history keeps a place, too, when so much was written to the log: from an earlier
+/// place a start compares the log with what it had applied.
+const KEPT_WITHOUT_HISTORY: u64 = 1 << 20;
+
 /// Bytes that an event takes beside its content, about.
 const EVENT_OVERHEAD_BYTES: u64 = 24;
 
@@ -71,12 +75,15 @@ impl Schedule {
         self.entries += 1;
         self.log_bytes += EVENT_OVERHEAD_BYTES;
         let share = self.history_bytes / KEPT_SHARE;
-        let mut log_share = share.saturating_mul(KEPT_LOG_FACTOR);
+        let mut log_share = match share {
+            0 => KEPT_WITHOUT_HISTORY,
+            share => share.saturating_mul(KEPT_LOG_FACTOR),
+        };
         if self.log_bytes_max > 0 {
             log_share = log_share.min(self.log_bytes_max / KEPT_LOG_SHARE);
         }
-        let is_kept = self.history_bytes > 0
-            && (!self.has_kept || self.event_bytes >= share || self.log_bytes >= log_share);
+        let fills_history = share > 0 && self.event_bytes >= share;
+        let is_kept = !self.has_kept || fills_history || self.log_bytes >= log_share;
         if !is_kept && changes == 0 && self.entries < ENTRIES_MAX {
             return None;
         }
@@ -112,5 +119,16 @@ mod tests {
         };
         assert_eq!(kept(100 * entry), 14, "every seventh entry");
         assert_eq!(kept(0), 0, "a log without a limit is never trimmed");
+    }
+
+    /// It found nothing wrong with a log that had lost its end and had grown past it again.
+    #[test]
+    fn a_node_without_a_history_keeps_places_to_compare_the_log_from() {
+        let mut schedule = Schedule::new(0, 0, false);
+        assert_eq!(schedule.due(1), Some(true), "the first one");
+        let entries = 10 * KEPT_WITHOUT_HISTORY / EVENT_OVERHEAD_BYTES;
+        let kept = (0..entries).filter(|_| schedule.due(0) == Some(true));
+        let kept = kept.count();
+        assert!((9..=10).contains(&kept), "{kept}");
     }
 }
