@@ -140,7 +140,9 @@ pub fn start(
     });
     let router = handle.router_shared();
     let kept = settings.data.as_deref();
-    let kept = kept.map(|data| IdTermsFile::open(data, router.graph()));
+    // A node of a cluster is started before its graph has all of the log.
+    let is_behind = log.is_some();
+    let kept = kept.map(|data| IdTermsFile::open(data, router.graph(), is_behind));
     let (id_terms_file, id_terms) = kept.transpose()?.unzip();
     let mut connect = settings.connect.clone();
     let asked = settings.login_check.as_ref();

@@ -30,17 +30,22 @@ pub(crate) type IdTerm = (Id, Box<[u8]>);
 
 impl IdTerms {
     /// Builds a table from the records of its file. The last term of an id is the valid one, and
-    /// everything after a malformed record is ignored.
-    pub(crate) fn restore(graph: &Graph, mut records: &[u8]) -> Self {
+    /// everything after a malformed record is ignored. Terms of ids that are not in the graph are
+    /// outdated, unless it `is_behind` a log, which has them perhaps.
+    pub(crate) fn restore(graph: &Graph, mut records: &[u8], is_behind: bool) -> Self {
         let mut id_terms = Self::default();
+        if is_behind {
+            id_terms.look_at = usize::MAX;
+        }
         while let Some((record, rest)) = first_record(records) {
             records = rest;
             if let Ok(id) = ids::of_term(record)
-                && graph.find(&id).is_some()
+                && (is_behind || graph.find(&id).is_some())
             {
                 id_terms.remember(graph, &id, record.bytes());
             }
         }
+        id_terms.look_again();
         id_terms.unsaved = Some(Vec::new());
         id_terms
     }
@@ -134,6 +139,10 @@ impl IdTerms {
             }
             is_there
         });
+        self.look_again();
+    }
+
+    fn look_again(&mut self) {
         self.look_at = (2 * self.bytes).max(1 << 20);
     }
 }

@@ -32,12 +32,16 @@ pub(super) struct IdTermsFile {
 
 impl IdTermsFile {
     /// Reads the file of a data directory, if there is one, and rewrites it without outdated
-    /// records.
+    /// records. None of an id is outdated if the graph `is_behind` a log.
     ///
     /// # Errors
     ///
     /// When the file is of another kind, or cannot be read or written.
-    pub(super) fn open(directory: &Path, graph: &Graph) -> io::Result<(Self, IdTerms)> {
+    pub(super) fn open(
+        directory: &Path,
+        graph: &Graph,
+        is_behind: bool,
+    ) -> io::Result<(Self, IdTerms)> {
         let path = ID_TERMS_FILE.path(directory);
         let known = match fs::read(&path) {
             Ok(known) => known,
@@ -50,7 +54,7 @@ impl IdTermsFile {
                 path.display()
             )));
         };
-        let id_terms = IdTerms::restore(graph, records);
+        let id_terms = IdTerms::restore(graph, records, is_behind);
         let id_terms_file = Self::write(path, &id_terms)?;
         Ok((id_terms_file, id_terms))
     }
@@ -126,7 +130,7 @@ mod tests {
         let id_terms = [atom("alice"), b"k\0\x05alice".to_vec()];
         for life in 0..3 {
             let (mut id_terms_file, mut known) =
-                IdTermsFile::open(directory.path(), &graph).unwrap();
+                IdTermsFile::open(directory.path(), &graph, false).unwrap();
             assert_eq!(known.records().is_empty(), life == 0);
             for _ in 0..60 {
                 for spelling in id_terms.iter().cycle().take(5001) {
@@ -149,7 +153,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = ID_TERMS_FILE.path(directory.path());
         fs::write(&path, "something else").unwrap();
-        let refused = IdTermsFile::open(directory.path(), &Graph::memory()).unwrap_err();
+        let refused = IdTermsFile::open(directory.path(), &Graph::memory(), false).unwrap_err();
         assert!(refused.to_string().contains("move it away"), "{refused}");
         assert_eq!(fs::read(&path).unwrap(), b"something else");
     }

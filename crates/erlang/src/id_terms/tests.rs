@@ -40,7 +40,7 @@ fn ids_come_back_as_they_were_put_in_after_any_number_of_lives() {
     let graph = graph(&terms());
     let mut records = Vec::new();
     for life in 0..3 {
-        let mut id_terms = IdTerms::restore(&graph, &records);
+        let mut id_terms = IdTerms::restore(&graph, &records, false);
         assert!(id_terms.take_unsaved().is_empty());
         if life == 0 {
             for term in terms() {
@@ -65,12 +65,12 @@ fn the_last_spelling_is_right_be_it_the_plain_one() {
         atom("alice"),
     ];
     let graph = graph(&spelt[..1]);
-    let mut id_terms = IdTerms::restore(&graph, &[]);
+    let mut id_terms = IdTerms::restore(&graph, &[], false);
     let mut records = Vec::new();
     for term in spelt {
         id_terms.remember(&graph, &id(&term), &term);
         records.extend(id_terms.take_unsaved());
-        let again = IdTerms::restore(&graph, &records);
+        let again = IdTerms::restore(&graph, &records, false);
         assert_eq!(written(&again, &id(&term)), term);
     }
 }
@@ -78,16 +78,18 @@ fn the_last_spelling_is_right_be_it_the_plain_one() {
 #[test]
 fn records_that_were_cut_or_damaged_end_what_is_known_and_harm_nothing() {
     let graph = graph(&terms());
-    let mut id_terms = IdTerms::restore(&graph, &[]);
+    let mut id_terms = IdTerms::restore(&graph, &[], false);
     for term in terms() {
         id_terms.remember(&graph, &id(&term), &term);
     }
     let records = id_terms.take_unsaved();
     for end in 0..=records.len() {
-        let known = IdTerms::restore(&graph, &records[..end]).terms.len();
+        let known = IdTerms::restore(&graph, &records[..end], false).terms.len();
         assert!(known <= id_terms.terms.len());
         let padded = [&records[..end], &[0; 100]].concat();
-        assert!((known..=known + 1).contains(&IdTerms::restore(&graph, &padded).terms.len()));
+        assert!(
+            (known..=known + 1).contains(&IdTerms::restore(&graph, &padded, false).terms.len())
+        );
     }
 }
 
@@ -108,7 +110,31 @@ fn ids_that_are_gone_are_forgotten_and_those_of_one_large_call_are_not() {
             .unwrap();
     }
     let records = id_terms.records();
-    assert!(IdTerms::restore(&graph, &records).terms.is_empty());
+    assert!(IdTerms::restore(&graph, &records, false).terms.is_empty());
     id_terms.forget_unused(&graph);
     assert_eq!((id_terms.terms.len(), id_terms.bytes), (0, 0));
+}
+
+/// A node of a cluster that was killed before its disk had the subscription, which it was told of
+/// and which is in the log.
+#[test]
+fn terms_of_ids_that_a_log_has_still_to_bring_are_kept() {
+    let mut records = Vec::new();
+    {
+        let graph = graph(&terms());
+        let mut id_terms = IdTerms::restore(&graph, &[], true);
+        for term in terms() {
+            id_terms.remember(&graph, &id(&term), &term);
+        }
+        records.extend(id_terms.take_unsaved());
+    }
+    let restored = IdTerms::restore(&Graph::memory(), &records, true);
+    for term in terms() {
+        assert_eq!(written(&restored, &id(&term)), term);
+    }
+    // They are in the file that is written anew.
+    let again = IdTerms::restore(&graph(&terms()), &restored.records(), false);
+    for term in terms() {
+        assert_eq!(written(&again, &id(&term)), term);
+    }
 }
