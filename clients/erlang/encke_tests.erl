@@ -69,6 +69,25 @@ global_names_test() ->
     ok = encke:stop(),
     undefined = global:whereis_name(router).
 
+a_node_of_a_list_stands_for_the_one_that_answers_test() ->
+    Absent = 'nobody@127.0.0.1',
+    undefined = encke:current(),
+    {ok, _} = encke:start_link([Absent, encke()]),
+    Encke = encke(),
+    Encke = until(Encke, fun encke:current/0),
+    Encke = node(until_pid(router)),
+    ok = encke:login(Absent, "somebody of a list"),
+    {ok, 1} = encke:send(Absent, "somebody of a list", hello),
+    ok = encke:post(Absent, "somebody of a list", "again"),
+    [hello, <<"again">>] = [receive {router_msg, Got} -> Got after 5000 -> nothing end || _ <- [1, 2]],
+    ok = encke:add_subscriptions(Absent, [{somebody, "subject of a list"}]),
+    [somebody] = encke:get_subscribers(Encke, "subject of a list"),
+    ok = encke:remove_subscriptions(Absent, [{somebody, "subject of a list"}]),
+    ok = encke:logout(Absent),
+    ok = encke:stop(),
+    undefined = encke:current(),
+    {'EXIT', _} = catch encke:send(Absent, "somebody of a list", hello).
+
 until_pid(Name) ->
     Is = fun() -> is_pid(global:whereis_name(Name)) end,
     true = until(true, Is),

@@ -16,6 +16,23 @@ from .wait import PATIENCE, until
 COOKIE = "a-cookie-of-tests"
 CLIENTS = ROOT / "clients" / "erlang"
 
+# Evaluates each line of its input, as the shell does, and prints what came out of it.
+SHELL = """
+shell() ->
+    case io:get_line("") of
+        eof -> ok;
+        Line ->
+            {ok, Tokens, _} = erl_scan:string(Line),
+            {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+            try erl_eval:exprs(Expressions, []) of
+                {value, Value, _} -> say(Value)
+            catch
+                Class:Reason -> say({Class, Reason})
+            end,
+            shell()
+    end.
+"""
+
 # What a node of OTP 25 says it can do, without a cache of atoms.
 FLAGS = 0xd07df5fbc
 
@@ -91,9 +108,16 @@ class Cluster:
         self.server = start(*self.flags, env={"ERL_EPMD_PORT": str(self.epmd.port)}, **options)
         self.wait_registered()
 
-    def wait_registered(self):
+    def another(self, start, name, *flags, **options):
+        """Starts one more Encke, beside the first."""
+        flags = ["--erlang-name", name, "--erlang-cookie-file", self.cookie_file, *flags]
+        server = start(*flags, env={"ERL_EPMD_PORT": str(self.epmd.port)}, **options)
+        self.wait_registered(name, server)
+        return server
+
+    def wait_registered(self, name=None, server=None):
         # The name of one that was killed stays for an instant, with its port.
-        alive, port = self.name.partition("@")[0], self.address[1]
+        alive, port = (name or self.name).partition("@")[0], address((server or self.server).said["erlang"])[1]
         until(lambda: self.epmd.port_of(alive) == port, "Encke registered with epmd")
 
     @property
@@ -138,6 +162,9 @@ class Cluster:
         self.beams.append(beam)
         return beam
 
+    def shell(self, name, **options):
+        return Shell(self.beam("shell()", name, functions=SHELL, **options))
+
     def peer(self, **options):
         return Peer(self.address, self.name, **options)
 
@@ -152,6 +179,34 @@ class Cluster:
             beam.stdout.close()
         self.epmd.close()
         self.directory.cleanup()
+
+
+class Shell:
+    """A BEAM that does what it is told, line by line, in one process."""
+
+    def __init__(self, beam):
+        self.beam = beam
+
+    def __call__(self, expressions):
+        """Evaluates expressions, and returns the value of the last as text."""
+        self.beam.stdin.write(" ".join(expressions.split()) + ".\n")
+        self.beam.stdin.flush()
+        said = self.beam.stdout.readline()
+        assert said, f"the BEAM ended: {expressions}"
+        return said.removesuffix("\n")
+
+    def until(self, expressions, value):
+        """Evaluates expressions until they have a value."""
+        found = []
+
+        def is_found():
+            found[:] = [self(expressions)]
+            return found == [value]
+
+        try:
+            until(is_found, value)
+        except AssertionError:
+            raise AssertionError(f"{expressions} is {found}, not {value}") from None
 
 
 class Peer:
