@@ -165,6 +165,12 @@ pub trait Driver {
     /// Returns the time since the driver began, at the resolution of the clock.
     fn elapsed(&self) -> Duration;
 
+    /// Returns the time since the driver began that [`elapsed`](Self::elapsed) has left out so far:
+    /// the worker could not run, so that it does not count for deadlines.
+    fn left_out(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Returns the current time.
     fn now(&self) -> Tick {
         Tick::default().after(self.elapsed())
@@ -174,7 +180,7 @@ pub trait Driver {
     fn unix_seconds(&self) -> u64;
 
     /// Waits for signals until `timeout` has passed (`None`: no limit), and replaces the contents
-    /// of `signals`. An interrupted wait returns no signals.
+    /// of `signals`. An interrupted wait returns those there are, perhaps none.
     ///
     /// # Errors
     ///
@@ -215,7 +221,8 @@ pub trait Driver {
     ///
     /// # Errors
     ///
-    /// When the socket is not watched, which means a bug in the program.
+    /// When the kernel has no memory left (`ENOMEM`, `ENOSPC`). Room is not reported then, so the
+    /// caller must not wait for it.
     fn watch_writable(&mut self, socket: &Self::Socket, token: Token) -> io::Result<()>;
 
     /// Receives into `block`.

@@ -63,11 +63,12 @@ impl<T> Mailbox<T> {
             self.outstanding.fetch_sub(weight, Ordering::Relaxed);
             return Err(item);
         }
-        match &mut *self.queue.lock() {
-            Some(queue) => queue.push(item),
-            None => return Err(item),
+        if let Some(queue) = &mut *self.queue.lock() {
+            queue.push(item);
+            return Ok(());
         }
-        Ok(())
+        self.outstanding.fetch_sub(weight, Ordering::Relaxed);
+        Err(item)
     }
 
     /// Appends an item without weight, and wakes the worker. The item is dropped if the worker has

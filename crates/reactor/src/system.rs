@@ -121,6 +121,10 @@ impl Driver for System {
         self.clock.elapsed()
     }
 
+    fn left_out(&self) -> Duration {
+        self.clock.left_out()
+    }
+
     fn unix_seconds(&self) -> u64 {
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -129,7 +133,8 @@ impl Driver for System {
 
     fn wait(&mut self, timeout: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()> {
         let waited = self.poller.wait(&mut self.events, timeout, signals);
-        self.clock.waited(timeout);
+        let is_full = signals.len() >= SIGNALS_PER_WAIT;
+        self.clock.waited(timeout, is_full);
         waited
     }
 

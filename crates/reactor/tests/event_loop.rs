@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{
@@ -21,14 +22,28 @@ reactor::metrics! {
     }
 }
 
-/// A kernel with one kind of event: connections that wait at listeners.
-#[derive(Default)]
+/// A kernel with one kind of event: connections that wait at listeners. Time passes only while a
+/// worker waits.
 struct Kernel {
     now: Tick,
+    /// A rung mailbox ends a wait.
+    mailbox: Arc<Mailbox<u32>>,
     /// Open listeners, each with whether it is paused.
     listeners: Vec<(Token, bool)>,
     waiting: usize,
     descriptors: usize,
+}
+
+impl Default for Kernel {
+    fn default() -> Self {
+        Self {
+            now: Tick::default(),
+            mailbox: Arc::new(Mailbox::new(usize::MAX).expect("an eventfd")),
+            listeners: Vec::new(),
+            waiting: 0,
+            descriptors: 0,
+        }
+    }
 }
 
 impl Driver for Kernel {
@@ -43,7 +58,8 @@ impl Driver for Kernel {
         0
     }
 
-    fn wait(&mut self, _: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()> {
+    /// Returns for a signal, for a rung mailbox, or when the time is over.
+    fn wait(&mut self, timeout: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()> {
         signals.clear();
         let open = self.listeners.iter().filter(|(_, paused)| !paused);
         let reported = open.filter(|_| self.waiting > 0);
@@ -53,6 +69,10 @@ impl Driver for Kernel {
             writable: false,
             ended: false,
         }));
+        if signals.is_empty() && self.mailbox.is_asleep() {
+            let timeout = timeout.expect("without a deadline nothing ends this wait");
+            self.now = self.now.after(timeout);
+        }
         Ok(())
     }
 
@@ -129,7 +149,8 @@ const OPTIONS: ListenerOptions = ListenerOptions {
 struct Worker {
     kernel: Kernel,
     counters: Counters<Metric, { Metric::ALL.len() }>,
-    mailbox: Mailbox<u32>,
+    mailbox: Arc<Mailbox<u32>>,
+    received: Vec<u32>,
     acceptor: Acceptor<Token>,
     clock: Clock,
     deadline: Option<Tick>,
@@ -143,9 +164,10 @@ impl Worker {
         let warnings = RateLimitedWarnings::new(Duration::from_secs(1));
         let mut worker = Self {
             clock: Clock::new(&kernel),
-            kernel,
             counters: Counters::default(),
-            mailbox: Mailbox::new(usize::MAX).expect("an eventfd"),
+            mailbox: Arc::clone(&kernel.mailbox),
+            kernel,
+            received: Vec::new(),
             acceptor: Acceptor::new(warnings, "raise the limit"),
             deadline: None,
             work: false,
@@ -163,9 +185,11 @@ impl Worker {
         open.expect("a listener");
     }
 
+    /// Takes a turn as [`EventLoop::run`] does.
     fn turn(&mut self) {
         let mut turns = EventLoop::new(&self.kernel);
-        turns.wait(self, None).expect("the kernel answers");
+        let timeout = turns.prepare(self);
+        turns.wait(self, timeout).expect("the kernel answers");
         turns.act(self);
     }
 }
@@ -223,8 +247,13 @@ impl Handler for Worker {
     }
 
     fn finish(&mut self, _: &mut Timing) {
-        self.acceptor
-            .resume_if_due(&mut self.kernel, self.clock.now);
+        self.received.extend(self.mailbox.take());
+        let now = self.clock.now;
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            self.deadline = None;
+            self.calls.push("deadline");
+        }
+        self.acceptor.resume_if_due(&mut self.kernel, now);
         self.calls.push("finish");
     }
 
@@ -254,6 +283,56 @@ fn a_worker_sleeps_until_its_next_deadline_and_not_while_it_has_work_or_mail() {
 }
 
 #[test]
+fn a_sleeping_worker_wakes_for_its_deadline() {
+    let mut worker = Worker::new(Kernel::default());
+    worker.deadline = Some(Tick(70));
+    worker.turn();
+    assert_eq!(worker.calls, ["begin", "deadline", "finish"]);
+    assert_eq!(worker.clock.now, Tick(70));
+}
+
+#[test]
+fn a_sleeping_worker_wakes_for_mail_that_is_rung_and_at_once_for_mail_that_came_before() {
+    let mut worker = Worker::new(Kernel::default());
+    worker.deadline = Some(Tick(70));
+    worker.mailbox.post(1, 0).expect("room");
+    worker.turn();
+    assert_eq!((&*worker.received, worker.clock.now), (&[1][..], Tick(0)));
+    let mut turns = EventLoop::new(&worker.kernel);
+    let timeout = turns.prepare(&mut worker);
+    assert_eq!(timeout, Some(Duration::from_millis(70)));
+    worker.mailbox.insert(2);
+    turns
+        .wait(&mut worker, timeout)
+        .expect("the kernel answers");
+    turns.act(&mut worker);
+    assert_eq!(
+        (&*worker.received, worker.clock.now),
+        (&[1, 2][..], Tick(0))
+    );
+}
+
+// A simulated kernel once returned from every wait, and no lost wake-up failed a test.
+#[test]
+fn mail_that_nobody_rings_for_wakes_nobody() {
+    let mut worker = Worker::new(Kernel::default());
+    worker.deadline = Some(Tick(70));
+    let mut turns = EventLoop::new(&worker.kernel);
+    let timeout = turns.prepare(&mut worker);
+    worker.mailbox.post(1, 0).expect("room");
+    turns
+        .wait(&mut worker, timeout)
+        .expect("the kernel answers");
+    assert_eq!(worker.kernel.now, Tick(70));
+}
+
+#[test]
+#[should_panic(expected = "nothing ends this wait")]
+fn a_wait_without_a_reason_to_end_fails_the_test() {
+    Worker::new(Kernel::default()).turn();
+}
+
+#[test]
 fn a_turn_begins_before_its_signals_and_ends_behind_them() {
     let mut worker = Worker::new(Kernel {
         waiting: 1,
@@ -261,7 +340,6 @@ fn a_turn_begins_before_its_signals_and_ends_behind_them() {
         now: Tick(5),
         ..Kernel::default()
     });
-    assert!(worker.mailbox.may_sleep());
     worker.turn();
     assert_eq!(worker.calls, ["begin", "listener", "finish"]);
     assert_eq!(worker.clock.now, Tick(5));
@@ -280,6 +358,10 @@ fn accepting_pauses_while_descriptors_have_run_out_and_the_worker_does_not_spin(
     worker.turn();
     assert_eq!(worker.accepted, 1);
     assert_eq!(worker.counters.get(Metric::AcceptPauses), 1);
+    // A listener that is opened meanwhile pauses too.
+    worker.listen();
+    assert!(worker.kernel.listeners.iter().all(|&(_, paused)| paused));
+    worker.kernel.descriptors = 5;
     worker.calls.clear();
     worker.turn();
     assert_eq!(
@@ -287,14 +369,7 @@ fn accepting_pauses_while_descriptors_have_run_out_and_the_worker_does_not_spin(
         ["begin", "finish"],
         "no signal while it pauses"
     );
-    let mut turns = EventLoop::new(&worker.kernel);
-    assert_eq!(turns.prepare(&mut worker), Some(Duration::from_millis(100)));
-    // A listener that is opened meanwhile pauses too.
-    worker.listen();
-    assert!(worker.kernel.listeners.iter().all(|&(_, paused)| paused));
-    worker.kernel.descriptors = 5;
-    worker.kernel.now = Tick(100);
-    worker.turn();
+    assert_eq!(worker.clock.now, Tick(100), "it has slept until then");
     worker.turn();
     assert_eq!(worker.accepted, 3);
     assert_eq!(worker.acceptor.resume_in(Tick(100)), None);
@@ -312,7 +387,7 @@ fn a_connection_that_ends_ends_the_pause() {
     worker.acceptor.resume_soon(Tick(0));
     worker.turn();
     worker.turn();
-    assert_eq!(worker.accepted, 1);
+    assert_eq!((worker.accepted, worker.clock.now), (1, Tick(0)));
     assert_eq!(worker.counters.get(Metric::AcceptPauses), 1);
 }
 

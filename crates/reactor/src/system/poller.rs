@@ -81,21 +81,35 @@ impl Poller {
     }
 }
 
-/// Waits for events, and replaces the contents of `events`. An interrupted wait returns none.
+/// Waits for events, and replaces the contents of `events`. An interrupted wait returns those there
+/// are: it may have been interrupted by a stop of the process, and deadlines must not be checked
+/// before what came meanwhile is read.
 pub(super) fn wait(
     epoll: &OwnedFd,
     events: &mut Vec<Event>,
     timeout: Option<Duration>,
 ) -> io::Result<()> {
+    let waited = match wait_once(epoll, events, timeout) {
+        Err(Errno::INTR) => wait_once(epoll, events, Some(Duration::ZERO)),
+        other => other,
+    };
+    match waited {
+        Ok(()) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn wait_once(
+    epoll: &OwnedFd,
+    events: &mut Vec<Event>,
+    timeout: Option<Duration>,
+) -> rustix::io::Result<()> {
     events.clear();
     let timeout = timeout.map(|timeout| Timespec {
         tv_sec: timeout.as_secs() as i64,
         tv_nsec: i64::from(timeout.subsec_nanos()),
     });
-    match epoll::wait(epoll, spare_capacity(events), timeout.as_ref()) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
+    epoll::wait(epoll, spare_capacity(events), timeout.as_ref()).map(drop)
 }
 
 pub(super) fn signal(token: Token, flags: EventFlags) -> Signal {
