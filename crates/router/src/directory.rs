@@ -259,6 +259,13 @@ impl Shard {
         is_kept
     }
 
+    fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+            && self.moved.is_empty()
+            && self.session_sets.iter().all(HashSet::is_empty)
+            && self.session_sets.len() == self.vacant.len()
+    }
+
     fn block(&self, hash: u64, number: u32) -> Option<&Block> {
         self.blocks.find(hash, |block| block.number == number)
     }
@@ -279,6 +286,12 @@ impl Directory {
             online: AtomicUsize::new(0),
             keeps_moves: false,
         }
+    }
+
+    /// Returns whether nothing is left of any session.
+    pub(crate) fn is_empty(&self) -> bool {
+        let mut shards = self.shards.iter().map(RwLock::read);
+        self.online.load(Ordering::SeqCst) == 0 && shards.all(|shard| shard.is_empty())
     }
 
     /// Keeps from now on which keys come and go, to be [taken](Self::take_moves).

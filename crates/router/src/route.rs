@@ -216,6 +216,11 @@ impl<M: Mailboxes> Router<M> {
         self.directory.online()
     }
 
+    /// Returns whether nothing is left of any session: no id, no set of sessions, no move.
+    pub fn is_without_sessions(&self) -> bool {
+        self.directory.is_empty()
+    }
+
     /// Adds a session to an id, which receives the id's events from now on. Returns the key to pass
     /// to [`Self::logout`].
     ///

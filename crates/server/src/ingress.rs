@@ -12,7 +12,7 @@ mod handshake;
 mod kept;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::mem;
 use std::net::IpAddr;
 
@@ -59,7 +59,7 @@ pub(crate) struct Ingress {
     is_full: bool,
     /// Connections with more to read, or more requests to answer, than one turn allows: no edge
     /// will announce them again. With whether their end is among it.
-    unread: HashMap<SlotKey, bool>,
+    unread: BTreeMap<SlotKey, bool>,
     tls: TlsInput,
     /// Warnings about connections that fail before their first request.
     warnings: RateLimitedWarnings,
@@ -71,7 +71,7 @@ impl Ingress {
             block: vec![0; BLOCK_BYTES].into_boxed_slice(),
             kept: KeptInput::default(),
             is_full: false,
-            unread: HashMap::new(),
+            unread: BTreeMap::new(),
             tls: TlsInput::new(tls),
             warnings,
         }

@@ -15,18 +15,18 @@ use crate::stats::WorkerStats;
 /// Parcels of a worker that were settled in the current turn.
 #[derive(Debug)]
 pub(crate) struct DeliveryLatencies {
-    /// What the clock of publishers showed when that of the worker showed zero.
+    /// What the clock of publishers showed when the worker began.
     offset: Duration,
     /// When the parcels of the turn were accepted, by the clock of publishers.
     done: Vec<Duration>,
 }
 
 impl DeliveryLatencies {
-    /// Compares the clock of publishers with that of the worker, which shows `elapsed`. It was
-    /// started before.
-    pub(crate) fn new(publishers: &SharedClock, elapsed: Duration) -> Self {
+    /// Compares the clock of publishers with the time since the worker began. The clock was started
+    /// before.
+    pub(crate) fn new(publishers: &SharedClock, passed: Duration) -> Self {
         Self {
-            offset: publishers.now().saturating_sub(elapsed),
+            offset: publishers.now().saturating_sub(passed),
             done: Vec::new(),
         }
     }
@@ -36,12 +36,13 @@ impl DeliveryLatencies {
         &mut self.done
     }
 
-    /// Counts the parcels of the turn that ended when the clock of the worker showed `elapsed`.
-    pub(crate) fn turn_ended(&mut self, elapsed: Duration, stats: &WorkerStats) {
+    /// Counts the parcels of the turn that ended when so much time had passed since the worker
+    /// began, that in which it was stopped included.
+    pub(crate) fn turn_ended(&mut self, passed: Duration, stats: &WorkerStats) {
         if self.done.is_empty() {
             return;
         }
-        let now = elapsed + self.offset;
+        let now = passed + self.offset;
         for accepted in self.done.drain(..) {
             stats.delivery_latency.record(now.saturating_sub(accepted));
         }

@@ -8,6 +8,7 @@ mod texts;
 mod tokens;
 mod websocket_client;
 mod laws;
+mod readers;
 mod lives;
 mod resumes;
 mod stories;

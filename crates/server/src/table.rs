@@ -86,6 +86,8 @@ pub(crate) struct ConnectionTable<D: Driver> {
     has_history: bool,
     behind: Vec<Behind>,
     recent_gaps: RecentGaps,
+    /// Connections whose sockets are full, and for whose watch the kernel had no memory.
+    unwatched: Vec<SlotKey>,
     ended: Vec<Ended>,
     /// Connections that ended while they were logged in for their polls.
     ended_polls: Vec<(SlotKey, CloseReason)>,
@@ -151,6 +153,7 @@ impl<D: Driver> ConnectionTable<D> {
             has_history,
             behind: Vec::new(),
             recent_gaps: RecentGaps::default(),
+            unwatched: Vec::new(),
             ended: Vec::new(),
             ended_polls: Vec::new(),
             closed: Vec::new(),

@@ -48,7 +48,7 @@ use crate::latency::DeliveryLatencies;
 use crate::lease::LeaseScan;
 use crate::limits::ACCEPTS_PER_TURN;
 use crate::listener::ListenerContext;
-use crate::mail::{Mail, Reload};
+use crate::mail::{Mail, Reload, parcel_weight};
 use crate::page_request;
 use crate::parcel::ParcelInFlight;
 use crate::presence::PresenceStage;
@@ -149,14 +149,20 @@ impl<D: Driver> Worker<D> {
     /// When the poller fails, which means a bug in the program.
     pub(crate) fn run(mut self) -> io::Result<()> {
         EventLoop::new(&self.table.driver).run(&mut self)?;
+        self.conclude();
+        Ok(())
+    }
+
+    /// Takes leave of the rest of the server, as the worker has ended. Mail that is left, and later
+    /// mail, is shed.
+    pub(crate) fn conclude(&self) {
         self.release_buffers();
-        // Mail that is left, and later mail, is shed.
         for mail in self.mailbox.close() {
             if let Mail::Deliver(parcel) = mail {
+                self.mailbox.release(parcel_weight(&parcel));
                 drop(ParcelInFlight::new(parcel));
             }
         }
-        Ok(())
     }
 
     /// Borrows the stages from bytes to answers, and the table that they act on.
@@ -174,6 +180,20 @@ impl<D: Driver> Worker<D> {
     #[cfg(test)]
     pub(crate) fn keeps_no_input(&self) -> bool {
         self.ingress.is_empty()
+    }
+
+    /// Returns whether a connection is logged out and still has something to take.
+    #[cfg(test)]
+    pub(crate) fn is_ending(&self, token: Option<reactor::Token>) -> bool {
+        let connection = token.and_then(|token| self.table.get(token.key()));
+        connection.is_some_and(|it| matches!(it.phase, Phase::Ending { .. }))
+    }
+
+    /// Returns whether a connection is logged in for its polls.
+    #[cfg(test)]
+    pub(crate) fn is_polling(&self, token: Option<reactor::Token>) -> bool {
+        let connection = token.and_then(|token| self.table.get(token.key()));
+        connection.is_some_and(|it| it.extras.has(crate::table::Extras::POLL))
     }
 
     /// Returns whether no search is kept for a session.
@@ -310,6 +330,13 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// Counts the latencies of the turn that ended when the clock of the worker showed `elapsed`.
+    fn count_latencies(&mut self, elapsed: Duration) {
+        // The clock of publishers runs on while the worker is stopped.
+        let passed = elapsed + self.table.driver.left_out();
+        self.latencies.turn_ended(passed, &self.table.stats);
+    }
+
     /// Marks the end of a stage of the turn.
     fn pass(&self, timing: &mut Timing, stage: Metric) {
         let clock = || self.table.driver.elapsed();
@@ -382,11 +409,11 @@ impl<D: Driver> Handler for Worker<D> {
     }
 
     fn rest(&mut self, elapsed: Duration) {
-        self.latencies.turn_ended(elapsed, &self.table.stats);
+        self.count_latencies(elapsed);
     }
 
     fn begin(&mut self, clock: Clock) {
-        self.latencies.turn_ended(clock.elapsed, &self.table.stats);
+        self.count_latencies(clock.elapsed);
         self.table.clock = clock;
         self.check_room_for_input();
         let (ingress, table, mut requests) = self.request_path();
@@ -439,6 +466,7 @@ impl<D: Driver> Handler for Worker<D> {
             drain.send_farewells(&mut self.table, self.fanout.oldest());
         }
         self.answer_polls();
+        self.table.close_unwatched();
         self.log_out_ended();
         self.remove_closed();
         self.bound_input();

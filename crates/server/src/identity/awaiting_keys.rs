@@ -3,7 +3,8 @@
 //! Owns which connections of a worker wait, and how many of them go on in a turn. Their heads are
 //! kept by the ingress stage.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
+use std::mem;
 
 use reactor::SlotKey;
 
@@ -12,7 +13,7 @@ use crate::limits::{AWAITED_KEYS_PER_TURN, AWAITING_KEYS_MAX};
 /// Connections of a worker that wait for key sets, and those that go on.
 #[derive(Debug, Default)]
 pub(crate) struct AwaitingKeys {
-    waiting: HashSet<SlotKey>,
+    waiting: BTreeSet<SlotKey>,
     /// Those whose wait is over. Some may be closed by now.
     released: VecDeque<SlotKey>,
 }
@@ -40,7 +41,7 @@ impl AwaitingKeys {
 
     /// Lets all that wait now go on.
     pub(crate) fn release(&mut self) {
-        self.released.extend(self.waiting.drain());
+        self.released.extend(mem::take(&mut self.waiting));
     }
 
     /// Takes the requests that go on in this turn.

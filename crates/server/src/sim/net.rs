@@ -34,6 +34,8 @@ pub(super) struct Pipe {
     pub(super) room: usize,
     /// The most the socket takes in one call.
     pub(super) bite: usize,
+    /// The most that arrives at the server between two calls.
+    pub(super) sip: usize,
     /// The client has ended its side.
     pub(super) client_ended: bool,
     /// The connection is broken.
@@ -46,7 +48,10 @@ pub(super) struct Pipe {
     pub(super) resets: bool,
     /// What its kernel has acknowledged, where that is known.
     pub(super) acknowledged: Option<u64>,
-    token: Option<Token>,
+    /// The poller has refused to watch the socket.
+    pub(super) watch_refused: bool,
+    /// Its name at the server's poller.
+    pub(super) token: Option<Token>,
     readable: bool,
     writable: bool,
     room_watched: bool,
@@ -62,10 +67,16 @@ pub(super) struct Network {
     listeners: Vec<Listening>,
     pub(super) descriptors: usize,
     pub(super) sends: u64,
+    /// A number for all calls of the server so far, and their results.
+    pub(super) digest: u64,
     /// Requests to watch a socket that the poller will refuse.
     pub(super) refused_watches: usize,
+    /// Requests to watch also for room that it will refuse.
+    pub(super) refused_changes: usize,
     /// Seconds by which the clock on the wall was set forward.
     pub(super) set_forward: i64,
+    /// Time in which the process was stopped, and that `now` leaves out.
+    pub(super) left_out: Duration,
     /// What another thread does when the server sends next.
     pub(super) meanwhile: Option<Box<dyn FnOnce()>>,
 }
@@ -125,6 +136,7 @@ impl Network {
             inbound,
             room,
             bite,
+            sip: usize::MAX,
             ..Pipe::default()
         });
         let number = self.pipes.len() - 1;
@@ -159,14 +171,11 @@ impl Network {
         self.pipes[client].readable = true;
     }
 
-    /// Fails if the poller has no room for what it is asked to watch.
-    fn refuse_watch(&mut self) -> io::Result<()> {
-        match self.refused_watches.checked_sub(1) {
-            None => Ok(()),
-            Some(left) => {
-                self.refused_watches = left;
-                Err(Errno::NOSPC.into())
-            }
+    /// Notes what the server has asked for, and its result.
+    fn note(&mut self, call: usize, client: usize, result: usize) {
+        for number in [call, client, result] {
+            // FNV-1a, a number at a time.
+            self.digest = (self.digest ^ number as u64).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
@@ -192,6 +201,18 @@ impl Network {
     }
 }
 
+/// Fails if the poller has no room for what it is asked, as often as `times` says.
+fn refuse(times: &mut usize, pipe: &mut Pipe) -> io::Result<()> {
+    match times.checked_sub(1) {
+        None => Ok(()),
+        Some(left) => {
+            *times = left;
+            pipe.watch_refused = true;
+            Err(Errno::NOSPC.into())
+        }
+    }
+}
+
 /// A server's end of a connection.
 pub(super) struct Socket {
     network: Shared,
@@ -207,6 +228,7 @@ impl Drop for Socket {
         );
         network.pipes[self.number].closed = true;
         network.descriptors += 1;
+        network.note(2, self.number, 0);
     }
 }
 
@@ -224,6 +246,10 @@ impl Driver for SimDriver {
 
     fn elapsed(&self) -> Duration {
         self.0.borrow().now.since(Tick::default())
+    }
+
+    fn left_out(&self) -> Duration {
+        self.0.borrow().left_out
     }
 
     fn unix_seconds(&self) -> u64 {
@@ -271,6 +297,7 @@ impl Driver for SimDriver {
         }
         network.descriptors -= 1;
         let number = arriving.pop_front().expect("checked above");
+        network.note(1, number, 0);
         let peer = address_of(number);
         Accepted::Connection(
             Socket {
@@ -289,13 +316,18 @@ impl Driver for SimDriver {
     }
 
     fn close_listener(&mut self, listener: usize) {
-        self.0.borrow_mut().listeners[listener].closed = true;
+        let network = &mut *self.0.borrow_mut();
+        network.listeners[listener].closed = true;
+        // The kernel resets those that nobody has accepted.
+        for client in network.listeners[listener].arriving.drain(..) {
+            network.pipes[client].closed = true;
+        }
     }
 
     fn watch(&mut self, socket: &Socket, token: Token, interest: Interest) -> io::Result<()> {
         let network = &mut *self.0.borrow_mut();
-        network.refuse_watch()?;
         let pipe = &mut network.pipes[socket.number];
+        refuse(&mut network.refused_watches, pipe)?;
         assert!(
             pipe.token.replace(token).is_none(),
             "a socket is watched once"
@@ -307,7 +339,9 @@ impl Driver for SimDriver {
     }
 
     fn watch_writable(&mut self, socket: &Socket, token: Token) -> io::Result<()> {
-        let pipe = &mut self.0.borrow_mut().pipes[socket.number];
+        let network = &mut *self.0.borrow_mut();
+        let pipe = &mut network.pipes[socket.number];
+        refuse(&mut network.refused_changes, pipe)?;
         assert_eq!(
             pipe.token,
             Some(token),
@@ -319,14 +353,19 @@ impl Driver for SimDriver {
     }
 
     fn recv(&mut self, socket: &Socket, block: &mut [u8]) -> Received {
-        let pipe = &mut self.0.borrow_mut().pipes[socket.number];
+        let network = &mut *self.0.borrow_mut();
+        let pipe = &mut network.pipes[socket.number];
         if pipe.broken {
             return Received::Failed(Errno::CONNRESET);
         }
-        let count = block.len().min(pipe.inbound.len());
+        let count = block.len().min(pipe.inbound.len()).min(pipe.sip);
         for byte in &mut block[..count] {
             *byte = pipe.inbound.pop_front().expect("counted above");
         }
+        // The rest arrives when the server has read this much: an edge.
+        pipe.readable |= count == pipe.sip && !pipe.inbound.is_empty();
+        network.note(3, socket.number, count);
+        let pipe = &network.pipes[socket.number];
         match count {
             0 if pipe.client_ended => Received::Ended,
             0 => Received::Blocked,
@@ -339,7 +378,7 @@ impl Driver for SimDriver {
         if let Some(meanwhile) = meanwhile {
             meanwhile();
         }
-        let mut network = self.0.borrow_mut();
+        let network = &mut *self.0.borrow_mut();
         network.sends += 1;
         let pipe = &mut network.pipes[socket.number];
         assert!(!pipe.server_ended, "nothing is sent after the end");
@@ -356,6 +395,7 @@ impl Driver for SimDriver {
         // A socket that took a part has room for the rest at once: the edge comes in the next
         // batch.
         pipe.writable |= taken < offered && pipe.room > 0;
+        network.note(4, socket.number, taken);
         if taken == 0 {
             Sent::Blocked
         } else {

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use graph::Graph;
+use history::History;
 use parking_lot::Mutex;
 use reactor::{
     Driver as _, EventLoop, Mailbox, RateLimitedWarnings, SharedClock, SourceCounts, Tick,
@@ -103,6 +104,12 @@ impl Parts {
             clock,
         }
     }
+}
+
+/// Returns the position up to which events have left the history of a server.
+pub(super) fn left(handle: &Handle) -> u64 {
+    let recorder = handle.router().recorder();
+    recorder.map_or(0, |recorder| recorder.read(History::left))
 }
 
 /// Makes a worker with a network of its own, and listeners of these kinds.

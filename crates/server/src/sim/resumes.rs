@@ -1,12 +1,11 @@
 //! Random cuts and returns of clients, checked against a model of what each of them is owed.
 //!
 //! A client that is cut has read a part of what it was sent. It returns with the last id that it
-//! has. In the end it must have each event that it is owed, or must have been told that it may miss
-//! some; and it has none that is not for it, and none twice but those beside its cursor. Mailboxes
-//! are full now and then: what they refuse is owed like all else, since the history has it.
+//! has. Mailboxes are full now and then: what they refuse is owed like all else, since the history
+//! has it.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,7 +13,8 @@ use history::Limits;
 use router::{Batch, Tally};
 
 use super::laws::Dice;
-use super::world::{World, event, unchunked};
+use super::readers::{Edges, Posted, Reader, STREAMS};
+use super::world::{World, event};
 use crate::listener::ListenerKind;
 use crate::settings::LiveSettings;
 use crate::slow_policy::SlowPolicy;
@@ -26,49 +26,17 @@ const NAMES: [&str; 5] = ["1", "2", "rj", "bob", "2147483648"];
 const AGE_SECONDS: u32 = 10;
 
 struct Client {
-    ids: BTreeSet<&'static str>,
-    path: &'static str,
-    version: usize,
+    reader: Reader,
     /// Number of its connection.
     number: Option<usize>,
-    /// The last id that it has.
-    cursor: Option<String>,
-    /// Position up to which the cursor of its connection has everything.
-    resumed: u64,
-    /// Position from which on events are owed: its first cursor, or where a reset went on.
-    since: Option<u64>,
-    received: BTreeSet<u64>,
-    /// Resets that it was told of, by reason.
-    resets: Vec<String>,
-    /// Events published beside a login that asked for no past.
-    excused: BTreeSet<u64>,
-}
-
-struct Published {
-    position: u64,
-    subject: &'static str,
-    /// Ids that it was for, when it was planned.
-    readers: BTreeSet<&'static str>,
-    is_sent: bool,
-    is_stored: bool,
-}
-
-/// What a client reads of a stream.
-#[derive(Debug)]
-enum Item {
-    Event(String, String),
-    Id(String),
-    Reset(String),
-    Gap,
 }
 
 struct Model {
     world: World,
     dice: Dice,
     clients: Vec<Client>,
-    /// Subscriptions, with the head when they were made.
-    edges: BTreeMap<(&'static str, &'static str), u64>,
-    published: Vec<Published>,
+    edges: Edges,
+    published: Vec<Posted>,
     count: u64,
     seconds: u32,
 }
@@ -88,23 +56,19 @@ impl Model {
         };
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let clients = (0..8).map(|_| Client {
-            ids: (0..1 + dice.roll(2)).map(|_| name(&mut dice)).collect(),
-            path: ["/events/", "/stream/"][dice.roll(2)],
-            version: dice.roll(2),
+            reader: Reader::new(
+                (0..1 + dice.roll(2)).map(|_| name(&mut dice)).collect(),
+                &STREAMS,
+                &mut dice,
+            ),
             number: None,
-            cursor: None,
-            resumed: 0,
-            since: None,
-            received: BTreeSet::new(),
-            resets: Vec::new(),
-            excused: BTreeSet::new(),
         });
         let clients = clients.collect();
         Self {
             world: World::with_history(kind, settings, limits),
             dice,
             clients,
-            edges: BTreeMap::new(),
+            edges: Edges::new(),
             published: Vec::new(),
             count: 0,
             seconds: 0,
@@ -152,20 +116,7 @@ impl Model {
         if self.clients[nth].number.is_some() {
             return;
         }
-        let Client {
-            ids,
-            path,
-            version,
-            cursor,
-            ..
-        } = &self.clients[nth];
-        let list = ids.iter().copied().collect::<Vec<_>>().join(",");
-        let field = match cursor {
-            Some(cursor) => format!("Last-Event-ID: {cursor}\r\n"),
-            None => String::new(),
-        };
-        let request =
-            format!("GET {path}{list} HTTP/1.{version}\r\nHost: localhost\r\n{field}\r\n");
+        let request = self.clients[nth].reader.connect();
         let room = if is_slow {
             600 + self.dice.roll(300)
         } else {
@@ -175,12 +126,10 @@ impl Model {
             0 => usize::MAX,
             _ => 100 + self.dice.roll(600),
         };
-        let resumed = cursor.as_deref().map_or(0, complete_of);
         let number = self
             .world
             .connect_with(request.as_bytes(), room, usize::MAX);
-        let client = &mut self.clients[nth];
-        (client.resumed, client.number) = (resumed, Some(number));
+        self.clients[nth].number = Some(number);
         self.world.turn();
         self.world.net.borrow_mut().pipes[number].bite = bite;
     }
@@ -205,10 +154,10 @@ impl Model {
         // Who logged in meanwhile without a cursor asked for what comes after its login.
         for client in fresh {
             if self.clients[client].number.is_some() {
-                self.clients[client].excused.insert(position);
+                self.clients[client].reader.excuse(position);
             }
         }
-        self.published.push(Published {
+        self.published.push(Posted {
             position,
             subject,
             readers,
@@ -224,7 +173,7 @@ impl Model {
 
     fn without_cursor(&self) -> Vec<usize> {
         let clients = self.clients.iter().enumerate();
-        let fresh = clients.filter(|(_, client)| client.cursor.is_none());
+        let fresh = clients.filter(|(_, client)| client.reader.cursor.is_none());
         fresh.map(|(nth, _)| nth).collect()
     }
 
@@ -251,7 +200,7 @@ impl Model {
             true => self.world.while_full(post),
             false => post(&self.world),
         };
-        self.published.push(Published {
+        self.published.push(Posted {
             position: accepted.sequence,
             subject,
             readers: match is_sent {
@@ -280,9 +229,9 @@ impl Model {
         self.world.net.borrow_mut().meanwhile = None;
         if posted.get() > 0 {
             for client in fresh {
-                self.clients[client].excused.insert(posted.get());
+                self.clients[client].reader.excuse(posted.get());
             }
-            self.published.push(Published {
+            self.published.push(Posted {
                 position: posted.get(),
                 subject,
                 readers,
@@ -335,7 +284,7 @@ impl Model {
         let nth = self.dice.roll(self.clients.len());
         if let Some(number) = self.clients[nth].number {
             self.world.net.borrow_mut().break_off(number);
-            let length = self.world.text(number).len();
+            let length = self.world.bytes(number).len();
             let read = match self.dice.roll(3) {
                 0 => length,
                 _ => self.dice.roll(length + 1),
@@ -363,57 +312,12 @@ impl Model {
         let Some(number) = client.number.take() else {
             return;
         };
-        let text = self.world.text(number);
-        let items = items(&text[..read.min(text.len())]);
-        let mut in_connection = BTreeMap::<&str, u64>::new();
-        for item in items {
-            match item {
-                Item::Event(id, data) => {
-                    let position = position_of(&id);
-                    let is_it = |published: &&Published| published.position == position;
-                    let published = self.published.iter().find(is_it);
-                    let published = published.unwrap_or_else(|| panic!("{id} {data}: unknown"));
-                    assert!(
-                        !published.readers.is_disjoint(&client.ids),
-                        "{id} is for {:?}, not for {:?}",
-                        published.readers,
-                        client.ids
-                    );
-                    let is_new = client.received.insert(position);
-                    if is_new {
-                        // A session that catches up goes back to an event that later ones have
-                        // overtaken, and gets those again.
-                        in_connection.retain(|_, before| *before < position);
-                    }
-                    let before = in_connection.insert(published.subject, position);
-                    assert!(before.is_none_or(|before| before < position), "{id} twice");
-                    assert!(is_new || position > client.resumed, "{id} again");
-                    client.since.get_or_insert(complete_of(&id));
-                    client.cursor = Some(id);
-                }
-                // About events that the history does not have.
-                Item::Gap => {}
-                Item::Id(id) => {
-                    client.since.get_or_insert(complete_of(&id));
-                    client.cursor = Some(id);
-                }
-                Item::Reset(reason) => {
-                    client.resets.push(reason);
-                    // The next id tells where the stream goes on. What comes may be known.
-                    (client.since, client.resumed) = (None, 0);
-                }
-            }
-        }
-        if client.since.is_none() && client.cursor.is_some() {
-            // Cut off behind the notice of a reset: it will be told again.
-            client.since = Some(u64::MAX);
-        }
-        // A cursor that is not from this server, now and then.
-        if client.cursor.is_some() && self.dice.roll(12) == 0 {
-            let wrong = ["other-7", "garbage", "e-999999", "e-5-6"][self.dice.roll(4)];
-            client.cursor = Some(wrong.to_owned());
-            client.since = Some(u64::MAX);
-        }
+        let bytes = self.world.bytes(number);
+        let read = &bytes[..read.min(bytes.len())];
+        let published = &self.published;
+        let find = |position| published.iter().find(|it| it.position == position);
+        client.reader.read(read, self.world.left(), find);
+        client.reader.mistake_cursor(&mut self.dice);
     }
 
     /// Lets every client return and read all, and checks what it has.
@@ -437,40 +341,16 @@ impl Model {
             self.world.worker.table.replays.is_empty(),
             "a replay is left"
         );
-        let head = self.head();
         for nth in 0..self.clients.len() {
             let is_closed = self
                 .world
                 .is_closed(self.clients[nth].number.expect("connected"));
             assert!(!is_closed, "a client that reads all was closed");
             self.leave(nth, usize::MAX);
-            let client = &self.clients[nth];
-            let since = client.since.expect("it has a cursor");
-            for published in &self.published {
-                let position = published.position;
-                let is_owed = position > since
-                    && published.is_stored
-                    && !client.excused.contains(&position)
-                    && self.is_for(published, client);
-                let has = client.received.contains(&position);
-                assert!(
-                    !is_owed || has,
-                    "client {nth} of {:?} missed {position} about {}, since {since}, head {head}",
-                    client.ids,
-                    published.subject
-                );
-            }
+            let name = format!("client {nth}");
+            let reader = &self.clients[nth].reader;
+            reader.judge(name, &self.published, &self.edges);
         }
-    }
-
-    /// Returns whether an event was for a client all the time since it was published.
-    fn is_for(&self, published: &Published, client: &Client) -> bool {
-        let subject = published.subject;
-        client.ids.iter().any(|&id| {
-            let edge = self.edges.get(&(id, subject));
-            id == subject
-                || (!published.is_sent && edge.is_some_and(|&since| since < published.position))
-        })
     }
 
     fn settle(&mut self) {
@@ -490,84 +370,6 @@ impl Model {
 
 fn name(dice: &mut Dice) -> &'static str {
     NAMES[dice.roll(NAMES.len())]
-}
-
-fn number(text: &str) -> u64 {
-    text.parse().expect("a number")
-}
-
-/// The position of a cursor of this server.
-fn position_of(cursor: &str) -> u64 {
-    number(cursor.split('-').nth(1).expect("a position"))
-}
-
-/// The position up to which the holder of a cursor has everything; 0 for a wrong cursor.
-fn complete_of(cursor: &str) -> u64 {
-    let last = cursor
-        .strip_prefix("e-")
-        .and_then(|rest| rest.split('-').next_back());
-    last.map_or(0, number)
-}
-
-/// Returns what is whole of a stream.
-fn items(text: &str) -> Vec<Item> {
-    let Some((head, body)) = text.split_once("\r\n\r\n") else {
-        return Vec::new();
-    };
-    let body = match head.contains("chunked") {
-        true => unchunked(body),
-        false => body.to_owned(),
-    };
-    match head.contains("text/event-stream") {
-        true => events_of_blocks(&body),
-        false => events_of_lines(&body),
-    }
-}
-
-fn events_of_blocks(body: &str) -> Vec<Item> {
-    let mut items = Vec::new();
-    let mut rest = body;
-    while let Some((block, after)) = rest.split_once("\n\n") {
-        rest = after;
-        let field = |name: &str| {
-            let mut lines = block.lines();
-            let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-            value.map(str::to_owned)
-        };
-        match (field("event"), field("id"), field("data")) {
-            (Some(event), None, Some(data)) if event == "reset" => items.push(reset(&data)),
-            (Some(event), None, Some(_)) if event == "gap" => items.push(Item::Gap),
-            (None, Some(id), Some(data)) => items.push(Item::Event(id, data)),
-            (None, Some(id), None) => items.push(Item::Id(id)),
-            (None, None, None) => {}
-            other => panic!("{other:?} in {block}"),
-        }
-    }
-    items
-}
-
-fn events_of_lines(body: &str) -> Vec<Item> {
-    let whole = body.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    let mut items = Vec::new();
-    for line in whole.lines().filter(|line| *line != "{}") {
-        let value = |name: &str| {
-            let (_, rest) = line.split_once(&format!("\"{name}\":\""))?;
-            Some(rest.split('"').next()?.to_owned())
-        };
-        items.push(match (value("id"), value("data")) {
-            (Some(id), Some(data)) => Item::Event(id, data),
-            (Some(id), None) => Item::Id(id),
-            _ if line.contains("\"type\":\"reset\"") => reset(line),
-            _ if line.contains("\"type\":\"gap\"") => Item::Gap,
-            _ => panic!("{line}"),
-        });
-    }
-    items
-}
-
-fn reset(data: &str) -> Item {
-    let (_, rest) = data.split_once("\"reason\":\"").expect("a reason");
-    Item::Reset(rest.split('"').next().expect("a reason").to_owned())
 }
 
 fn check(kind: ListenerKind, seed: u64) -> [u64; 4] {

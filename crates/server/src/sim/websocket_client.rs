@@ -49,21 +49,23 @@ pub(super) fn say(world: &mut World, client: usize, text: &str) {
 /// What a client was sent after the handshake: texts as they are, control frames by name.
 pub(super) fn messages(world: &World, client: usize) -> Vec<String> {
     let bytes = world.bytes(client);
-    let mut rest = &bytes[..];
-    let head = rest.windows(4).position(|window| window == b"\r\n\r\n");
-    let Some(head) = head.filter(|_| rest.starts_with(b"HTTP/1.1 101 ")) else {
-        panic!("no handshake: {}", bytes.escape_ascii());
-    };
-    rest = &rest[head + 4..];
+    let messages = messages_of(&bytes);
+    messages.unwrap_or_else(|| panic!("no handshake: {}", bytes.escape_ascii()))
+}
+
+/// The messages among the bytes of a connection, as far as they are whole; `None` without a
+/// handshake.
+pub(super) fn messages_of(bytes: &[u8]) -> Option<Vec<String>> {
+    let head = bytes.windows(4).position(|window| window == b"\r\n\r\n");
+    let head = head.filter(|_| bytes.starts_with(b"HTTP/1.1 101 "))?;
+    let mut rest = &bytes[head + 4..];
     let mut messages = Vec::new();
     while let [first, short, after @ ..] = rest {
-        let (length, after) = match short {
-            126 => (
-                usize::from(after[0]) << 8 | usize::from(after[1]),
-                &after[2..],
-            ),
-            127 => panic!("no message of these tests is so long"),
-            length => (usize::from(*length), after),
+        let (length, after) = match (short, after) {
+            (126, [high, low, after @ ..]) => (usize::from(*high) << 8 | usize::from(*low), after),
+            (126, _) => break,
+            (127, _) => panic!("no message of these tests is so long"),
+            (length, after) => (usize::from(*length), after),
         };
         let Some((payload, after)) = after.split_at_checked(length) else {
             break;
@@ -83,7 +85,7 @@ pub(super) fn messages(world: &World, client: usize) -> Vec<String> {
         });
         rest = after;
     }
-    messages
+    Some(messages)
 }
 
 /// The last message that a client was sent.

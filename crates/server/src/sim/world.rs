@@ -13,7 +13,9 @@ use router::{Accepted, Router, Tally};
 
 use super::client::{self, TlsClient};
 use super::net::{Shared as Net, SimDriver};
-use super::parts::{Parts, Turns, assert_nothing_is_left, assert_nothing_shared_is_left, worker};
+use super::parts::{
+    Parts, Turns, assert_nothing_is_left, assert_nothing_shared_is_left, left, worker,
+};
 use super::texts::payloads;
 pub(super) use super::texts::{event, id, unchunked};
 use crate::access_log::AccessLog;
@@ -364,6 +366,11 @@ impl World {
 
     pub(super) fn is_closed(&self, client: usize) -> bool {
         self.net.borrow().pipes[client].closed
+    }
+
+    /// Position up to which events have left the history.
+    pub(super) fn left(&self) -> u64 {
+        left(&self.handle)
     }
 
     pub(super) fn metric(&self, metric: Metric) -> u64 {

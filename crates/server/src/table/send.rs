@@ -350,10 +350,19 @@ impl<D: Driver> ConnectionTable<D> {
             && connection.watched == Some(Interest::Readable)
         {
             self.stats.add(Metric::Watches, 1);
-            let watched = self.driver.watch_writable(&connection.socket, key.into());
-            if watched.is_ok() {
-                connection.watched = Some(Interest::ReadableAndWritable);
+            match self.driver.watch_writable(&connection.socket, key.into()) {
+                Ok(()) => connection.watched = Some(Interest::ReadableAndWritable),
+                // It is closed when the turn ends: the stages that send now still expect it.
+                Err(_) => self.unwatched.push(key),
             }
+        }
+    }
+
+    /// Closes the connections whose room to send the poller does not report. What waits for them
+    /// would never be sent.
+    pub(crate) fn close_unwatched(&mut self) {
+        for key in mem::take(&mut self.unwatched) {
+            self.close(key, CloseReason::Rejected);
         }
     }
 

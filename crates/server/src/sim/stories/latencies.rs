@@ -79,3 +79,21 @@ fn an_event_without_recipients_has_no_latency() {
     world.run_until_idle();
     assert_eq!(latencies(&world), (0, Duration::ZERO));
 }
+
+// The clock of deadlines leaves out the time of a stop. Latencies were taken by it, and all of them
+// were zero after the first stop.
+#[test]
+fn latencies_are_right_after_the_process_was_stopped() {
+    let mut world = world();
+    world.connect("/events/1");
+    world.run_until_idle();
+    wait(&world, 12_000);
+    let stopped = Duration::from_secs(12);
+    world.publish("1", "a");
+    let now = world.net.borrow().now;
+    world.net.borrow_mut().now = Tick(now.0 - 12_000);
+    world.net.borrow_mut().left_out = stopped;
+    wait(&world, 30);
+    world.run_until_idle();
+    assert_eq!(latencies(&world), (1, Duration::from_millis(30)));
+}

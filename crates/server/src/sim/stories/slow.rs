@@ -27,6 +27,25 @@ fn a_session_that_does_not_read_is_closed_after_the_stall_timeout_and_named() {
     world.assert_empty();
 }
 
+// A connection whose room nobody reported kept its backlog although its client read, and was closed
+// as too slow.
+#[test]
+fn a_session_whose_room_the_poller_cannot_report_is_closed_at_once_and_not_as_slow() {
+    let mut world = world();
+    let client = world.connect("/events/reader");
+    world.turn();
+    world.net.borrow_mut().pipes[client].room = 10;
+    world.net.borrow_mut().refused_changes = 1;
+    let (_, tally) = world.publish("reader", "more than there is room for");
+    world.turn();
+    assert_eq!(tally.counts().queued, 1);
+    assert!(world.is_closed(client));
+    assert_eq!(world.metric(Metric::ClosedRejected), 1);
+    assert_eq!(world.metric(Metric::ClosedSlow), 0);
+    assert_eq!(world.metric(Metric::DeliveriesLost), 1);
+    world.assert_empty();
+}
+
 #[test]
 fn a_slow_reader_is_not_closed_while_it_reads_on() {
     let mut world = world();

@@ -1,0 +1,165 @@
+//! Turns of the workers, and time.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reactor::{Handler as _, Tick};
+
+use super::{Client, HEAD_TIMEOUT, Life, NAMES, Published, State};
+use crate::sim::laws::Dice;
+use crate::sim::readers::is_served;
+
+impl Life {
+    pub(super) fn turn(&mut self, nth: usize) {
+        let station = &mut self.stations[nth];
+        if station.worker.is_over() {
+            if !std::mem::replace(&mut station.is_over, true) {
+                station.worker.conclude();
+            }
+            return;
+        }
+        let budget = &self.parts.shared.budget;
+        station
+            .turns
+            .take(&mut station.worker, &station.mailbox, budget);
+        let net = station.net.borrow();
+        let may_refuse = self.is_limited || self.is_draining;
+        for (name, client) in self.clients.iter_mut().enumerate() {
+            if client.station != nth || client.state == State::Gone {
+                continue;
+            }
+            let pipe = &net.pipes[client.number];
+            let was_coming = client.state == State::Coming;
+            client.state = match client.polls {
+                true => {
+                    let is_known = station.worker.is_polling(pipe.token);
+                    client.state.behind_a_turn_with_poll(pipe, is_known)
+                }
+                false => client.state.behind_a_turn(pipe),
+            };
+            let is_answered = pipe.closed || !pipe.outbound.is_empty();
+            if was_coming && is_answered && !is_served(&pipe.outbound) {
+                // There was no room for it, or its request came too late.
+                let waited = net.now.since(client.came);
+                let is_late = client.is_slow_to_speak && waited >= HEAD_TIMEOUT;
+                let answer = String::from_utf8_lossy(&pipe.outbound);
+                assert!(
+                    may_refuse || is_late || pipe.watch_refused,
+                    "client {name} is told: {answer}"
+                );
+                (client.state, client.is_faithful) = (State::Gone, false);
+            }
+            if station.worker.is_ending(pipe.token) {
+                // Logged out, while what it was sent waits for its socket.
+                client.state = State::Gone;
+            }
+            client.is_faithful &= !(pipe.watch_refused && pipe.closed);
+            let is_gone = client.state == State::Gone;
+            assert!(
+                !(is_gone && client.is_faithful) || self.is_draining,
+                "client {name} kept up and was closed"
+            );
+        }
+    }
+
+    /// Time passes, for some of the workers without a turn.
+    pub(super) fn pass(&mut self, dice: &mut Dice) {
+        let tenths = 1 + dice.roll(30);
+        self.note(|| format!("{tenths} tenths of a second pass"));
+        for _ in 0..tenths {
+            self.pass_a_tenth();
+            for nth in 0..self.stations.len() {
+                if dice.roll(3) > 0 {
+                    self.turn(nth);
+                }
+            }
+        }
+    }
+
+    fn pass_a_tenth(&self) {
+        for station in &self.stations {
+            let now = station.net.borrow().now;
+            station.net.borrow_mut().now = Tick(now.0 + 100);
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        let working = self.stations.iter().filter(|it| !it.is_over);
+        working.into_iter().any(|it| {
+            it.worker.is_over()
+                || it.worker.has_work()
+                || it.net.borrow().has_signals()
+                || !it.mailbox.is_asleep()
+        })
+    }
+
+    /// Turns of all workers until none has a reason to take one. No time passes.
+    fn turn_until_rest(&mut self) {
+        let mut turns = 0;
+        while turns < 2 || self.has_work() {
+            (0..self.stations.len()).for_each(|nth| self.turn(nth));
+            turns += 1;
+            assert!(turns < 10_000, "the workers do not come to rest");
+        }
+    }
+
+    /// Lets the workers come to rest: no mail waits at one that sleeps, and what a receipt calls
+    /// written is there, before anybody reads more.
+    pub(in super::super) fn rest(&mut self) {
+        self.note(|| "the workers come to rest".to_owned());
+        self.turn_until_rest();
+        for (nth, station) in self.stations.iter().enumerate() {
+            assert_eq!(station.mailbox.waiting(), 0, "mail at {nth}, which sleeps");
+        }
+        for published in &self.published[self.looked_at..] {
+            let Published { text, tally, .. } = &**published;
+            assert_eq!(tally.pending(), 0, "the receipt of {text}");
+            let has = |client: &&Client| {
+                let net = self.stations[client.station].net.borrow();
+                let sent = &net.pipes[client.number].outbound;
+                sent.windows(text.len()).any(|it| it == text.as_bytes())
+            };
+            let have = self.clients.iter().filter(has).count() as u64;
+            let written = tally.counts().written;
+            assert!(
+                written <= have,
+                "{text}: {written} written, and {have} have it"
+            );
+        }
+        self.looked_at = self.published.len();
+        self.take_moves();
+    }
+
+    /// Takes who came and went, as the presence thread does, and compares with who is there.
+    fn take_moves(&mut self) {
+        let router = self.parts.handle.router();
+        let mut moves = Vec::new();
+        router.take_moves(&mut moves);
+        for moved in moves {
+            let id = router.graph().name(moved.key).expect("it is held");
+            let id = NAMES.into_iter().find(|name| *name == id.to_string());
+            let id = id.expect("an id of these lives");
+            match moved.online {
+                true => self.online.insert(id),
+                false => self.online.remove(id),
+            };
+            if moved.is_held {
+                router.graph().release(moved.key);
+            }
+        }
+        if self.is_draining {
+            return;
+        }
+        let online = self.clients.iter().filter(|it| it.state == State::Online);
+        let online: BTreeSet<_> = online.flat_map(|it| it.ids.iter().copied()).collect();
+        assert_eq!(self.online, online, "who came and went");
+    }
+
+    /// Lets time pass for all workers alike.
+    pub(in super::super) fn run(&mut self, time: Duration) {
+        for _ in 0..time.as_millis() / 100 {
+            self.turn_until_rest();
+            self.pass_a_tenth();
+        }
+    }
+}
