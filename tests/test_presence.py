@@ -53,11 +53,15 @@ def nodes(engine, start):
 
 
 def notice(stream):
-    """The next notice of presence: its type and its data."""
+    """The next notice of presence: its type and its data. A snapshot that repeats the one before it is passed over: it comes
+    when a subscription was made just before the login."""
     while True:
         found = json.loads(stream.line())
         if found.get("type") in ("presence", "online", "offline"):
-            return found["type"], found["data"]
+            said = found["type"], found["data"]
+            if said[0] != "presence" or said != getattr(stream, "said", None):
+                stream.said = said
+                return said
 
 
 def snapshot(*ids):
@@ -77,6 +81,18 @@ def test_a_friend_comes_and_goes_and_a_reload_of_its_page_is_not_seen(settled):
         # Whoever did not ask gets the event next, and nothing before it.
         server.publish("alice", "hello")
         assert plain.event()["data"] == "hello"
+
+
+def test_a_new_friend_who_is_online_is_shown_at_once_and_a_former_one_no_more(settled):
+    server = settled()
+    server.subscribe("bob", "rj")
+    with Ndjson(server, "rj"), Ndjson(server, "alice?presence=1") as alice:
+        assert notice(alice) == snapshot()
+        until(lambda: httpx_online(server, "bob") == ["rj"], "rj is announced")
+        server.subscribe("alice", "rj")
+        assert notice(alice) == snapshot("rj")
+        server.unsubscribe("alice", "rj")
+        assert notice(alice) == snapshot()
 
 
 def test_curl_shows_server_sent_events(settled):

@@ -16,6 +16,7 @@ use crate::additions::Additions;
 use crate::adjacency::Direction;
 use crate::batch::{Batch, Progress};
 use crate::change::{Answer, Change, Effect};
+use crate::changed::{Changed, ChangedSubscribers};
 use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
@@ -378,6 +379,21 @@ impl Graph {
     pub fn additions(&self, subscriber: Key, after: u64, out: &mut Vec<(Key, u64)>) {
         if let Some(additions) = self.memory.additions.get() {
             additions.since(subscriber, after, out);
+        }
+    }
+
+    /// Begins to note the subscribers whose subscriptions change, to be
+    /// [taken](Self::take_changed). Does nothing when it is called again.
+    pub fn note_changes(&self) {
+        self.memory.changed.get_or_init(ChangedSubscribers::new);
+    }
+
+    /// Takes the subscribers whose subscriptions have changed since the last time; none if changes
+    /// are not noted. A subscriber may since have been forgotten, and its key have another id.
+    pub fn take_changed(&self) -> Changed {
+        match self.memory.changed.get() {
+            Some(changed) => changed.take(),
+            None => Changed::Of(Vec::new()),
         }
     }
 

@@ -18,6 +18,8 @@ mod dictionary;
 mod adjacency;
 /// Since which position a subscriber is subscribed to a subject.
 mod additions;
+/// Subscribers whose subscriptions have changed.
+mod changed;
 /// The graph in memory, which answers every read.
 mod memory;
 /// Changes, and their effects.
@@ -42,6 +44,7 @@ mod exact;
 pub use adjacency::Direction;
 pub use bulk::{Line, Lines, LoadError, LoadOptions, LoadProgress, Loaded, load, parse_edge};
 pub use change::{Answer, Change, Effect};
+pub use changed::Changed;
 pub use error::GraphError;
 pub use graph::{Counts, Graph, GraphCopy};
 pub use id::{ID_BYTES_MAX, ID_INTEGER_MAX, Id, IdError};

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::additions::Additions;
 use crate::adjacency::Adjacency;
+use crate::changed::ChangedSubscribers;
 use crate::dictionary::Dictionary;
 use crate::error::GraphError;
 use crate::id::Id;
@@ -19,6 +20,8 @@ pub(crate) struct Memory {
     pub(crate) adjacency: Adjacency,
     /// If they are recorded.
     pub(crate) additions: OnceLock<Additions>,
+    /// Subscribers whose subscriptions have changed, if somebody takes them.
+    pub(crate) changed: OnceLock<ChangedSubscribers>,
     /// Counts of the commits of its store, if it has one.
     pub(crate) commits: OnceLock<Arc<CommitCounts>>,
 }
@@ -29,6 +32,7 @@ impl Memory {
             dictionary: Dictionary::new(),
             adjacency: Adjacency::new(),
             additions: OnceLock::new(),
+            changed: OnceLock::new(),
             commits: OnceLock::new(),
         }
     }
@@ -72,6 +76,7 @@ impl Memory {
         if new {
             self.hold_held(subscriber);
             self.hold_held(subject);
+            self.note_changed(subscriber);
         }
         new
     }
@@ -80,10 +85,17 @@ impl Memory {
     pub(crate) fn remove(&self, subscriber: Key, subject: Key) -> bool {
         let there = self.adjacency.remove(subscriber, subject);
         if there {
+            self.note_changed(subscriber);
             self.release(subscriber);
             self.release(subject);
         }
         there
+    }
+
+    fn note_changed(&self, subscriber: Key) {
+        if let Some(changed) = self.changed.get() {
+            changed.note(subscriber);
+        }
     }
 
     fn hold_held(&self, key: Key) {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use graph::{Graph, GraphError, Id, Key};
+use graph::{Changed, Graph, GraphError, Id, Key};
 use history::{History, Limits, Reach};
 use parking_lot::Mutex;
 
@@ -132,16 +132,29 @@ impl<M: Mailboxes> Router<M> {
     }
 
     /// Returns this router with a record of which ids come and go, to be
-    /// [taken](Self::take_moves).
+    /// [taken](Self::take_moves), and [whose](Self::take_changed_sessions) subscriptions change.
     #[must_use]
-    pub const fn with_moves(mut self) -> Self {
+    pub fn with_moves(mut self) -> Self {
         self.directory.keep_moves();
+        self.graph.note_changes();
         self
     }
 
     /// Appends the ids that came online or went offline since the last time.
     pub fn take_moves(&self, moves: &mut Vec<Move>) {
         self.directory.take_moves(moves);
+    }
+
+    /// Appends the sessions of ids whose subscriptions have changed since the last time, in no
+    /// order. Returns false if there are too many such ids: then it appends none.
+    pub fn take_changed_sessions(&self, sessions: &mut Vec<SessionRef>) -> bool {
+        match self.graph.take_changed() {
+            Changed::Of(subscribers) => {
+                self.directory.sessions(&subscribers, sessions);
+                true
+            }
+            Changed::OfAny => false,
+        }
     }
 
     /// Appends the sessions of a subject's subscribers, in no order, and returns how many of the

@@ -45,6 +45,8 @@ pub enum WorkerCommand {
     Presence(ProcessEdges),
     /// Edges were lost: sessions that keep who is online must look again.
     PresenceSnapshots,
+    /// The same of these sessions: the subscriptions of their ids have changed.
+    PresenceChanged(Vec<SlotKey>),
     /// Stop the worker.
     Drain,
 }
@@ -90,6 +92,10 @@ impl ExternalWorker {
             Mail::Deliver(parcel) => Some(WorkerCommand::Deliver(parcel)),
             Mail::Presence(parcel) => Some(WorkerCommand::Presence(ProcessEdges(parcel))),
             Mail::PresenceSnapshots => Some(WorkerCommand::PresenceSnapshots),
+            Mail::PresenceChanged(sessions) => {
+                self.mailbox.release(sessions.weight());
+                Some(WorkerCommand::PresenceChanged(sessions.0))
+            }
             Mail::Inspect { sessions, report } => Some(WorkerCommand::Inspect(sessions, report)),
             Mail::Close(sessions) => Some(WorkerCommand::Close(sessions)),
             Mail::Drain { ends: true } => Some(WorkerCommand::Drain),

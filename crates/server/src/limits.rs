@@ -84,6 +84,10 @@ pub(crate) const PRESENCE_NODE_EDGES_MAX: usize = if cfg!(test) { 3 } else { 204
 /// Time until what the log of a cluster did not take is told again.
 pub(crate) const PRESENCE_RETRY: Duration = Duration::from_secs(1);
 
+/// Time between two snapshots for all sessions because so many subscriptions have changed that it
+/// is not known whose. A bulk load goes on for longer than a tick.
+pub(crate) const PRESENCE_ROUND_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Recipients of edges that are planned before they are sent to the workers, 16 bytes each.
 pub(crate) const PRESENCE_RECIPIENTS_MAX: usize = if cfg!(test) { 4 } else { 65_536 };
 

@@ -20,7 +20,7 @@ use crate::identity::{IdentityStore, KeyFetcher};
 use crate::lease::Revoked;
 use crate::login_check::{LoginChecker, LoginVerdict};
 use crate::losses::Losses;
-use crate::presence::{EdgeParcel, Presence};
+use crate::presence::{ChangedSessions, EdgeParcel, Presence};
 use crate::settings::LiveSettings;
 use crate::stats::{Metric, ServerStats, WorkerStats};
 
@@ -41,6 +41,8 @@ pub(crate) enum Mail {
     Presence(EdgeParcel),
     /// Send each session that asked a new snapshot.
     PresenceSnapshots,
+    /// The same of these sessions: the subscriptions of their ids have changed.
+    PresenceChanged(ChangedSessions),
     Inspect {
         sessions: Vec<SlotKey>,
         report: Report,

@@ -135,6 +135,18 @@ impl EdgeParcel {
     }
 }
 
+/// Sessions of a worker that are sent a new snapshot if they asked: the subscriptions of their ids
+/// have changed.
+#[derive(Debug)]
+pub(crate) struct ChangedSessions(pub(crate) Vec<SlotKey>);
+
+impl ChangedSessions {
+    /// Returns what they weigh in a mailbox.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<Self>() + self.0.len() * size_of::<SlotKey>()
+    }
+}
+
 /// Edges for the sessions of an external worker.
 #[derive(Debug)]
 pub struct ProcessEdges(pub(crate) EdgeParcel);

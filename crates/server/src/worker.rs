@@ -234,6 +234,10 @@ impl<D: Driver> Worker<D> {
                 Mail::Deliver(parcel) => self.fanout.add(parcel),
                 Mail::Presence(parcel) => self.presence.add(parcel),
                 Mail::PresenceSnapshots => self.presence.begin_round(),
+                Mail::PresenceChanged(sessions) => {
+                    self.presence.ask_all(&self.table, &sessions.0);
+                    self.mailbox.release(sessions.weight());
+                }
                 Mail::Inspect { sessions, report } => inspect(
                     &mut self.table,
                     &self.sessions,

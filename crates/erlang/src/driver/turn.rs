@@ -202,6 +202,9 @@ impl<M: Mailboxes> Driver<M> {
                     self.worker.release_presence(&edges);
                 }
                 WorkerCommand::PresenceSnapshots => self.node.registry.begin_snapshots(),
+                WorkerCommand::PresenceChanged(sessions) => {
+                    self.node.registry.owe_snapshots(&sessions);
+                }
                 WorkerCommand::Drain => self.is_draining = true,
             }
         }

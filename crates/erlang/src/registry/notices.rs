@@ -131,6 +131,16 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         self.owe(slot);
     }
 
+    /// Sends those of the sessions that asked a snapshot of who is online.
+    pub(crate) fn owe_snapshots(&mut self, slots: &[SlotKey]) {
+        for &slot in slots {
+            let session = self.sessions.get(slot);
+            if session.is_some_and(|session| session.hears_presence) {
+                self.owe_snapshot(slot);
+            }
+        }
+    }
+
     /// Sends each session that asked a snapshot of who is online.
     pub(crate) const fn begin_snapshots(&mut self) {
         match self.notices.round {

@@ -9,8 +9,10 @@ use presence::{Cause, Due, Edge, Handover, IdEdge, Millis, NodeName, Online, Out
 use router::{Move, Router, SessionRef};
 
 use super::counts::Fate;
-use super::{EdgeParcel, NamedEdge, OfBackend, Presence, PresenceSettings};
-use crate::limits::{PRESENCE_NODE_EDGES_MAX, PRESENCE_RECIPIENTS_MAX, PRESENCE_RETRY};
+use super::{ChangedSessions, EdgeParcel, NamedEdge, OfBackend, Presence, PresenceSettings};
+use crate::limits::{
+    PRESENCE_NODE_EDGES_MAX, PRESENCE_RECIPIENTS_MAX, PRESENCE_RETRY, PRESENCE_ROUND_INTERVAL,
+};
 use crate::mail::{Mail, Post};
 
 /// What the presence thread owns.
@@ -24,7 +26,12 @@ pub(super) struct Engine {
     handover: Handover,
     /// Working memory.
     moves: Vec<Move>,
+    changed: Vec<SessionRef>,
     batch: Batch,
+    /// When all sessions may be sent a new snapshot because subscriptions have changed, and
+    /// whether they must be.
+    round_from: Millis,
+    must_go_round: bool,
 }
 
 /// Edges of a tick. All but `to_nodes` is empty between two.
@@ -62,7 +69,10 @@ impl Engine {
             retry_at: Millis(0),
             handover: Handover::default(),
             moves: Vec::new(),
+            changed: Vec::new(),
             batch: Batch::default(),
+            round_from: Millis(0),
+            must_go_round: false,
         }
     }
 
@@ -134,7 +144,42 @@ impl Engine {
                 mailbox.insert(Mail::PresenceSnapshots);
             }
         }
+        self.tell_changed(presence, router, now);
         self.tell_nodes(presence, router, now);
+    }
+
+    /// Has sessions that asked sent a new snapshot if the subscriptions of their ids have changed:
+    /// a subject that they follow now may be online for long, and one that they left is of no
+    /// concern any more.
+    fn tell_changed(&mut self, presence: &Presence, router: &Router<Post>, now: Millis) {
+        self.changed.clear();
+        self.must_go_round |= !router.take_changed_sessions(&mut self.changed);
+        // Before it is known who is online there is nothing to be told; then all get a snapshot.
+        if presence.asked.load(Ordering::SeqCst) == 0 || !presence.is_settled() {
+            self.must_go_round = false;
+            return;
+        }
+        let mailboxes = router.mailboxes();
+        if self.must_go_round && now >= self.round_from {
+            self.must_go_round = false;
+            self.round_from = Millis(now.0 + PRESENCE_ROUND_INTERVAL.as_millis() as u64);
+            for mailbox in &mailboxes.mailboxes {
+                mailbox.insert(Mail::PresenceSnapshots);
+            }
+        }
+        self.changed
+            .sort_unstable_by_key(|session| session.to_bits());
+        self.changed.dedup();
+        for group in self.changed.chunk_by(|a, b| a.worker() == b.worker()) {
+            let mailbox = mailboxes.mailbox(group[0].worker());
+            let changed = ChangedSessions(group.iter().map(|session| session.key()).collect());
+            let weight = changed.weight();
+            match mailbox.post(Mail::PresenceChanged(changed), weight) {
+                Ok(()) => mailbox.ring(),
+                Err(_) => self.must_go_round = true,
+            }
+        }
+        self.changed.shrink_to(PRESENCE_RECIPIENTS_MAX);
     }
 
     /// Tells the nodes of a cluster what has changed here, and in slices what they do not know.

@@ -92,6 +92,15 @@ impl PresenceStage {
         }
     }
 
+    /// Sends those of the sessions that asked a snapshot.
+    pub(crate) fn ask_all<D: Driver>(&mut self, table: &ConnectionTable<D>, sessions: &[SlotKey]) {
+        for &key in sessions {
+            if open_session(table, key).is_some() {
+                self.ask(key);
+            }
+        }
+    }
+
     /// Goes on with a session whose socket was full.
     pub(crate) fn resume(&mut self, key: SlotKey) {
         if let Some(snapshot) = self.snapshots.get_mut(&key.index)

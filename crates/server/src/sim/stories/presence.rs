@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::limits::PRESENCE_ROUND_INTERVAL;
 use crate::listener::ListenerKind;
 use crate::presence::{Presence, PresenceSettings};
 use crate::sim::websocket_client::{last, messages, open, say};
@@ -114,6 +115,61 @@ fn who_asks_gets_a_snapshot_and_then_edges_and_others_get_nothing() {
         world.assert_empty();
         assert_eq!(presence(&world).online().count(), 0);
     }
+}
+
+#[test]
+fn who_follows_others_or_leaves_them_gets_a_new_snapshot_and_nobody_else_does() {
+    let mut world = world();
+    world.subscribe("alice", "rj");
+    for subject in ["rj", "bob", "7"] {
+        world.connect(&format!("/stream/{subject}"));
+    }
+    world.pass_with_presence(MOMENT);
+    let alice = world.connect("/stream/alice?presence=1");
+    let mallory = world.connect("/stream/mallory?presence=1");
+    let other = world.connect("/stream/alice");
+    world.pass_with_presence(MOMENT);
+    let mut told = vec![snapshot("\"rj\"")];
+    assert_eq!(lines(&world, alice), told);
+    // Both of them have been online for long.
+    world.subscribe("alice", "bob");
+    world.subscribe("alice", "7");
+    world.subscribe("bob", "alice");
+    world.pass_with_presence(MOMENT);
+    told.push(snapshot("7,\"rj\",\"bob\""));
+    assert_eq!(lines(&world, alice), told, "one for both");
+    world.unsubscribe("alice", "rj");
+    world.pass_with_presence(MOMENT);
+    told.push(snapshot("7,\"bob\""));
+    assert_eq!(lines(&world, alice), told);
+    // More than are noted.
+    for n in 0..10 {
+        world.subscribe(&n.to_string(), "rj");
+    }
+    world.pass_with_presence(Duration::from_secs(1));
+    assert_eq!(lines(&world, alice), told);
+    assert_eq!(lines(&world, mallory), [snapshot("")]);
+    assert_eq!(lines(&world, other), [""; 0]);
+}
+
+#[test]
+fn when_the_subscriptions_of_a_crowd_change_all_get_a_snapshot_once_in_a_while() {
+    let mut world = world();
+    let alice = world.connect("/stream/alice?presence=1");
+    world.connect("/stream/rj");
+    world.pass_with_presence(MOMENT);
+    world.subscribe("alice", "rj");
+    let crowd = 70_000;
+    for round in 0..3 {
+        for n in 0..crowd {
+            world.subscribe(&n.to_string(), &format!("subject-{round}"));
+        }
+        world.pass_with_presence(MOMENT);
+    }
+    assert_eq!(lines(&world, alice), [snapshot(""), snapshot("\"rj\"")]);
+    world.pass_with_presence(PRESENCE_ROUND_INTERVAL);
+    let all = lines(&world, alice);
+    assert_eq!(all.len(), 3, "{all:?}");
 }
 
 #[test]
@@ -251,6 +307,8 @@ fn a_websocket_that_follows_other_ids_gets_a_new_snapshot() {
     say(&mut world, client, r#"{"subscribe":["alice"]}"#);
     world.run_until_idle();
     assert_eq!(last(&world, client), snapshot("7,\"rj\""));
+    // For the subscription of bob.
+    world.pass_with_presence(MOMENT);
     let told = messages(&world, client).len();
     world.pass_with_presence(Duration::from_secs(11));
     assert_eq!(messages(&world, client).len(), told);
@@ -267,6 +325,7 @@ fn hidden_ids_and_ids_with_many_subscribers_look_offline() {
     presence(&world).online().set_hidden(shy, true);
     world.connect("/stream/star");
     world.connect("/stream/shy");
+    world.pass_with_presence(MOMENT);
     let alice = world.connect("/stream/alice?presence=1");
     world.pass_with_presence(MOMENT);
     let late = world.connect("/stream/alice?presence=1");
