@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from checker.laws import CLUSTER, SINGLE, Checker
-from checker.log import Stranger
+from checker.log import Fault, Stranger
 from checker.model import EPOCH, Model
 from checker.report import markdown
 from checker.run import run
@@ -261,6 +261,18 @@ def test_the_checker_finds(lie, seed):
     log = Model(seed).log
     getattr(Lies(log), lie)()
     assert laws_broken(log) & FOUND_BY[lie]
+
+
+@pytest.mark.parametrize("what", ["kill node", "restart node", "replace node"])
+def test_a_node_that_was_started_again_may_have_forgotten_how_old_a_subscription_is(what):
+    log = Model(0).log
+    Lies(log).an_event_from_before_a_subscription_comes_with_a_replay()
+    assert "owed" in laws_broken(log)
+    # It was away until all subscriptions had been made, and knows of none when it was.
+    log.faults = [Fault(0.0, what, "n1"), Fault(log.changes[-1].attempt.end, "start node", "n1")]
+    assert "owed" not in laws_broken(log)
+    log.faults[0].what = "pause node"
+    assert "owed" in laws_broken(log)
 
 
 def test_a_node_that_is_killed_and_started_again_keeps_the_laws():

@@ -219,7 +219,7 @@ def restarts_of(faults):
     """When nodes were taken down, and when they were up again: what was followed by then may count as old."""
     restarts = []
     for number, fault in enumerate(faults):
-        if fault.what in ("kill node", "restart node"):
+        if fault.what in ("kill node", "restart node", "replace node"):
             later = (each for each in faults[number + 1 :] if each.target == fault.target)
             restarts.append((fault.time, next((each.time for each in later), NEVER)))
     return restarts

@@ -13,6 +13,10 @@ from .log import Log
 from .nemesis import Nemesis
 
 
+# A run that waits for something to happen goes on for so many times its seconds, at most.
+LONGEST = 4.0
+
+
 @dataclass(slots=True)
 class Load:
     """How many clients there are, and how busy each is."""
@@ -42,8 +46,9 @@ class Outcome:
     logs: dict = field(default_factory=dict)
 
 
-def run(service, promises, seconds, seed, load=None, with_faults=True):
-    """Works on a service that is ready for so long, and checks what was seen."""
+def run(service, promises, seconds, seed, load=None, first=(), is_enough=lambda faults: True):
+    """Works on a service that is ready for so long, and until the faults were enough, and checks what was seen. `first` are
+    faults of the nemesis that come before all others, in this order."""
     load = load or Load()
     service.run += 1
     prefix = f"r{service.run}"
@@ -69,17 +74,18 @@ def run(service, promises, seconds, seed, load=None, with_faults=True):
     visitor = Visitor(service, "visitor", seed, readers)
     others = [visitor, Filler(service, "filler", seed)] if service.engine else [visitor]
     nemesis = Nemesis(service, seed)
+    nemesis.deck = [getattr(nemesis, fault) for fault in reversed(first)]
     began = time.monotonic()
     for client in [*readers, *changers, *writers, *others]:
         client.start()
-    if with_faults:
-        nemesis.start()
+    nemesis.start()
     broken = []
     try:
         nemesis.ending.wait(seconds)
-        if with_faults:
-            nemesis.finish()
-            service.until_ready()
+        while nemesis.is_alive() and not is_enough(nemesis.faults) and time.monotonic() < began + LONGEST * seconds:
+            nemesis.ending.wait(0.5)
+        nemesis.finish()
+        service.until_ready()
         for client in [*writers, *changers, *others]:
             client.finish()
         marks = Writer(service, "mark", seed, [], [], 0.0)
