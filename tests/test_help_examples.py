@@ -2,7 +2,7 @@
 with the reason why it is not.
 
 They run in a network of their own, so that the ports in them are free, in a directory with the files that they name. Counts and
-times in them are made smaller; nothing else is changed.
+times in them are made smaller, and what is below /var/lib is below this directory; nothing else is changed.
 """
 
 import contextlib
@@ -11,9 +11,11 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 
 import pytest
 
+from harness.node import NODE
 from harness.program import BINARY, ENVIRONMENT, ROOT, encke, installed
 from harness.tls import Authority
 from harness.wait import PATIENCE, until
@@ -39,6 +41,17 @@ NOT_RUN = {
     r"^encke cluster ": "it needs servers of NATS; test_cluster_recipes runs the commands of a cluster",
 }  # fmt: skip
 
+# What a line of an indented block of a document is not run for, besides. Each pattern must be found.
+LINES_NOT_RUN = {
+    r"^make (run|test|faults|fuzz|planted|black-box)|-m pytest": "it builds, or runs all tests, of which this is one",
+    r"^make cluster|target/cluster|through the proxy|127\.0\.0\.1:80[12]1": "test_cluster_recipes runs `make cluster`",
+    r"--apply|/etc/sysctl\.d": "it changes settings of the machine; test_doctor runs it without",
+    r"--erlang-name": "it needs epmd; test_erlang runs it, and what a BEAM says to it",
+    r"^(install|useradd|chgrp|systemctl) |^\(umask 027": "it installs a service; test_operations does so elsewhere",
+    r"^docker ": "it needs a daemon of Docker; test_operations has what is in the image",
+    r"^benches/": "it measures a release build; test_proxy shares a poller",
+}
+
 # Commands that go on until they are stopped.
 ENDLESS = re.compile(
     r"^encke (serve(?!.*--check-config)|hello|proxy(?!.*--check-config)|top(?!.*--once)|listen(?!.*--count))|^encke listen --ticket"
@@ -56,6 +69,7 @@ SMALLER = [
     (r"(--senders) \d+", r"\1 5"),
     (r"(drive .*--count) \d+", r"\1 50"),
     (r"(serve --workers) \d+", r"\1 2"),
+    (r"/var/lib/", r"var/"),
     (r"--ramp \d+", r"--ramp 20"),
 ]
 
@@ -103,7 +117,7 @@ def reason(example):
 def network():
     """A network of its own, in which no port is taken. It lasts as long as a process in it."""
     try:
-        command = ["unshare", "--net", "sh", "-c", "ip link set lo up && echo up && exec sleep 600"]
+        command = ["unshare", "--net", "sh", "-c", "ip link set lo up && echo up && exec sleep 3000"]
         holder = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     except FileNotFoundError as missing:
         pytest.skip(f"it needs {missing.filename}")
@@ -120,11 +134,20 @@ def directory(tmp_path_factory):
     path = tmp_path_factory.mktemp("examples")
     (path / "bin").mkdir()
     (path / "bin" / "encke").symlink_to(BINARY)
+    (path / "bin" / "node").symlink_to(NODE.resolve())
+    # The Python of the tests has what the client needs; the client itself is found by PYTHONPATH.
+    (path / "bin" / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (path / "bin" / "python3").chmod(0o755)
+    for name in ("clients", "examples"):
+        (path / name).symlink_to(ROOT / name)
+    (path / "var" / "encke").mkdir(parents=True)
     authority = Authority(path / "authority")
     certificate = authority.issue("localhost")
     shutil.copy(path / "authority" / "authority.pem", path / "authority.pem")
     public = [installed("openssl"), "x509", "-pubkey", "-noout", "-in", certificate.chain]
     (path / "issuer.pem").write_bytes(subprocess.run(public, capture_output=True, check=True).stdout)
+    shutil.copy(certificate.chain, path / "cert.pem")
+    shutil.copy(certificate.key, path / "key.pem")
     for name in ("secret", "token"):
         (path / name).write_text("0123456789-0123456789-0123456789-0123456789\n")
         (path / name).chmod(0o600)
@@ -267,12 +290,41 @@ def test_examples_work_beside_a_server_with_tickets(shell):
     assert not any(failures), "\n".join(filter(None, failures))
 
 
-def blocks():
-    """The blocks of commands of all documents."""
-    documents = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "clients").glob("*/README.md"))]
-    for document in documents:
-        for block in re.findall(r"^```sh\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE):
-            yield str(document.relative_to(ROOT)), block
+FENCED = re.compile(r"^```(\w*).*?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n|\n(?= {4}))+")
+
+
+def documents():
+    """All documents with their texts: those of the repository's root and of its directories."""
+    places = ["*.md", "docs/*.md", "clients/*/README.md", "examples/*/README.md", "contrib/**/*.md", "tests/README.md"]
+    for place in places:
+        for document in sorted(ROOT.glob(place)):
+            yield str(document.relative_to(ROOT)), document.read_text()
+
+
+def blocks(of="docs/ clients/ README.md SECURITY.md CONTRIBUTING.md"):
+    """The fenced blocks of commands of documents."""
+    for document, text in documents():
+        for language, block in FENCED.findall(text):
+            assert language not in ("bash", "shell", "console"), f"{document}: the tests look for `sh`"
+            if language == "sh" and document.startswith(tuple(of.split())):
+                yield document, block
+
+
+def is_command(line):
+    """Whether a line begins with a program, and not with a word of a log, a table or another language."""
+    word = line.split()[0].lstrip("(")
+    own = (ROOT / word).is_file() or word in ("encke", "docker", "systemctl", "useradd", "umask")
+    return own or (re.fullmatch(r"[a-z][\w.-]*", word) is not None and shutil.which(word) is not None)
+
+
+def indented_lines():
+    """The commands of the indented blocks of all documents. Each is an example of its own."""
+    for document, text in documents():
+        for block in INDENTED.findall(FENCED.sub("", text)):
+            lines = [line.strip() for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+            if is_command(lines[0]):
+                yield from ((document, line) for line in lines)
 
 
 def block_reason(document, block):
@@ -290,3 +342,62 @@ def test_blocks_of_commands_work_as_they_stand(shell):
             # An error of the server is one of the block.
             code, output = shell.run(f'curl() {{ command curl -sS --fail-with-body "$@"; }}\n{block}')
             assert code == 0, f"{document}\n{block}\n{output}"
+
+
+def line_reason(line):
+    return next((why for pattern, why in LINES_NOT_RUN.items() if re.search(pattern, line)), None) or reason(line)
+
+
+def test_indented_commands_of_documents_work_as_they_stand(shell):
+    found = list(indented_lines())
+    for pattern in LINES_NOT_RUN:
+        assert any(re.search(pattern, line) for _, line in found), pattern
+    wanted = [(document, line) for document, line in found if line_reason(line) is None]
+    assert len(wanted) >= 20, wanted
+    assert {document for document, _ in wanted} >= {"README.md", "docs/LAB.md", "docs/PROXY.md", "docs/HISTORY.md"}
+
+    def is_alone(line):
+        return re.match(r"encke (serve|hello|friends|doctor|plan|plot)\b", line) is not None
+
+    failures = [f"{document}: {failed}" for document, line in wanted if is_alone(line) and (failed := failure(shell, line))]
+    with served(shell):
+        beside = [(document, line) for document, line in wanted if not is_alone(line)]
+        failures += [f"{document}: {failed}" for document, line in beside if (failed := failure(shell, line))]
+    assert not failures, "\n".join(failures)
+
+
+# What each application of `examples` shows when its commands were given.
+EXAMPLES = {
+    "examples/builds/README.md": lambda shell, said: "kernel 17: failed" in said(),
+    "examples/chat/README.md": lambda shell, said: is_page(shell, "Chat"),
+    "examples/feed/README.md": lambda shell, said: is_page(shell, "Feed"),
+}
+
+
+def is_page(shell, title):
+    return shell.run(f"curl -sf localhost:3000/ | grep -F '<title>{title}'")[0] == 0
+
+
+@pytest.mark.parametrize("document", EXAMPLES)
+def test_commands_of_an_example_start_it(shell, document):
+    ((_, block),) = blocks(of=document)
+    # The package index is not needed: the client is used from where it is.
+    script = block.replace("pip install ./clients/python", "export PYTHONPATH=clients/python/src")
+    # A reader types slowly enough for a server to be there.
+    there = "until curl -s -o /dev/null localhost:{}; do sleep 0.1; done\n".format
+    script = script.replace("&\n", f"&\n{there('8001/readyz')}", 1)
+    script = re.sub(r"(python3 \S+backend\.py &\n)", rf"\1{there('3000')}", script)
+    script = re.sub(r"(python3 \S+watch\.py.* &\n)", r"\1until [ -e builds.cursor ]; do sleep 0.1; done\n", script)
+    with open(shell.directory / "said", "w+") as output:
+        process = shell.start(script + "\nwait", output)
+        try:
+            said = (shell.directory / "said").read_text
+            until(lambda: process.poll() is not None or EXAMPLES[document](shell, said), document)
+            assert process.poll() is None, f"it ended:\n{script}\n{said()}"
+        finally:
+            shell.stop(process)
+            until(lambda: shell.run("curl -s -o /dev/null localhost:8001/livez")[0] != 0, "the server has ended")
+
+
+def test_no_application_is_left_out():
+    assert {document for document, _ in blocks(of="examples/")} == set(EXAMPLES)

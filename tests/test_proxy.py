@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.program import Program, begin, encke, installed
+from harness.http import Ndjson
+from harness.program import ROOT, Program, begin, encke, installed
 from harness.wait import PATIENCE, PROMPT, in_time, punctually, until
 
 
@@ -407,6 +408,76 @@ def test_checks_find_who_is_unwell_and_well_again(proxy, backend):
     sick.clear()
     until(lambda: f"backend {first.address} is well again" in program.log, "it is noticed")
     until(lambda: {answer() for _ in range(4)} == {b"a", b"+PONG b"}, "both are used")
+
+
+RECIPES = re.findall(r"^```toml\n(.*?)^```$", (ROOT / "docs" / "PROXY.md").read_text(), re.DOTALL | re.MULTILINE)
+
+
+def recipe(words, *addresses):
+    """The recipe of docs/PROXY.md with these words, with addresses of this machine in place of its own, in their order."""
+    (text,) = (recipe for recipe in RECIPES if words in recipe)
+    found = re.findall(r"\b[\d.]+:\d+", text)
+    for address, other in zip(found, addresses, strict=True):
+        text = text.replace(f'"{address}"', f'"{other}"')
+    return text
+
+
+def test_every_recipe_is_a_configuration(tmp_path):
+    assert len(RECIPES) == 2
+    for text in RECIPES:
+        config = tmp_path / "proxy.toml"
+        config.write_text(text)
+        done = encke("proxy", "--config", config, "--check-config")
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_recipe_for_nodes_sends_clients_to_those_that_are_ready(proxy, backend, server, name, tmp_path):
+    ready = threading.Event()
+    requests = []
+
+    def not_ready(client):
+        requests.append(client.recv(1000))
+        if b" /readyz " in requests[-1] and ready.is_set():
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n")
+        else:
+            client.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 10\r\n\r\nnot ready\n")
+
+    other = backend(not_ready)
+    node = "%s:%d" % server.public
+    config = tmp_path / "proxy.toml"
+    text = recipe("balance = \"source\"\nidle-timeout", "127.0.0.1:0", node, other.address)
+    config.write_text(text + 'check-interval = "100ms"\n')
+    program = proxy("--config", config)
+    until(lambda: f"backend {other.address} is not well" in program.log, "the one that is not ready is out")
+    program.public = program.listen
+    for _ in range(5):
+        # One source has one backend, and each of its ports would have the same.
+        rj = name()
+        with Ndjson(program, rj) as stream:
+            until(lambda: server.sessions(rj), "a session")
+            server.publish(rj, "hello")
+            assert stream.data() == "hello"
+    assert f"backend {node} is not well" not in program.log
+    assert all(request.startswith(b"GET /readyz ") for request in requests), "only checks reach it"
+    ready.set()
+    until(lambda: f"backend {other.address} is well again" in program.log, "it is ready again")
+
+
+def test_the_recipe_with_a_protocol_checks_it(proxy, backend, tmp_path):
+    def redis(client):
+        while said := client.recv(100):
+            client.sendall(b"+PONG\r\n" if said == b"PING\r\n" else b"-ERR\r\n")
+
+    first, second, third, wrong = backend(redis), backend(redis), backend(redis), backend(named(b"-ERR\r\n"))
+    config = tmp_path / "proxy.toml"
+    addresses = ["127.0.0.1:0", "127.0.0.1:0", first.address, second.address, "127.0.0.2:0", third.address]
+    text = recipe("check-send = \"PING", *addresses).replace("/var/log", str(tmp_path))
+    config.write_text(text.replace(f'"{third.address}"', f'"{third.address}", "{wrong.address}"'))
+    program = proxy("--config", config)
+    until(lambda: f"backend {wrong.address} is not well" in program.log, "it does not answer PONG")
+    until(lambda: third.accepted > 2, "checks go on")
+    assert f"backend {third.address} is not well" not in program.log
+    assert (tmp_path / "encke-proxy.log").exists()
 
 
 def test_a_reload_under_load_loses_nothing(proxy, backend, tmp_path):
