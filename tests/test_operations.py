@@ -1,5 +1,6 @@
 """docs/OPERATIONS.md and contrib/: each recipe and each file is used as an operator would use it."""
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -14,6 +15,8 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
+from harness.http import Sse
+from harness.nats import Nats
 from harness.program import BINARY, ENVIRONMENT, ROOT, Program, begin, encke, installed
 from harness.receiver import new_secret, write_secrets
 from harness.server import Server
@@ -216,6 +219,8 @@ def test_all_transports_pass_through_each_proxy(port, tmp_path, certificate, tru
                             assert framed % number in next(lines)
                     # HAProxy passes the end of a client on when there is something to send.
                     until(lambda: not server.sessions(id), "logged out")
+                check_wire_of_2008(server, client, base, id)
+                check_polls(server, client, base, id)
             url = f"wss://localhost:{listen}/ws/{id}"
             with connect(url, ssl=trusting, proxy=None, open_timeout=PATIENCE) as client:
                 server.publish(id, "to a socket")
@@ -225,6 +230,44 @@ def test_all_transports_pass_through_each_proxy(port, tmp_path, certificate, tru
             until(lambda: not server.sessions(id), "logged out")
     finally:
         server.stop()
+
+
+def check_wire_of_2008(server, client, base, id):
+    """A proxy may cut the chunks anew, but adds and takes no byte, and keeps the field that guards browsers."""
+    with client.stream("GET", f"{base}/test/{id}") as stream:
+        assert stream.headers["content-security-policy"] == "sandbox"
+        pieces = stream.iter_bytes()
+        read = expected = b""
+        while not read.endswith(b"\n"):
+            read += next(pieces)
+        assert read == f"Encke welcomes you! Your Id: {id}\n".encode()
+        read = b""
+        for payload in (b"one", b"\0\xff", b"three\n"):
+            server.publish(id, payload, content_type="application/octet-stream")
+            expected += payload
+            while len(read) < len(expected):
+                read += next(pieces)
+            assert read == expected
+    # It has no heartbeat, so there is something to send only when something is published.
+    until(lambda: server.publish(id, "anybody?") and not server.sessions(id), "logged out")
+
+
+def check_polls(server, client, base, id):
+    """A poll that waits is answered by the next event, and the next poll goes on behind it."""
+    answer = client.get(f"{base}/poll/{id}?wait=0")
+    assert answer.status_code in (200, 204), answer.text
+    cursor = answer.headers["encke-cursor"]
+    for number in range(3):
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(client.get, f"{base}/poll/{id}", params={"wait": 25, "cursor": cursor})
+            until(lambda: server.stats()["online"] or waiting.done(), "it waits")
+            server.publish(id, f"polled {number}")
+            answer = waiting.result(PATIENCE)
+        assert answer.status_code == 200, answer.text
+        assert [said["data"] for said in answer.json()] == [f"polled {number}"]
+        cursor = answer.headers["encke-cursor"]
+    answer = client.get(f"{base}/poll/{id}", params={"wait": 0, "cursor": cursor})
+    assert (answer.status_code, answer.content) == (204, b"")
 
 
 # Backup, upgrade
@@ -373,20 +416,65 @@ def promtool(*arguments, **options):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("program", ["serve", "proxy", "hello"])
-def test_promtool_finds_nothing_in_the_metrics(tmp_path, port, program, hooked):
-    more = {"proxy": ["--to", port().address], "serve": hooked}.get(program, [])
+@pytest.mark.parametrize("program", ["proxy", "hello"])
+def test_promtool_finds_nothing_in_the_metrics_of_other_programs(tmp_path, port, program):
+    more = ["--to", port().address] if program == "proxy" else []
     running = Program(program, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", *more, cwd=tmp_path)
     try:
-        url = "http://%s:%d/metrics" % running.control
-        answer = httpx.get(url, headers={"Accept": "text/plain"}, trust_env=False)
-        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-        promtool("check", "metrics", input=answer.text)
-        prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.1"
-        answer = httpx.get(url, headers={"Accept": prometheus}, trust_env=False)
-        assert answer.headers["content-type"].startswith("application/openmetrics-text")
+        with httpx.Client(base_url="http://%s:%d" % running.control, trust_env=False) as client:
+            check_metrics(client)
     finally:
         running.stop()
+
+
+@pytest.fixture
+def measured(tmp_path, hooked, certificate):
+    """Starts a server with one of the things that have metrics of their own, and names one of these."""
+    with contextlib.ExitStack() as stack:
+
+        def measured(what):
+            flags, env, more = hooked, {}, {}
+            match what:
+                case "memory":
+                    named = "encke_presence_online_ids"
+                case "disk":
+                    flags = [*hooked, "--data", tmp_path / "data", "--history-dir", tmp_path / "history"]
+                    env, named = {"ENCKE_MEMORY": "false"}, "encke_store_commits_total"
+                case "TLS":
+                    more, named = {"certificates": [certificate]}, "encke_tls_handshakes_total"
+                case "cluster":
+                    engine = Nats(1)
+                    stack.callback(engine.close)
+                    flags = [*hooked, "--cluster", engine.url, "--cluster-name", "prom", "--node", "n1"]
+                    flags, named = [*flags, "--log-bytes", "64MiB", "--log-replicas", "1"], "encke_log_ready"
+            server = (TlsServer if more else Server)(*flags, env=env, **more)
+            stack.callback(server.stop)
+            return server, named
+
+        yield measured
+
+
+@pytest.mark.parametrize("what", ["memory", "disk", "TLS", "cluster"])
+def test_promtool_finds_nothing_in_the_metrics(measured, what):
+    server, named = measured(what)
+    # Metrics with labels and histograms have samples only when something has happened.
+    server.subscribe("alice", "rj")
+    with Sse(server, "alice") as stream:
+        server.publish("rj", "hello")
+        assert stream.data() == "hello"
+        text = check_metrics(server.api)
+    assert re.search(rf"^{named}\b", text, re.MULTILINE), f"{named} is not there"
+
+
+def check_metrics(client):
+    """Lets promtool look at the metrics. Returns them."""
+    answer = client.get("/metrics", headers={"Accept": "text/plain"})
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    promtool("check", "metrics", input=answer.text)
+    prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.1"
+    text = client.get("/metrics", headers={"Accept": prometheus})
+    assert text.headers["content-type"].startswith("application/openmetrics-text")
+    return answer.text
 
 
 def test_alerts_fire_on_a_sick_server_and_not_on_a_healthy_one():
