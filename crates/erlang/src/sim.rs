@@ -1,13 +1,15 @@
 //! A node in virtual time with simulated peers, for tests and for fuzzing.
 //!
 //! Owns what the driver owns elsewhere: a clock that only tests move, sockets that take everything
-//! or nothing, and the mailbox. Must never decide what a node decides.
+//! or nothing, and the mailbox. Like the driver's, its turns need a reason: work, a signal, a
+//! deadline or a rung mailbox. Must never decide what a node decides.
 
 pub(crate) mod peer;
 pub(crate) mod script;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use graph::Graph;
@@ -20,6 +22,7 @@ use server::{Observer, Presence};
 use crate::connections::ConnectionId;
 use crate::cookie::Cookie;
 use crate::handshake::LocalNode;
+use crate::limits::DEADLINE_CHECK_INTERVAL;
 use crate::metrics::Metric;
 use crate::node::{Config, Effect, Node};
 use crate::node_name::NodeName;
@@ -48,13 +51,38 @@ pub(crate) struct SimulatedNode {
     pub(crate) router: Arc<Router<Mail>>,
     mail: Mail,
     now: Tick,
+    /// It sleeps, until this time or for as long as it takes.
+    asleep: Option<Option<Tick>>,
+    /// A turn has begun, with a signal.
+    is_turning: bool,
     /// Bytes sent over each connection.
     sent: BTreeMap<ConnectionId, Vec<u8>>,
     closed: BTreeSet<ConnectionId>,
     /// Nodes that the node is dialing.
     pub(crate) calls: Vec<(ConnectionId, NodeName)>,
     /// Connections whose sockets take nothing.
-    pub(crate) blocked: BTreeSet<ConnectionId>,
+    blocked: BTreeSet<ConnectionId>,
+}
+
+/// What other threads wake the node by.
+#[derive(Clone, Default)]
+pub(crate) struct Bell(Arc<AtomicBool>);
+
+impl Bell {
+    /// Returns what rings it.
+    pub(crate) fn ringer(&self) -> Box<dyn Fn() + Send + Sync> {
+        let bell = self.clone();
+        Box::new(move || bell.ring())
+    }
+
+    fn ring(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether it has rung since the last time.
+    fn take(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
 }
 
 /// What a server has besides the router.
@@ -64,6 +92,7 @@ pub(crate) struct Around {
     pub(crate) logins: Option<LoginQuestions>,
     pub(crate) presence: Option<Arc<Presence>>,
     pub(crate) observer: Option<Observer>,
+    pub(crate) bell: Bell,
 }
 
 /// Metrics of the node.
@@ -78,15 +107,20 @@ pub(crate) struct Counted {
 
 /// The mailbox of the only worker.
 #[derive(Clone, Default)]
-pub(crate) struct Mail(Arc<Mutex<Vec<Parcel>>>);
+pub(crate) struct Mail {
+    parcels: Arc<Mutex<Vec<Parcel>>>,
+    bell: Bell,
+}
 
 impl Mailboxes for Mail {
     fn post(&self, _: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
-        self.0.lock().push(parcel);
+        self.parcels.lock().push(parcel);
         Ok(())
     }
 
-    fn ring(&self, _: WorkerId) {}
+    fn ring(&self, _: WorkerId) {
+        self.bell.ring();
+    }
 }
 
 impl SimulatedNode {
@@ -107,7 +141,10 @@ impl SimulatedNode {
     /// Starts a node of a server that has more than a router.
     pub(crate) fn with(name: &str, connect: &[&str], options: Around) -> Self {
         let log = options.log;
-        let mail = Mail::default();
+        let mail = Mail {
+            parcels: Arc::default(),
+            bell: options.bell,
+        };
         let graph = Arc::new(Graph::memory());
         let router = Router::new("e", graph, mail.clone());
         let me = LocalNode {
@@ -115,6 +152,7 @@ impl SimulatedNode {
             cookie: Cookie::parse(COOKIE).expect("a cookie"),
             creation: CREATION,
         };
+        let is_wanted = !connect.is_empty();
         let connect = connect.iter().map(|name| name.parse().expect("a name"));
         let config = Config {
             me,
@@ -129,59 +167,103 @@ impl SimulatedNode {
         };
         let router = Arc::new(router);
         let metrics = Arc::default();
-        let mut node = Node::new(config, Arc::clone(&router), metrics, Box::new(|| {}));
+        let ring = mail.bell.ringer();
+        let mut node = Node::new(config, Arc::clone(&router), metrics, ring);
         // A time as of a machine that was started long ago.
         let now = Tick(1_000_000);
         node.set_time(now);
-        Self {
+        let mut sim = Self {
             node,
             router,
             mail,
             now,
+            asleep: None,
+            is_turning: false,
             sent: BTreeMap::new(),
             closed: BTreeSet::new(),
             calls: Vec::new(),
             blocked: BTreeSet::new(),
+        };
+        if is_wanted {
+            // It dials for the first time when it first looks at its deadlines.
+            sim.advance_clock(DEADLINE_CHECK_INTERVAL);
         }
+        sim
+    }
+
+    /// Begins a turn with a signal or a command, and returns the node, which acts on it. The turn
+    /// ends with [`run_until_idle`](Self::run_until_idle).
+    pub(crate) fn wake(&mut self) -> &mut Node<Mail> {
+        self.is_turning = true;
+        self.node.set_time(self.now);
+        &mut self.node
     }
 
     /// Has a peer connect.
     pub(crate) fn accept_peer(&mut self) -> Option<ConnectionId> {
-        self.node.accepted(ADDRESS.into(), CHALLENGE)
+        self.wake().accepted(ADDRESS.into(), CHALLENGE)
     }
 
     /// Completes a dial of the node. Returns whether the connection is still needed.
     pub(crate) fn complete_dial(&mut self, connection: ConnectionId, version: u16) -> bool {
-        self.node
+        self.wake()
             .dialed(connection, ADDRESS.into(), version, CHALLENGE)
     }
 
     /// Passes bytes from a peer to the node.
     pub(crate) fn receive(&mut self, connection: ConnectionId, bytes: &[u8]) {
-        self.node.receive(connection, bytes);
+        self.wake().receive(connection, bytes);
+    }
+
+    /// Lets the socket of a connection take nothing.
+    pub(crate) fn block(&mut self, connection: ConnectionId) {
+        self.blocked.insert(connection);
+    }
+
+    /// Lets the socket of a connection take everything, and reports its room.
+    pub(crate) fn unblock(&mut self, connection: ConnectionId) {
+        self.blocked.remove(&connection);
+        self.wake().connections.schedule_flush(connection);
     }
 
     /// Moves the clock.
     pub(crate) fn advance_clock(&mut self, time: Duration) {
+        self.run_until_idle();
         self.now = self.now.after(time);
-        self.node.set_time(self.now);
         self.run_until_idle();
     }
 
-    /// Runs turns until nothing is left to do.
+    /// Runs turns while there is a reason for one. Whatever else changed, a sleeping node does not
+    /// learn of it.
     pub(crate) fn run_until_idle(&mut self) {
-        loop {
+        while self.is_turning || self.wakes() {
+            self.node.set_time(self.now);
             self.turn();
-            let is_posted = !self.mail.0.lock().is_empty();
-            if !is_posted && !self.node.is_busy() && self.node.connections.to_flush.is_empty() {
-                return;
-            }
         }
+    }
+
+    /// Decides about the next turn, as the event loop does with what the driver says.
+    fn wakes(&mut self) -> bool {
+        let rung = self.mail.bell.take();
+        let deadline = match self.asleep {
+            Some(deadline) => deadline,
+            None => {
+                let is_posted = !self.mail.parcels.lock().is_empty();
+                if is_posted || self.node.is_busy() || !self.node.connections.to_flush.is_empty() {
+                    return true;
+                }
+                self.node.timeout().map(|timeout| self.now.after(timeout))
+            }
+        };
+        let wakes = rung || deadline.is_some_and(|deadline| deadline <= self.now);
+        self.asleep = (!wakes).then_some(deadline);
+        wakes
     }
 
     /// Runs a turn, as the driver does after reading.
     fn turn(&mut self) {
-        let parcels = std::mem::take(&mut *self.mail.0.lock());
+        (self.asleep, self.is_turning) = (None, false);
+        let parcels = std::mem::take(&mut *self.mail.parcels.lock());
         for parcel in parcels {
             self.node.deliver(parcel);
         }

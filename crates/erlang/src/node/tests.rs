@@ -13,7 +13,7 @@ mod strangers;
 mod time;
 
 use super::*;
-use crate::limits::{CONNECTIONS_MAX, HANDSHAKE_TIME};
+use crate::limits::{CONNECTIONS_MAX, DEADLINE_CHECK_INTERVAL, HANDSHAKE_TIME};
 use crate::sim::peer::{Heard, Peer, hear};
 use crate::sim::{Counted, NAME, SimulatedNode};
 

@@ -129,12 +129,9 @@ impl Script {
             8 => {
                 if let Some((connection, _)) = self.connection(choices) {
                     match choices.byte() % 3 {
-                        0 => self.sim.node.ended(connection),
-                        1 => drop(self.sim.blocked.insert(connection)),
-                        _ => {
-                            self.sim.blocked.remove(&connection);
-                            self.sim.node.connections.schedule_flush(connection);
-                        }
+                        0 => self.sim.wake().ended(connection),
+                        1 => self.sim.block(connection),
+                        _ => self.sim.unblock(connection),
                     }
                 }
             }
@@ -162,7 +159,7 @@ impl Script {
                     return;
                 };
                 let Some(peer) = PEERS.into_iter().find(|peer| peer.name == name.as_str()) else {
-                    return self.sim.node.ended(connection);
+                    return self.sim.wake().ended(connection);
                 };
                 let may_read = self.sim.complete_dial(connection, u16::from(version) + 1);
                 self.connections.push((connection, peer));
@@ -247,7 +244,7 @@ impl Script {
             .map(|(connection, _)| connection)
             .collect();
         open.into_iter()
-            .for_each(|connection| self.sim.node.ended(connection));
+            .for_each(|connection| self.sim.wake().ended(connection));
         self.sim.run_until_idle();
         self.assert_laws();
         assert_eq!(self.sim.counted().nodes, 0);

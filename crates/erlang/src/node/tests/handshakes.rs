@@ -206,7 +206,7 @@ fn half_a_handshake_ends_when_its_time_is_over_and_not_before() {
             assert!(!sim.is_closed(connection), "{end} bytes");
             // Bytes that lead nowhere buy no time.
             sim.receive(connection, &stream[end..end]);
-            sim.advance_clock(Duration::from_millis(1));
+            sim.advance_clock(DEADLINE_CHECK_INTERVAL);
             assert!(sim.is_closed(connection), "{end} bytes");
             assert_eq!(sim.counted().refused, refused(Refusal::HandshakeSlow));
         }

@@ -264,7 +264,7 @@ fn a_list_of_which_nothing_more_arrives_is_answered_and_makes_room() {
         LISTS_PER_NODE_MAX
     );
     sim.receive(connection, &first(100));
-    sim.node.ended(connection);
+    sim.wake().ended(connection);
     assert_eq!(sim.node.registry.lists.held_changes(), 0);
 }
 

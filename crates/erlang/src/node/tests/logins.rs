@@ -11,7 +11,7 @@ use super::*;
 use crate::limits::LOGIN_QUESTIONS_MAX;
 use crate::login_check::{LoginCheck, ProcessChecker, QuestionQueue};
 use crate::sim::peer::{atom, hear_messages, integer, message, pid, reference, tuple};
-use crate::sim::{Around, CREATION};
+use crate::sim::{Around, Bell, CREATION};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -30,9 +30,11 @@ impl World {
             timeout: TIMEOUT,
             accepts_unanswered,
         };
-        let queue = QuestionQueue::new(&check, Box::new(|| {}));
+        let bell = Bell::default();
+        let queue = QuestionQueue::new(&check, bell.ringer());
         let around = Around {
             logins: Some(LoginQuestions::new(check, Arc::clone(&queue))),
+            bell,
             ..Around::default()
         };
         Self {
@@ -151,7 +153,7 @@ fn what_is_not_answered_in_time_is_decided_as_configured() {
         world.answer(connection, 1, &atom("ok"));
         assert_eq!(world.verdicts(), []);
         // With the node goes what it was asked.
-        world.sim.node.ended(connection);
+        world.sim.wake().ended(connection);
         assert_eq!(world.verdicts(), [(3, verdict)]);
         assert_eq!(world.unanswered(), 3);
     }

@@ -62,7 +62,7 @@ impl World {
         let request = tuple(&[atom("login"), atom(of), PEER.pid(number), options]);
         self.sim
             .receive(self.connection, &PEER.call_to("router", &request));
-        self.sim.node.answer_completed();
+        self.sim.wake().answer_completed();
         let said = self.sim.take_unsent(self.connection);
         let said = hear_messages(&said);
         said.into_iter()
@@ -99,7 +99,7 @@ impl World {
             id: &id,
             online,
         });
-        self.sim.node.tell_presence(edges);
+        self.sim.wake().tell_presence(edges);
     }
 
     fn publish(&mut self, subject: &str, bytes: usize) {
@@ -126,13 +126,12 @@ impl World {
     }
 
     fn unblock(&mut self) {
-        self.sim.blocked.clear();
-        self.sim.node.connections.schedule_flush(self.connection);
+        self.sim.unblock(self.connection);
     }
 
     /// Publishes until the node of the peer, which reads nothing, has lost events.
     fn lose(&mut self, subject: &str, count: u32) -> usize {
-        self.sim.blocked.insert(self.connection);
+        self.sim.block(self.connection);
         let fits = (SEND_BUFFER_BYTES_MAX + QUEUED_BYTES_MAX) / EVENT_BYTES_MAX;
         let mut reached = 0;
         while self
@@ -182,7 +181,7 @@ fn a_process_that_asks_learns_who_is_online_and_who_comes_and_goes() {
         ["7: {presence_snapshot,[<<\"rj\">>,<<\"dave\">>],whole}"]
     );
     // Edges were lost: all that asked look again.
-    world.sim.node.registry.begin_snapshots();
+    world.sim.wake().registry.begin_snapshots();
     assert_eq!(
         world.heard(),
         ["7: {presence_snapshot,[<<\"rj\">>,<<\"dave\">>],whole}"]
@@ -196,7 +195,7 @@ fn nobody_gets_a_snapshot_before_it_is_known_who_is_online() {
     assert_eq!(world.login("alice", 7, &["presence"]), "ok}");
     assert_eq!(world.heard(), Vec::<String>::new());
     world.presence.online().settle();
-    world.sim.node.registry.begin_snapshots();
+    world.sim.wake().registry.begin_snapshots();
     assert_eq!(world.heard(), ["7: {presence_snapshot,[],whole}"]);
 }
 
@@ -290,11 +289,11 @@ fn a_process_is_told_how_many_events_it_has_lost_before_it_gets_another() {
     let slots = [world.slot(0), world.slot(1)];
     world
         .sim
-        .node
+        .wake()
         .registry
         .note_losses(&slots.map(|slot| (slot, 9)));
     assert_eq!(world.heard(), ["7: {router_gap,9}"]);
-    world.sim.node.registry.note_loss_by_any();
+    world.sim.wake().registry.note_loss_by_any();
     assert_eq!(world.heard(), ["7: {router_gap,unknown}"]);
     assert_eq!(world.heard(), Vec::<String>::new());
 }
@@ -308,7 +307,7 @@ fn a_process_that_ends_leaves_no_notice() {
     world.lose("alice", 2);
     let slot = world.slot(0);
     world.edge(&[slot], "rj", true);
-    world.sim.node.close_sessions(&[slot]);
+    world.sim.wake().close_sessions(&[slot]);
     world.login("bob", 9, &["gap", "presence"]);
     world.unblock();
     let heard = world.heard();
@@ -352,10 +351,10 @@ fn the_observer_of_the_server_is_told_of_each_process_once_with_the_reason_of_it
     assert_eq!(taken(), ["- [Text(\"alice\"), Text(\"bob\")] peer"]);
     world.login("alice", 7, &[]);
     let slot = world.slot(0);
-    world.sim.node.close_sessions(&[slot]);
+    world.sim.wake().close_sessions(&[slot]);
     world.login("alice", 7, &[]);
-    world.sim.node.registry.observe_drain();
-    world.sim.node.ended(world.connection);
+    world.sim.wake().registry.observe_drain();
+    world.sim.wake().ended(world.connection);
     world.sim.run_until_idle();
     let ends: Vec<_> = taken()
         .into_iter()

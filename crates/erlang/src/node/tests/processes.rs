@@ -85,7 +85,7 @@ fn a_process_that_asks_for_a_link_is_linked_once_and_ended_when_its_session_is_c
     sim.run_until_idle();
     sim.take_sent(connection);
     let slot = sim.node.registry.sessions.at(0).unwrap();
-    sim.node.close_sessions(&[slot]);
+    sim.wake().close_sessions(&[slot]);
     sim.run_until_idle();
     let said = hear_messages(&sim.take_sent(connection));
     assert_eq!(said[1], "{3,<encke@h.2.0>,<peer@h.5.0>,closed}");
@@ -205,7 +205,7 @@ fn a_receipt_tells_messages_that_wait_for_a_node_from_written_ones() {
         (counts.written, counts.queued, counts.shed)
     };
     assert_eq!(publish(&mut sim), (1, 0, 0));
-    sim.blocked.insert(connection);
+    sim.block(connection);
     assert_eq!(publish(&mut sim), (0, 1, 0));
     assert_eq!(publish(&mut sim), (0, 1, 0));
 }
@@ -293,7 +293,7 @@ fn the_node_of_a_process_that_is_logged_in_by_another_is_called() {
     assert_eq!(sim.node.registry.sessions.len(), 1);
     // It cannot be reached.
     let (mut sim, call) = logged_in();
-    sim.node.ended(call);
+    sim.wake().ended(call);
     sim.run_until_idle();
     assert_eq!(sim.node.registry.sessions.len(), 0);
     // Another life of it answers.
@@ -334,7 +334,7 @@ fn a_node_that_calls_while_it_is_called_keeps_its_processes() {
 fn a_node_that_restarts_finds_none_of_its_processes_logged_in() {
     let (mut sim, connection) = connected();
     sim.receive(connection, &login("alice", &PEER.pid(5)));
-    sim.node.ended(connection);
+    sim.wake().ended(connection);
     let again = sim.accept_peer().unwrap();
     sim.receive(again, &PEER.call());
     sim.run_until_idle();

@@ -45,7 +45,7 @@ fn more_nodes_than_there_may_be_are_turned_away() {
     assert_eq!(crowded(&sim), 0);
     assert!(sim.accept_peer().is_none());
     assert_eq!(crowded(&sim), 1);
-    sim.node.ended(first.unwrap());
+    sim.wake().ended(first.unwrap());
     assert!(sim.accept_peer().is_some());
 }
 

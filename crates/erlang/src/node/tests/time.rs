@@ -7,6 +7,9 @@ use crate::sim::peer::{atom, binary, hear_messages, packet, tuple};
 
 const MOMENT: Duration = Duration::from_millis(1);
 
+/// A node that sleeps meets a deadline at most so late.
+const LATENESS_MAX: Duration = DEADLINE_CHECK_INTERVAL;
+
 fn tick() -> Vec<u8> {
     packet(&[])
 }
@@ -16,7 +19,7 @@ fn a_sign_of_life_follows_upon_a_quarter_of_the_tick_time_in_which_nothing_was_s
     let (mut sim, connection) = connected();
     sim.advance_clock(TICK_TIME / 4 - MOMENT);
     assert!(sim.take_sent(connection).is_empty());
-    sim.advance_clock(MOMENT);
+    sim.advance_clock(LATENESS_MAX);
     assert_eq!(sim.take_sent(connection), tick());
     // What else is said is a sign of life as well.
     sim.advance_clock(TICK_TIME / 8);
@@ -28,7 +31,7 @@ fn a_sign_of_life_follows_upon_a_quarter_of_the_tick_time_in_which_nothing_was_s
     assert_eq!(hear_messages(&sim.take_sent(connection)).len(), 1);
     sim.advance_clock(TICK_TIME / 4 - MOMENT);
     assert!(sim.take_sent(connection).is_empty());
-    sim.advance_clock(MOMENT);
+    sim.advance_clock(LATENESS_MAX);
     assert_eq!(sim.take_sent(connection), tick());
 }
 
@@ -37,7 +40,7 @@ fn a_peer_that_is_silent_for_the_tick_time_is_gone_and_not_before() {
     let (mut sim, connection) = connected();
     sim.advance_clock(TICK_TIME - MOMENT);
     assert!(!sim.is_closed(connection));
-    sim.advance_clock(MOMENT);
+    sim.advance_clock(LATENESS_MAX);
     assert!(sim.is_closed(connection));
     assert_eq!(sim.counted().refused, refused(Refusal::Silent));
     assert_eq!(sim.counted().nodes, 0);
@@ -60,14 +63,14 @@ fn any_byte_of_a_peer_is_a_sign_of_life() {
 #[test]
 fn a_peer_that_takes_nothing_of_what_it_is_owed_is_given_up() {
     let (mut sim, connection) = connected();
-    sim.blocked.insert(connection);
+    sim.block(connection);
     sim.receive(connection, &PEER.call_to("router", &atom("pid")));
     sim.run_until_idle();
     sim.advance_clock(STALL_TIME / 2);
     sim.receive(connection, &tick());
     sim.advance_clock(STALL_TIME / 2 - MOMENT);
     assert!(!sim.is_closed(connection));
-    sim.advance_clock(MOMENT);
+    sim.advance_clock(LATENESS_MAX);
     assert!(sim.is_closed(connection));
     assert_eq!(sim.counted().refused, refused(Refusal::Slow));
 }
@@ -77,7 +80,7 @@ fn until_the_next_call(
     sim: &mut SimulatedNode,
     connection: ConnectionId,
 ) -> (Duration, ConnectionId) {
-    sim.node.ended(connection);
+    sim.wake().ended(connection);
     let step = Duration::from_millis(100);
     let mut passed = Duration::ZERO;
     sim.run_until_idle();
