@@ -19,22 +19,49 @@ use std::time::Duration;
 
 use self::life::{Life, Trace};
 use super::laws::Dice;
+use crate::stats::Metric;
 
 /// Steps of a life.
 const STEPS: u32 = 160;
 
-/// Runs these steps of a life, and returns why it fails, if it does.
-fn failure(seed: u64, steps: &[u32], trace: &Trace) -> Option<String> {
-    trace.borrow_mut().clear();
-    let panic = catch_unwind(AssertUnwindSafe(|| live(seed, steps, trace))).err()?;
-    let text = panic.downcast_ref::<String>().cloned();
-    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
-    Some(text.unwrap_or_else(|| "a panic without a text".to_owned()))
+/// What lives must bring about, each in one of a hundred at least.
+const HAPPENED: [Metric; 14] = [
+    Metric::DeliveriesQueued,
+    Metric::DeliveriesShed,
+    Metric::DeliveriesLost,
+    Metric::EventsReplayed,
+    Metric::ResumesComplete,
+    Metric::ResumesExpired,
+    Metric::ResumesUnknown,
+    Metric::CatchUps,
+    Metric::Gaps,
+    Metric::RefusedServer,
+    Metric::AcceptPauses,
+    Metric::ClosedRejected,
+    Metric::ClosedTimeout,
+    Metric::ClosedDrain,
+];
+
+/// A life that did not fail.
+struct Lived {
+    /// What the workers had asked of their drivers behind each step, and in the end.
+    digests: Vec<u64>,
+    /// How often each of [`HAPPENED`] was counted.
+    happened: [u64; HAPPENED.len()],
 }
 
-/// Runs these steps of a life. Returns what the workers had asked of their drivers behind each of
-/// them, and in the end.
-fn live(seed: u64, steps: &[u32], trace: &Trace) -> Vec<u64> {
+/// Runs these steps of a life. The error says why it fails.
+fn try_to_live(seed: u64, steps: &[u32], trace: &Trace) -> Result<Lived, String> {
+    trace.borrow_mut().clear();
+    catch_unwind(AssertUnwindSafe(|| live(seed, steps, trace))).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
+        text.unwrap_or_else(|| "a panic without a text".to_owned())
+    })
+}
+
+/// Runs these steps of a life.
+fn live(seed: u64, steps: &[u32], trace: &Trace) -> Lived {
     let mut life = Life::new(seed, Trace::clone(trace));
     let mut digests = Vec::new();
     for &step in steps {
@@ -51,7 +78,10 @@ fn live(seed: u64, steps: &[u32], trace: &Trace) -> Vec<u64> {
     life.judge(&mut Dice::new(seed));
     life.end();
     digests.push(life.digest());
-    digests
+    Lived {
+        digests,
+        happened: HAPPENED.map(|metric| life.count(metric)),
+    }
 }
 
 /// Leaves out what a failure does not need: halves first, single items last.
@@ -80,17 +110,26 @@ fn variable(name: &str, usual: u64) -> u64 {
 
 #[test]
 fn whatever_happens_what_is_owed_arrives_and_nothing_is_left() {
-    let first = variable("SEED", 0);
-    for seed in first..first + variable("SEEDS", 1000) {
+    let (first, seeds) = (variable("SEED", 0), variable("SEEDS", 1000));
+    let mut lives_with = [0; HAPPENED.len()];
+    for seed in first..first + seeds {
         let trace = Trace::default();
         let all: Vec<_> = (0..STEPS).collect();
-        if failure(seed, &all, &trace).is_none() {
+        if let Ok(lived) = try_to_live(seed, &all, &trace) {
+            let counts = lives_with.iter_mut().zip(lived.happened);
+            counts.for_each(|(lives, count)| *lives += u64::from(count > 0));
             continue;
         }
-        let steps = shrink(all, |steps| failure(seed, steps, &trace).is_some());
-        let reason = failure(seed, &steps, &trace).unwrap_or_default();
+        let steps = shrink(all, |steps| try_to_live(seed, steps, &trace).is_err());
+        let reason = try_to_live(seed, &steps, &trace).err().unwrap_or_default();
         let trace = trace.borrow().join("\n");
         panic!("SEED={seed} fails, of its {STEPS} steps with these alone:\n{trace}\n{reason}");
+    }
+    for (metric, lives) in HAPPENED.into_iter().zip(lives_with) {
+        assert!(
+            lives >= seeds / 100,
+            "{metric:?} happened in {lives} of {seeds} lives"
+        );
     }
 }
 
@@ -102,10 +141,8 @@ fn the_same_seed_is_the_same_life() {
         let steps: Vec<_> = (0..STEPS).collect();
         let traces = [Trace::default(), Trace::default()];
         let [once, again] = [0, 1].map(|nth: usize| live(seed, &steps, &traces[nth]));
-        let differs = once
-            .iter()
-            .zip(&again)
-            .position(|(one, other)| one != other);
+        let mut digests = once.digests.iter().zip(&again.digests);
+        let differs = digests.position(|(one, other)| one != other);
         assert_eq!(
             differs, None,
             "step of seed {seed} in which two runs differ"

@@ -29,6 +29,7 @@ use crate::sim::net::{Pipe, Shared as Net, SimDriver};
 use crate::sim::parts::{Parts, Turns, worker};
 use crate::sim::readers::{Edges, Posted, Reader, STATUS_BYTES};
 use crate::slow_policy::SlowPolicy;
+use crate::stats::Metric;
 use crate::worker::Worker;
 
 const WORKERS: u16 = 3;
@@ -201,6 +202,11 @@ impl Life {
 
     pub(super) fn note(&self, what: impl FnOnce() -> String) {
         self.trace.borrow_mut().push(what());
+    }
+
+    /// Returns how often the workers have counted something.
+    pub(super) fn count(&self, metric: Metric) -> u64 {
+        self.parts.handle.stats().total(metric)
     }
 
     /// Returns a number for all that the workers have asked of their drivers so far.
