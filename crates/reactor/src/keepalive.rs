@@ -13,8 +13,8 @@ const SECOND: Duration = Duration::from_secs(1);
 ///
 /// On a socket with `TCP_USER_TIMEOUT` the kernel counts no probes. Once that time has passed since
 /// the peer was last heard, it ends the connection at the first timer that finds one probe without
-/// an answer (`tcp_keepalive_timer`). If the first probe went out no earlier, one lost packet ends a
-/// connection whose peer is well.
+/// an answer (`tcp_keepalive_timer`). If the first probe went out no earlier, one lost packet ends
+/// a connection whose peer is well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keepalive {
     /// Silence after which the first probe is sent.

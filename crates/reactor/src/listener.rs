@@ -33,8 +33,8 @@ pub struct ListenerOptions {
     /// A connection whose peer acknowledges no data for this long is closed (`TCP_USER_TIMEOUT`,
     /// RFC 5482).
     pub user_timeout: Duration,
-    /// Probes of silent peers. `None` where a timeout ends silent connections, which saves the kernel
-    /// a timer for each.
+    /// Probes of silent peers. `None` where a timeout ends silent connections, which saves the
+    /// kernel a timer for each.
     pub keepalive: Option<Keepalive>,
     /// Time for which a connection without data is not reported (`TCP_DEFER_ACCEPT`), in whole
     /// seconds. For protocols in which the client speaks first.

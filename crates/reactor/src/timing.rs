@@ -6,8 +6,8 @@
 //!
 //! The sum of the stages is an unbiased estimate of the busy time. Turns after a rest of
 //! [`REST`] or more add no error; of the others, the standard deviation of the sum is at most
-//! `sqrt(32 * the sum of the squares of their times)`: for `n` turns of equal length `5.7 / sqrt(n)`
-//! of their time.
+//! `sqrt(32 * the sum of the squares of their times)`: for `n` turns of equal length
+//! `5.7 / sqrt(n)` of their time.
 
 use std::time::Duration;
 

@@ -19,6 +19,8 @@ mod presence;
 mod losing;
 /// Memory of buffers.
 mod buffers;
+/// Messages from other threads.
+mod mail;
 /// Reports on the slowest readers.
 mod reporting;
 
@@ -43,13 +45,11 @@ use crate::frames::TurnFrames;
 use crate::give_way::{LargestBuffers, Scope};
 use crate::heartbeat::Heartbeats;
 use crate::ingress::Ingress;
-use crate::inspect::inspect;
 use crate::latency::DeliveryLatencies;
 use crate::lease::LeaseScan;
 use crate::limits::ACCEPTS_PER_TURN;
 use crate::listener::ListenerContext;
-use crate::mail::{Mail, Reload, parcel_weight};
-use crate::page_request;
+use crate::mail::{Mail, parcel_weight};
 use crate::parcel::ParcelInFlight;
 use crate::presence::PresenceStage;
 use crate::refusal::AwaitedRequests;
@@ -224,61 +224,6 @@ impl<D: Driver> Worker<D> {
             Some(Phase::AwaitingControl | Phase::AwaitingKeys | Phase::Polling | Phase::Closed)
             | None => {}
         }
-    }
-
-    fn take_mail(&mut self) {
-        // Before the mail, so that nothing up to there is still in the mailbox.
-        self.head = self.head_for_heartbeats();
-        for mail in self.mailbox.take() {
-            match mail {
-                Mail::Deliver(parcel) => self.fanout.add(parcel),
-                Mail::Presence(parcel) => self.presence.add(parcel),
-                Mail::PresenceSnapshots => self.presence.begin_round(),
-                Mail::PresenceChanged(sessions) => {
-                    self.presence.ask_all(&self.table, &sessions.0);
-                    self.mailbox.release(sessions.weight());
-                }
-                Mail::Inspect { sessions, report } => inspect(
-                    &mut self.table,
-                    &self.sessions,
-                    &self.shared.router,
-                    &sessions,
-                    report,
-                ),
-                Mail::Slowest { limit, report } => self.slowest.ask(limit, report),
-                Mail::Close(sessions) => self.end_kicked(sessions),
-                Mail::Revoke(revoked) => self.lease_scan.search(revoked),
-                Mail::RevokeOlder(sessions, before) => self.revoke_older(sessions, before),
-                Mail::Answer { key, response } => {
-                    page_request::respond(&mut self.table, &mut self.responder, key, response);
-                }
-                Mail::Published(it) => self.sessions.published(&mut self.table, &it),
-                Mail::KeysFetched => self.sessions.awaiting_keys.release(),
-                Mail::LoginChecked {
-                    key,
-                    number,
-                    verdict,
-                } => self.login_checked(key, number, verdict),
-                Mail::Reload(Reload {
-                    live,
-                    pending: _held,
-                }) => self.reload(live),
-                Mail::Drain { ends } => self.begin_drain(ends),
-            }
-        }
-        self.take_losses();
-        self.table.replays.mail_taken();
-    }
-
-    /// Replaces the settings in all stages.
-    fn reload(&mut self, live: Arc<LiveSettings>) {
-        self.table.set_limits(&live);
-        self.heartbeats.set_period(live.heartbeat);
-        self.ingress.set_tls(live.tls.clone());
-        self.admission.live = Arc::clone(&live);
-        self.sessions.live = Arc::clone(&live);
-        self.responder.live = Arc::clone(&live);
-        self.live = live;
     }
 
     /// Sends the frames of deliveries, and settles the deliveries that are done.

@@ -217,8 +217,8 @@ struct MemoryArgs {
     /// Sessions
     #[arg(long, default_value_t = 1_000_000)]
     connections: u32,
-    /// Ids of each client, in which {n} is its number: user-{n}, or {n},room-{n},team-{n}. No events
-    /// are published unless it is the number alone
+    /// Ids of each client, in which {n} is its number: user-{n}, or {n},room-{n},team-{n}. No
+    /// events are published unless it is the number alone
     #[arg(long, default_value = OWN_NUMBER)]
     ids: String,
     /// The server's clients are WebSockets, not Server-Sent Events

@@ -91,8 +91,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Lets the largest input that has not arrived whole give way if this worker keeps more than its
-    /// share. Connections come to workers evenly, so none asks what others hold.
+    /// Lets the largest input that has not arrived whole give way if this worker keeps more than
+    /// its share. Connections come to workers evenly, so none asks what others hold.
     pub(super) fn bound_input(&mut self) {
         if !self.largest_input.has_work() && self.input_bytes() <= self.input_bound.0 {
             return self.largest_input.end();

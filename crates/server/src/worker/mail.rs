@@ -1,0 +1,69 @@
+//! Messages from other threads: each is handed to the stage that it is for.
+
+use std::sync::Arc;
+
+use reactor::Driver;
+
+use super::Worker;
+use crate::inspect::inspect;
+use crate::mail::{Mail, Reload};
+use crate::page_request;
+use crate::settings::LiveSettings;
+
+impl<D: Driver> Worker<D> {
+    /// Takes what has come, in order.
+    pub(super) fn take_mail(&mut self) {
+        // Before the mail, so that nothing up to there is still in the mailbox.
+        self.head = self.head_for_heartbeats();
+        for mail in self.mailbox.take() {
+            match mail {
+                Mail::Deliver(parcel) => self.fanout.add(parcel),
+                Mail::Presence(parcel) => self.presence.add(parcel),
+                Mail::PresenceSnapshots => self.presence.begin_round(),
+                Mail::PresenceChanged(sessions) => {
+                    self.presence.ask_all(&self.table, &sessions.0);
+                    self.mailbox.release(sessions.weight());
+                }
+                Mail::Inspect { sessions, report } => inspect(
+                    &mut self.table,
+                    &self.sessions,
+                    &self.shared.router,
+                    &sessions,
+                    report,
+                ),
+                Mail::Slowest { limit, report } => self.slowest.ask(limit, report),
+                Mail::Close(sessions) => self.end_kicked(sessions),
+                Mail::Revoke(revoked) => self.lease_scan.search(revoked),
+                Mail::RevokeOlder(sessions, before) => self.revoke_older(sessions, before),
+                Mail::Answer { key, response } => {
+                    page_request::respond(&mut self.table, &mut self.responder, key, response);
+                }
+                Mail::Published(it) => self.sessions.published(&mut self.table, &it),
+                Mail::KeysFetched => self.sessions.awaiting_keys.release(),
+                Mail::LoginChecked {
+                    key,
+                    number,
+                    verdict,
+                } => self.login_checked(key, number, verdict),
+                Mail::Reload(Reload {
+                    live,
+                    pending: _held,
+                }) => self.reload(live),
+                Mail::Drain { ends } => self.begin_drain(ends),
+            }
+        }
+        self.take_losses();
+        self.table.replays.mail_taken();
+    }
+
+    /// Replaces the settings in all stages.
+    fn reload(&mut self, live: Arc<LiveSettings>) {
+        self.table.set_limits(&live);
+        self.heartbeats.set_period(live.heartbeat);
+        self.ingress.set_tls(live.tls.clone());
+        self.admission.live = Arc::clone(&live);
+        self.sessions.live = Arc::clone(&live);
+        self.responder.live = Arc::clone(&live);
+        self.live = live;
+    }
+}
