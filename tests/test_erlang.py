@@ -878,6 +878,43 @@ def test_a_call_that_is_too_large_is_answered(shared):
     assert said == ["true"]
 
 
+def test_large_calls_of_more_processes_than_there_is_room_for_are_all_answered(shared):
+    """Their fragments come in turn over one connection, of which 1,024 messages and 8 MiB are held. This BEAM lets each
+    process wait after a fragment."""
+    before = refused(shared, "too_large")
+    said = shared.run(
+        """
+        pong = net_adm:ping(N),
+        Main = self(),
+        Body = binary:copy(<<"x">>, 300000),
+        Call = fun() -> Main ! {answer, gen_server:call({router, N}, {send, crowd, Body}, infinity)} end,
+        [spawn(Call) || _ <- lists:seq(1, 2000)],
+        Answers = [receive {answer, {error, Why}} -> Why end || _ <- lists:seq(1, 2000)],
+        say(length(Answers)),
+        say(length([Why || Why <- Answers, binary:match(Why, <<"several calls">>) =/= nomatch]) > 0),
+        say(net_adm:ping(N))
+        """,
+        emulator="+zdbbl 1",
+    )
+    assert said == ["2000", "true", "pong"]
+    assert refused(shared, "too_large") > before
+
+
+def test_a_call_to_no_process_is_answered_once(shared):
+    """A caller that monitors the process learns it from the monitor, and its node drops the answer."""
+    said = shared.run(
+        """
+        Tag = make_ref(),
+        {nobody, N} ! {'$gen_call', {self(), Tag}, hello},
+        receive {Tag, {error, Why}} -> say(binary:match(Why, <<"no such process">>) =/= nomatch) end,
+        {'EXIT', {noproc, _}} = (catch gen_server:call({nobody, N}, hello)),
+        pong = net_adm:ping(N),
+        receive More -> say(More) after 0 -> say(nothing) end
+        """
+    )
+    assert said == ["true", "nothing"]
+
+
 def test_integers_of_64_bits_are_ids(shared):
     said = shared.run(
         """

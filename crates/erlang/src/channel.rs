@@ -19,6 +19,8 @@ const VERSION: u8 = 131;
 const HEADER: u8 = 68;
 const FIRST_FRAGMENT: u8 = 69;
 const FRAGMENT: u8 = 70;
+/// Bytes of the number of a message and of the number of its fragment.
+const FRAGMENT_NUMBERS_BYTES: usize = 16;
 
 /// The state of the receiving side.
 #[derive(Debug)]
@@ -245,8 +247,13 @@ fn message<'a>(
                     if number > 1
                         && let Some(list) = LargeList::in_fragments(sequence, number, piece)
                     {
-                        fragments.start_list(sequence, number)?;
-                        return Ok(ChannelEvent::ListBegun(list));
+                        return match fragments.start_list(sequence, number) {
+                            Ok(()) => Ok(ChannelEvent::ListBegun(list)),
+                            Err(refusal) => Err(Refused {
+                                refusal,
+                                caller: list.from,
+                            }),
+                        };
                     }
                     fragments.start_message(sequence, number, piece)
                 }
@@ -274,12 +281,13 @@ fn message<'a>(
 /// Reads a control message and a payload, each with a version byte.
 fn versioned(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refused<'_>> {
     let (control, rest) = Raw::versioned(bytes)?;
-    let (control, has_payload) = Control::read(control)?;
+    let refused = |refusal: Refusal| Refused {
+        refusal,
+        caller: rest.split_first().and_then(|(_, payload)| caller(payload)),
+    };
+    let (control, has_payload) = Control::read(control).map_err(refused)?;
     let payload = match has_payload {
-        true => Some(Raw::external(rest).map_err(|error| Refused {
-            refusal: error.into(),
-            caller: rest.split_first().and_then(|(_, payload)| caller(payload)),
-        })?),
+        true => Some(Raw::external(rest).map_err(|error| refused(error.into()))?),
         false => None,
     };
     Ok(ChannelEvent::Message(control, payload))
@@ -288,14 +296,15 @@ fn versioned(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refused<'_>> {
 /// Reads a control message and a payload without version bytes.
 fn bare(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refused<'_>> {
     let (control, rest) = Raw::parse(bytes)?;
-    let (control, has_payload) = Control::read(control)?;
+    let refused = |refusal: Refusal| Refused {
+        refusal,
+        caller: caller(rest),
+    };
+    let (control, has_payload) = Control::read(control).map_err(refused)?;
     let payload = if has_payload {
-        let (payload, after) = Raw::parse(rest).map_err(|error| Refused {
-            refusal: error.into(),
-            caller: caller(rest),
-        })?;
+        let (payload, after) = Raw::parse(rest).map_err(|error| refused(error.into()))?;
         if !after.is_empty() {
-            return Err(Refusal::Message.into());
+            return Err(refused(Refusal::Message));
         }
         Some(payload)
     } else {
@@ -304,9 +313,19 @@ fn bare(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refused<'_>> {
     Ok(ChannelEvent::Message(control, payload))
 }
 
-/// Reads the caller from the beginning of a packet with a call.
+/// Reads the caller from the beginning of a packet with a call, or with the first fragment of one.
 fn caller_of_packet(packet: &[u8]) -> Option<Raw<'_>> {
-    caller(terms_of_packet(packet)?.1)
+    let payload = match packet {
+        [VERSION, FIRST_FRAGMENT, rest @ ..] => {
+            let (_, terms) = rest.split_at_checked(FRAGMENT_NUMBERS_BYTES)?;
+            let (&0, terms) = terms.split_first()? else {
+                return None;
+            };
+            Raw::parse(terms).ok()?.1
+        }
+        _ => terms_of_packet(packet)?.1,
+    };
+    caller(payload)
 }
 
 /// Reads the beginning of a packet of `size` bytes with a list that is to be read piecewise.
@@ -331,8 +350,9 @@ fn terms_of_packet(packet: &[u8]) -> Option<(Raw<'_>, &[u8])> {
 /// Reads the caller of a call, `{'$gen_call', Caller, Request}`, of which the request may be
 /// incomplete or invalid.
 fn caller(payload: &[u8]) -> Option<Raw<'_>> {
-    let [tag::SMALL_TUPLE, 3, parts @ ..] = payload else {
-        return None;
+    let parts = match payload {
+        [tag::SMALL_TUPLE, 3, parts @ ..] | [tag::LARGE_TUPLE, 0, 0, 0, 3, parts @ ..] => parts,
+        _ => return None,
     };
     let (kind, rest) = Raw::parse(parts).ok()?;
     let (caller, _) = Raw::parse(rest).ok()?;

@@ -9,15 +9,9 @@ use crate::refusal::Refusal;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RefusedFragment {
     pub(crate) refusal: Refusal,
-    /// The beginning of its message, if that is too large: it may name a caller.
+    /// The beginning of its message, which may name a caller. Empty for a fragment of a message
+    /// that is not held.
     pub(crate) beginning: Vec<u8>,
-}
-
-impl From<Refusal> for RefusedFragment {
-    fn from(refusal: Refusal) -> Self {
-        let beginning = Vec::new();
-        Self { refusal, beginning }
-    }
 }
 
 /// The incomplete messages of one connection.
@@ -59,7 +53,11 @@ impl FragmentAssembler {
         if number == 1 {
             return Ok(Some(piece.to_vec()));
         }
-        self.check_start(sequence, number)?;
+        let refused = |refusal| RefusedFragment {
+            refusal,
+            beginning: piece.to_vec(),
+        };
+        self.check_start(sequence, number).map_err(refused)?;
         let is_kept = self.bytes + piece.len() <= MESSAGE_BYTES_MAX;
         self.bytes += if is_kept { piece.len() } else { 0 };
         let open = Open {
@@ -70,10 +68,7 @@ impl FragmentAssembler {
         if is_kept {
             Ok(None)
         } else {
-            Err(RefusedFragment {
-                refusal: Refusal::TooLarge,
-                beginning: piece.to_vec(),
-            })
+            Err(refused(Refusal::TooLarge))
         }
     }
 
@@ -139,7 +134,10 @@ impl FragmentAssembler {
         piece: &[u8],
     ) -> Result<Option<Vec<u8>>, RefusedFragment> {
         let Some(open) = self.open.get_mut(&sequence) else {
-            return Err(Refusal::Message.into());
+            return Err(RefusedFragment {
+                refusal: Refusal::Message,
+                beginning: Vec::new(),
+            });
         };
         let follows = number != 0 && number + 1 == open.last;
         open.last = number;
@@ -150,13 +148,12 @@ impl FragmentAssembler {
                 self.bytes += piece.len();
             } else {
                 self.bytes -= bytes.len();
-                let beginning = open.bytes.take().unwrap_or_default();
-                refusal = Some(match follows {
-                    true => RefusedFragment {
-                        refusal: Refusal::TooLarge,
-                        beginning,
+                refusal = Some(RefusedFragment {
+                    refusal: match follows {
+                        true => Refusal::TooLarge,
+                        false => Refusal::Message,
                     },
-                    false => Refusal::Message.into(),
+                    beginning: open.bytes.take().unwrap_or_default(),
                 });
             }
         }
@@ -172,6 +169,11 @@ impl FragmentAssembler {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn refused(refusal: Refusal, beginning: &[u8]) -> RefusedFragment {
+        let beginning = beginning.to_vec();
+        RefusedFragment { refusal, beginning }
+    }
 
     #[test]
     fn pieces_of_several_messages_may_alternate() {
@@ -239,33 +241,35 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_do_not_follow_are_refused() {
+    fn pieces_that_do_not_follow_are_refused_with_the_beginning_of_their_message() {
         let mut fragments = FragmentAssembler::default();
         assert_eq!(
-            fragments.continue_message(1, 1, b""),
-            Err(Refusal::Message.into())
+            fragments.continue_message(1, 1, b"a"),
+            Err(refused(Refusal::Message, b""))
         );
         assert_eq!(
-            fragments.start_message(1, 0, b""),
-            Err(Refusal::Message.into())
+            fragments.start_message(1, 0, b"a"),
+            Err(refused(Refusal::Message, b"a"))
         );
         assert_eq!(fragments.start_message(1, 5, b"a"), Ok(None));
         assert_eq!(
-            fragments.start_message(1, 5, b"a"),
-            Err(Refusal::Message.into())
+            fragments.start_message(1, 5, b"b"),
+            Err(refused(Refusal::Message, b"b"))
         );
+        assert_eq!(fragments.continue_message(1, 4, b"c"), Ok(None));
         assert_eq!(
-            fragments.continue_message(1, 2, b"b"),
-            Err(Refusal::Message.into())
+            fragments.continue_message(1, 2, b"d"),
+            Err(refused(Refusal::Message, b"ac"))
         );
-        assert_eq!(fragments.continue_message(1, 1, b"c"), Ok(None));
+        assert_eq!(fragments.continue_message(1, 1, b"e"), Ok(None));
         assert!(fragments.open.is_empty());
+        assert_eq!(fragments.bytes, 0);
         for sequence in 0..SEQUENCES_MAX as u64 {
             assert_eq!(fragments.start_message(sequence, 2, b""), Ok(None));
         }
         assert_eq!(
-            fragments.start_message(u64::MAX, 2, b""),
-            Err(Refusal::TooLarge.into())
+            fragments.start_message(u64::MAX, 2, b"a"),
+            Err(refused(Refusal::TooLarge, b"a"))
         );
     }
 }

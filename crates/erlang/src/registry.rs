@@ -80,6 +80,10 @@ enum RegisteredProcess {
 /// The sentence of an `{error, Sentence}` answer.
 type ErrorText = String;
 
+/// The sentence for a call to a process that this node does not have.
+const NO_PROCESS: &str =
+    "there is no such process at this node; it has router, subsmanager, any and net_kernel";
+
 impl RegisteredProcess {
     const ALL: [(Self, &'static str, u32); 4] = [
         (Self::NetKernel, "net_kernel", 1),
@@ -223,13 +227,20 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         process: Option<RegisteredProcess>,
         payload: Option<Raw<'_>>,
     ) -> Result<(), Refusal> {
-        let (Some(process), Some(payload)) = (process, payload) else {
+        let Some(payload) = payload else {
             return Err(Refusal::NotUnderstood);
         };
-        if let Some([kind, from, request]) = payload.tuple()
-            && kind.is_atom("$gen_call")
-            && from.bytes().len() <= CALLER_BYTES_MAX
-        {
+        let call = payload.tuple().filter(|[kind, from, _]| {
+            kind.is_atom("$gen_call") && from.bytes().len() <= CALLER_BYTES_MAX
+        });
+        let Some(process) = process else {
+            // A caller that monitors the process learns it from the monitor, and its node drops
+            // this answer. Another one would wait for ever.
+            let from = call.map(|[_, from, _]| from);
+            answer_error(connections, connection, from, NO_PROCESS);
+            return Err(Refusal::NotUnderstood);
+        };
+        if let Some([_, from, request]) = call {
             self.on_request(connections, connection, process, Some(from), request);
         } else if let Some([kind, request]) = payload.tuple()
             && kind.is_atom("$gen_cast")

@@ -116,7 +116,7 @@ fn messages_to_a_pid_reach_who_has_it() {
         heard(&packets),
         ["<encke@h.2.0>", "<encke@h.2.0>"].map(answer)
     );
-    // Of another life of the node, or of nobody.
+    // To a process of an earlier run of the node, and to one that it does not have.
     let lost = [(2, crate::sim::CREATION - 1), (77, crate::sim::CREATION)].map(|(id, creation)| {
         let to = crate::sim::peer::pid(NAME, id, creation);
         message(
@@ -125,7 +125,9 @@ fn messages_to_a_pid_reach_who_has_it() {
         )
     });
     let outcome = alike_at_every_split(Opener::Peer, &[PEER.call(), lost.concat()].concat());
-    assert!(outcome.heard.messages.is_empty());
+    let told = &outcome.heard.messages;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().all(|told| told.contains("no such process")));
     assert_eq!(outcome.metrics.refused[Refusal::NotUnderstood.kind()], 2);
 }
 

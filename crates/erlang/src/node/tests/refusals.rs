@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::limits::{
-    CALLER_BYTES_MAX, MESSAGE_BYTES_MAX, PACKET_BYTES_ALWAYS, SEQUENCES_MAX,
+    CALLER_BYTES_MAX, MESSAGE_BYTES_MAX, PACKET_BYTES_ALWAYS, SEQUENCES_MAX, SUBSCRIPTIONS_MAX,
     UNSENT_ANSWERS_BYTES_MAX,
 };
 use crate::sim::peer::{
-    atom, binary, hear_messages, integer, list, message, nil, packet, pieces, tuple,
+    atom, binary, hear_messages, integer, list, message, nil, packet, passed_through, pieces, tuple,
 };
 use crate::term::TermError;
 
@@ -147,6 +147,148 @@ fn a_call_that_is_refused_is_answered() {
             "{answer}"
         );
     }
+}
+
+/// A call as a payload, whose answer contains `77`.
+fn call_77(request: &[u8]) -> Vec<u8> {
+    let caller = tuple(&[PEER.pid(5), integer(77)]);
+    tuple(&[atom("$gen_call"), caller, request.to_vec()])
+}
+
+/// A call of 70,000 bytes, which a BEAM cuts into two fragments.
+fn long_call() -> Vec<u8> {
+    call_77(&binary(&vec![b'x'; 70_000]))
+}
+
+/// Subscriptions that are more than are held.
+fn long_list() -> Vec<u8> {
+    let pair = tuple(&[integer(1), integer(2)]);
+    let list = list(&vec![pair; SUBSCRIPTIONS_MAX + 1], &nil());
+    call_77(&tuple(&[atom("add_subscriptions"), list]))
+}
+
+fn to(name: &str) -> Vec<u8> {
+    tuple(&[integer(6), PEER.pid(5), atom(""), atom(name)])
+}
+
+/// The answers to call 77 when these packets have come, after which the connection must go on.
+fn answers_to_77(sim: &mut SimulatedNode, connection: ConnectionId, packets: &[u8]) -> Vec<String> {
+    for piece in packets.chunks(100_000) {
+        sim.receive(connection, piece);
+        sim.run_until_idle();
+    }
+    let mut answers = hear_messages(&sim.take_sent(connection));
+    sim.receive(connection, &ask());
+    sim.run_until_idle();
+    assert_eq!(hear_messages(&sim.take_sent(connection)).len(), 1);
+    answers.retain(|answer| answer.contains("{77,"));
+    answers
+}
+
+/// The first fragments of two processes may have the same number, or one may be missing, or may say
+/// that none follow. A caller with `infinity` would wait for ever.
+#[test]
+fn a_call_whose_fragments_are_out_of_order_is_answered() {
+    let sub = to("subsmanager");
+    let [call, list] = [long_call(), long_list()].map(|call| pieces(1, 40, &sub, &call));
+    let without = |packets: &[Vec<u8>], at: usize| {
+        let mut packets = packets.to_vec();
+        packets.remove(at);
+        packets.concat()
+    };
+    let mut of_no_fragments = call[0].clone();
+    of_no_fragments[4 + 2 + 8..][..8].fill(0);
+    for (packets, answers) in [
+        // A fragment is missing: the second, one later, the last but one.
+        (without(&call, 1), 1),
+        (without(&call, 20), 1),
+        (without(&call, call.len() - 2), 1),
+        (without(&list, 20), 1),
+        // The first fragment comes twice: one call goes on, the other is refused.
+        ([call[0].clone(), call.concat()].concat(), 2),
+        ([call[0].clone(), list.concat()].concat(), 2),
+        ([list[0].clone(), list.concat()].concat(), 2),
+        (of_no_fragments, 1),
+    ] {
+        let (mut sim, connection) = connected();
+        let heard = answers_to_77(&mut sim, connection, &packets);
+        assert_eq!(heard.len(), answers, "{heard:?}");
+        assert_ne!(sim.counted().refused[Refusal::Message.kind()], 0);
+    }
+}
+
+#[test]
+fn a_call_beyond_the_bound_on_large_messages_is_answered() {
+    let (mut sim, connection) = connected();
+    let small = tuple(&[atom("nobody"), binary(&[b'x'; 100])]);
+    for sequence in 0..SEQUENCES_MAX as u64 {
+        sim.receive(
+            connection,
+            &pieces(100 + sequence, 2, &to("any"), &small)[0],
+        );
+    }
+    assert_eq!(sim.counted().refused, [0; Refusal::KINDS]);
+    for call in [long_call(), long_list()] {
+        let packets = pieces(1, 40, &to("subsmanager"), &call).concat();
+        let heard = answers_to_77(&mut sim, connection, &packets);
+        let [answer] = &heard[..] else {
+            panic!("one answer: {heard:?}");
+        };
+        assert!(answer.contains("too many large ones"), "{answer}");
+    }
+    // When one of the messages is complete, there is room again.
+    sim.receive(connection, &pieces(100, 2, &to("any"), &small)[1]);
+    let packets = pieces(1, 40, &to("subsmanager"), &long_call()).concat();
+    let heard = answers_to_77(&mut sim, connection, &packets);
+    assert!(heard[0].contains("subsmanager takes"), "{heard:?}");
+}
+
+#[test]
+fn a_call_that_no_process_gets_is_answered() {
+    let call = call_77(&atom("pid"));
+    let with_rest = [&call[..], &nil()].concat();
+    let passed_with_rest = passed_through(&to("router"), Some(&with_rest));
+    // The tuple of the call as no BEAM writes it.
+    let wide = [&[105, 0, 0, 0, 3][..], &call[2..], &[255]].concat();
+    let unknown = tuple(&[integer(99), PEER.pid(5), atom("router")]);
+    let no_name = tuple(&[integer(6), PEER.pid(5), atom(""), integer(1)]);
+    for (packet, refusal) in [
+        (message(&to("router"), Some(&with_rest)), Refusal::Message),
+        (
+            pieces(1, 3, &to("router"), &with_rest).concat(),
+            Refusal::Message,
+        ),
+        (passed_with_rest, TERM),
+        (message(&to("router"), Some(&wide)), Refusal::Message),
+        (message(&unknown, Some(&call)), Refusal::Message),
+        (passed_through(&unknown, Some(&call)), Refusal::Message),
+        (pieces(1, 3, &unknown, &call).concat(), Refusal::Message),
+        (message(&no_name, Some(&call)), Refusal::Message),
+        (message(&to("nobody"), Some(&call)), Refusal::NotUnderstood),
+        (
+            pieces(1, 3, &to("nobody"), &call).concat(),
+            Refusal::NotUnderstood,
+        ),
+    ] {
+        let stream = [PEER.call(), packet.clone(), ask()].concat();
+        let outcome = alike_at_every_split(Opener::Peer, &stream);
+        assert_eq!(outcome.metrics.refused, refused(refusal), "{packet:?}");
+        let heard = outcome.heard.messages;
+        assert_eq!(heard.len(), 2, "{packet:?}: {heard:?}");
+        assert!(heard[0].contains("{77,{error,"), "{heard:?}");
+    }
+}
+
+/// No BEAM sends such a fragment: they have 64 KiB.
+#[test]
+fn a_call_whose_first_fragment_is_too_large_is_answered() {
+    let large = call_77(&binary(&vec![b'x'; 2 * MESSAGE_BYTES_MAX]));
+    let (mut sim, connection) = connected();
+    let first = pieces(1, 2, &to("router"), &large).swap_remove(0);
+    assert!(first.len() > MESSAGE_BYTES_MAX);
+    let heard = answers_to_77(&mut sim, connection, &first);
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert_eq!(sim.counted().refused, refused(Refusal::TooLarge));
 }
 
 #[test]
