@@ -116,6 +116,8 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use graph::Id;
 
     use super::*;
@@ -146,6 +148,32 @@ mod tests {
             .unwrap()
             .len();
         assert!(kept < 2 * SLACK_BYTES, "{kept} bytes");
+    }
+
+    /// The kernel refuses to sync a device that keeps nothing: what succeeds there has synced
+    /// nothing.
+    #[test]
+    fn terms_are_synced_before_their_call_is_answered() {
+        let directory = tempfile::tempdir().unwrap();
+        let graph = Graph::memory();
+        let id = Id::parse("alice").unwrap();
+        graph.subscribe(&id, &Id::parse("rj").unwrap()).unwrap();
+        let (mut id_terms_file, mut known) = IdTermsFile::open(directory.path(), &graph).unwrap();
+        known.remember(&graph, &id, &atom("alice"));
+        id_terms_file.append(&mut known).unwrap();
+        let device = OpenOptions::new().append(true).open("/dev/null");
+        id_terms_file.file = device.unwrap();
+        known.remember(&graph, &id, b"k\0\x05alice");
+        id_terms_file.append(&mut known).unwrap_err();
+    }
+
+    #[test]
+    fn a_new_file_is_synced_before_it_replaces_the_old_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = ID_TERMS_FILE.path(directory.path());
+        symlink("/dev/null", path.with_extension("new")).unwrap();
+        IdTermsFile::open(directory.path(), &Graph::memory()).unwrap_err();
+        assert!(fs::symlink_metadata(&path).is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The log in a directory of the system, with its thread.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use graph::{Graph, Id};
 use history::Reach;
 use router::{Event, Log, Mailboxes, Parcel, Payload, Recorder, Restored, Router, Tally, WorkerId};
 
+use crate::disk::{Directory, Disk, DiskFile};
 use crate::error::OpenError;
 use crate::log::EventLog;
 use crate::recovery::{Recovery, Start};
@@ -73,6 +74,20 @@ fn symbolic_links_are_not_followed() {
         assert!(refused.contains("symbolic link"), "{refused}");
     }
     assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+}
+
+/// The kernel refuses to sync what keeps nothing: a sync that does not reach it succeeds.
+#[test]
+fn syncs_of_a_file_and_of_a_directory_are_those_of_the_kernel() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Directory(directory.path().to_owned());
+    let file = disk.create("file").unwrap();
+    DiskFile::write(&file, 0, b"x").unwrap();
+    DiskFile::sync(&file).unwrap();
+    disk.sync().unwrap();
+    let device = File::open("/dev/null").unwrap();
+    assert!(DiskFile::sync(&device).is_err());
+    assert!(Directory("/proc/self".into()).sync().is_err());
 }
 
 struct NoWorkers;
