@@ -6,6 +6,7 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// Verdict on its first head: the name of a `HeadError`, `more`, or the body that follows.
     pub(crate) head: &'static str,
+    pub(crate) public: Outcome,
     pub(crate) control: Outcome,
     pub(crate) hello: Outcome,
     pub(crate) bytes: Vec<u8>,
@@ -36,12 +37,13 @@ pub(crate) fn rows() -> Vec<Row> {
 
 fn row(line: &'static str) -> Row {
     let columns: Vec<&str> = line.split('\t').collect();
-    let [name, _source, head, _public, control, hello, bytes] = columns[..] else {
+    let [name, _source, head, public, control, hello, bytes] = columns[..] else {
         panic!("seven columns are needed: {line}");
     };
     Row {
         name,
         head,
+        public: outcome(public),
         control: outcome(control),
         hello: outcome(hello),
         bytes: unescape(bytes),

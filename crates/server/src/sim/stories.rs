@@ -4,6 +4,7 @@ mod doors;
 mod refused;
 mod hosts;
 mod requests;
+mod conformance;
 mod streams;
 mod encodings;
 mod crowd;
