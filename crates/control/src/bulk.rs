@@ -18,10 +18,11 @@ use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::change;
 use crate::items::{Fault, Item, Shape};
+use crate::json::object;
 use crate::limits::{EDGE_LINE_BYTES_MAX, EDGES_TOGETHER_MAX};
 use crate::problem::Problem;
 use crate::query::Query;
-use crate::stream::{Failures, Stream, announced, object};
+use crate::stream::{Failures, Stream, announced};
 
 #[derive(Serialize)]
 struct Added {

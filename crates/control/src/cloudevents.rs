@@ -17,9 +17,9 @@ use serde_json::value::RawValue;
 use wire::json::{self, LEVELS_MAX};
 use wire::percent::{Plus, decode};
 
+use crate::json::sentence;
 use crate::one_line::on_one_line;
 use crate::problem::Problem;
-use crate::stream::sentence;
 
 /// Media type of one CloudEvent in the JSON format (CloudEvents JSON format 1.0.2, section 3).
 pub(crate) const STRUCTURED: &str = "application/cloudevents+json";

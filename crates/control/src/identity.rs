@@ -23,12 +23,12 @@ use crate::api::{Api, Shared};
 use crate::backend::{Backend, IdentityError};
 use crate::body;
 use crate::caller::{Caller, Need};
+use crate::json::sentence;
 use crate::limits::{IDENTITY_BODY_BYTES_MAX, TICKET_TTL_DEFAULT};
 use crate::payload::media_type;
 use crate::problem::{Problem, ProblemType};
 use crate::query::Query;
 use crate::shared::piece::{Digest, IdentityPiece};
-use crate::stream::sentence;
 use crate::tokens::Right;
 
 /// Longest time in text, `2592000s` and the like.

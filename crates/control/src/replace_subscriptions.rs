@@ -16,10 +16,11 @@ use crate::backend::Backend;
 use crate::body::within_time;
 use crate::change;
 use crate::items::Shape;
+use crate::json::sentence;
 use crate::limits::{EDGE_LINE_BYTES_MAX, REPLACED_MAX};
 use crate::problem::Problem;
 use crate::query::{Query, id_at};
-use crate::stream::{Stream, announced, sentence};
+use crate::stream::{Stream, announced};
 
 #[derive(Serialize)]
 struct Replaced {

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep, timeout};
 
@@ -25,7 +25,6 @@ use crate::limits::{
 };
 use crate::payload::media_type;
 use crate::problem::Problem;
-use wire::json::ValueError;
 
 /// A body and its items. Lives as long as its request.
 #[derive(Debug)]
@@ -222,35 +221,5 @@ impl Failures {
                 error: error.to_string(),
             });
         }
-    }
-}
-
-/// Reads a line that is a JSON object. A struct could be spelt as an array as well; nobody means
-/// that.
-pub(crate) fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, String> {
-    if !text.starts_with(b"{") {
-        let first = text.first().map_or("nothing".into(), |byte| {
-            format!("`{}`", byte.escape_ascii())
-        });
-        return Err(format!(
-            "the line begins with {first}; it must be a JSON object"
-        ));
-    }
-    serde_json::from_slice(text).map_err(|error| sentence(&error))
-}
-
-/// A parser's sentence without its line number, as items have numbers of their own.
-pub(crate) fn sentence(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    let text = match text.strip_suffix(&place) {
-        Some(text) if error.line() == 1 => format!("{text} at byte {}", error.column()),
-        Some(text) => text.to_owned(),
-        None => text,
-    };
-    // What the parser says of half a surrogate pair does not say what to do.
-    match text.contains("hex escape") {
-        true => format!("{text}; {}", ValueError::LoneSurrogate),
-        false => text,
     }
 }

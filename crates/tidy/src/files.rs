@@ -32,6 +32,31 @@ pub fn rust_sources(root: &Path) -> io::Result<Vec<TextFile>> {
     Ok(sources)
 }
 
+/// Lists all files below a directory of the repository, with their sizes, in the order of their
+/// paths. None if there is no such directory.
+///
+/// # Errors
+///
+/// When a directory cannot be read.
+pub fn sizes(root: &Path, path: &str) -> io::Result<Vec<(String, u64)>> {
+    let mut found = Vec::new();
+    let entries = match fs::read_dir(root.join(path)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let path = format!("{path}/{}", entry.file_name().display());
+        if entry.file_type()?.is_dir() {
+            found.extend(sizes(root, &path)?);
+        } else {
+            found.push((path, entry.metadata()?.len()));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
 fn collect(directory: &Path, path: &str, sources: &mut Vec<TextFile>) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

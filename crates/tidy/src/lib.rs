@@ -12,6 +12,8 @@ pub mod files;
 pub mod dependencies;
 /// Notes on the libraries that crates name.
 pub mod notes;
+/// Fuzz targets: their inputs, and what is written about them.
+pub mod fuzzing;
 /// Modules of the binary that must not use some crates.
 pub mod uses;
 /// `clippy.toml`: prohibitions of all crates are repeated where a crate has its own.

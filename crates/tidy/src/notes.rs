@@ -16,8 +16,27 @@ struct Manifest {
 
 #[derive(Deserialize)]
 struct Workspace {
-    dependencies: BTreeMap<String, toml::Value>,
+    dependencies: Table,
 }
+
+/// Manifest of a crate: what it depends on, everywhere or on some systems only.
+#[derive(Deserialize)]
+struct CrateManifest {
+    #[serde(flatten)]
+    tables: Tables,
+    #[serde(default)]
+    target: BTreeMap<String, Tables>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "kebab-case")]
+struct Tables {
+    dependencies: Table,
+    dev_dependencies: Table,
+    build_dependencies: Table,
+}
+
+type Table = BTreeMap<String, toml::Value>;
 
 #[derive(Deserialize)]
 struct Lock {
@@ -30,23 +49,34 @@ struct Package {
     version: String,
 }
 
-/// Returns a finding for each library of the workspace's manifest that has no note, or one for a
-/// version that the lock file does not have; and for each note without a library.
+/// Returns a finding for each library of the workspace's manifest, or of a crate's, that has no
+/// note, or one for a version that the lock file does not have; and for each note without a
+/// library.
 ///
 /// # Errors
 ///
-/// When the manifest or the lock file is not what cargo reads.
-pub fn check(manifest: &str, lock: &str, document: &str) -> Result<Vec<Finding>, toml::de::Error> {
+/// When a manifest or the lock file is not what cargo reads.
+pub fn check(
+    manifest: &str,
+    crates: &[String],
+    lock: &str,
+    document: &str,
+) -> Result<Vec<Finding>, toml::de::Error> {
     let Manifest { workspace } = toml::from_str(manifest)?;
     let Lock { package } = toml::from_str(lock)?;
     let locked: BTreeSet<_> = package.iter().map(|it| (&*it.name, &*it.version)).collect();
     let noted: BTreeMap<_, _> = document.lines().filter_map(note).collect();
-    let libraries = workspace.dependencies.iter();
-    let libraries: BTreeSet<_> = libraries
-        .filter(|(_, value)| value.get("path").is_none())
-        .map(|(name, _)| name.as_str())
-        .collect();
-    let missing = libraries.iter().filter_map(|&name| match noted.get(name) {
+    let mut libraries = BTreeSet::new();
+    collect(&workspace.dependencies, &mut libraries);
+    for manifest in crates {
+        let CrateManifest { tables, target } = toml::from_str(manifest)?;
+        for tables in target.into_values().chain([tables]) {
+            collect(&tables.dependencies, &mut libraries);
+            collect(&tables.dev_dependencies, &mut libraries);
+            collect(&tables.build_dependencies, &mut libraries);
+        }
+    }
+    let missing = libraries.iter().filter_map(|name| match noted.get(&**name) {
         None => Some(format!("{name} has no note: read it, and add its row")),
         Some(&version) if !locked.contains(&(name, version)) => Some(format!(
             "the note on {name} is about {version}, which Cargo.lock does not have: look at what \
@@ -54,10 +84,21 @@ pub fn check(manifest: &str, lock: &str, document: &str) -> Result<Vec<Finding>,
         )),
         Some(_) => None,
     });
-    let needless = noted.keys().filter(|name| !libraries.contains(*name));
-    let needless = needless.map(|name| format!("{name} is not in Cargo.toml: remove its row"));
+    let needless = noted.keys().filter(|name| !libraries.contains(**name));
+    let needless = needless.map(|name| format!("{name} is in no Cargo.toml: remove its row"));
     let findings = missing.chain(needless);
     Ok(findings.map(|it| Finding::new(DOCUMENT, it)).collect())
+}
+
+/// Adds the libraries of a table. Our own crates are none, and what a crate inherits stands in the
+/// manifest of the workspace.
+fn collect(table: &Table, libraries: &mut BTreeSet<String>) {
+    for (name, value) in table {
+        if value.get("path").is_none() && value.get("workspace").is_none() {
+            let renamed = value.get("package").and_then(toml::Value::as_str);
+            libraries.insert(renamed.unwrap_or(name).to_owned());
+        }
+    }
 }
 
 /// Returns the name and the version in a row of a table, if the line is one.
@@ -70,22 +111,48 @@ fn note(line: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
+    fn findings(manifest: &str, crates: &[&str], document: &str) -> Vec<String> {
+        let lock = "[[package]]\nname = \"bytes\"\nversion = \"1.2.3\"\n\
+                    [[package]]\nname = \"memchr\"\nversion = \"2.1.0\"\n";
+        let crates: Vec<_> = crates.iter().copied().map(str::to_owned).collect();
+        let findings = check(manifest, &crates, lock, document).expect("they are valid");
+        findings.iter().map(ToString::to_string).collect()
+    }
+
+    #[track_caller]
+    fn assert_starts(findings: &[String], starts: &[&str]) {
+        assert_eq!(findings.len(), starts.len(), "{findings:?}");
+        for (finding, start) in findings.iter().zip(starts) {
+            assert!(finding.contains(start), "{finding}");
+        }
+    }
+
     #[test]
     fn each_library_has_a_note_on_its_version() {
         let manifest = "[workspace.dependencies]\nours = { path = \"ours\" }\nbytes = \"1\"\n\
                         memchr = { version = \"2\" }\nnix = \"0.3\"\n";
-        let lock = "[[package]]\nname = \"bytes\"\nversion = \"1.2.3\"\n\
-                    [[package]]\nname = \"memchr\"\nversion = \"2.1.0\"\n";
         let document = "| library | version |\n|---|---|\n| `bytes` | 1.2.3 | a |\n\
                         | `memchr` | 2.0.0 | b |\n| `gone` | 1.0.0 | c |\n";
-        let findings = check(manifest, lock, document).expect("they are valid");
-        let findings: Vec<_> = findings.iter().map(ToString::to_string).collect();
-        assert_eq!(findings.len(), 3, "{findings:?}");
-        for (finding, start) in findings
-            .iter()
-            .zip(["the note on memchr", "nix has", "gone is"])
-        {
-            assert!(finding.contains(start), "{finding}");
-        }
+        assert_starts(
+            &findings(manifest, &[], document),
+            &["the note on memchr", "nix has", "gone is"],
+        );
+    }
+
+    // Two libraries that only one crate named, and that were not in the manifest of the workspace,
+    // had no note for months.
+    #[test]
+    fn a_library_that_only_a_crate_names_has_a_note_too() {
+        let workspace = "[workspace.dependencies]\nbytes = \"1\"\n";
+        let ours = "[package]\nname = \"ours\"\n[dependencies]\nbytes.workspace = true\n\
+                    other = { path = \"../other\" }\ntower = \"0.5\"\n\
+                    [dev-dependencies]\nfast = { package = \"memchr\", version = \"2\" }\n\
+                    [build-dependencies]\ncc = \"1\"\n\
+                    [target.'cfg(unix)'.dependencies]\nlibc = \"0.2\"\n";
+        let document = "| `bytes` | 1.2.3 | a |\n| `memchr` | 2.1.0 | b |\n";
+        assert_starts(
+            &findings(workspace, &[ours], document),
+            &["cc has", "libc has", "tower has"],
+        );
     }
 }

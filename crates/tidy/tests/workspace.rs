@@ -7,6 +7,7 @@ use std::{env, fs};
 
 use tidy::dependencies::Metadata;
 use tidy::files::{self, TextFile};
+use tidy::fuzzing::{self, Fuzzing};
 use tidy::{
     Finding, columns, contents, dependencies, length, line_numbers, notes, prohibitions, uses,
 };
@@ -52,7 +53,27 @@ fn no_crate_depends_on_what_its_row_forbids() {
 fn every_library_has_a_note_on_the_version_in_use() {
     let read = |path: &str| fs::read_to_string(files::root().join(path)).unwrap();
     let [manifest, lock, document] = ["Cargo.toml", "Cargo.lock", notes::DOCUMENT].map(read);
-    assert_none(notes::check(&manifest, &lock, &document).unwrap());
+    let crates = crates().into_iter();
+    let crates: Vec<_> = crates.map(|it| read(&format!("{it}/Cargo.toml"))).collect();
+    assert_none(notes::check(&manifest, &crates, &lock, &document).unwrap());
+}
+
+#[test]
+fn every_fuzz_target_has_inputs_and_every_crash_has_a_test() {
+    let root = files::root();
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    let sizes = |path: &str| files::sizes(&root, path).unwrap();
+    let targets = sizes("fuzz/fuzz_targets");
+    assert!(targets.len() > 15, "only {} targets", targets.len());
+    assert_none(fuzzing::check(&Fuzzing {
+        manifest: &read(fuzzing::MANIFEST),
+        document: &read(fuzzing::DOCUMENT),
+        targets,
+        seeds: sizes("fuzz/seeds"),
+        corpora: sizes("fuzz/corpora"),
+        crashes: sizes("fuzz/crashes"),
+        sources: &sources(),
+    }));
 }
 
 /// Two providers of cryptography in one program make `rustls` refuse to choose. `cargo metadata`

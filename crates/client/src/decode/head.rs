@@ -77,9 +77,7 @@ impl<'a> Head<'a> {
             return Ok(Framing::chunked());
         }
         match self.get("content-length") {
-            Some(length) => Ok(Framing::length(
-                length.parse().map_err(|_| Malformed::Length)?,
-            )),
+            Some(length) => Ok(Framing::length(number(length).ok_or(Malformed::Length)?)),
             None => Ok(Framing::until_close()),
         }
     }
@@ -106,10 +104,18 @@ fn status_line(line: &[u8]) -> Result<(u16, bool), Malformed> {
     let rest = line.strip_prefix("HTTP/1.").ok_or(Malformed::StatusLine)?;
     let (version, rest) = rest.split_once(' ').ok_or(Malformed::StatusLine)?;
     let code = rest.split(' ').next().unwrap_or("");
-    match (version, code.len(), code.parse()) {
-        ("0" | "1", 3, Ok(status)) => Ok((status, version == "1")),
+    match (version, number(code)) {
+        ("0" | "1", Some(status @ 100..=999)) if code.len() == 3 => {
+            Ok((status as u16, version == "1"))
+        }
         _ => Err(Malformed::StatusLine),
     }
+}
+
+/// The number that `text` is. It has digits only: a plus sign is a part of none here.
+fn number(text: &str) -> Option<u64> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
@@ -154,17 +160,20 @@ mod tests {
             framing(b"HTTP/1.1 204 No Content\r\n\r\n"),
             Ok(Framing::length(0))
         );
-        assert_eq!(
-            framing(b"HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n"),
-            Err(Malformed::Length)
-        );
+        for bad in ["many", "+5", "-5", "5 5", ""] {
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {bad}\r\n\r\n");
+            assert_eq!(framing(head.as_bytes()), Err(Malformed::Length), "{bad}");
+        }
     }
 
     #[test]
     fn what_is_not_http_is_said_to_be_malformed() {
         let error = |head: &[u8]| Head::parse(head).unwrap_err();
         assert_eq!(error(b"SSH-2.0-OpenSSH\r\n\r\n"), Malformed::StatusLine);
-        assert_eq!(error(b"HTTP/1.1 2000 OK\r\n\r\n"), Malformed::StatusLine);
+        for bad in ["2000", "+12", "099", "0200", "20", "2x0", ""] {
+            let head = format!("HTTP/1.1 {bad} OK\r\n\r\n");
+            assert_eq!(error(head.as_bytes()), Malformed::StatusLine, "{bad}");
+        }
         assert_eq!(
             error(b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n"),
             Malformed::Field

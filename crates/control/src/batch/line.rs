@@ -21,8 +21,8 @@ use crate::body::event_too_large;
 use crate::caller::Caller;
 use crate::cloudevents;
 use crate::items::Item;
+use crate::json::{object, sentence};
 use crate::one_line::on_one_line;
-use crate::stream::{object, sentence};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

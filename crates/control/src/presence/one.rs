@@ -11,10 +11,10 @@ use crate::api::{Api, Shared};
 use crate::backend::Backend;
 use crate::body;
 use crate::caller::Caller;
+use crate::json::sentence;
 use crate::limits::PRESENCE_BODY_BYTES_MAX;
 use crate::problem::Problem;
 use crate::query::Query;
-use crate::stream::sentence;
 
 /// Presence of an id.
 #[derive(Serialize)]

@@ -13,10 +13,11 @@ use crate::api::Shared;
 use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::items::Shape;
+use crate::json::sentence;
 use crate::limits::{ONLINE_BODY_BYTES_MAX, ONLINE_ID_BYTES_MAX, ONLINE_IDS_MAX};
 use crate::problem::Problem;
 use crate::query::Query;
-use crate::stream::{Stream, Turn, announced, sentence};
+use crate::stream::{Stream, Turn, announced};
 
 /// `POST /v1/online`
 pub(crate) async fn online<B: Backend>(
