@@ -24,7 +24,7 @@ with_limit := --config "target.'cfg(unix)'.runner = ['$(abspath tests/limit)', '
 skipped := $(abspath $(target))/skipped
 skip = mkdir -p $(dir $(skipped)) && echo "skipped: $(1)" | tee -a $(skipped)
 
-.PHONY: run cluster deb test begin setup check unit build fuzz deny black-box chaos sim planted faults bench fmt clean
+.PHONY: run cluster deb test begin setup check unit build fuzz nightly deny release sbom reproducible black-box chaos sim planted faults bench fmt clean
 
 run:
 	cargo run --release -p encke -- serve --demo
@@ -73,13 +73,40 @@ fuzz:
 	    $(call skip,fuzzing: it needs a nightly toolchain (rustup toolchain install nightly --profile minimal)); \
 	fi
 
-# Advisories need a database from the network; licences, bans and sources do not.
+# What takes too long for each change: every fuzz target for ten minutes with new inputs, about two hours on two cores, and a million
+# events through three decoders. Then `fuzz/minimise` keeps what the fuzzing has found.
+NIGHTLY_SECONDS ?= 600
+nightly: setup build
+	FUZZ_SEED=0 fuzz/run $(NIGHTLY_SECONDS)
+	ENCKE=$(abspath $(target)/$(profile_dir)/encke) ENCKE_SSE_EVENTS=1000000 ENCKE_SSE_SEED=$$(date +%s) \
+	    tests/.venv/bin/python -m pytest tests/test_sse_decoders.py
+
+# Licences, bans and sources need nothing more. Advisories need their database, which `cargo deny fetch db` brings from the network.
+ADVISORIES ?= $(or $(CARGO_HOME),$(HOME)/.cargo)/advisory-dbs
 deny:
 	@if command -v cargo-deny >/dev/null; then \
-	    cargo deny --offline --log-level error check bans licenses sources; \
+	    cargo deny --offline --log-level error check bans licenses sources && \
+	    if [ -n "$(wildcard $(ADVISORIES)/*)" ]; then \
+	        cargo deny --offline --log-level error check advisories; \
+	    else \
+	        $(call skip,advisories about dependencies: $(ADVISORIES) has no database of them (cargo deny fetch db)); \
+	    fi; \
 	else \
-	    $(call skip,licences of dependencies: checking them needs cargo-deny (cargo install cargo-deny)); \
+	    $(call skip,licences of dependencies and advisories about them: checking them needs cargo-deny (cargo install cargo-deny)); \
 	fi
+
+# The program of a release, whose bytes do not depend on where it is built; what it is built from, as CycloneDX; and whether two
+# builds in two directories are the same, which takes twice as long as one.
+release:
+	contrib/release/build
+
+sbom:
+	@mkdir -p target
+	contrib/release/sbom >target/encke.cdx.json
+	@echo "target/encke.cdx.json"
+
+reproducible:
+	contrib/release/reproduce
 
 # Four files at a time: they mostly wait, for a timeout, a browser or a disk. Their order is that of tests/conftest.py.
 black-box: setup build
