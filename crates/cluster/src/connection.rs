@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event};
+use tokio::time::{sleep, timeout};
 
 use crate::error::JoinError;
 use crate::options::{Credentials, Options};
@@ -23,6 +24,16 @@ pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Longest pause between two attempts to connect.
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// Attempts to get to another server at a time: one is chosen by chance.
+const CHANGES_MAX: usize = 4;
+
+/// Pause between two such attempts: the server is heard meanwhile, and may be the only one that can
+/// be reached.
+const CHANGE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Interval at which a new connection is looked for.
+const CONNECTED_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Commands to the connection that may wait: a few entries and receipts. Beyond it senders wait.
 const COMMANDS_MAX: usize = 256;
@@ -117,6 +128,32 @@ fn refusal(options: &Options, error: &ConnectError) -> JoinError {
             let servers = servers.join(", ");
             JoinError::Unreachable { servers, reason }
         }
+    }
+}
+
+/// Connects to another server of the engine, if another one can be reached. One that is cut off
+/// from the others answers, and is of no use.
+pub(crate) async fn change_server(client: &Client) {
+    let left = client.server_info().server_id;
+    let statistics = client.statistics();
+    for _ in 0..CHANGES_MAX {
+        let made = statistics.connects.load(Ordering::Relaxed);
+        if client.force_reconnect().await.is_err() {
+            // The connection has ended for good only when the node has.
+            return;
+        }
+        let connected = async {
+            while statistics.connects.load(Ordering::Relaxed) == made {
+                sleep(CONNECTED_INTERVAL).await;
+            }
+            // Which server it is becomes known just after that.
+            sleep(CONNECTED_INTERVAL).await;
+        };
+        let is_connected = timeout(CONNECT_TIMEOUT, connected).await.is_ok();
+        if !is_connected || client.server_info().server_id != left {
+            return;
+        }
+        sleep(CHANGE_PAUSE).await;
     }
 }
 

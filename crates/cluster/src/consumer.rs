@@ -2,7 +2,8 @@
 //!
 //! Owns when delivery counts as broken. The engine gives each consumer to one server, and says
 //! nothing when that server dies. So its heartbeats are watched, and a consumer that is silent for
-//! `SILENCE_MAX` or skips a message is replaced by one that begins after the last message.
+//! `SILENCE_MAX` or skips a message is replaced by one that begins with the last message. That must
+//! be the same again: the engine may have lost it, and have stored another one in its place.
 
 mod delivery;
 
@@ -15,9 +16,10 @@ use async_nats::{Client, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::contact::Contact;
+use crate::doubt::Doubt;
 use crate::stream::LogStream;
 use delivery::Delivery;
 
@@ -28,6 +30,10 @@ const HEARTBEAT: Duration = Duration::from_millis(500);
 /// Silence after which a consumer counts as dead: four heartbeats, more than a busy server needs.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(2);
 
+/// Time for which a consumer may have nothing to deliver although the log goes on: the server that
+/// has it gets no entries any more.
+const STALLED_MAX: Duration = Duration::from_secs(5);
+
 /// Time after which the engine forgets a consumer that nobody listens to.
 const INACTIVE: Duration = Duration::from_secs(10);
 
@@ -35,9 +41,8 @@ const INACTIVE: Duration = Duration::from_secs(10);
 /// leader.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Time without a consumer after which another server is tried: longer than an election. One that
-/// is cut off from the others answers, and has no consumer for anybody.
-const CONSUMERLESS_MAX: Duration = Duration::from_secs(10);
+/// Pause before the last message is looked at again that was another one.
+const REWRITTEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// Messages that may wait for the apply thread. Beyond it the engine is asked to wait.
 pub(crate) const MESSAGES_MAX: usize = 1024;
@@ -70,14 +75,21 @@ pub(crate) enum End {
         /// The oldest one there is.
         first: u64,
     },
+    /// The log has another message in the place of the last one.
+    Rewritten {
+        /// The place.
+        sequence: u64,
+    },
 }
 
 /// Reason why a consumer is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broken {
     Silent,
+    Stalled,
     Skipped,
     Unsubscribed,
+    Rewritten,
 }
 
 /// Numbers of what happened to the consumer.
@@ -85,7 +97,7 @@ enum Broken {
 pub(crate) struct ConsumerCounts {
     /// Consumers that were made, the first one included.
     pub(crate) made: AtomicU64,
-    /// Consumers that were replaced because they were silent.
+    /// Consumers that were replaced because they were silent, or lacked what the log has.
     pub(crate) silent: AtomicU64,
     /// Consumers that were replaced because a message was missing.
     pub(crate) skipped: AtomicU64,
@@ -97,6 +109,10 @@ pub(crate) struct Consumer {
     stream: LogStream,
     /// Sequence of the next message.
     next: u64,
+    /// The message before it, if this run has read it.
+    last: Option<Bytes>,
+    /// Whether the log has another one in its place.
+    rewritten: Doubt,
     output: mpsc::Sender<Message>,
     room: Arc<Semaphore>,
     counts: Arc<ConsumerCounts>,
@@ -117,6 +133,8 @@ impl Consumer {
             client,
             stream,
             next,
+            last: None,
+            rewritten: Doubt::default(),
             output,
             room: Arc::new(Semaphore::new(KIBIBYTES_MAX as usize)),
             counts,
@@ -126,41 +144,36 @@ impl Consumer {
 
     /// Delivers messages until there can be no further ones.
     pub(crate) async fn run(mut self) -> End {
-        let mut failing_since = None;
         loop {
             let Ok(messages) = self.create().await else {
                 if self.output.is_closed() {
                     return End::Closed;
                 }
-                let since = *failing_since.get_or_insert_with(Instant::now);
-                if since.elapsed() > CONSUMERLESS_MAX {
-                    let _ = self.client.force_reconnect().await;
-                    failing_since = None;
-                } else {
-                    self.check_server().await;
-                }
+                self.check_server().await;
                 sleep(PAUSE).await;
                 continue;
             };
-            failing_since = None;
             self.counts.made.fetch_add(1, Ordering::Relaxed);
             let counter = match self.deliver(messages).await {
                 Ok(end) => return end,
-                Err(Broken::Silent) => &self.counts.silent,
-                Err(Broken::Skipped | Broken::Unsubscribed) => &self.counts.skipped,
+                Err(Broken::Silent | Broken::Stalled) => &self.counts.silent,
+                Err(Broken::Skipped | Broken::Unsubscribed | Broken::Rewritten) => {
+                    &self.counts.skipped
+                }
             };
             counter.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Makes a consumer that begins at the next message.
+    /// Makes a consumer that begins with the last message if there is one to compare, and else with
+    /// the next.
     async fn create(&self) -> Result<Subscriber, async_nats::Error> {
         let inbox = self.client.new_inbox();
         let messages = self.client.subscribe(inbox.clone()).await?;
         let config = push::Config {
             deliver_subject: inbox,
             deliver_policy: DeliverPolicy::ByStartSequence {
-                start_sequence: self.next,
+                start_sequence: self.next - u64::from(self.last.is_some()),
             },
             ack_policy: AckPolicy::None,
             max_deliver: 1,
@@ -179,9 +192,7 @@ impl Consumer {
 
     /// Leaves a server that does not answer, although the connection to it stands: a stopped one.
     async fn check_server(&self) {
-        let probe = self.client.request(self.stream.probe.clone(), Bytes::new());
-        // An answer that nobody serves the subject is an answer of the server.
-        if timeout(SILENCE_MAX, probe).await.is_err() {
+        if !self.stream.is_server_there().await {
             // The connection has ended for good only when the node has.
             let _ = self.client.force_reconnect().await;
         }
@@ -191,6 +202,7 @@ impl Consumer {
     async fn deliver(&mut self, mut messages: Subscriber) -> Result<End, Broken> {
         let mut consumed = 0;
         let mut heard = Instant::now();
+        let mut idle_since = None;
         loop {
             let message = match timeout_at(heard + SILENCE_MAX, messages.next()).await {
                 Ok(Some(message)) => message,
@@ -201,8 +213,15 @@ impl Consumer {
             if message.status.is_some() {
                 self.answer(&message, consumed).await?;
                 heard = Instant::now();
+                let (_, last) = self.contact.places();
+                if last < self.next {
+                    idle_since = None;
+                } else if idle_since.get_or_insert(heard).elapsed() > STALLED_MAX {
+                    return Err(Broken::Stalled);
+                }
                 continue;
             }
+            idle_since = None;
             let delivery = message.reply.as_deref().and_then(Delivery::parse);
             let Some(delivery) = delivery else {
                 return Err(Broken::Skipped);
@@ -212,6 +231,11 @@ impl Consumer {
             }
             consumed += 1;
             match delivery.stream_sequence {
+                sequence if sequence + 1 == self.next && self.last.is_some() => {
+                    if let Some(end) = self.compare(&message.payload).await? {
+                        return Ok(end);
+                    }
+                }
                 // An election may deliver a message again that was delivered before.
                 sequence if sequence < self.next => {}
                 sequence if sequence > self.next && consumed == 1 => {
@@ -222,6 +246,7 @@ impl Consumer {
                 sequence => {
                     self.contact.learn_last(sequence + delivery.pending);
                     let seconds = delivery.seconds;
+                    self.last = Some(message.payload.clone());
                     let handed_on = self.hand_on(sequence, seconds, message.payload).await;
                     if handed_on.is_err() {
                         return Ok(End::Closed);
@@ -232,6 +257,26 @@ impl Consumer {
             // The apply thread may have let this task wait; the engine was not silent meanwhile.
             heard = Instant::now();
         }
+    }
+
+    /// Compares the last message with what the log has in its place now. An engine that has lost
+    /// its end, and has stored other entries since, is not noticed by the sequences.
+    async fn compare(&mut self, payload: &Bytes) -> Result<Option<End>, Broken> {
+        let is_other = self.last.as_ref().is_some_and(|last| last != payload);
+        if self.rewritten.note(self.contact.now(), is_other) {
+            let sequence = self.next - 1;
+            return Ok(Some(End::Rewritten { sequence }));
+        }
+        if !is_other {
+            return Ok(None);
+        }
+        tracing::warn!(
+            "entry {} of the cluster's log is another one than this node has applied; reading it \
+             again",
+            self.next - 1
+        );
+        sleep(REWRITTEN_PAUSE).await;
+        Err(Broken::Rewritten)
     }
 
     /// Answers a message of the engine about the delivery itself.

@@ -2,14 +2,20 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::thread::park_timeout;
+use std::time::{Duration, Instant};
 
 use async_nats::Client;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::connection::{self, ConnectionCounts};
+use crate::doubt::Doubt;
 use crate::error::JoinError;
 use crate::options::Options;
 use crate::stream::{LogState, LogStream};
+
+/// Interval at which the log is asked whether it has what a node has applied.
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Threads for the connection, the log and the other nodes. They wait most of the time.
 const THREADS: usize = 2;
@@ -68,6 +74,24 @@ impl Engine {
     /// Returns what the log held when the node joined.
     pub const fn state(&self) -> &LogState {
         &self.state
+    }
+
+    /// Waits until the log has all that this node had `applied` when it ended: a leader that was
+    /// just elected may not have it yet. Blocks the thread.
+    ///
+    /// # Errors
+    ///
+    /// When the log goes on ending before it: it has lost entries, or is another one.
+    pub fn wait_for_end(&mut self, applied: u64) -> Result<(), JoinError> {
+        let (start, mut doubt) = (Instant::now(), Doubt::default());
+        while let Err(error) = self.state.check_end(applied) {
+            if doubt.note(start.elapsed(), true) {
+                return Err(error);
+            }
+            park_timeout(ASK_INTERVAL);
+            self.state = self.ask()?;
+        }
+        Ok(())
     }
 
     /// Asks the engine what the log holds now. Blocks the thread.

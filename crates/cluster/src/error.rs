@@ -69,6 +69,18 @@ pub enum JoinError {
         /// Last entry of the log.
         last: u64,
     },
+    /// The stream was made anew since the node found it.
+    OtherLog {
+        /// Epoch of the log that the node applies.
+        expected: String,
+        /// Epoch of the stream that there is; empty if another program made it.
+        found: String,
+    },
+    /// An entry is another one than the node has applied.
+    Rewritten {
+        /// Its sequence.
+        sequence: u64,
+    },
     /// Another node of the cluster has the name.
     NameTaken {
         /// The name.
@@ -135,6 +147,18 @@ impl fmt::Display for JoinError {
                 "this node has applied entry {read} of the cluster's log, and the log ends at \
                  {last}: the engine has lost entries, or the data directory belongs to another \
                  log; start the node with an empty data directory"
+            ),
+            Self::OtherLog { expected, found } => write!(
+                f,
+                "the log of the cluster was made anew: its epoch is {found:?}, and this node has \
+                 applied the log with the epoch {expected:?}; start the node with an empty data \
+                 directory"
+            ),
+            Self::Rewritten { sequence } => write!(
+                f,
+                "entry {sequence} of the cluster's log is another one than this node has applied: \
+                 the engine has lost entries and has stored others in their place; start the node \
+                 with an empty data directory"
             ),
             Self::NameTaken { node, incarnation } => write!(
                 f,

@@ -21,6 +21,10 @@ mod engine;
 mod consumer;
 /// When the engine was last heard, and how far this node is behind the log.
 mod contact;
+/// A sign that the log is not the one that this node applies.
+mod doubt;
+/// What the leader of the log is asked each second.
+mod inquiry;
 /// Appends that wait for their outcome.
 mod waiting;
 /// Random numbers of incarnations.
@@ -47,6 +51,8 @@ mod names;
 mod snapshot;
 /// Whether clients should be sent to this node.
 mod readiness;
+/// Reasons why a node applies nothing any more, and what is left to it.
+mod stop;
 /// The node: what runs while a server is part of a cluster.
 mod node;
 /// Reasons why a node cannot join its cluster.
@@ -62,4 +68,5 @@ pub use options::{
 pub use pending::Pending;
 pub use reading::{Apply, EntryRead};
 pub use snapshot::{Found, ImportError, Imported, Importer, Progress, SnapshotError};
+pub use stop::{Stop, StopKind};
 pub use stream::{Follower, LogState};

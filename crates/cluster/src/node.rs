@@ -1,7 +1,7 @@
 //! Node: what runs while a server is part of a cluster.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -14,28 +14,27 @@ use replication::{
 };
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::{MissedTickBehavior, interval};
 
 use crate::connection::ConnectionCounts;
 use crate::consumer::{Consumer, ConsumerCounts, End, MESSAGES_MAX};
 use crate::contact::Contact;
+use crate::doubt::Doubt;
 use crate::engine::Engine;
 use crate::engine_view::EngineView;
 use crate::error::JoinError;
 use crate::host::Host;
 use crate::incarnations;
+use crate::inquiry::{self, Inquiry};
 use crate::names;
 use crate::options::{Name, Options};
 use crate::peers::{ANSWERS_WAITING_MAX, Links, Peers};
-use crate::readiness::{SILENCE_MAX, Signs};
+use crate::readiness::{LEADERLESS_MAX, SILENCE_MAX, Signs};
 use crate::reading::{Apply, ApplyThread, ReadCounts};
 use crate::reports::{self, Reports};
 use crate::sending::{Outbox, Sender, refuse};
+use crate::stop::{Stop, StopKind};
 use crate::stream::{LogState, LogStream};
 use crate::waiting::Waiting;
-
-/// Interval at which the leader of the log is asked how far the log is.
-const ASK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Answer to an append when the node has stopped: another node may take it.
 pub(crate) const UNAVAILABLE: AppendError = AppendError::Unavailable {
@@ -64,16 +63,14 @@ pub struct Cluster {
 
 /// What the tasks of a node share.
 #[derive(Debug, Default)]
-struct Shared {
+pub(crate) struct Shared {
     reads: Arc<ReadCounts>,
     consumers: Arc<ConsumerCounts>,
     connection: Arc<ConnectionCounts>,
     /// What the leader of the log said last.
-    log: Mutex<LogState>,
+    pub(crate) log: Mutex<LogState>,
     /// Why the node has stopped to apply.
-    stopped: OnceLock<String>,
-    /// Whether the log has lost what the node must read next.
-    is_trimmed: AtomicBool,
+    stopped: OnceLock<Stop>,
 }
 
 impl Cluster {
@@ -155,7 +152,7 @@ impl Cluster {
             .name("encke-apply".to_owned())
             .spawn(move || {
                 if let Err(reason) = apply_thread.run(messages) {
-                    stopped.stop(reason);
+                    stopped.stop(StopKind::Entry, reason);
                 }
             })
             .map_err(|error| failed(format!("the apply thread cannot be started: {error}")))?;
@@ -214,10 +211,10 @@ impl Cluster {
 
 impl Shared {
     /// Notes that the node applies nothing any more.
-    fn stop(&self, reason: String) {
+    pub(crate) fn stop(&self, kind: StopKind, reason: String) {
         tracing::error!("this node applies no entries of the cluster's log any more: {reason}");
         // Only the first reason counts: what comes after it follows from it.
-        let _ = self.stopped.set(reason);
+        let _ = self.stopped.set(Stop { reason, kind });
     }
 
     /// Returns what readiness is decided by. `at_start` is the last entry of the log when the node
@@ -225,7 +222,7 @@ impl Shared {
     fn signs(&self, outbox: &Outbox, at_start: u64) -> Signs<'_> {
         let contact = &outbox.contact;
         Signs {
-            stopped: self.stopped.get().map(String::as_str),
+            stopped: self.stopped.get().map(|stop| &*stop.reason),
             at_start,
             applied: contact.places().0,
             is_member: outbox.with(|writer| writer.is_live()).unwrap_or(false),
@@ -258,14 +255,8 @@ impl Cluster {
     }
 
     /// Returns why the node applies nothing any more; `None` if it does.
-    pub fn stopped(&self) -> Option<&str> {
-        self.shared.stopped.get().map(String::as_str)
-    }
-
-    /// Returns whether the log has lost entries that this node had still to apply. It goes on only
-    /// when it is started again, from a snapshot.
-    pub fn is_left_behind(&self) -> bool {
-        self.shared.is_trimmed.load(Ordering::Acquire)
+    pub fn stopped(&self) -> Option<&Stop> {
+        self.shared.stopped.get()
     }
 
     /// Returns why the node must end, if there is an earlier one with its name.
@@ -275,9 +266,17 @@ impl Cluster {
         Some(JoinError::NameTaken { node, incarnation })
     }
 
-    /// Returns the time since the engine was last heard.
-    pub fn silence(&self) -> Duration {
-        self.outbox.contact.silence()
+    /// Returns the time for which this node has been cut off from a log that others may read: since
+    /// the engine was last heard, or its leader, if not all other nodes are heard. Where all are,
+    /// the log has no leader for anybody, and no node is a better place for clients.
+    pub fn cut_off(&self) -> Duration {
+        let contact = &self.outbox.contact;
+        let own = self.outbox.with(|writer| writer.incarnation()).flatten();
+        let hears_all = self.peers.membership.lock().hears_all(contact.now(), own);
+        match hears_all {
+            true => contact.silence(),
+            false => contact.silence().max(contact.leaderless()),
+        }
     }
 
     /// Ends the incarnation by an entry, so that no node waits for this one.
@@ -304,8 +303,10 @@ impl Cluster {
 impl Append for Cluster {
     fn append(&self, commands: Vec<Command>, wait: Wait, done: Done) {
         let waiting = Waiting::new(wait, done);
-        // What is appended to an engine that is not there would wait, and its outcome not be known.
-        let is_away = self.outbox.contact.silence() > SILENCE_MAX;
+        let contact = &self.outbox.contact;
+        // What is appended to an engine that is not there, or has lost its majority, would wait,
+        // and its outcome not be known.
+        let is_away = contact.silence() > SILENCE_MAX || contact.leaderless() > LEADERLESS_MAX;
         if is_away || self.shared.stopped.get().is_some() {
             return waiting.refuse(UNAVAILABLE);
         }
@@ -414,29 +415,23 @@ fn start_tasks(
     runtime.spawn(sender.run());
     let reading = Arc::clone(shared);
     runtime.spawn(async move {
-        if let End::Trimmed { next, first } = consumer.run().await {
-            let trimmed = JoinError::Trimmed { next, first };
-            reading.is_trimmed.store(true, Ordering::Release);
-            reading.stop(trimmed.to_string());
-        }
+        let (kind, reason) = match consumer.run().await {
+            End::Closed => return,
+            End::Trimmed { next, first } => (StopKind::Trimmed, JoinError::Trimmed { next, first }),
+            End::Rewritten { sequence } => (StopKind::OtherLog, JoinError::Rewritten { sequence }),
+        };
+        reading.stop(kind, reason.to_string());
     });
-    runtime.spawn(ask(stream, Arc::clone(&outbox.contact), Arc::clone(shared)));
+    let contact = Arc::clone(&outbox.contact);
+    runtime.spawn(inquiry::hear_server(stream.clone(), contact));
+    let inquiry = Inquiry {
+        stream,
+        contact: Arc::clone(&outbox.contact),
+        shared: Arc::clone(shared),
+        other_log: Doubt::default(),
+        wrong: String::new(),
+        may_change_at: Duration::ZERO,
+    };
+    runtime.spawn(inquiry.run());
     Ok(())
-}
-
-/// Asks the leader of the log how far it is, as long as the node runs.
-async fn ask(stream: LogStream, contact: Arc<Contact>, shared: Arc<Shared>) {
-    let mut ticks = interval(ASK_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        match stream.state().await {
-            Ok(state) => {
-                contact.hear_leader();
-                contact.learn_last(state.last);
-                *shared.log.lock() = state;
-            }
-            Err(error) => tracing::debug!("{error}"),
-        }
-    }
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 /// Time without the engine after which the node is not ready. Its heartbeats come twice a second.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(2);
 
-/// Time without a leader of the log after which the node is not ready: longer than an election,
-/// during which all nodes are in the same state and none is a better place to go to.
-const LEADERLESS_MAX: Duration = Duration::from_secs(10);
+/// Time without a leader of the log after which the node is not ready, appends are refused at once,
+/// and another server of the engine is tried: longer than an election, during which all nodes are
+/// in the same state, none is a better place to go to, and what is appended waits.
+pub(crate) const LEADERLESS_MAX: Duration = Duration::from_secs(10);
 
 /// Lag beyond which the node is not ready.
 const LAG_MAX: Duration = Duration::from_secs(5);

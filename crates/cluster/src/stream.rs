@@ -8,9 +8,12 @@ use async_nats::jetstream::context::{
 };
 use async_nats::jetstream::stream::{Config, Info};
 use async_nats::jetstream::{Context, ErrorCode};
+use bytes::Bytes;
 use replication::StreamSequence;
+use tokio::time::timeout;
 
 use crate::connection::REQUEST_TIMEOUT;
+use crate::consumer::SILENCE_MAX;
 use crate::error::JoinError;
 use crate::options::Options;
 use crate::settings;
@@ -18,6 +21,11 @@ use crate::settings;
 /// Oldest version of the engine: 2.10.20 to 2.10.22 lost whole streams when servers were killed
 /// (<https://github.com/nats-io/nats-server/issues/6888>).
 const VERSION_MIN: (i64, i64, i64) = (2, 10, 23);
+
+/// Silence of a server of the engine after which the leader of the log does not count it as one
+/// that follows: three of its heartbeats. A leader that was cut off from the others answers for 10
+/// to 20 s more.
+pub(crate) const FOLLOWERS_SILENT_MAX: Duration = Duration::from_secs(3);
 
 /// Bytes of an entry beside the payload of its only event.
 const ENTRY_OVERHEAD_BYTES: usize = 4096;
@@ -120,16 +128,43 @@ impl LogStream {
         Ok(())
     }
 
+    /// Returns whether the server answers that this node is connected to, whether or not the log
+    /// has a leader.
+    pub(crate) async fn is_server_there(&self) -> bool {
+        let client = self.context.client();
+        let probe = client.request(self.probe.clone(), Bytes::new());
+        match timeout(SILENCE_MAX, probe).await {
+            Ok(Ok(_)) => true,
+            // An answer that nobody serves the subject is an answer of the server.
+            Ok(Err(error)) => error.kind() == async_nats::RequestErrorKind::NoResponders,
+            Err(_) => false,
+        }
+    }
+
     /// Returns what the log holds now.
     ///
     /// # Errors
     ///
     /// When the engine does not answer, or the stream is another one than before.
     pub(crate) async fn state(&self) -> Result<LogState, JoinError> {
-        match find(&self.context, &self.name).await? {
-            Some(info) => Ok(self.keeper(LogState::of(&info), info.config.num_replicas)),
-            None => Err(JoinError::Request {
+        let Some(info) = find(&self.context, &self.name).await? else {
+            return Err(JoinError::Request {
                 reason: format!("the stream {} is gone", self.name),
+            });
+        };
+        let state = self.keeper(LogState::of(&info), info.config.num_replicas);
+        match settings::epoch(&info.config) {
+            found if found == self.epoch => Ok(state),
+            found if state.has_majority() => Err(JoinError::OtherLog {
+                expected: self.epoch.clone(),
+                found: found.to_owned(),
+            }),
+            found => Err(JoinError::Request {
+                reason: format!(
+                    "a server that is cut off from the others says that the stream {} has the \
+                     epoch {found}",
+                    self.name
+                ),
             }),
         }
     }
@@ -282,6 +317,26 @@ impl LogState {
         }
     }
 
+    /// Returns whether the leader can store entries: it hears a majority of the servers that keep
+    /// the log, itself included.
+    pub(crate) fn has_majority(&self) -> bool {
+        let heard = |it: &&Follower| it.silent <= FOLLOWERS_SILENT_MAX;
+        let servers = self.followers.len() + 1;
+        let heard = self.followers.iter().filter(heard).count() + 1;
+        self.leader.is_some() && 2 * heard > servers
+    }
+
+    /// Checks that the log has what a node has applied up to `applied`.
+    pub(crate) fn check_end(&self, applied: u64) -> Result<(), JoinError> {
+        match self.last {
+            last if last < applied => Err(JoinError::Ahead {
+                read: applied,
+                last,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that the log has what a node must read next that has read up to `read`.
     pub(crate) fn check_start(&self, read: StreamSequence) -> Result<(), JoinError> {
         let next = read.next().number();
@@ -291,12 +346,54 @@ impl LogState {
                 first: self.first,
             });
         }
-        if read.number() > self.last {
-            return Err(JoinError::Ahead {
-                read: read.number(),
-                last: self.last,
-            });
+        self.check_end(read.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(silent: &[u64]) -> LogState {
+        let follower = |&seconds: &u64| Follower {
+            name: "s".to_owned(),
+            is_current: true,
+            lag: 0,
+            silent: Duration::from_secs(seconds),
+        };
+        LogState {
+            last: 7,
+            leader: Some("s0".to_owned()),
+            followers: silent.iter().map(follower).collect(),
+            ..LogState::default()
         }
-        Ok(())
+    }
+
+    /// A leader that is cut off from the others names itself as the leader for 10 to 20 s.
+    #[test]
+    fn a_leader_that_hears_no_majority_does_not_count() {
+        for (silent, expected) in [
+            (&[][..], true),
+            (&[3, 3], true),
+            (&[0, 60], true),
+            (&[60, 60], false),
+            (&[4], false),
+            (&[0, 0, 60, 60], true),
+            (&[0, 60, 60, 60], false),
+        ] {
+            assert_eq!(state(silent).has_majority(), expected, "{silent:?}");
+        }
+        let leaderless = LogState {
+            leader: None,
+            ..state(&[0, 0])
+        };
+        assert!(!leaderless.has_majority());
+    }
+
+    #[test]
+    fn a_log_that_ends_before_what_was_applied_is_not_the_one() {
+        assert_eq!(state(&[]).check_end(7), Ok(()));
+        let lost = JoinError::Ahead { read: 8, last: 7 };
+        assert_eq!(state(&[]).check_end(8), Err(lost));
     }
 }

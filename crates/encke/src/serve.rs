@@ -118,7 +118,10 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
     let cluster_node = match engine.zip(config.cluster.as_ref()) {
         Some((engine, options)) => {
             let history_bytes = config.settings.history.map_or(0, |limits| limits.bytes);
-            match cluster::Node::start(engine, options, server.handle(), history_bytes) {
+            let has_directory = config.data.is_some();
+            let server_handle = server.handle();
+            match cluster::Node::start(engine, options, server_handle, history_bytes, has_directory)
+            {
                 Ok(node) => Some(node),
                 Err(failure) => {
                     server.handle().drain();

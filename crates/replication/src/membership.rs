@@ -129,6 +129,13 @@ impl Membership {
         gone
     }
 
+    /// Returns whether all nodes of the cluster are heard, beside `own`, which needs no messages to
+    /// be there.
+    pub fn hears_all(&self, now: Duration, own: Option<Incarnation>) -> bool {
+        let mut others = self.nodes.iter().filter(|(it, _)| own != Some(**it));
+        others.all(|(_, node)| now < node.heard + SILENT_AFTER)
+    }
+
     /// Returns whether this node must send a heartbeat now. It is then taken as sent.
     pub fn poll_heartbeat(&mut self, now: Duration) -> bool {
         let is_due = now >= self.next_heartbeat;

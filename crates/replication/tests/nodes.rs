@@ -225,6 +225,24 @@ fn a_node_that_stood_still_or_was_cut_off_declares_no_other_gone() {
 }
 
 #[test]
+fn all_nodes_are_heard_or_some_are_silent_whether_or_not_this_one_is_in_the_log() {
+    let mut membership = Membership::default();
+    assert!(membership.hears_all(ZERO, None), "there is no other");
+    membership.sync(ZERO, &table(3));
+    let now = SILENT_AFTER;
+    assert!(!membership.hears_all(now, Some(incarnation(1))));
+    membership.heartbeat(now, heartbeat(2));
+    assert!(
+        !membership.hears_all(now, Some(incarnation(1))),
+        "3 is silent"
+    );
+    membership.heartbeat(now, heartbeat(3));
+    assert!(membership.hears_all(now, Some(incarnation(1))));
+    assert!(!membership.hears_all(now, None), "1 is another node then");
+    assert!(!membership.hears_all(now + SILENT_AFTER, Some(incarnation(1))));
+}
+
+#[test]
 fn of_nodes_with_one_name_all_but_the_first_that_lives_must_end() {
     let names = ["a", "b", "a", "c", "a"];
     let table = table_of(&names);

@@ -20,8 +20,8 @@ const KEPT_LOG_FACTOR: u64 = 4;
 /// place near its oldest entry however large the history is.
 const KEPT_LOG_SHARE: u64 = 16;
 
-/// A node without a history keeps a place, too, when so much was written to the log: from an
-/// earlier place a start compares the log with what it had applied.
+/// A node without a history keeps a place, too, when so much was written to the log: a start
+/// compares the log from an earlier place on with what it had applied.
 const KEPT_WITHOUT_HISTORY: u64 = 1 << 20;
 
 /// Bytes that an event takes beside its content, about.

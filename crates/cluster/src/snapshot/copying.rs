@@ -85,8 +85,10 @@ impl Copier {
         let newest = catalog::list(&objects, &self.stream.epoch).await?;
         self.newest = newest.first().map_or(0, |name| name.read);
         let stored = self.graph.stored_place().unwrap_or_default().sequence;
-        // A node that is so far behind that the next one were due leaves it to others.
-        if !is_due(state, self.newest) || is_due(state, stored) {
+        // A node that is so far behind that the next one were due leaves it to others, and so does
+        // one whose log has lost what it has applied.
+        let is_fit = !is_due(state, stored) && state.check_end(stored).is_ok();
+        if !is_due(state, self.newest) || !is_fit {
             return Ok(());
         }
         let Some(incarnation) = incarnations::random() else {

@@ -11,4 +11,6 @@ mod joining;
 mod naming;
 mod replicating;
 mod failing;
+mod majority;
+mod other_log;
 mod snapshots;

@@ -6,7 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use cluster::{Credentials, LogOptions, Options, ServerAddress, Storage, TlsFiles};
+use parking_lot::RwLock;
 use tempfile::TempDir;
+
+/// Held while a program is started: until then it has the files of this process, and their locks. A
+/// test that opens a directory twice reads it meanwhile.
+pub(crate) static STARTS: RwLock<()> = RwLock::new(());
 
 /// One or more servers that form one engine. Stopped when dropped.
 pub(crate) struct Servers {
@@ -14,6 +19,7 @@ pub(crate) struct Servers {
     directory: TempDir,
     ports: Vec<u16>,
     children: Vec<Option<Child>>,
+    storage: Storage,
 }
 
 impl Servers {
@@ -62,6 +68,7 @@ impl Servers {
             directory,
             ports: ports.to_vec(),
             children: (0..count).map(|_| None).collect(),
+            storage: Storage::File,
         };
         for number in 0..count {
             servers.run(number);
@@ -69,11 +76,17 @@ impl Servers {
         Some(servers)
     }
 
+    /// Lets nodes make a log that is in the memory of the servers.
+    pub(crate) fn keep_log_in_memory(&mut self) {
+        self.storage = Storage::Memory;
+    }
+
     /// Starts server `number`, which is not running.
     pub(crate) fn run(&mut self, number: usize) {
         let log = self.directory.path().join(format!("s{number}.log"));
         let log = fs::File::options().create(true).append(true).open(log);
         let log = log.unwrap();
+        let _starts = STARTS.write();
         let child = Command::new(&self.binary)
             .arg("-c")
             .arg(config_file(self.directory.path(), number))
@@ -94,6 +107,7 @@ impl Servers {
     /// Sends a signal, as `STOP`, to server `number`.
     pub(crate) fn signal(&self, number: usize, signal: &str) {
         let child = self.children[number].as_ref().unwrap();
+        let _starts = STARTS.write();
         let kill = Command::new("kill")
             .arg(format!("-{signal}"))
             .arg(child.id().to_string())
@@ -114,7 +128,7 @@ impl Servers {
             log: LogOptions {
                 replicas: self.ports.len(),
                 bytes: 64 << 20,
-                storage: Storage::File,
+                storage: self.storage,
             },
             event_bytes_max: 64 << 10,
             patience: std::time::Duration::from_secs(30),

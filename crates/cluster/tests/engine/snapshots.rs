@@ -23,7 +23,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::joining::join;
 use crate::nodes::{PATIENCE, Seven, until};
-use crate::servers::Servers;
+use crate::servers::{STARTS, Servers};
 
 const HISTORY: Limits = Limits {
     bytes: 8 << 20,
@@ -74,6 +74,7 @@ fn options(servers: &Servers, name: &str) -> Options {
 impl Node {
     fn start(servers: &Servers, name: &str, path: &Path) -> Result<Self, SnapshotError> {
         Self::start_with(servers, name, |engine, options| {
+            let _no_starts = STARTS.read();
             engine.open_graph(path, options)
         })
     }
@@ -278,7 +279,10 @@ fn place_of(snapshot: &str) -> u64 {
 fn open_new(servers: &Servers) -> Result<u64, SnapshotError> {
     let directory = TempDir::new().unwrap();
     let options = options(servers, "new");
-    let graph = join(&options, "e").open_graph(directory.path(), &options)?;
+    let mut engine = join(&options, "e");
+    let no_starts = STARTS.read();
+    let graph = engine.open_graph(directory.path(), &options)?;
+    drop(no_starts);
     Ok(graph.log_start().unwrap().last.sequence)
 }
 

@@ -7,7 +7,7 @@ use std::thread::{Builder, JoinHandle, park_timeout};
 use std::time::{Duration, Instant};
 
 use ::cluster::apply::{Applier, StartError, begin_from};
-use ::cluster::{Cluster, Engine, Host, JoinError, Options};
+use ::cluster::{Cluster, Engine, Host, JoinError, Options, Stop, StopKind};
 use control::{Replicated, SharedState};
 use graph::Graph;
 use replication::shared::SharedSink;
@@ -41,6 +41,8 @@ pub(super) struct Node {
     cluster: Arc<Cluster>,
     shared: Arc<SharedState>,
     watch: (SyncSender<()>, JoinHandle<()>),
+    /// Whether its graph outlives this run.
+    has_directory: bool,
 }
 
 /// This server, as the cluster sees it.
@@ -142,7 +144,10 @@ pub(super) fn open_graph(
         Some(path) => engine.open_graph(path, options),
         None => engine.graph_in_memory(options),
     };
-    graph.map_err(Failure::failed)
+    let graph = graph.map_err(Failure::failed)?;
+    let applied = graph.log_start().map_or(0, |places| places.last.sequence);
+    engine.wait_for_end(applied).map_err(Failure::failed)?;
+    Ok(graph)
 }
 
 impl Node {
@@ -157,6 +162,7 @@ impl Node {
         options: &Options,
         server: &Handle,
         history_bytes: usize,
+        has_directory: bool,
     ) -> Result<Self, Failure> {
         server.pause();
         let router = server.router_shared();
@@ -201,8 +207,8 @@ impl Node {
                 let (cluster, server, patience) = watched;
                 let mut serves = false;
                 while ended.recv_timeout(WATCH_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                    if cluster.is_left_behind() && !server.is_draining() {
-                        tracing::error!("ending, to be started again from a snapshot");
+                    if ends_by_itself(&cluster) && !server.is_draining() {
+                        tracing::error!("ending: clients are told to reconnect");
                         server.drain();
                     }
                     if let Some(error) = cluster.namesake().filter(|_| !server.is_draining()) {
@@ -222,6 +228,7 @@ impl Node {
             cluster,
             shared,
             watch: (end, thread),
+            has_directory,
         })
     }
 
@@ -247,8 +254,9 @@ impl Node {
     pub(super) fn wait_until_caught_up(&self, server: &Handle) -> Result<(), Failure> {
         let start = Instant::now();
         while server.is_paused() && !server.is_draining() {
-            if let Some(reason) = self.cluster.stopped() {
-                return Err(self.failure().unwrap_or_else(|| Failure::failed(reason)));
+            if let Some(stop) = self.cluster.stopped() {
+                let failure = self.failure();
+                return Err(failure.unwrap_or_else(|| Failure::failed(&stop.reason)));
             }
             park_timeout(WATCH_INTERVAL);
         }
@@ -258,14 +266,23 @@ impl Node {
     }
 
     /// Returns why this node had to end by itself: another one has its name, or the log has lost
-    /// what it had still to apply, and it is to be started again.
+    /// what it had still to apply, or is another one than it has applied. It is to be started again
+    /// if it goes on then.
     pub(super) fn failure(&self) -> Option<Failure> {
         if let Some(error) = self.cluster.namesake() {
             return Some(Failure::failed(error));
         }
-        let reason = self.cluster.stopped()?;
-        let is_left_behind = self.cluster.is_left_behind();
-        is_left_behind.then(|| Failure::Restart(reason.to_owned()))
+        let Stop { reason, kind } = self.cluster.stopped()?;
+        let goes_on = match kind {
+            StopKind::Entry => return None,
+            StopKind::Trimmed => true,
+            // A node without a directory begins with nothing.
+            StopKind::OtherLog => !self.has_directory,
+        };
+        Some(match goes_on {
+            true => Failure::Restart(reason.clone()),
+            false => Failure::failed(reason),
+        })
     }
 
     /// Leaves the cluster.
@@ -280,7 +297,14 @@ impl Node {
 
 /// Returns whether clients get at this node what is in the log.
 fn should_serve(cluster: &Cluster, patience: Duration) -> bool {
-    cluster.has_caught_up() && cluster.stopped().is_none() && cluster.silence() <= patience
+    cluster.has_caught_up() && cluster.stopped().is_none() && cluster.cut_off() <= patience
+}
+
+/// Returns whether the node must end: it cannot go on as it is, and no update of it helps.
+fn ends_by_itself(cluster: &Cluster) -> bool {
+    cluster
+        .stopped()
+        .is_some_and(|stop| stop.kind != StopKind::Entry)
 }
 
 fn serve_clients(server: &Handle, should: bool) {
