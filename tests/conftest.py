@@ -16,7 +16,7 @@ _numbers = itertools.count()
 # Files that take longest although they have few tests. They begin first: at the end, all would wait for them.
 LONG_FILES = """test_cluster_laws test_help_examples test_durable test_prove test_autobahn test_planted test_engine
     test_cluster_operations test_cluster_state test_examples test_buffers test_erlang_strangers test_nats test_cluster_recipes
-    test_flood_resume test_js_client test_history_durable test_listen_resume test_cluster_access test_cluster_import""".split()
+    test_flood_resume test_js_client test_history_durable test_listen_resume test_cluster_cut test_cluster_access test_cluster_import""".split()
 
 
 def pytest_collection_modifyitems(items):

@@ -10,12 +10,14 @@ from .log import Fault
 class Nemesis(threading.Thread):
     """Kills, pauses and restarts nodes and servers of the engine, until it is told to end; then all runs again."""
 
-    def __init__(self, service, seed, calm=(1.0, 4.0), hold=(0.5, 6.0)):
+    def __init__(self, service, seed, calm=(1.0, 4.0), hold=(0.5, 6.0), long_hold=(12.0, 40.0), seconds=float("inf")):
         super().__init__(name="nemesis", daemon=True)
         self.service = service
         self.random = random.Random(f"{seed} nemesis")
-        # Seconds between faults, and of a fault.
-        self.calm, self.hold = calm, hold
+        # Seconds between faults, of a fault, and of a cut that outlives elections and the patience of nodes.
+        self.calm, self.hold, self.long_hold = calm, hold, long_hold
+        # A long cut must leave time for other faults.
+        self.deadline = time.monotonic() + seconds
         self.faults, self.deck = [], []
         self.ending = threading.Event()
         self.error = None
@@ -56,6 +58,13 @@ class Nemesis(threading.Thread):
     def held(self):
         self.ending.wait(self.random.uniform(*self.hold))
 
+    def held_cut(self):
+        """Every other cut is a long one, where there is time for it."""
+        seconds = self.random.uniform(*self.random.choice([self.hold, self.long_hold]))
+        if time.monotonic() + 2 * seconds > self.deadline:
+            seconds = self.random.uniform(*self.hold)
+        self.ending.wait(seconds)
+
     def kill_node(self):
         node = self.random.choice(self.service.nodes)
         self.note("kill node", node.name)
@@ -94,7 +103,7 @@ class Nemesis(threading.Thread):
         node = self.random.choice(self.service.nodes)
         self.note("cut node", node.name)
         node.cut()
-        self.held()
+        self.held_cut()
         node.mend()
         self.note("mend node", node.name)
 
@@ -104,7 +113,7 @@ class Nemesis(threading.Thread):
         self.note("cut server", server.name)
         for link in self.service.engine.links_of(server):
             link.cut()
-        self.held()
+        self.held_cut()
         for link in self.service.engine.links_of(server):
             link.heal()
         self.note("mend server", server.name)

@@ -73,7 +73,7 @@ def run(service, promises, seconds, seed, load=None, first=(), is_enough=lambda 
     ]
     visitor = Visitor(service, "visitor", seed, readers)
     others = [visitor, Filler(service, "filler", seed)] if service.engine else [visitor]
-    nemesis = Nemesis(service, seed)
+    nemesis = Nemesis(service, seed, seconds=seconds)
     nemesis.deck = [getattr(nemesis, fault) for fault in reversed(first)]
     began = time.monotonic()
     for client in [*readers, *changers, *writers, *others]:

@@ -41,8 +41,13 @@ cluster {{
     # Clients know only the servers that they are told of: a test may stand between.
     no_advertise: true
     routes: [{routes}]
+    {advertise}
 }}
 """
+
+# Servers tell each other of a third one, and connect to it at the address that it advertises: past the links, which then
+# cut one of several connections only. Nothing listens here.
+NOWHERE = 'advertise: "127.0.0.1:1"'
 
 
 class NatsServer:
@@ -85,7 +90,7 @@ class NatsServer:
             reached = {peer.name: peer.ports["route"].address for peer in peers if peer is not self}
             reached |= {name: link.address for name, link in (links or {}).items()}
             routes = ", ".join(f"nats://{address}" for address in reached.values())
-            text += ROUTES.format(route=addresses["route"], routes=routes)
+            text += ROUTES.format(route=addresses["route"], routes=routes, advertise=NOWHERE if links else "")
         (self.directory / "nats.conf").write_text(text + self.extra)
 
     def start(self):
