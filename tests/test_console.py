@@ -271,6 +271,7 @@ class TestAtWork:
         mean, unit = re.search(r", (\S+) (µs|ms|s) each", shown["Graph on disk"]).groups()
         mean = float(mean) * {"µs": 1e-6, "ms": 1e-3, "s": 1}[unit]
         assert commits >= 4 and 0 < mean < seconds
+        page.goto("about:blank")
 
     def test_says_that_the_graph_is_not_on_a_disk_or_that_its_disk_fails(self, page, server, start, small_disk):
         open_live(page, server)
@@ -288,6 +289,7 @@ class TestAtWork:
         open_live(page, full)
         page.wait_text("#disks", "Failed commits")
         assert page.text("#disks .bad") == "1"
+        page.goto("about:blank")
 
     def test_asks_for_nothing_while_nobody_looks(self, page, server):
         open_live(page, server)
