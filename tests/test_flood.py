@@ -92,7 +92,11 @@ def test_every_transport_is_decoded_and_checked(start, transport, path):
     assert report["latency"]["count"] == 500
     assert all(verdict["met"] for verdict in report["verdicts"])
     assert report["troubles"] == []
-    assert 0 < report["latency"]["min_us"] <= report["latency"]["p50_us"] <= report["latency"]["max_us"]
+    latency = report["latency"]
+    assert 0 < latency["min_us"] <= latency["p50_us"] <= latency["p95_us"] <= latency["p99_us"] <= latency["max_us"]
+    # The slowest are in the mean of all, and in no other.
+    assert latency["min_us"] <= latency["p95_mean_us"] <= latency["p99_mean_us"] <= latency["mean_us"] <= latency["max_us"]
+    assert latency["p95_mean_us"] <= latency["p95_us"] * 1.001 and 0 < latency["stdev_us"] < latency["max_us"]
 
 
 def test_latency_is_counted_from_when_the_event_was_due(start):

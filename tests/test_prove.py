@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 
@@ -49,8 +50,10 @@ def test_figures_are_sane(proof):
     assert 0 < driven["processor_us_each"] < 1000
     latency = driven["latency"]
     assert latency["count"] == 20_000
-    steps = [latency[name] for name in ("p50_us", "p90_us", "p99_us", "p999_us", "p9999_us", "max_us")]
+    steps = [latency[f"{name}_us"] for name in ("min", "p50", "p90", "p95", "p99", "p999", "p9999", "max")]
     assert steps == sorted(steps) and steps[0] > 0
+    means = [latency[f"{name}_us"] for name in ("min", "p95_mean", "p99_mean", "mean", "max")]
+    assert means == sorted(means) and latency["stdev_us"] > 0
     assert [past["users"] for past in report["history"]] == [10_000, 10_000, 1_000_000, 1_000_000]
     assert [past["bytes_a_user"][0] for past in report["history"]] == [45_000, 8_000, 25_000, 2_000]
     assert "--connections 10000" in report["command"] and str(BINARY) not in report["command"]
@@ -72,6 +75,12 @@ def test_page_stands_alone(proof):
         text = browser.text("table")
         for figure in ("45,000", "8,000", "25,000 to 30,000", "2,000", "99.99 %"):
             assert figure in text, figure
+        latency = report["driven"]["latency"]
+        for share, name in (("95 %", "p95_"), ("99 %", "p99_"), ("all", "")):
+            most = latency[f"{name}us" if name else "max_us"]
+            mean, stdev = latency[f"{name}mean_us"], latency[f"{name}stdev_us"]
+            shown = re.search(rf"{share}\s*([\d.]+) \(([\d.]+) ± ([\d.]+)\)", text).groups()
+            assert [float(figure) for figure in shown] == pytest.approx([most / 1000, mean / 1000, stdev / 1000], abs=0.001)
         assert browser.evaluate("document.querySelectorAll('figure svg').length") == 2
         assert browser.evaluate("document.querySelectorAll('svg polyline').length") > 20
         for width in (1280, 390):

@@ -167,6 +167,7 @@ fn text(report: &Report) -> String {
          rate      asked {:.1}/s, reached {:.1}/s; {} sent more than {} ms late ({})\n\
          receipts  {} subscribers, {} online, {} written, {} queued, {} shed\n\
          latency   {}, from due to receipt\n\
+         mean      {}\n\
          processor {cpu_seconds:.2} s{}\n",
         count(events.due),
         count(events.sent),
@@ -185,6 +186,7 @@ fn text(report: &Report) -> String {
         count(receipts.queued),
         count(receipts.shed),
         times(latency),
+        spread(latency),
         match reconnects {
             0 => String::new(),
             _ => format!("\nreconnects {}", count(*reconnects)),
@@ -194,11 +196,26 @@ fn text(report: &Report) -> String {
 
 fn times(times: &Times) -> String {
     format!(
-        "p50 {}, p99 {}, p99.9 {}, max {}",
+        "min {}, p50 {}, p95 {}, p99 {}, p99.9 {}, max {}",
+        millis(times.min_us),
         millis(times.p50_us),
+        millis(times.p95_us),
         millis(times.p99_us),
         millis(times.p999_us),
         millis(times.max_us),
+    )
+}
+
+/// Mean and standard deviation of all times, and of those up to two percentiles.
+fn spread(times: &Times) -> String {
+    format!(
+        "{} (standard deviation {}); of the shortest 95 %: {} ({}), of 99 %: {} ({})",
+        millis(times.mean_us),
+        millis(times.stdev_us),
+        millis(times.p95_mean_us),
+        millis(times.p95_stdev_us),
+        millis(times.p99_mean_us),
+        millis(times.p99_stdev_us),
     )
 }
 

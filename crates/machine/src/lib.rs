@@ -25,6 +25,8 @@ pub mod doctor;
 pub mod measured;
 /// What a number of users costs.
 pub mod plan;
+/// Mean and standard deviation of times.
+pub mod spread;
 /// Readings of a process and its machine, a row at a time.
 pub mod record;
 /// Line charts of recordings.

@@ -62,7 +62,7 @@ mod sim;
 
 pub use access_log::{AccessLog, AccessOutput, AccessReopener};
 pub use backend::{BackendReport, BackendState};
-pub use latency::{LatencyReport, Spread};
+pub use latency::LatencyReport;
 pub use limits::{BACKENDS_MAX, LATENCY_REPORTS_WAITING};
 pub use metrics::Metric;
 pub use proxy::{Outputs, Proxy, StartError};

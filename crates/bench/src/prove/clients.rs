@@ -79,12 +79,28 @@ pub struct Numbers {
 pub struct Latency {
     /// Events that carried a stamp.
     pub count: u64,
+    /// The fastest.
+    pub min_us: f64,
+    /// The mean.
+    pub mean_us: f64,
+    /// Their standard deviation.
+    pub stdev_us: f64,
     /// Half were faster.
     pub p50_us: f64,
     /// 9 of 10 were faster.
     pub p90_us: f64,
+    /// 95 of 100 were faster.
+    pub p95_us: f64,
+    /// The mean of the fastest 95 of 100.
+    pub p95_mean_us: f64,
+    /// The standard deviation of these.
+    pub p95_stdev_us: f64,
     /// 99 of 100 were faster.
     pub p99_us: f64,
+    /// The mean of the fastest 99 of 100.
+    pub p99_mean_us: f64,
+    /// The standard deviation of these.
+    pub p99_stdev_us: f64,
     /// 999 of 1,000 were faster.
     pub p999_us: f64,
     /// 9,999 of 10,000 were faster.

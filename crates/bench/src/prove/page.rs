@@ -2,6 +2,7 @@
 
 mod restart;
 mod cluster;
+mod latency;
 
 use std::fmt::{self, Write as _};
 
@@ -11,7 +12,7 @@ use machine::failure::Outcome;
 use machine::humanize::count;
 use machine::plot::panels::PanelKind;
 use machine::plot::recording::Recording;
-use machine::plot::{Axis, Figure, Line, Panel, Unit, XScale, panels, render};
+use machine::plot::{Axis, Figure, Line, Panel, Unit, panels, render};
 
 /// Colours of the page follow the reader; those of the figures' ink and grid are replaced by the
 /// page's, and lines keep theirs.
@@ -60,7 +61,7 @@ pub fn html(proof: &Proof) -> Outcome<String> {
         if let Some(restart) = &driven.restart {
             restart::come_back(restart, &mut page)?;
         }
-        latency(driven, &mut page)?;
+        latency::table(driven, &mut page)?;
     }
     over_time(proof, &mut page)?;
     details(proof, &mut page);
@@ -205,65 +206,6 @@ fn history(proof: &Proof, opened: &OpeningResult, page: &mut String) {
          allocator&rsquo;s steps show in it. The kernel&rsquo;s sockets come on top, for every \
          server alike.</p>\n",
     );
-}
-
-fn latency(driven: &DriveResult, page: &mut String) -> Outcome<()> {
-    let (latency, published) = (&driven.latency, &driven.published.latency);
-    let delivered = [
-        ("50 %", latency.p50_us, Some(published.p50_us)),
-        ("90 %", latency.p90_us, None),
-        ("99 %", latency.p99_us, Some(published.p99_us)),
-        ("99.9 %", latency.p999_us, Some(published.p999_us)),
-        ("99.99 %", latency.p9999_us, None),
-        ("all", latency.max_us, Some(published.max_us)),
-    ];
-    push(
-        page,
-        format_args!(
-            "<h2>Latency</h2>\n<p class=\"note\">From the time at which an event was due, whether \
-             or not it left in time; {} deliveries.</p>\n<table>\n<thead><tr><th>So many were no \
-             slower</th><th class=\"n\">Delivered, ms</th><th class=\"n\">Receipt, ms</th></tr>\
-             </thead>\n<tbody>\n",
-            count(latency.count)
-        ),
-    );
-    for (share, delivered, receipt) in delivered {
-        let receipt = receipt.map_or_else(String::new, |us| format!("{:.3}", us / 1000.0));
-        push(
-            page,
-            format_args!(
-                "<tr><td>{share}</td><td class=\"n\">{:.3}</td><td \
-                 class=\"n\">{receipt}</td></tr>\n",
-                delivered / 1000.0
-            ),
-        );
-    }
-    page.push_str("</tbody>\n</table>\n");
-    if latency.count > 0 {
-        let nines = |share: f64, us: f64| (-(1.0 - share).log10(), us / 1e6);
-        let points = vec![
-            nines(0.5, latency.p50_us),
-            nines(0.9, latency.p90_us),
-            nines(0.99, latency.p99_us),
-            nines(0.999, latency.p999_us),
-            nines(0.9999, latency.p9999_us),
-        ];
-        let axis = Axis {
-            title: "Latency of deliveries".to_owned(),
-            unit: Unit::Seconds,
-            lines: vec![Line::whole("delivered", points)],
-        };
-        let figure = Figure {
-            title: String::new(),
-            panels: vec![Panel {
-                left: axis,
-                right: None,
-            }],
-            across: XScale::Nines,
-        };
-        put(&figure, page)?;
-    }
-    Ok(())
 }
 
 /// What was recorded, and users and deliveries over the same time.

@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ::proxy::tcp::{LatencyReport, Spread};
+use ::proxy::tcp::LatencyReport;
+use machine::spread::Spread;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -105,9 +106,9 @@ const TITLES: [&str; 12] = [
 impl<'a> Line<'a> {
     fn of(report: &'a LatencyReport) -> Self {
         let micros = &report.micros;
-        let all = rounded(report.fastest(1.0));
-        let p95 = rounded(report.fastest(0.95));
-        let p99 = rounded(report.fastest(0.99));
+        let all = rounded(Spread::of_fastest(micros, 1.0));
+        let p95 = rounded(Spread::of_fastest(micros, 0.95));
+        let p99 = rounded(Spread::of_fastest(micros, 0.99));
         Self {
             time: report.unix_seconds,
             listener: report.listener,

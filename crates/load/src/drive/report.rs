@@ -9,6 +9,7 @@ use super::payload::Event;
 use crate::published::Published;
 use client::stamp::Stamp;
 use machine::humanize;
+use machine::spread::Spread;
 
 /// A send is late when it leaves so long after it was due. Less is how threads wake.
 pub const LATE_NANOS: u64 = 10_000_000;
@@ -87,10 +88,26 @@ pub struct Rate {
 pub struct Times {
     /// How many.
     pub count: u64,
+    /// The shortest.
+    pub min_us: f64,
+    /// The mean.
+    pub mean_us: f64,
+    /// Their standard deviation.
+    pub stdev_us: f64,
     /// Half were shorter.
     pub p50_us: f64,
+    /// 95 of 100 were shorter.
+    pub p95_us: f64,
+    /// The mean of the shortest 95 of 100.
+    pub p95_mean_us: f64,
+    /// The standard deviation of these.
+    pub p95_stdev_us: f64,
     /// 99 of 100 were shorter.
     pub p99_us: f64,
+    /// The mean of the shortest 99 of 100.
+    pub p99_mean_us: f64,
+    /// The standard deviation of these.
+    pub p99_stdev_us: f64,
     /// 999 of 1000 were shorter.
     pub p999_us: f64,
     /// The longest.
@@ -271,10 +288,20 @@ impl Tally {
 impl Times {
     fn of(histogram: &Histogram<u64>) -> Self {
         let micros = |nanos: u64| nanos as f64 / 1000.0;
+        let fastest = |share: f64| Spread::of_fastest(histogram, share).in_units_of(1000.0);
+        let (all, p95, p99) = (fastest(1.0), fastest(0.95), fastest(0.99));
         Self {
             count: histogram.len(),
+            min_us: micros(histogram.min()),
+            mean_us: all.mean,
+            stdev_us: all.stdev,
             p50_us: micros(histogram.value_at_quantile(0.5)),
+            p95_us: micros(histogram.value_at_quantile(0.95)),
+            p95_mean_us: p95.mean,
+            p95_stdev_us: p95.stdev,
             p99_us: micros(histogram.value_at_quantile(0.99)),
+            p99_mean_us: p99.mean,
+            p99_stdev_us: p99.stdev,
             p999_us: micros(histogram.value_at_quantile(0.999)),
             max_us: micros(histogram.max()),
         }
@@ -312,17 +339,35 @@ mod tests {
         }
         all.sort_unstable();
         let found = tally.latency();
-        for (found, rank) in [
-            (found.p50_us, 9_999),
-            (found.p99_us, 19_799),
-            (found.p999_us, 19_979),
-            (found.max_us, 19_999),
-        ] {
-            let expected = all[rank] as f64 / 1000.0;
+        let near = |found: f64, expected: f64| {
             assert!(
                 (found - expected).abs() <= expected * 0.002,
                 "{found} {expected}"
             );
+        };
+        for (mean, stdev, shortest) in [
+            (found.mean_us, found.stdev_us, &all[..]),
+            (found.p95_mean_us, found.p95_stdev_us, &all[..19_000]),
+            (found.p99_mean_us, found.p99_stdev_us, &all[..19_800]),
+        ] {
+            let count = shortest.len() as f64;
+            let expected = shortest.iter().sum::<u64>() as f64 / count;
+            let squares = shortest
+                .iter()
+                .map(|nanos| (*nanos as f64 - expected).powi(2));
+            near(mean, expected / 1000.0);
+            near(stdev, (squares.sum::<f64>() / count).sqrt() / 1000.0);
+        }
+        // The histogram begins at a microsecond, and tells no smaller steps apart.
+        assert!((found.min_us - all[0] as f64 / 1000.0).abs() < 1.0);
+        for (found, rank) in [
+            (found.p50_us, 9_999),
+            (found.p95_us, 18_999),
+            (found.p99_us, 19_799),
+            (found.p999_us, 19_979),
+            (found.max_us, 19_999),
+        ] {
+            near(found, all[rank] as f64 / 1000.0);
         }
         assert_eq!(tally.progress(0, 0).recent.count, 20_000);
         assert_eq!(tally.progress(0, 0).recent.count, 0);

@@ -83,6 +83,9 @@ impl Report {
         rows.push("by number", checked(&counts.numbers));
         rows.push("by event id", checked(&counts.ids));
         rows.push("latency", self.latency());
+        if totals.latency.count > 0 {
+            rows.push("latency, mean", self.spread());
+        }
         self.recovery(&mut rows);
         rows.push(
             "{active,closed,chunks}",
@@ -164,6 +167,21 @@ impl Report {
         text
     }
 
+    /// Mean and standard deviation of latencies, and of those up to two percentiles.
+    fn spread(&self) -> String {
+        let latency = &self.totals.latency;
+        let ms = |us: f64| format!("{:.3}", us / 1000.0);
+        format!(
+            "{} ms (standard deviation {}); of the fastest 95 %: {} ({}), of 99 %: {} ({})",
+            ms(latency.mean_us),
+            ms(latency.stdev_us),
+            ms(latency.p95_mean_us),
+            ms(latency.p95_stdev_us),
+            ms(latency.p99_mean_us),
+            ms(latency.p99_stdev_us),
+        )
+    }
+
     fn latency(&self) -> String {
         let latency = &self.totals.latency;
         if latency.count == 0 {
@@ -171,9 +189,11 @@ impl Report {
         }
         let ms = |us: f64| format!("{:.3}", us / 1000.0);
         let mut text = format!(
-            "p50 {} ms, p90 {}, p99 {}, p99.9 {}, p99.99 {}, max {}",
+            "min {} ms, p50 {}, p90 {}, p95 {}, p99 {}, p99.9 {}, p99.99 {}, max {}",
+            ms(latency.min_us),
             ms(latency.p50_us),
             ms(latency.p90_us),
+            ms(latency.p95_us),
             ms(latency.p99_us),
             ms(latency.p999_us),
             ms(latency.p9999_us),

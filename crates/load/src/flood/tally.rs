@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hdrhistogram::Histogram;
+use machine::spread::Spread;
 use serde::Serialize;
 
 use super::failure_kind::FailureKind;
@@ -242,12 +243,24 @@ pub struct Latency {
     pub min_us: f64,
     /// The mean.
     pub mean_us: f64,
+    /// Their standard deviation.
+    pub stdev_us: f64,
     /// Half were faster.
     pub p50_us: f64,
     /// 9 of 10 were faster.
     pub p90_us: f64,
+    /// 95 of 100 were faster.
+    pub p95_us: f64,
+    /// The mean of the fastest 95 of 100.
+    pub p95_mean_us: f64,
+    /// The standard deviation of these.
+    pub p95_stdev_us: f64,
     /// 99 of 100 were faster.
     pub p99_us: f64,
+    /// The mean of the fastest 99 of 100.
+    pub p99_mean_us: f64,
+    /// The standard deviation of these.
+    pub p99_stdev_us: f64,
     /// 999 of 1,000 were faster.
     pub p999_us: f64,
     /// 9,999 of 10,000 were faster.
@@ -311,13 +324,21 @@ impl Latency {
     fn of(histogram: &Histogram<u64>) -> Self {
         let micros = |nanos: u64| nanos as f64 / 1000.0;
         let quantile = |of: f64| micros(histogram.value_at_quantile(of));
+        let fastest = |share: f64| Spread::of_fastest(histogram, share).in_units_of(1000.0);
+        let (all, p95, p99) = (fastest(1.0), fastest(0.95), fastest(0.99));
         Self {
             count: histogram.len(),
             min_us: micros(histogram.min()),
-            mean_us: histogram.mean() / 1000.0,
+            mean_us: all.mean,
+            stdev_us: all.stdev,
             p50_us: quantile(0.5),
             p90_us: quantile(0.9),
+            p95_us: quantile(0.95),
+            p95_mean_us: p95.mean,
+            p95_stdev_us: p95.stdev,
             p99_us: quantile(0.99),
+            p99_mean_us: p99.mean,
+            p99_stdev_us: p99.stdev,
             p999_us: quantile(0.999),
             p9999_us: quantile(0.9999),
             max_us: micros(histogram.max()),
@@ -357,7 +378,21 @@ mod tests {
         near(latency.mean_us, all.iter().sum::<u64>() / 20_000);
         near(latency.p50_us, all[9_999]);
         near(latency.p90_us, all[17_999]);
+        near(latency.p95_us, all[18_999]);
         near(latency.p99_us, all[19_799]);
+        for (mean, stdev, fastest) in [
+            (latency.mean_us, latency.stdev_us, &all[..]),
+            (latency.p95_mean_us, latency.p95_stdev_us, &all[..19_000]),
+            (latency.p99_mean_us, latency.p99_stdev_us, &all[..19_800]),
+        ] {
+            let count = fastest.len() as f64;
+            let expected = fastest.iter().sum::<u64>() as f64 / count;
+            let squares = fastest
+                .iter()
+                .map(|nanos| (*nanos as f64 - expected).powi(2));
+            near(mean, expected as u64);
+            near(stdev, (squares.sum::<f64>() / count).sqrt() as u64);
+        }
         near(latency.p999_us, all[19_979]);
         near(latency.p9999_us, all[19_997]);
         near(latency.max_us, all[19_999]);

@@ -33,47 +33,6 @@ pub struct LatencyReport {
     pub micros: Histogram<u64>,
 }
 
-/// Mean and standard deviation of some requests, in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    /// Mean.
-    pub mean: f64,
-    /// Of these requests themselves, not estimated for others.
-    pub stdev: f64,
-}
-
-impl LatencyReport {
-    /// Returns the spread of the fastest requests: `share` of them, rounded down, one at least.
-    /// What a few slow requests hide shows here (`95_avg`, `95_std` of tcprstat).
-    pub fn fastest(&self, share: f64) -> Spread {
-        let wanted = ((self.micros.len() as f64 * share) as u64).max(1);
-        let mut left = wanted;
-        // Mean and sum of squared distances from it, value by value (Chan, Golub, LeVeque 1979).
-        let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
-        for step in self.micros.iter_recorded() {
-            let taken = step.count_at_value().min(left);
-            let value = self.micros.median_equivalent(step.value_iterated_to()) as f64;
-            let distance = value - mean;
-            let before = count;
-            count += taken as f64;
-            mean += distance * taken as f64 / count;
-            squares += distance * distance * before * taken as f64 / count;
-            left -= taken;
-            if left == 0 {
-                break;
-            }
-        }
-        Spread {
-            mean,
-            stdev: if count > 0.0 {
-                (squares / count).sqrt()
-            } else {
-                0.0
-            },
-        }
-    }
-}
-
 /// The latencies that one worker measures. Lives as long as the worker.
 #[derive(Debug, Default)]
 pub(crate) struct LatencyRecorder {
@@ -181,51 +140,6 @@ mod tests {
 
     use super::*;
     use crate::tcp::settings::{BackendAddress, ListenerSettings};
-
-    fn report_of(micros: impl IntoIterator<Item = u64>) -> LatencyReport {
-        let mut histogram = Histogram::new_with_bounds(1, MICROS_MAX, 2).expect("valid bounds");
-        for value in micros {
-            histogram.saturating_record(value);
-        }
-        LatencyReport {
-            unix_seconds: 0,
-            listener: "127.0.0.1:80".parse().expect("valid"),
-            backend: "a".to_owned(),
-            micros: histogram,
-        }
-    }
-
-    #[test]
-    fn the_slowest_requests_are_not_among_the_fastest() {
-        let report = report_of([10; 95].into_iter().chain([20; 4]).chain([100_000]));
-        let tens = Spread {
-            mean: 10.0,
-            stdev: 0.0,
-        };
-        assert_eq!(report.fastest(0.95), tens);
-        let with_twenties = report.fastest(0.99);
-        // 95 times 10 and 4 times 20.
-        assert!(
-            (with_twenties.mean - 10.404).abs() < 0.001,
-            "{with_twenties:?}"
-        );
-        assert!(
-            (with_twenties.stdev - 1.969).abs() < 0.001,
-            "{with_twenties:?}"
-        );
-        let all = report.fastest(1.0);
-        assert!((all.mean - report.micros.mean()).abs() < 0.001);
-        assert!((all.stdev - report.micros.stdev()).abs() < 0.001);
-    }
-
-    #[test]
-    fn one_request_is_its_own_fastest() {
-        let five = Spread {
-            mean: 5.0,
-            stdev: 0.0,
-        };
-        assert_eq!(report_of([5]).fastest(0.95), five);
-    }
 
     #[test]
     fn a_slow_reader_loses_reports_and_delays_no_worker() {

@@ -1,0 +1,112 @@
+//! How long deliveries and receipts took, as a part of the page.
+
+use super::{push, put};
+use crate::prove::proof::DriveResult;
+use machine::failure::Outcome;
+use machine::humanize::count;
+use machine::plot::{Axis, Figure, Line, Panel, Unit, XScale};
+
+/// A time of microseconds, with the mean and the standard deviation of those up to it.
+fn milliseconds((us, spread): (f64, Option<(f64, f64)>)) -> String {
+    let ms = |us: f64| format!("{:.3}", us / 1000.0);
+    match spread {
+        None => ms(us),
+        Some((mean, stdev)) => format!("{} ({} &plusmn; {})", ms(us), ms(mean), ms(stdev)),
+    }
+}
+
+/// A table of percentiles with means and deviations, and a chart.
+pub(super) fn table(driven: &DriveResult, page: &mut String) -> Outcome<()> {
+    let (latency, published) = (&driven.latency, &driven.published.latency);
+    // Quantiles have no spread of their own but for the two that tcprstat has.
+    let row = |share, delivered, receipt| (share, (delivered, None), receipt);
+    let spread = |mean, stdev| Some((mean, stdev));
+    let rows = [
+        row(
+            "the fastest",
+            latency.min_us,
+            Some((published.min_us, None)),
+        ),
+        row("50 %", latency.p50_us, Some((published.p50_us, None))),
+        row("90 %", latency.p90_us, None),
+        (
+            "95 %",
+            (
+                latency.p95_us,
+                spread(latency.p95_mean_us, latency.p95_stdev_us),
+            ),
+            Some((
+                published.p95_us,
+                spread(published.p95_mean_us, published.p95_stdev_us),
+            )),
+        ),
+        (
+            "99 %",
+            (
+                latency.p99_us,
+                spread(latency.p99_mean_us, latency.p99_stdev_us),
+            ),
+            Some((
+                published.p99_us,
+                spread(published.p99_mean_us, published.p99_stdev_us),
+            )),
+        ),
+        row("99.9 %", latency.p999_us, Some((published.p999_us, None))),
+        row("99.99 %", latency.p9999_us, None),
+        (
+            "all",
+            (latency.max_us, spread(latency.mean_us, latency.stdev_us)),
+            Some((
+                published.max_us,
+                spread(published.mean_us, published.stdev_us),
+            )),
+        ),
+    ];
+    push(
+        page,
+        format_args!(
+            "<h2>Latency</h2>\n<p class=\"note\">From the time at which an event was due, whether \
+             or not it left in time; {} deliveries. In brackets the mean of so many, and their \
+             standard deviation.</p>\n<table>\n<thead><tr><th>So many were no \
+             slower</th><th class=\"n\">Delivered, ms</th><th class=\"n\">Receipt, ms</th></tr>\
+             </thead>\n<tbody>\n",
+            count(latency.count)
+        ),
+    );
+    for (share, delivered, receipt) in rows {
+        let receipt = receipt.map_or_else(String::new, milliseconds);
+        push(
+            page,
+            format_args!(
+                "<tr><td>{share}</td><td class=\"n\">{}</td><td class=\"n\">{receipt}</td></tr>\n",
+                milliseconds(delivered)
+            ),
+        );
+    }
+    page.push_str("</tbody>\n</table>\n");
+    if latency.count > 0 {
+        let nines = |share: f64, us: f64| (-(1.0 - share).log10(), us / 1e6);
+        let points = vec![
+            nines(0.5, latency.p50_us),
+            nines(0.9, latency.p90_us),
+            nines(0.99, latency.p99_us),
+            nines(0.999, latency.p999_us),
+            nines(0.9999, latency.p9999_us),
+        ];
+        let axis = Axis {
+            title: "Latency of deliveries".to_owned(),
+            unit: Unit::Seconds,
+            lines: vec![Line::whole("delivered", points)],
+        };
+        let figure = Figure {
+            title: String::new(),
+            panels: vec![Panel {
+                left: axis,
+                right: None,
+            }],
+            across: XScale::Nines,
+        };
+        put(&figure, page)?;
+    }
+    Ok(())
+}
