@@ -4,8 +4,8 @@
 //! a reading each, so only a sample of the turns is timed by stage, and the others are
 //! extrapolated.
 //!
-//! The sum of the stages is an unbiased estimate of the busy time. Turns after a rest of
-//! [`REST`] or more add no error; of the others, the standard deviation of the sum is at most
+//! The sum of the stages is an unbiased estimate of the busy time. Turns after a rest of a
+//! millisecond or more add no error; of the others, the standard deviation of the sum is at most
 //! `sqrt(32 * the sum of the squares of their times)`: for `n` turns of equal length
 //! `5.7 / sqrt(n)` of their time.
 
