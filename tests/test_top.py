@@ -7,6 +7,7 @@ import pty
 import re
 import select
 import signal
+import statistics
 import struct
 import subprocess
 import termios
@@ -219,16 +220,21 @@ def test_an_idle_server_waits_all_the_time(start):
 def test_stages_add_up_to_busy_where_each_turn_comes_after_a_wait(start):
     server = start(workers=1)
     with Sse(server, "rj") as stream:
-        before = server.totals()
-        for _ in range(300):
-            # Longer than the wait after which each turn is timed.
-            time.sleep(0.003)
-            server.publish("rj", "x")
-            stream.data()
-        now = server.totals()
-    busy = now["worker_seconds"]["busy"] - before["worker_seconds"]["busy"]
-    stages = sum(now["stage_seconds"].values()) - sum(before["stage_seconds"].values())
-    assert 0.75 < stages / busy < 1.25, (stages, busy)
+
+        def share():
+            before = server.totals()
+            for _ in range(60):
+                # Longer than the wait after which each turn is timed.
+                time.sleep(0.003)
+                server.publish("rj", "x")
+                stream.data()
+            now = server.totals()
+            busy = now["worker_seconds"]["busy"] - before["worker_seconds"]["busy"]
+            return (sum(now["stage_seconds"].values()) - sum(before["stage_seconds"].values())) / busy
+
+        shares = [share() for _ in range(5)]
+    # A few turns come without a wait, and one of them may be drawn that the machine has interrupted.
+    assert 0.75 < statistics.median(shares) < 1.25, shares
 
 
 def test_the_slowest_readers_are_named(start):
