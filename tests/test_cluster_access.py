@@ -1,10 +1,13 @@
 """How nodes reach their engine: passwords, tokens, nkeys, credentials files and TLS, as nats-server itself asks for them;
 an engine that is away for longer than nodes are patient, and one that takes smaller messages than before."""
 
+import asyncio
+import json
 import threading
 import time
 
 import httpx
+import nats
 import pytest
 
 from harness.http import Sse
@@ -105,6 +108,41 @@ def engine():
 
 def of(engine):
     return ["--cluster", engine.url, "--log-replicas", "1", "--log-bytes", "64MiB", "--node", "n1", "--memory"]
+
+
+def ask(engine, subject, **request):
+    """A request to the engine itself, and its answer."""
+
+    async def asked():
+        client = await nats.connect(engine.url)
+        try:
+            return json.loads((await client.request(subject, json.dumps(request).encode(), timeout=5)).data)
+        finally:
+            await client.close()
+
+    answer = asyncio.run(asked())
+    assert "error" not in answer, answer
+    return answer
+
+
+def test_a_stream_that_cannot_be_the_log_is_refused_with_all_that_is_wrong_and_left_as_it_is(engine, start):
+    foreign = ask(engine, "$JS.API.STREAM.CREATE.encke-prod", name="encke-prod", subjects=["orders.*"], max_age=10**12)
+    # The log of one cluster, copied by hand for another.
+    start(*of(engine), "--cluster-name", "one").stop()
+    own = ask(engine, "$JS.API.STREAM.INFO.encke-one")["config"]
+    ask(engine, "$JS.API.STREAM.CREATE.encke-two", **{**own, "name": "encke-two", "subjects": ["encke.two.log"]})
+    for name, words in (
+        ("prod", ["another program made it", "orders.*", "can be deleted or purged", "removes entries after", "--cluster-name"]),
+        ("two", ["it is the log of the cluster one"]),
+    ):
+        for flags in ([], ["--check-config"]):
+            refused = encke("serve", *FREE, *of(engine), "--cluster-name", name, *flags)
+            assert refused.returncode == 1, refused.stderr
+            assert f"the stream encke-{name} cannot be the log of this cluster" in refused.stderr, refused.stderr
+            assert all(word in refused.stderr for word in words), refused.stderr
+            assert "clients are served" not in refused.stderr
+    now = ask(engine, "$JS.API.STREAM.INFO.encke-prod")
+    assert now["config"] == foreign["config"] and now["state"]["last_seq"] == 0
 
 
 def test_clients_are_sent_elsewhere_when_the_engine_is_away_for_longer_than_nodes_are_patient(engine, start):

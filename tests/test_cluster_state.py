@@ -1,5 +1,6 @@
 """What nodes share beside events and subscriptions, over restarts and snapshots; nodes that the log leaves behind."""
 
+import json
 import re
 import signal
 import time
@@ -7,7 +8,7 @@ import time
 import jwt
 import pytest
 
-from harness.http import Connection
+from harness.http import Connection, Sse
 from harness.issuer import within_an_hour
 from harness.nats import Nats
 from harness.program import encke
@@ -36,9 +37,10 @@ class Cluster:
         self.flags += ["--log-bytes", f"{LOG_MIB}MiB", "--history-bytes", "4MiB", "--drain-timeout", "1s"]
         self.flags += ["--event-bytes", "64KiB", "--tickets", "--jwt-secret-file", secret, "--presence"]
 
-    def node(self, name, is_stored=True):
+    def node(self, name, is_stored=True, history="4MiB"):
         data = ["--data", self.directory / name] if is_stored else []
-        node = Server(*self.flags, *data, "--node", name, workers=1)
+        flags = [history if flag == "4MiB" else flag for flag in self.flags]
+        node = Server(*flags, *data, "--node", name, workers=1)
         self.running.append(node)
         return node
 
@@ -171,6 +173,69 @@ def test_a_node_that_the_log_has_left_behind_ends_to_be_started_again(cluster):
     again = cluster.node("n2")
     assert "the graph starts from the snapshot" in again.log, again.log
     assert again.api.get("/v1/subscribers/news").json()["subscribers"] == ["fan"]
+
+
+PLACE = re.compile(
+    r"the log of the cluster state ends at entry (\d+); this node is (\d+) entries behind, and reads from entry (\d+) on"
+)
+
+
+def place(node):
+    """Where a node was in the log when it was started, as it says: end of the log, entries behind, the first one it reads."""
+    [found] = PLACE.findall(node.log)
+    return [int(number) for number in found]
+
+
+def test_a_node_says_at_its_start_where_it_is_in_the_log_and_how_far_behind(cluster):
+    first = cluster.node("n1")
+    first.subscribe("fan", "news")
+
+    def started(name):
+        """A node that was started, with what it says; the end of the log is between what it was before and is since."""
+        _, before, _ = cluster.state_of_log()
+        node = cluster.node(name)
+        end, behind, reads = place(node)
+        assert before <= end <= cluster.state_of_log()[1]
+        assert "this node has applied what was in the log" in node.log
+        return node, end, behind, reads
+
+    second, end, behind, reads = started("n2")
+    assert (behind, reads) == (end, 1), "a new node has nothing of the log"
+    _, before, _ = cluster.state_of_log()
+    second.subscribe("other", "news")
+    cluster.stop(second)
+    until(lambda: len(first.api.get("/v1/cluster").json()["nodes"]) == 1, "it has left")
+    for number in range(5):
+        first.publish("news", str(number))
+    _, end, behind, reads = started("n2")
+    # It has what came before its last change, and that; events it reads again for its history.
+    assert 5 <= behind < end - before, (end, behind, before)
+    assert 1 <= reads <= end - behind + 1, (end, behind, reads)
+
+
+def test_a_client_that_was_away_for_longer_than_the_log_reaches_back_is_told_so_at_every_node(cluster):
+    first = cluster.node("n1")
+    old = first.publish("rj", "old")["id"]
+    fill_past(first, 20, cluster)
+    recent = first.publish("rj", "recent")["id"]
+    first.publish("rj", "last")
+    identity = f"Authorization: Bearer {token('rj')}"
+
+    def check(node):
+        with Sse(node, "rj", identity, f"Last-Event-ID: {old}") as stream:
+            kind, data, _ = stream.event()
+            assert kind == "reset", (kind, data)
+            assert json.loads(data) == {"reason": "expired", "from": old}
+        with Sse(node, "rj", identity, f"Last-Event-ID: {recent}") as stream:
+            assert stream.event()[:2] == ("message", "last")
+
+    check(first)
+    # Their histories have room for all that the log has, and are not full.
+    second = cluster.node("n2", history="64MiB")
+    assert "the graph starts from the snapshot" in second.log, second.log
+    cluster.stop(first)
+    for node in (second, cluster.node("n1", history="64MiB")):
+        check(node)
 
 
 def test_a_server_alone_keeps_revocations_bans_and_hidden_ids_over_a_kill(secret, tmp_path):

@@ -126,7 +126,6 @@ async def leader_of(engine, js, name):
     raise AssertionError("no leader")
 
 
-@pytest.mark.parametrize("engine", ["newest"], indirect=True)
 def test_a_write_is_acknowledged_by_a_majority_and_by_no_fewer(healthy):
     async def trial():
         async with connected(*healthy.servers) as client:
