@@ -68,7 +68,7 @@ function newClient(options, hooks = {}) {
   /** Ids of a snapshot of which pieces are still to come. */
   let snapshot;
   let transport = 0;
-  /** Transports that may fail because the server is away: those that were live, and WebSocket, which does not say why. */
+  /** Transports that may fail as the server is away: those that were live, and WebSocket, which does not say why. */
   const doubtful = new Set(['websocket']);
   /** One of them that has failed, until another one is heard. */
   let doubted;
