@@ -105,6 +105,11 @@ impl Polls {
         self.insert(key, keys, None, now.after(POLL_ONLINE));
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_slot.is_empty() && self.periods.is_empty() && self.woken.is_empty()
+    }
+
     fn insert(&mut self, key: SlotKey, keys: Box<[Key]>, waiting: Option<Waiting>, due: Tick) {
         let poll = Poll {
             key,

@@ -434,6 +434,12 @@ impl Sessions {
         }
     }
 
+    /// Returns whether the ids of no session are kept.
+    #[cfg(test)]
+    pub(crate) fn keeps_no_ids(&self) -> bool {
+        self.several.is_empty()
+    }
+
     /// Removes what is kept for the client of a connection that was closed.
     pub(crate) fn forget(&mut self, key: SlotKey) {
         self.awaiting_keys.forget(key);

@@ -196,6 +196,13 @@ impl<D: Driver> Worker<D> {
         connection.is_some_and(|it| it.extras.has(crate::table::Extras::POLL))
     }
 
+    /// Returns whether nothing is kept of any session, beside what others know of it.
+    #[cfg(test)]
+    pub(crate) fn keeps_no_session(&self) -> bool {
+        let table = &self.table;
+        self.sessions.keeps_no_ids() && table.replays.is_empty() && table.polls.is_empty()
+    }
+
     /// Returns whether no search is kept for a session.
     #[cfg(test)]
     pub(crate) fn keeps_no_search(&self) -> bool {

@@ -52,6 +52,12 @@ impl Several {
         }
     }
 
+    /// Returns whether there is no session with several ids.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Forgets a session that has ended.
     pub(super) fn remove(&mut self, slot: u32) {
         self.0.remove(slot);

@@ -228,5 +228,6 @@ pub(super) fn assert_nothing_is_left(worker: &Worker<SimDriver>, mailbox: &Mailb
     assert!(worker.keeps_no_input(), "beginnings of heads");
     assert!(worker.awaits_no_login(), "logins to be decided on");
     assert!(worker.keeps_no_search(), "searches for replays");
+    assert!(worker.keeps_no_session(), "ids, replays or polls");
     assert!(worker.presence.is_empty(), "notices of presence");
 }

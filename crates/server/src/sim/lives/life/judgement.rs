@@ -127,6 +127,12 @@ impl Life {
         self.rest();
         for station in &self.stations {
             assert_nothing_is_left(&station.worker, &station.mailbox);
+            let table = &station.worker.table;
+            let deadline = table.next_deadline(table.clock.now);
+            assert!(
+                station.is_over || deadline.is_none(),
+                "a deadline in {deadline:?}"
+            );
             assert!(
                 station.net.borrow().pipes.iter().all(|it| it.closed),
                 "sockets"
