@@ -1,11 +1,13 @@
 """Erlang nodes beside a cluster of two nodes of Encke: names and logins move when the Encke node that they are at is killed."""
 
+import contextlib
 import shutil
 import subprocess
 
 import pytest
 
 from harness.erlang import CLIENTS, Cluster
+from harness.link import Links
 from harness.nats import Nats
 from harness.wait import until
 
@@ -20,11 +22,14 @@ NOTICE = "receive {router_gap, Lost} -> Lost after 20000 -> nothing end"
 class Pair:
     """Two nodes of Encke that are one cluster, and that can be killed and started again."""
 
-    def __init__(self, start, engine, directory):
+    def __init__(self, start, engine, directory, links):
         self.start = start
-        common = ["--cluster", engine.url, "--log-replicas", "1", "--log-bytes", "64MiB"]
+        # The one can be cut off from the engine.
+        self.link = links.to(engine.servers[0].ports["client"].address)
+        common = ["--log-replicas", "1", "--log-bytes", "64MiB", "--cluster-patience", "5s"]
         self.flags = {
-            name: [*common, "--node", node, "--data", directory / node] for name, node in ((ONE, "n1"), (TWO, "n2"))
+            name: [*common, "--cluster", url, "--node", node, "--data", directory / node]
+            for name, node, url in ((ONE, "n1", f"nats://{self.link.address}"), (TWO, "n2", engine.url))
         }
         self.erlang = Cluster(start, *self.flags[ONE], name=ONE)
         self.running = {ONE: self.erlang.server}
@@ -57,8 +62,8 @@ class Pair:
 
 @pytest.fixture
 def pair(start, tmp_path):
-    with Nats(1) as engine:
-        pair = Pair(start, engine, tmp_path)
+    with Nats(1) as engine, contextlib.closing(Links()) as links:
+        pair = Pair(start, engine, tmp_path, links)
         try:
             yield pair
         finally:
@@ -151,3 +156,19 @@ def test_beams_that_meet_with_the_names_at_different_nodes_agree(pair):
     assert second("net_adm:ping('beam1@127.0.0.1')") == "pong"
     until(lambda: "none" not in (found := first(NAMES)) and found == second(NAMES), "they have the same names")
     assert called(first, "nobody", "hello") == "{ok,0}"
+
+
+def test_names_and_logins_leave_a_node_that_has_lost_its_cluster_and_do_not_come_twice_when_it_is_back(pair):
+    beam = pair.shell("beam1", [ONE, TWO])
+    assert beam(f"encke:login('{ONE}', alice, self(), [gap])") == "ok"
+    assert (called(beam, "alice", "first"), beam(EVENT)) == ("{ok,1}", '"first"')
+    pair.link.cut()
+    beam.until(NAMES, both(TWO))
+    assert (beam("encke:current()"), beam(NOTICE)) == (f"'{TWO}'", "unknown")
+    assert (called(beam, "alice", "next"), beam(EVENT)) == ("{ok,1}", '"next"')
+    pair.link.heal()
+    until(lambda: pair.running[ONE].api.get("/readyz").is_success, "the node is ready again")
+    assert not pair.running[ONE].sessions("alice")
+    assert (called(beam, "alice", "last"), beam(EVENT)) == ("{ok,1}", '"last"')
+    assert beam("receive {router_msg, Twice} -> Twice after 0 -> nothing end") == "nothing"
+    assert beam(NAMES) == both(TWO)

@@ -46,8 +46,8 @@
 %% also after Encke has restarted, and then repeats the logins of this node's processes. Run it under a supervisor on
 %% one node of the cluster, or on every node.
 %%
-%% Of a list of nodes, which must be one Encke cluster, the first that answers is used until it is gone; then the
-%% next, to which names and logins move. A name that another node of the list has is left there as long as that lives.
+%% Of a list of nodes, which must be one Encke cluster, the first that answers is used until it is gone, or has lost
+%% its cluster; then the next, to which names and logins move. A name that another node of the list has is left there as long as that lives.
 -spec start_link(node() | [node(), ...]) -> {ok, pid()} | {error, term()}.
 start_link(Node) when is_atom(Node) ->
     start_link([Node]);
@@ -145,6 +145,8 @@ get_subscribers(Node, Id) ->
     % Encke's processes at the node that is used, by their names, and monitors of them; none while no node answers.
     names = [] :: [{atom(), pid()}],
     monitors = [] :: [reference()],
+    % What was registered for nodes that were left although they live.
+    left = [] :: [pid()],
     % Attempts since a node has answered.
     failures = 0 :: non_neg_integer(),
     timer :: reference() | undefined,
@@ -200,8 +202,13 @@ handle_cast(_, State) ->
 handle_info({timeout, Timer, look}, State = #state{timer = Timer, names = []}) ->
     {noreply, connect(State)};
 handle_info({timeout, Timer, look}, State = #state{timer = Timer}) ->
-    ok = claim_names(known, State),
-    {noreply, look_after(spread(?LOOK), State)};
+    case takes_clients(State) of
+        true ->
+            ok = claim_names(known, State),
+            {noreply, look_after(spread(?LOOK), State)};
+        false ->
+            {noreply, leave(State)}
+    end;
 handle_info({'DOWN', Monitor, process, Pid, _}, State = #state{monitors = Monitors, logins = Logins}) ->
     case {lists:member(Monitor, Monitors), Logins} of
         {true, _} -> {noreply, lose(State)};
@@ -258,7 +265,7 @@ connect(State = #state{nodes = [Node | _]}) ->
             true = ets:insert(?MODULE, {current, Node}),
             ok = repeat_logins(Connected),
             ok = claim_names(new, Connected),
-            look_after(spread(?LOOK), Connected)
+            look_after(spread(?LOOK), Connected#state{left = []})
     catch
         _:_ -> fail(State)
     end.
@@ -267,6 +274,21 @@ pid_at(Name, Node) ->
     Pid = gen_server:call({Name, Node}, pid, ?TRIAL),
     true = is_pid(Pid),
     Pid.
+
+%% Whether the node that is used takes clients. One that does not can still be asked, and says so: it has lost its
+%% cluster. Of one that is gone, or silent, its monitor tells.
+takes_clients(#state{nodes = [Node | _]}) ->
+    try gen_server:call({router, Node}, pid, ?TRIAL) of
+        {error, _} -> false;
+        _ -> true
+    catch
+        exit:_ -> true
+    end.
+
+%% Logs processes out at the node that was used, or they would get events twice when it has found its cluster again.
+leave(State = #state{nodes = [Node | _], names = Names, logins = Logins}) ->
+    _ = [gen_server:cast({router, Node}, {logout, Pid}) || Pid <- maps:keys(Logins)],
+    lose(State#state{left = [Pid || {_, Pid} <- Names]}).
 
 %% The node that was used is gone.
 lose(State = #state{monitors = Monitors}) ->
@@ -300,10 +322,10 @@ repeat_logins(#state{nodes = [Node | _], logins = Logins}) ->
     _ = [Repeat(Id, Pid, Options) || {Pid, {_, Ids}} <- maps:to_list(Logins), {Id, Options} <- Ids],
     ok.
 
-%% Registers the names that are not registered, and those of an earlier run of the node. Names of other nodes of the list
-%% stay; from strangers they are taken once, or two processes with different lists would take them from each other for ever.
-claim_names(When, #state{nodes = Nodes, names = Names}) ->
-    _ = [claim(Name, Pid, global:whereis_name(Name), When, Nodes) || {Name, Pid} <- Names],
+%% Registers the names that are not registered, and those of an earlier run of the node, or of one that was left. Names of
+%% other nodes of the list stay; from strangers they are taken once, or two processes with different lists would take them from each other for ever.
+claim_names(When, State = #state{names = Names}) ->
+    _ = [claim(Name, Pid, global:whereis_name(Name), When, State) || {Name, Pid} <- Names],
     ok.
 
 claim(_, Pid, Pid, _, _) ->
@@ -311,8 +333,8 @@ claim(_, Pid, Pid, _, _) ->
 claim(Name, Pid, undefined, _, _) ->
     % `no' if another node was quicker.
     _ = global:register_name(Name, Pid);
-claim(Name, Pid, Other, When, Nodes) ->
-    IsOld = node(Other) =:= node(Pid),
+claim(Name, Pid, Other, When, #state{nodes = Nodes, left = Left}) ->
+    IsOld = node(Other) =:= node(Pid) orelse lists:member(Other, Left),
     IsStranger = not lists:member(node(Other), Nodes),
     case IsOld orelse IsStranger andalso When =:= new of
         true -> _ = global:re_register_name(Name, Pid);

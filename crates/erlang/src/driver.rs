@@ -139,6 +139,7 @@ pub fn start(
         LoginQuestions::new(check, queue)
     });
     let router = handle.router_shared();
+    let server = handle.clone();
     let kept = settings.data.as_deref();
     // A node of a cluster is started before its graph has all of the log.
     let is_behind = log.is_some();
@@ -155,6 +156,7 @@ pub fn start(
         tick_time: settings.tick_time,
         connect,
         log,
+        is_paused: Box::new(move || server.is_paused()),
         logins,
         presence: worker.presence().cloned(),
         observer: worker.observer().cloned(),

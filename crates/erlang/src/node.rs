@@ -71,6 +71,8 @@ pub(crate) struct Config {
     pub(crate) connect: Vec<NodeName>,
     /// The log of the cluster of servers, if there is one.
     pub(crate) log: Option<Arc<dyn Append>>,
+    /// Whether the server takes no clients: it has still to apply the log, or cannot reach it.
+    pub(crate) is_paused: Box<dyn Fn() -> bool + Send>,
     /// The process that decides on logins of clients, if there is one.
     pub(crate) logins: Option<LoginQuestions>,
     /// Who is online, if the server keeps it.

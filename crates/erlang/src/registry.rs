@@ -61,6 +61,8 @@ pub(crate) struct ProcessRegistry<M> {
     pub(crate) unix_seconds: u64,
     /// The log of the cluster of servers, if there is one.
     pub(crate) log: Option<Arc<dyn Append>>,
+    /// Whether the server takes no clients.
+    is_paused: Box<dyn Fn() -> bool + Send>,
     /// Takes the receipts of events whose publisher does not wait.
     ignored_receipts: Arc<Tally>,
     /// Connections to nodes that must be dialed because one of their processes has logged in.
@@ -140,6 +142,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             observer: config.observer,
             unix_seconds: 0,
             log: config.log,
+            is_paused: config.is_paused,
             ignored_receipts: Tally::new(),
             to_dial: Vec::new(),
             metrics,
@@ -321,7 +324,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Answers with the pid of a registered process, for `global:register_name` and the like.
+    /// Answers with the pid of a registered process, for `global:register_name` and the like. A
+    /// server that takes no clients says so: the caller may find another node of the cluster.
     fn answer_pid(
         &self,
         connections: &mut Connections,
@@ -329,6 +333,11 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         from: Option<Raw<'_>>,
         process: RegisteredProcess,
     ) {
+        if (self.is_paused)() {
+            let sentence = "this node has still to read the log of its cluster, or cannot reach \
+                            it; use another node";
+            return answer_error(connections, connection, from, sentence);
+        }
         answer(connections, connection, from, |out| {
             process.write_pid(&self.me, out)
         });

@@ -89,6 +89,7 @@ impl Bell {
 #[derive(Default)]
 pub(crate) struct Around {
     pub(crate) log: Option<Arc<dyn Append>>,
+    pub(crate) paused: Arc<AtomicBool>,
     pub(crate) logins: Option<LoginQuestions>,
     pub(crate) presence: Option<Arc<Presence>>,
     pub(crate) observer: Option<Observer>,
@@ -161,6 +162,7 @@ impl SimulatedNode {
             tick_time: TICK_TIME,
             connect: connect.collect(),
             log,
+            is_paused: Box::new(move || options.paused.load(Ordering::Relaxed)),
             logins: options.logins,
             presence: options.presence,
             observer: options.observer,

@@ -1,6 +1,9 @@
 //! Messages: whole, in pieces, of any form, and who answers them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
+use crate::sim::Around;
 use crate::sim::peer::{
     atom, binary, hear_messages, integer, list, message, nil, passed_through, pieces, tuple,
 };
@@ -212,4 +215,32 @@ fn all_ids_of_a_large_call_come_back_as_they_were_and_a_refused_one_leaves_nothi
     let answer = hear_messages(&sim.take_sent(connection)).remove(0);
     assert_eq!(answer.matches("user_").count(), pairs.len());
     assert!(!answer.contains("<<"), "an atom came back as a binary");
+}
+
+#[test]
+fn a_server_that_takes_no_clients_gives_no_pid_to_register() {
+    let paused = Arc::new(AtomicBool::new(true));
+    let around = Around {
+        paused: Arc::clone(&paused),
+        ..Around::default()
+    };
+    let mut sim = SimulatedNode::with(NAME, &[], around);
+    let connection = sim.accept_peer().unwrap();
+    sim.receive(connection, &PEER.call());
+    sim.run_until_idle();
+    sim.take_sent(connection);
+    let mut ask = |name: &str| {
+        sim.receive(connection, &PEER.call_to(name, &atom("pid")));
+        sim.run_until_idle();
+        hear_messages(&sim.take_sent(connection))
+    };
+    for name in ["router", "subsmanager"] {
+        let [refused] = &ask(name)[..] else {
+            panic!("one answer");
+        };
+        assert!(refused.contains("use another node"), "{refused}");
+    }
+    paused.store(false, Ordering::Relaxed);
+    assert_eq!(ask("router"), [answer("<encke@h.2.0>")]);
+    assert_eq!(ask("subsmanager"), [answer("<encke@h.3.0>")]);
 }
