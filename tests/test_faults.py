@@ -27,6 +27,12 @@ def test_a_server_that_was_stopped_answers_what_came_meanwhile():
     passes(run("stopped_for_12_seconds", 0.01, seconds=5.0, flags=flags))
 
 
+def test_a_server_that_was_stopped_before_answers_what_came_meanwhile():
+    """Four hundred requests come while it is stopped again: one wait reports 256."""
+    flags = ("--head-timeout", "2s", "--workers", "1")
+    passes(run("stopped_twice", 0.04, seconds=5.0, flags=flags))
+
+
 def test_a_clock_that_jumps_ends_no_session():
     passes(run("clock_steps", 0.01, watched=8.4))
 

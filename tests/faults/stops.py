@@ -19,10 +19,20 @@ STREAM = b"GET /events/stopped HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HALF, REST = STREAM[:30], STREAM[30:]
 
 
-def stopped(outcome, count, seconds, *flags):
-    """Clients that are logged in, and others whose requests come while the server is stopped."""
+# A worker takes the next stop for one when it has run so long behind the last: five seconds, and two to catch up.
+AWAKE = 8.0
+
+
+def stopped(outcome, count, seconds, *flags, earlier=0.0):
+    """Clients that are logged in, and others whose requests come while the server is stopped. `earlier` is the time for which it was
+    stopped shortly before."""
     server = crowded(*flags, room=count + count // 5)
     try:
+        if earlier:
+            os.kill(server.pid, signal.SIGSTOP)
+            time.sleep(earlier)
+            os.kill(server.pid, signal.SIGCONT)
+            time.sleep(AWAKE)
         with Herd(server.public, count, STREAM) as logged_in, Herd(server.public, max(1, count // 10), HALF) as late:
             until(lambda: sessions(server) == count, "logged in", patience=120)
             os.kill(server.pid, signal.SIGSTOP)
@@ -63,6 +73,11 @@ def stopped_for_12_seconds(outcome, count, seconds=12.0, flags=()):
 @fault(100_000)
 def stopped_for_40_seconds(outcome, count, seconds=40.0, flags=()):
     stopped(outcome, count, seconds, *flags)
+
+
+@fault(100_000)
+def stopped_twice(outcome, count, seconds=12.0, flags=()):
+    stopped(outcome, count, seconds, *flags, earlier=seconds)
 
 
 # The wall clock of one program, moved by as many seconds as a file says.
