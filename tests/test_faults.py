@@ -8,7 +8,7 @@ from faults import descriptors, heads, peers, stops  # noqa: F401 (they register
 from faults.fault import run
 
 # A debug build on a loaded machine is slower than any limit of `make faults`.
-SLOW = ("connect p99", "slowest", "CPU", "accepting resumes")
+SLOW = ("connect p99", "slowest", "CPU", "accepting resumes", "resets a second")
 
 
 def passes(outcome):
@@ -38,7 +38,7 @@ def test_a_clock_that_jumps_ends_no_session():
 
 
 def test_resets_leave_nothing_behind():
-    passes(run("resets", 0.05, herd_size=300))
+    passes(run("resets", 0.05))
 
 
 def test_comings_and_goings_leave_nothing_behind():

@@ -158,7 +158,7 @@ mod tests {
         let graph = Graph::memory();
         let id = Id::parse("alice").unwrap();
         graph.subscribe(&id, &Id::parse("rj").unwrap()).unwrap();
-        let (mut id_terms_file, mut known) = IdTermsFile::open(directory.path(), &graph).unwrap();
+        let (mut id_terms_file, mut known) = IdTermsFile::open(directory.path(), &graph, false).unwrap();
         known.remember(&graph, &id, &atom("alice"));
         id_terms_file.append(&mut known).unwrap();
         let device = OpenOptions::new().append(true).open("/dev/null");
@@ -172,7 +172,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = ID_TERMS_FILE.path(directory.path());
         symlink("/dev/null", path.with_extension("new")).unwrap();
-        IdTermsFile::open(directory.path(), &Graph::memory()).unwrap_err();
+        IdTermsFile::open(directory.path(), &Graph::memory(), false).unwrap_err();
         assert!(fs::symlink_metadata(&path).is_err());
     }
 
