@@ -12,6 +12,7 @@ import pytest
 
 from harness.node import NODE, TESTS, Script
 from harness.wait import until
+from test_clients import Gate
 from test_identity_browser import SECRET, token
 
 CLIENT = TESTS.parent / "clients" / "js"
@@ -131,6 +132,36 @@ def test_it_comes_back_after_a_restart(start):
             assert client.event()["data"] == "after"
         finally:
             second.stop()
+
+
+@pytest.mark.parametrize("transport", ["sse", "poll"])
+def test_a_herd_that_loses_its_server_does_not_come_back_in_one_instant(start, port, transport):
+    count = 60
+    server = start("--retry", "1s", public=port().address, control=port().address)
+    options = {"url": server.public_url, "transports": [transport]}
+    with Script("herd.mjs", count, json.dumps(options)) as herd:
+        assert herd.next() == ["live"]
+        until(lambda: server.stats()["online"] == count, "all are here")
+        server.process.kill()
+        server.process.wait()
+        gate = Gate(server.public)
+        first = {}
+
+        def have_all_come():
+            for when, head in list(gate.knocks):
+                first.setdefault(head.split()[1].partition("?")[0], when)
+            return len(first) == count
+
+        try:
+            until(have_all_come, "all have come back")
+        finally:
+            gate.close()
+    server.kill()
+    times = sorted(first.values())
+    # Over two seconds by the client alone; half of them together is what a stalled machine may do.
+    most = max(sum(begin <= when < begin + 0.1 for when in times) for begin in times)
+    assert most <= count / 2, f"{most} of {count} within a tenth of a second: {[when - times[0] for when in times]}"
+    assert times[-1] - times[0] > 1
 
 
 def test_it_ends_when_it_is_refused_and_says_why(start):
