@@ -7,6 +7,10 @@ import threading
 from .program import address
 
 
+# Servers of NATS have a connection of its own for the system account.
+CONSENSUS = b'"route_account":"$SYS"'
+
+
 class Links:
     """Relays of one test, in a thread of their own."""
 
@@ -43,33 +47,46 @@ class Link:
     async def open(cls, links, target):
         link = cls()
         link.links, link.target = links, target
-        link.whole = asyncio.Event()
+        link.whole, link.consensus = asyncio.Event(), asyncio.Event()
         link.whole.set()
+        link.consensus.set()
         link.server = await asyncio.start_server(link._accept, "127.0.0.1", 0)
         link.address = "127.0.0.1:%d" % link.server.sockets[0].getsockname()[1]
         return link
 
     @property
     def is_cut(self):
-        return not self.whole.is_set()
+        return not (self.whole.is_set() and self.consensus.is_set())
 
     def cut(self):
         self.links.loop.call_soon_threadsafe(self.whole.clear)
 
+    def cut_consensus(self):
+        """Cuts only the connection on which servers of the engine agree on what is stored: one of several, which the rest of
+        the traffic does not need."""
+        self.links.loop.call_soon_threadsafe(self.consensus.clear)
+
     def heal(self):
         self.links.loop.call_soon_threadsafe(self.whole.set)
+        self.links.loop.call_soon_threadsafe(self.consensus.set)
 
     async def _accept(self, reader, writer):
         with contextlib.suppress(OSError):
             await self.whole.wait()
             far_reader, far_writer = await asyncio.open_connection(*self.target)
-            await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer))
+            # What is said of the connection, by either side, is known to both directions.
+            marks = set()
+            await asyncio.gather(self._pump(reader, far_writer, marks), self._pump(far_reader, writer, marks))
         writer.close()
 
-    async def _pump(self, reader, writer):
+    async def _pump(self, reader, writer, marks):
         try:
             while data := await reader.read(262144):
+                if CONSENSUS in data:
+                    marks.add(CONSENSUS)
                 await self.whole.wait()
+                if marks:
+                    await self.consensus.wait()
                 writer.write(data)
                 await writer.drain()
         except OSError:

@@ -149,10 +149,12 @@ impl Consumer {
                 if self.output.is_closed() {
                     return End::Closed;
                 }
+                self.contact.note_consumer(false);
                 self.check_server().await;
                 sleep(PAUSE).await;
                 continue;
             };
+            self.contact.note_consumer(true);
             self.counts.made.fetch_add(1, Ordering::Relaxed);
             let counter = match self.deliver(messages).await {
                 Ok(end) => return end,

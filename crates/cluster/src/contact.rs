@@ -17,6 +17,8 @@ pub(crate) struct Contact {
     heard: AtomicU64,
     /// When the leader of the log last answered, in milliseconds since the start.
     led: AtomicU64,
+    /// Since when there has been no consumer of the log; `None` if there is one.
+    consumerless: Mutex<Option<Duration>>,
     lag: Mutex<Lag>,
 }
 
@@ -28,6 +30,7 @@ impl Contact {
             start: Instant::now(),
             heard: AtomicU64::new(0),
             led: AtomicU64::new(0),
+            consumerless: Mutex::default(),
             lag: Mutex::new(Lag::new(applied)),
         }
     }
@@ -46,6 +49,16 @@ impl Contact {
     pub(crate) fn hear_leader(&self) {
         self.hear();
         self.led.fetch_max(self.milliseconds(), Ordering::Relaxed);
+    }
+
+    /// Notes whether the engine has made a consumer of the log.
+    pub(crate) fn note_consumer(&self, is_made: bool) {
+        let now = self.now();
+        let mut since = self.consumerless.lock();
+        *since = match is_made {
+            true => None,
+            false => since.or(Some(now)),
+        };
     }
 
     /// Notes that the log has entries up to `last`.
@@ -80,6 +93,12 @@ impl Contact {
     /// Returns the time since the leader of the log last answered.
     pub(crate) fn leaderless(&self) -> Duration {
         self.since(&self.led)
+    }
+
+    /// Returns the time for which the engine has not made a consumer of the log.
+    pub(crate) fn consumerless(&self) -> Duration {
+        let since = *self.consumerless.lock();
+        since.map_or(Duration::ZERO, |since| self.now().saturating_sub(since))
     }
 
     fn milliseconds(&self) -> u64 {

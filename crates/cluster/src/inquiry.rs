@@ -1,7 +1,7 @@
 //! Inquiry: what the leader of the log is asked each second.
 //!
 //! Owns when the log counts as another one than the node applies, and when a server of the engine
-//! is left because it knows no leader.
+//! is left because it knows no leader, or makes no consumer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,17 +100,20 @@ impl Inquiry {
         }
     }
 
-    /// Leaves a server that has known no leader for longer than an election takes: it may be cut
-    /// off from the others, which have one.
+    /// Leaves a server that has known no leader for longer than an election takes, or has made no
+    /// consumer: it may be cut off from the others, which do, as a whole or in some connections.
     async fn leave_useless_server(&mut self) {
-        let now = self.contact.now();
-        if self.contact.leaderless() <= LEADERLESS_MAX || now < self.may_change_at {
+        let (leaderless, consumerless) = (self.contact.leaderless(), self.contact.consumerless());
+        let is_useless = leaderless > LEADERLESS_MAX || consumerless > LEADERLESS_MAX;
+        if !is_useless || self.contact.now() < self.may_change_at {
             return;
         }
-        let seconds = self.contact.leaderless().as_secs();
         tracing::warn!(
-            "the log has had no leader for {seconds} s ({}); trying another server of the engine",
-            self.wrong
+            "the log has had no leader for {} s ({}), and this node no consumer for {} s; trying \
+             another server of the engine",
+            leaderless.as_secs(),
+            self.wrong,
+            consumerless.as_secs(),
         );
         connection::change_server(&self.stream.context.client()).await;
         self.may_change_at = self.contact.now() + CHANGE_INTERVAL;
