@@ -236,11 +236,12 @@ class Visitor(Client):
         node, decoder = self.node(), DECODERS[reader.transport]()
         cursor = f"elsewhere-{position[0][1]}"
         target = f"/{decoder.path}/{','.join(quote(of) for of in reader.listener.ids)}"
+        start = time.monotonic()
         try:
             stream = Stream(node.public, target, cursor)
         except Ended:
             return
-        stranger = Stranger(node.name, cursor, time.monotonic())
+        stranger = Stranger(node.name, cursor, time.monotonic(), ids=list(reader.listener.ids), start=start)
         self.strangers.append(stranger)
         until = stranger.opened + self.stay
         try:

@@ -287,6 +287,9 @@ def sessions_possible(checker, publish):
                 connection.start <= publish.end and connection.end + LINGER >= publish.start
                 for connection in listener.connections
             )
+    for stranger in checker.log.strangers:
+        if stranger.start <= publish.end and stranger.end + LINGER >= publish.start:
+            count += any(True in checker.possible(of, publish) for of in stranger.ids)
     return count
 
 

@@ -111,6 +111,10 @@ class Stranger:
     received: list = field(default_factory=list)
     # Whether the stream stood when the client left.
     is_whole: bool = False
+    # Ids that it logged in as: those of a listener.
+    ids: list = field(default_factory=list)
+    # When it began to connect.
+    start: float = NEVER
 
 
 @dataclass(slots=True)
