@@ -29,7 +29,7 @@ def test_a_server_that_was_stopped_answers_what_came_meanwhile():
 
 def test_a_server_that_was_stopped_before_answers_what_came_meanwhile():
     """Four hundred requests come while it is stopped again: one wait reports 256."""
-    flags = ("--head-timeout", "2s", "--workers", "1")
+    flags = ("--head-timeout", "2s", "--heartbeat", "1s", "--workers", "1")
     passes(run("stopped_twice", 0.04, seconds=5.0, flags=flags))
 
 

@@ -1,5 +1,6 @@
 """A server that is stopped for a while (SIGSTOP, a suspended machine), and clocks that jump."""
 
+import contextlib
 import email.utils
 import os
 import pathlib
@@ -27,33 +28,35 @@ def stopped(outcome, count, seconds, *flags, earlier=0.0):
     stopped shortly before."""
     server = crowded(*flags, room=count + count // 5)
     try:
-        if earlier:
-            os.kill(server.pid, signal.SIGSTOP)
-            time.sleep(earlier)
-            os.kill(server.pid, signal.SIGCONT)
-            time.sleep(AWAKE)
-        with Herd(server.public, count, STREAM) as logged_in, Herd(server.public, max(1, count // 10), HALF) as late:
+        with contextlib.ExitStack() as herds:
+            logged_in = herds.enter_context(Herd(server.public, count, STREAM))
             until(lambda: sessions(server) == count, "logged in", patience=120)
+            if earlier:
+                os.kill(server.pid, signal.SIGSTOP)
+                time.sleep(earlier)
+                os.kill(server.pid, signal.SIGCONT)
+                time.sleep(AWAKE)
+            late = herds.enter_context(Herd(server.public, max(1, count // 10), HALF))
             os.kill(server.pid, signal.SIGSTOP)
             time.sleep(seconds / 2)
             late.send(REST)
-            with Herd(server.public, max(1, count // 20), STREAM) as new:
-                time.sleep(seconds / 2)
-                os.kill(server.pid, signal.SIGCONT)
-                due = count + sum(herd_size(herd) for herd in (late, new))
-                # What would be reaped is reaped within a few seconds.
-                deadline = time.monotonic() + 10
-                while sessions(server) < due and time.monotonic() < deadline:
-                    time.sleep(0.05)
-                time.sleep(1)
-                lost = count - logged_in.state()["open"]
-                outcome.figure("logged-in clients lost", lost, int(count * 0.001))
-                for name, herd in (("began before", late), ("came meanwhile", new)):
-                    # Who is answered with 408 has heard something, and is closed.
-                    state = herd.state()
-                    unanswered = herd_size(herd) - min(state["heard"], state["open"])
-                    outcome.figure(f"requests not answered that {name}", unanswered, 0)
-                outcome.figure("sessions missing", due - sessions(server), int(count * 0.001))
+            new = herds.enter_context(Herd(server.public, max(1, count // 20), STREAM))
+            time.sleep(seconds / 2)
+            os.kill(server.pid, signal.SIGCONT)
+            due = count + sum(herd_size(herd) for herd in (late, new))
+            # What would be reaped is reaped within a few seconds.
+            deadline = time.monotonic() + 10
+            while sessions(server) < due and time.monotonic() < deadline:
+                time.sleep(0.05)
+            time.sleep(1)
+            lost = count - logged_in.state()["open"]
+            outcome.figure("logged-in clients lost", lost, int(count * 0.001))
+            for name, herd in (("began before", late), ("came meanwhile", new)):
+                # Who is answered with 408 has heard something, and is closed.
+                state = herd.state()
+                unanswered = herd_size(herd) - min(state["heard"], state["open"])
+                outcome.figure(f"requests not answered that {name}", unanswered, 0)
+            outcome.figure("sessions missing", due - sessions(server), int(count * 0.001))
     finally:
         os.kill(server.pid, signal.SIGCONT)
         server.stop()
