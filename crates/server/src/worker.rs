@@ -23,6 +23,9 @@ mod buffers;
 mod mail;
 /// Reports on the slowest readers.
 mod reporting;
+/// What simulations see of a worker.
+#[cfg(test)]
+mod seen;
 
 use std::collections::VecDeque;
 use std::io;
@@ -174,39 +177,6 @@ impl<D: Driver> Worker<D> {
             awaited_requests: &mut self.awaited_requests,
         };
         (&mut self.ingress, &mut self.table, requests)
-    }
-
-    /// Returns whether no input of any connection is kept.
-    #[cfg(test)]
-    pub(crate) fn keeps_no_input(&self) -> bool {
-        self.ingress.is_empty()
-    }
-
-    /// Returns whether a connection is logged out and still has something to take.
-    #[cfg(test)]
-    pub(crate) fn is_ending(&self, token: Option<reactor::Token>) -> bool {
-        let connection = token.and_then(|token| self.table.get(token.key()));
-        connection.is_some_and(|it| matches!(it.phase, Phase::Ending { .. }))
-    }
-
-    /// Returns whether a connection is logged in for its polls.
-    #[cfg(test)]
-    pub(crate) fn is_polling(&self, token: Option<reactor::Token>) -> bool {
-        let connection = token.and_then(|token| self.table.get(token.key()));
-        connection.is_some_and(|it| it.extras.has(crate::table::Extras::POLL))
-    }
-
-    /// Returns whether nothing is kept of any session, beside what others know of it.
-    #[cfg(test)]
-    pub(crate) fn keeps_no_session(&self) -> bool {
-        let table = &self.table;
-        self.sessions.keeps_no_ids() && table.replays.is_empty() && table.polls.is_empty()
-    }
-
-    /// Returns whether no search is kept for a session.
-    #[cfg(test)]
-    pub(crate) fn keeps_no_search(&self) -> bool {
-        self.feeder.keeps_no_search()
     }
 
     /// Reads the input of a connection and acts on it.
