@@ -158,7 +158,8 @@ mod tests {
         let graph = Graph::memory();
         let id = Id::parse("alice").unwrap();
         graph.subscribe(&id, &Id::parse("rj").unwrap()).unwrap();
-        let (mut id_terms_file, mut known) = IdTermsFile::open(directory.path(), &graph, false).unwrap();
+        let (mut id_terms_file, mut known) =
+            IdTermsFile::open(directory.path(), &graph, false).unwrap();
         known.remember(&graph, &id, &atom("alice"));
         id_terms_file.append(&mut known).unwrap();
         let device = OpenOptions::new().append(true).open("/dev/null");
