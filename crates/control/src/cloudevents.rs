@@ -67,6 +67,9 @@ impl CloudEvent {
     ///
     /// A sentence that says what is wrong.
     pub(crate) fn of_json(text: &[u8]) -> Result<Self, String> {
+        if !is_object(text) {
+            return Err("it is not a CloudEvent: a CloudEvent is a JSON object".to_owned());
+        }
         let envelope: Envelope<'_> = serde_json::from_slice(text)
             .map_err(|error| format!("it is not a CloudEvent: {}", sentence(&error)))?;
         // Extensions too: a reader of the whole event would meet them. The event is a level itself.
@@ -130,8 +133,17 @@ pub(crate) fn element(text: &[u8]) -> Option<Result<Event, String>> {
         #[serde(borrow, rename = "specversion")]
         _version: &'a RawValue,
     }
+    if !is_object(text) {
+        return None;
+    }
     serde_json::from_slice::<Marked<'_>>(text).ok()?;
     Some(CloudEvent::of_json(text).and_then(CloudEvent::into_event))
+}
+
+/// Returns whether JSON begins as an object. The parser takes an array of its values for any struct,
+/// too; nobody means that.
+fn is_object(text: &[u8]) -> bool {
+    text.trim_ascii_start().starts_with(b"{")
 }
 
 /// Attributes in the fields of a request whose body is the data (CloudEvents HTTP binding 1.0.2,
@@ -228,6 +240,14 @@ mod tests {
     }
 
     const FIXED: &str = r#""specversion":"1.0","id":"7","source":"/a","type":"note""#;
+
+    #[test]
+    fn an_array_of_the_values_of_an_event_is_none() {
+        let array = br#" ["1.0","7","/a","note","rj","text/plain","hello",null]"#;
+        let refused = CloudEvent::of_json(array).expect_err("it is an array");
+        assert!(refused.contains("a JSON object"), "{refused}");
+        assert!(element(br#"["1.0"]"#).is_none());
+    }
 
     #[test]
     fn a_structured_event_has_the_payload_that_its_data_says() {
