@@ -43,7 +43,7 @@ NOT_RUN = {
 
 # What a line of an indented block of a document is not run for, besides. Each pattern must be found.
 LINES_NOT_RUN = {
-    r"^make (run|test|faults|fuzz|planted|black-box)|-m pytest": "it builds, or runs all tests, of which this is one",
+    r"^make (run|test|faults|fuzz|planted|black-box|nightly|reproducible|sbom|deny)|-m pytest": "it builds, or runs all tests, of which this is one",
     r"^make cluster|target/cluster|through the proxy|127\.0\.0\.1:80[12]1": "test_cluster_recipes runs `make cluster`",
     r"--apply|/etc/sysctl\.d": "it changes settings of the machine; test_doctor runs it without",
     r"--erlang-name": "it needs epmd; test_erlang runs it, and what a BEAM says to it",
