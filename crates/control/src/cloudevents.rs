@@ -140,8 +140,8 @@ pub(crate) fn element(text: &[u8]) -> Option<Result<Event, String>> {
     Some(CloudEvent::of_json(text).and_then(CloudEvent::into_event))
 }
 
-/// Returns whether JSON begins as an object. The parser takes an array of its values for any struct,
-/// too; nobody means that.
+/// Returns whether JSON begins as an object. The parser takes an array of its values for any
+/// struct, too; nobody means that.
 fn is_object(text: &[u8]) -> bool {
     text.trim_ascii_start().starts_with(b"{")
 }
