@@ -1,6 +1,9 @@
 //! The rows of `requests.tsv`, whose first lines explain its columns. Included by the tests of each
 //! crate that reads requests.
 
+/// Most splits of one row.
+const SPLITS_MAX: usize = 400;
+
 /// A request, and what becomes of it.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
@@ -19,6 +22,38 @@ pub(crate) struct Outcome {
     pub(crate) statuses: Vec<u16>,
     /// Whether the marker is answered too. If not, the connection ends.
     pub(crate) kept: bool,
+}
+
+impl Row {
+    /// Returns the request with the marker behind it. If more of the request itself is awaited, the
+    /// marker would be taken for that.
+    pub(crate) fn input(&self) -> Vec<u8> {
+        match self.head {
+            "more" => self.bytes.clone(),
+            _ => [&self.bytes, MARKER].concat(),
+        }
+    }
+}
+
+impl Outcome {
+    /// Returns the statuses of all answers, where the marker is answered with `marker`.
+    pub(crate) fn with_marker(&self, marker: u16) -> Vec<u16> {
+        let marker = self.kept.then_some(marker);
+        self.statuses.iter().copied().chain(marker).collect()
+    }
+}
+
+/// Returns where to split an input: everywhere, or at some 400 places if it has thousands of bytes.
+pub(crate) fn splits(input: &[u8]) -> impl Iterator<Item = usize> {
+    (0..input.len()).step_by(input.len() / SPLITS_MAX + 1)
+}
+
+/// Returns the statuses of all answers in a text. A reason may name the version as well.
+pub(crate) fn statuses(answers: &str) -> Vec<u16> {
+    let answers = answers.split("HTTP/1.1 ").skip(1);
+    answers
+        .filter_map(|answer| answer.get(..3)?.parse().ok())
+        .collect()
 }
 
 /// The request that is sent behind each row. It is answered only if the row has ended where the

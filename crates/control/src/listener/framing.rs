@@ -182,10 +182,7 @@ mod tests {
     #[test]
     fn each_request_of_the_table_ends_in_one_place_at_every_split() {
         for row in table::rows() {
-            let input = match row.head {
-                "more" => row.bytes.clone(),
-                _ => [&row.bytes, table::MARKER].concat(),
-            };
+            let input = row.input();
             let whole = walk(&input, 0);
             for split in 1..=input.len() {
                 let found = walk(&input, split);

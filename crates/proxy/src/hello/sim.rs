@@ -277,20 +277,12 @@ fn requests_beyond_the_budget_of_a_turn_need_no_signal() {
     world.end();
 }
 
-/// Most splits of one row. Rows of thousands of bytes are split at every so many of them.
-const SPLITS_MAX: usize = 400;
-
 #[test]
 fn each_request_of_the_table_has_its_outcome_at_every_split() {
     for row in table::rows() {
-        let input = match row.head {
-            "more" => row.bytes.clone(),
-            _ => [&row.bytes, table::MARKER].concat(),
-        };
-        let mut expected = row.hello.statuses.clone();
-        expected.extend(row.hello.kept.then_some(200));
+        let (input, expected) = (row.input(), row.hello.with_marker(200));
         let mut world = World::new();
-        for split in (0..input.len()).step_by(input.len() / SPLITS_MAX + 1) {
+        for split in table::splits(&input) {
             let client = world.come(&input[..split], usize::MAX);
             world.settle();
             if !world.net.borrow().peers[client].heard_end {
@@ -300,11 +292,7 @@ fn each_request_of_the_table_has_its_outcome_at_every_split() {
             let (name, ended) = (row.name, world.net.borrow().peers[client].heard_end);
             let heard = world.net.borrow().peers[client].heard.clone();
             let heard = String::from_utf8(heard).expect("answers are text");
-            let statuses = heard.split("HTTP/1.1 ").skip(1);
-            // A reason may name the version as well.
-            let statuses: Vec<u16> = statuses
-                .filter_map(|answer| answer.get(..3)?.parse().ok())
-                .collect();
+            let statuses = table::statuses(&heard);
             assert_eq!(statuses, expected, "{name}, split at {split}");
             // The marker asks for the end; what is not whole is waited for.
             assert_eq!(ended, row.head != "more", "{name}, split at {split}");
