@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Unanswered probes before a connection ends. One packet may be lost, and a burst of probes loses
 /// many at once.
-const PROBES: u32 = 3;
+pub(crate) const PROBES: u32 = 3;
 
 /// Shortest time that the kernel takes for either value.
 const SECOND: Duration = Duration::from_secs(1);
@@ -48,11 +48,6 @@ impl Keepalive {
             idle: (silence + user_timeout).max(SECOND),
             interval: (user_timeout / PROBES).max(SECOND),
         }
-    }
-
-    /// Number of probes for sockets without `TCP_USER_TIMEOUT`.
-    pub(crate) const fn retries(self) -> u32 {
-        PROBES
     }
 }
 

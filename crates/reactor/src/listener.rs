@@ -10,7 +10,7 @@ use nix::sys::socket::setsockopt;
 use nix::{libc, setsockopt_impl, sockopt_impl};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
-use crate::keepalive::Keepalive;
+use crate::keepalive::{Keepalive, PROBES};
 
 sockopt_impl!(
     /// Seconds for which a connection is not reported before something has come on it.
@@ -144,7 +144,7 @@ fn prepare(socket: &Socket, options: &ListenerOptions) -> io::Result<()> {
     let probes = TcpKeepalive::new()
         .with_time(keepalive.idle)
         .with_interval(keepalive.interval)
-        .with_retries(keepalive.retries());
+        .with_retries(PROBES);
     socket.set_tcp_keepalive(&probes)
 }
 

@@ -11,6 +11,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 
 use super::{SOCKET_EVENTS, System};
 use crate::driver::{Received, Sent, Token};
+use crate::keepalive::PROBES;
 use crate::relay::{ConnectOptions, RelayDriver};
 
 /// Capacity of a pipe in bytes: the most that an unprivileged process may have
@@ -100,6 +101,6 @@ fn prepare(socket: &OwnedFd, options: &ConnectOptions) -> io::Result<()> {
     sockopt::set_tcp_user_timeout(socket, timeout)?;
     sockopt::set_tcp_keepidle(socket, options.keepalive.idle)?;
     sockopt::set_tcp_keepintvl(socket, options.keepalive.interval)?;
-    sockopt::set_tcp_keepcnt(socket, options.keepalive.retries())?;
+    sockopt::set_tcp_keepcnt(socket, PROBES)?;
     Ok(sockopt::set_socket_keepalive(socket, true)?)
 }
