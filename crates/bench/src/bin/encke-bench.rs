@@ -217,9 +217,15 @@ struct MemoryArgs {
     /// Sessions
     #[arg(long, default_value_t = 1_000_000)]
     connections: u32,
-    /// Ids of each client, in which {n} is its number: user-{n}, or {n},room-{n},team-{n}. No
-    /// events are published unless it is the number alone
-    #[arg(long, default_value = OWN_NUMBER)]
+    // Clap takes `{n}` for a line break; it does not find it around an escape sequence.
+    #[arg(
+        long,
+        default_value = OWN_NUMBER,
+        hide_default_value = true,
+        help = "Ids of each client, in which {\x1b[0mn} is its number: user-{\x1b[0mn}, or \
+                {\x1b[0mn},room-{\x1b[0mn},team-{\x1b[0mn}. No events are published unless it is the \
+                number alone, which is the default"
+    )]
     ids: String,
     /// The server's clients are WebSockets, not Server-Sent Events
     #[arg(long)]
