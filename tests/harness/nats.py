@@ -50,6 +50,10 @@ cluster {{
 NOWHERE = 'advertise: "127.0.0.1:1"'
 
 
+# A server that comes back is well only when it has caught up, which takes minutes where everything else is busy too.
+CATCHING_UP = 180.0
+
+
 class NatsServer:
     """A server of the engine on ports that stay its own, so that it can be killed and started again."""
 
@@ -221,7 +225,7 @@ class Nats:
         """Waits until every server that runs serves, and a cluster has a leader."""
         for server in self.servers:
             if server.is_running and not server.is_paused:
-                until(server.is_healthy, f"{server.name} is healthy", pause=0.05)
+                until(server.is_healthy, f"{server.name} is healthy", patience=CATCHING_UP, pause=0.05)
         if len(self.servers) > 1:
             until(self.meta_leader, "a leader of the cluster", pause=0.05)
 
