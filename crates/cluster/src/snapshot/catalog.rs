@@ -89,27 +89,36 @@ fn whole_of(names: &BTreeSet<String>, epoch: &str) -> Vec<SnapshotName> {
     snapshots
 }
 
-/// Removes the snapshots of a log but the last two, and what writers that died have left behind.
+/// Removes the snapshots of a log but the last two, and what writers that died have left behind. A
+/// snapshot that has more of the log than `last`, its end, goes too: the log has lost those entries.
 /// Those of other logs stay: the user may need them.
-pub(super) async fn remove_old(objects: &Objects, epoch: &str) -> Result<(), SnapshotError> {
+pub(super) async fn remove_old(
+    objects: &Objects,
+    epoch: &str,
+    last: u64,
+) -> Result<(), SnapshotError> {
     let (whole, parts) = objects.names().await?;
-    let kept = whole_of(&whole, epoch);
-    let kept = &kept[..kept.len().min(KEPT)];
-    let mut old = BTreeSet::new();
-    for name in whole.iter().chain(&parts) {
-        if let Some((snapshot, _)) = SnapshotName::of_object(name)
-            && *snapshot.epoch == *epoch
-            && !kept.contains(&snapshot)
-        {
-            old.insert(snapshot);
-        }
-    }
-    for snapshot in old {
+    for snapshot in old_of(&whole, &parts, epoch, last) {
         // Without its manifest it is no snapshot any more.
         objects.remove(&snapshot.manifest()).await?;
         objects.remove(&snapshot.graph()).await?;
     }
     Ok(())
+}
+
+fn old_of(
+    whole: &BTreeSet<String>,
+    parts: &BTreeSet<String>,
+    epoch: &str,
+    last: u64,
+) -> BTreeSet<SnapshotName> {
+    let kept = whole_of(whole, epoch).into_iter();
+    let kept: Vec<_> = kept.filter(|name| name.read <= last).take(KEPT).collect();
+    let all = whole.iter().chain(parts);
+    all.filter_map(|name| SnapshotName::of_object(name))
+        .map(|(snapshot, _)| snapshot)
+        .filter(|snapshot| *snapshot.epoch == *epoch && !kept.contains(snapshot))
+        .collect()
 }
 
 /// Returns the manifest of a snapshot.
@@ -169,5 +178,18 @@ mod tests {
         ];
         let whole = whole_of(&names.into(), "a");
         assert_eq!(whole, [snapshot("a", 10), snapshot("a", 9)]);
+    }
+
+    #[test]
+    fn two_snapshots_stay_and_none_of_entries_that_the_log_has_lost() {
+        let whole = [9, 10, 11, 20].map(|read| snapshot("a", read).manifest());
+        let parts = [snapshot("a", 8).graph(), snapshot("b", 1).graph()];
+        let old = |last| {
+            let old = old_of(&whole.clone().into(), &parts.clone().into(), "a", last);
+            old.into_iter().map(|name| name.read).collect::<Vec<_>>()
+        };
+        assert_eq!(old(u64::MAX), [8, 9, 10]);
+        assert_eq!(old(20), [8, 9, 10]);
+        assert_eq!(old(19), [8, 9, 20]);
     }
 }

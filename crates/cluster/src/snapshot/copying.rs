@@ -82,8 +82,9 @@ impl Copier {
     /// Makes a snapshot, if it is due and no other node does.
     async fn look(&mut self, state: &LogState) -> Result<(), SnapshotError> {
         let objects = Objects::open(&self.stream.context, &self.cluster, &self.log).await?;
-        let newest = catalog::list(&objects, &self.stream.epoch).await?;
-        self.newest = newest.first().map_or(0, |name| name.read);
+        let names = catalog::list(&objects, &self.stream.epoch).await?;
+        let newest = names.iter().find(|name| name.read <= state.last);
+        self.newest = newest.map_or(0, |name| name.read);
         let stored = self.graph.stored_place().unwrap_or_default().sequence;
         // A node that is so far behind that the next one were due leaves it to others, and so does
         // one whose log has lost what it has applied.
@@ -127,11 +128,7 @@ impl Copier {
             Err(error) => Err(error),
         };
         let tidied = match &stored {
-            Ok(_) => {
-                lease
-                    .hold(catalog::remove_old(objects, &self.stream.epoch))
-                    .await
-            }
+            Ok((name, _)) => lease.hold(self.remove_old(objects, name)).await,
             Err(_) => Ok(Ok(())),
         };
         if let Err(error) = tidied.and_then(|tidied| tidied) {
@@ -141,6 +138,22 @@ impl Copier {
             tracing::debug!("{error}");
         }
         stored
+    }
+
+    /// Removes old snapshots, when `made` is stored. Nobody makes one meanwhile, as the lease is
+    /// held: one that ends behind the log is of entries that it has lost.
+    async fn remove_old(
+        &self,
+        objects: &Objects,
+        made: &SnapshotName,
+    ) -> Result<(), SnapshotError> {
+        let state = self.stream.state().await;
+        let state = state.map_err(|error| SnapshotError::engine("the log", &error))?;
+        match state.last >= made.read {
+            true => catalog::remove_old(objects, &self.stream.epoch, state.last).await,
+            // A leader that was just elected, and has not all entries yet.
+            false => Ok(()),
+        }
     }
 
     /// Stores a copy of the graph, and returns what it is.

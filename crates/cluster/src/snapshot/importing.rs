@@ -187,7 +187,7 @@ impl Importer {
             .ok_or_else(|| ImportError::Graph("the system has no random bits now".to_owned()))?;
         let mut lease = self.runtime.block_on(Lease::seize(&objects, incarnation))?;
         self.runtime
-            .block_on(catalog::remove_old(&objects, &epoch))?;
+            .block_on(catalog::remove_old(&objects, &epoch, u64::MAX))?;
         let name = SnapshotName {
             read: 0,
             random: incarnation.number(),
