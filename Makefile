@@ -41,7 +41,7 @@ deb:
 	mkdir -p target/deb/man
 	$(target)/release/encke man --output target/deb/man
 	for shell in bash zsh fish; do $(target)/release/encke completions $$shell > target/deb/encke.$$shell; done
-	cargo deb -p encke --no-build
+	cargo deb -p encke --no-build --strip
 
 # In this order: what the tests need, then what fails soonest, the whole server last.
 test: begin setup check unit fuzz deny black-box
