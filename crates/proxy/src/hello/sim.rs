@@ -1,5 +1,5 @@
-//! The real worker over a simulated network, in virtual time. It wakes only when a poller would
-//! have returned.
+//! The real worker over a simulated network, in virtual time. It wakes only when a real poller
+//! would have returned.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::worker::{Worker, WorkerCommand, WorkerConfig};
 use super::{Settings, listener_options};
 use crate::sim::{Peer, SharedNetwork, SimDriver, SimulatedLoop, network};
 
-/// The table of requests that all listeners are tested with.
+/// Table of requests, used in the tests of all listeners.
 #[allow(
     dead_code,
     unreachable_pub,
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// Lets a client connect that has sent `request` and takes so many bytes. Returns its number.
+    /// Connects a client that has sent `request` and accepts `room` bytes. Returns its number.
     fn come(&self, request: &[u8], room: usize) -> usize {
         let mut peer = Peer::with(room, usize::MAX);
         peer.inbound.extend(request);
@@ -94,8 +94,8 @@ impl World {
         assert!(turns < 100_000, "the worker turns in circles");
     }
 
-    /// Lets time pass in steps of a tenth of a second until `happened`, and returns how much it
-    /// was.
+    /// Lets time pass in steps of a tenth of a second until `happened` holds, and returns how much
+    /// it was.
     fn time_until(&mut self, happened: impl Fn(&Self) -> bool) -> Duration {
         for tenths in 0..100 {
             if happened(self) {
@@ -122,7 +122,7 @@ impl World {
         self.net.borrow().peers[client].closed
     }
 
-    /// Ends the worker, which must have nothing left.
+    /// Ends the worker, and asserts that nothing is left.
     fn end(mut self) {
         self.mailbox.insert(WorkerCommand::End);
         assert!(self.turn(), "a command wakes it");
@@ -161,7 +161,7 @@ fn a_client_that_does_not_end_its_side_wakes_the_worker_in_time() {
     world.settle();
     assert_eq!(world.answers(client), 1);
     assert!(world.net.borrow().peers[client].heard_end);
-    // Other connections must not wake the worker for it at the same time.
+    // Only its own timer can wake the worker.
     let passed = world.time_until(|world| world.is_closed(client));
     let latest = LINGER + Duration::from_millis(100);
     assert!((LINGER..=latest).contains(&passed), "{passed:?}");
@@ -185,12 +185,12 @@ fn a_worker_without_descriptors_sleeps_and_accepts_again_in_time() {
     world.end();
 }
 
-/// A client that connects with more requests than it takes answers, while the worker reads at once:
-/// the socket is full before it is watched.
+/// A client connects with more requests than it has room for answers, and the worker reads at once,
+/// so that the socket is full before it is watched.
 #[test]
 fn a_socket_that_is_full_before_it_is_watched_is_watched_once() {
     let mut world = World::new();
-    // So many connections come with their requests that the worker reads before it watches.
+    // After many connections that arrive with their requests, the worker reads before it watches.
     for _ in 0..100 {
         let client = world.come(LAST, usize::MAX);
         world.settle();
@@ -206,6 +206,27 @@ fn a_socket_that_is_full_before_it_is_watched_is_watched_once() {
     world.settle();
     assert_eq!(world.answers(client), 10, "its room was watched");
     world.net.borrow_mut().end(client);
+    world.settle();
+    world.end();
+}
+
+/// `epoll_ctl` may fail for want of memory. Without the watch, no signal would ever tell that the
+/// client has room again.
+#[test]
+fn a_full_client_that_cannot_be_watched_is_closed_and_others_go_on() {
+    let mut world = World::new();
+    world.net.borrow_mut().refused_changes = 1;
+    let clients = [(), ()].map(|()| {
+        let client = world.come(GET, 5);
+        world.settle();
+        client
+    });
+    assert!(world.is_closed(clients[0]));
+    assert_eq!(world.net.borrow().peers[clients[0]].heard.len(), 5);
+    world.net.borrow_mut().make_room(clients[1], usize::MAX);
+    world.settle();
+    assert_eq!(world.answers(clients[1]), 1);
+    world.net.borrow_mut().end(clients[1]);
     world.settle();
     world.end();
 }
@@ -241,8 +262,8 @@ fn answers_that_a_client_has_not_taken_outlive_the_end() {
     assert!(world.worker.is_over());
 }
 
-/// The answers to one block of requests are more than may be unsent at a time: the other requests
-/// are kept.
+/// The answers to one block of requests exceed the limit of unsent bytes, so the rest of the
+/// requests is kept.
 #[test]
 fn requests_that_were_kept_are_answered_when_there_is_room() {
     let mut world = World::answering(&[b'x'; 1_000]);

@@ -1,5 +1,5 @@
-//! The simulated network as the worker under test sees it: the kernel's answers, and assertions
-//! that the worker asks only what makes sense.
+//! Driver over the simulated network. Answers as the kernel would, and asserts that the worker
+//! makes only sensible calls.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::network::{Behaviour, Listener, Peer, Pipe, SharedNetwork, Socket};
 
-/// The driver of the worker under test.
+/// Driver of the worker under test.
 pub(crate) struct SimDriver(pub(crate) SharedNetwork);
 
 impl Driver for SimDriver {
@@ -79,8 +79,14 @@ impl Driver for SimDriver {
     }
 
     fn watch_writable(&mut self, socket: &Socket, token: Token) -> io::Result<()> {
-        let peer = &mut self.0.borrow_mut().peers[socket.number];
-        assert_eq!(peer.token, Some(token), "a socket keeps its name");
+        let network = &mut *self.0.borrow_mut();
+        let peer = &mut network.peers[socket.number];
+        assert_eq!(peer.token, Some(token), "a socket keeps its token");
+        if let Some(left) = network.refused_changes.checked_sub(1) {
+            network.refused_changes = left;
+            peer.change_refused = true;
+            return Err(Errno::NOMEM.into());
+        }
         assert!(!mem::replace(&mut peer.room_watched, true), "once");
         peer.writable = peer.room > 0;
         Ok(())
@@ -226,7 +232,11 @@ impl RelayDriver for SimDriver {
         let peer = &mut self.0.borrow_mut().peers[to.number];
         assert!(!peer.heard_end, "nothing is sent after the end");
         let mut bytes = pipe.bytes.borrow_mut();
-        assert_eq!(count, bytes.len(), "the worker knows what is in a pipe");
+        assert_eq!(
+            count,
+            bytes.len(),
+            "the worker knows how much is in the pipe"
+        );
         if peer.broken {
             peer.told = true;
             return Sent::Failed(Errno::PIPE);

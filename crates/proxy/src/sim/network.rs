@@ -1,5 +1,5 @@
-//! A network in memory: clients that connect, backends that are connected to, and the state of
-//! every socket of the worker. Sockets take a part, take nothing, break or end, as the test says.
+//! Network in memory: clients, backends, and the state of each socket of the worker. The test
+//! decides when a socket accepts only part of the bytes or none, ends or breaks.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -10,18 +10,18 @@ use std::rc::Rc;
 use reactor::{Received, Signal, Tick, Token};
 use rustix::io::Errno;
 
-/// The far end of one of the worker's sockets, and what is on its way.
+/// Remote end of one of the worker's sockets, and the bytes in transit.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
-    /// Where the client comes from, if that matters.
+    /// The client's address, if the test chose one.
     pub(crate) source: Option<SocketAddr>,
     /// Bytes that the worker has not received.
     pub(crate) inbound: VecDeque<u8>,
     /// Everything the worker has sent.
     pub(crate) heard: Vec<u8>,
-    /// Bytes the worker's socket takes before it is full.
+    /// Bytes that the worker's socket accepts before it is full.
     pub(crate) room: usize,
-    /// The most it takes in one call.
+    /// Maximum that it accepts in one call.
     pub(crate) bite: usize,
     /// The peer has ended its side.
     pub(crate) ended: bool,
@@ -35,30 +35,33 @@ pub(crate) struct Peer {
     pub(crate) reset: bool,
     /// Bytes sent to the peer that it has not acknowledged.
     pub(crate) unacknowledged: u64,
-    /// The connection is not established, as far as the worker knows.
+    /// The worker has not learned yet whether the connection is established.
     pub(crate) connecting: bool,
     pub(super) refused: bool,
-    /// The worker knows that the connection is broken: Linux says so once, then that it has ended.
+    /// The worker has been told that the connection is broken. Linux reports the error once, and an
+    /// end from then on.
     pub(super) told: bool,
     pub(super) token: Option<Token>,
     pub(super) readable: bool,
     pub(super) writable: bool,
     pub(super) room_watched: bool,
     pub(super) full: bool,
+    /// The poller refused to watch the socket for room.
+    pub(crate) change_refused: bool,
 }
 
-/// What happens to connections to a backend.
+/// Response of a backend to connection attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// They are accepted in the next turn.
+    /// Accepts them in the next turn.
     Accepts,
-    /// They are refused in the next turn.
+    /// Refuses them in the next turn.
     Refuses,
-    /// They are not answered.
+    /// Does not respond.
     Silent,
-    /// They fail at once, for want of a route.
+    /// There is no route: they fail at once.
     Unreachable,
-    /// They fail at once, for want of a descriptor.
+    /// The process has no descriptor left: they fail at once.
     Unaffordable,
 }
 
@@ -67,26 +70,28 @@ pub(crate) struct Network {
     pub(crate) now: Tick,
     pub(crate) peers: Vec<Peer>,
     pub(super) arriving: VecDeque<usize>,
-    /// Connections to backends, in order: the address, and the number of the peer.
+    /// Connections to backends in order: address and number of the peer.
     pub(crate) connects: Vec<(SocketAddr, usize)>,
     pub(crate) behaviours: HashMap<SocketAddr, Behaviour>,
     pub(crate) sockets: usize,
     pub(crate) pipes: usize,
     pub(crate) pipes_made: usize,
     pub(crate) pipes_max: usize,
-    /// Bytes a pipe holds.
+    /// Capacity of a pipe in bytes.
     pub(crate) pipe_room: usize,
-    /// No connection can be accepted, for want of descriptors.
+    /// How many more sockets the poller refuses to watch for room, for want of memory.
+    pub(crate) refused_changes: usize,
+    /// `accept` fails because the process has no descriptor left.
     pub(crate) descriptors_exhausted: bool,
     pub(crate) listener: Option<Token>,
     pub(crate) accepting_paused: bool,
 }
 
-/// The network as the test and the driver share it.
+/// Network, shared by the test and the driver.
 pub(crate) type SharedNetwork = Rc<RefCell<Network>>;
 
 impl Peer {
-    /// A peer whose socket has some room, and takes so much at a time.
+    /// Makes a peer whose socket has `room`, and accepts at most `bite` bytes in a call.
     pub(crate) fn with(room: usize, bite: usize) -> Self {
         Self {
             room,
@@ -95,8 +100,8 @@ impl Peer {
         }
     }
 
-    /// The result of receiving `count` bytes. Linux returns what came before a reset, then the
-    /// reset.
+    /// Returns the result of receiving `count` bytes. Linux delivers the bytes that came before a
+    /// reset, then the reset.
     pub(super) fn received(&mut self, count: usize) -> Received {
         match count {
             0 if self.broken && !mem::replace(&mut self.told, true) => {
@@ -109,7 +114,7 @@ impl Peer {
     }
 }
 
-/// A network in which all of these backends accept.
+/// Makes a network in which all of these backends accept.
 pub(crate) fn network(backends: impl Iterator<Item = SocketAddr>) -> SharedNetwork {
     let network = Network {
         now: Tick(1_000),
@@ -124,8 +129,8 @@ pub(crate) fn network(backends: impl Iterator<Item = SocketAddr>) -> SharedNetwo
 }
 
 impl Peer {
-    /// The signal that the poller has for the worker, if any. Like the kernel's, it names all that
-    /// holds now, not only what has changed.
+    /// Returns the signal that the poller has for the worker, if any. Like the kernel's, it
+    /// includes everything that holds now, not only what has changed.
     fn signal(&self) -> Option<Signal> {
         let token = self.token.filter(|_| !self.closed)?;
         let writable = self.writable && self.room_watched;
@@ -137,19 +142,19 @@ impl Peer {
         })
     }
 
-    /// Takes so many of the bytes that the worker offers.
+    /// Accepts some of the `offered` bytes and returns their number.
     pub(super) fn take(&mut self, offered: usize) -> usize {
         let taken = offered.min(self.room).min(self.bite);
         self.room -= taken;
         self.full = self.room == 0 && taken < offered;
-        // A socket that took a part has room for the rest at once: the edge comes in the next
+        // A socket that accepted only a part has room again at once: the edge comes in the next
         // batch.
         self.writable |= taken < offered && self.room > 0;
         taken
     }
 }
 
-/// A client that is connected already: its number, and the worker's socket.
+/// Makes a client that is already connected. Returns its number and the worker's socket.
 pub(crate) fn connected_client(network: &SharedNetwork, peer: Peer) -> (usize, Socket) {
     let mut state = network.borrow_mut();
     state.peers.push(peer);
@@ -160,12 +165,12 @@ pub(crate) fn connected_client(network: &SharedNetwork, peer: Peer) -> (usize, S
 }
 
 impl Network {
-    /// Whether the poller has a signal for the worker.
+    /// Returns whether the poller has a signal for the worker.
     pub(super) fn has_signals(&self) -> bool {
         self.listener_signal().is_some() || self.peers.iter().any(|peer| peer.signal().is_some())
     }
 
-    /// Replaces what is in `signals`. Edges are reported once, as by the kernel.
+    /// Replaces the contents of `signals`. Like the kernel, it reports each edge once.
     pub(super) fn report(&mut self, signals: &mut Vec<Signal>) {
         signals.clear();
         signals.extend(self.listener_signal());
@@ -177,7 +182,7 @@ impl Network {
         }
     }
 
-    /// A listener is reported for as long as a client waits there.
+    /// Returns the listener's signal, which is reported as long as a client waits there.
     fn listener_signal(&self) -> Option<Signal> {
         let token = self.listener.filter(|_| !self.accepting_paused)?;
         (!self.arriving.is_empty()).then_some(Signal {
@@ -188,7 +193,7 @@ impl Network {
         })
     }
 
-    /// The address of a client.
+    /// Returns the address of a client.
     pub(super) fn source(&self, number: usize) -> SocketAddr {
         let known = self.peers[number].source;
         known.unwrap_or_else(|| {
@@ -196,7 +201,7 @@ impl Network {
         })
     }
 
-    /// Lets a client connect. Returns its number.
+    /// Connects a client. Returns its number.
     pub(crate) fn come(&mut self, peer: Peer) -> usize {
         self.peers.push(peer);
         self.arriving.push_back(self.peers.len() - 1);
@@ -209,7 +214,7 @@ impl Network {
         peer.readable = true;
     }
 
-    /// The peer has read: the worker's socket takes `count` bytes more.
+    /// Lets the peer read: the worker's socket accepts `count` bytes more.
     pub(crate) fn make_room(&mut self, peer: usize, count: usize) {
         let peer = &mut self.peers[peer];
         peer.room = peer.room.saturating_add(count);
@@ -226,14 +231,14 @@ impl Network {
         self.peers[peer].readable = true;
     }
 
-    /// Reports a peer although nothing has changed.
+    /// Lets the poller report a peer although nothing has changed.
     pub(crate) fn stir(&mut self, peer: usize) {
         let peer = &mut self.peers[peer];
         peer.readable |= !peer.connecting;
     }
 }
 
-/// The worker's end of a connection.
+/// Worker's end of a connection.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(super) network: SharedNetwork,

@@ -1,23 +1,23 @@
-//! An event loop in virtual time, for a driver that cannot block.
+//! Event loop in virtual time, for a driver that cannot block.
 //!
-//! A real poller returns for a signal, when the timeout has passed, and when the mailbox is rung.
-//! Neither does the worker act here for any other reason: a wake-up that is lost, or a deadline
-//! that the worker forgets, leaves it parked, and the test sees that nothing happens.
+//! A real poller returns when there is a signal, when the timeout has passed, or when the mailbox
+//! is rung. Here too the worker takes a turn for these reasons only: after a lost wake-up or a
+//! forgotten deadline it stays parked, and the test sees that nothing happens.
 
 use reactor::{EventLoop, Handler, Mailbox, Tick};
 
 use super::driver::SimDriver;
 
-/// The loop of the worker under test.
+/// Event loop of the worker under test.
 #[derive(Debug)]
 pub(crate) struct SimulatedLoop {
     event_loop: EventLoop,
-    /// When the worker must wake though nothing happens; `None` for never.
+    /// When the worker must wake even if nothing happens; `None` for never.
     deadline: Option<Tick>,
 }
 
 impl SimulatedLoop {
-    /// A loop whose worker is parked.
+    /// Makes a loop whose worker is parked.
     pub(crate) fn new<H: Handler<Driver = SimDriver>>(handler: &mut H) -> Self {
         let mut parked = Self {
             event_loop: EventLoop::new(handler.driver()),
@@ -48,8 +48,8 @@ impl SimulatedLoop {
         true
     }
 
-    /// Must be called once for each turn: the worker looks into its mailbox here, which would hide
-    /// that nothing has woken it for a message that came since.
+    /// Parks the worker. Must be called exactly once per turn: the worker checks its mailbox here,
+    /// and an additional check would hide a message that did not wake it.
     fn park<H: Handler<Driver = SimDriver>>(&mut self, handler: &mut H) {
         let timeout = self.event_loop.prepare(handler);
         let now = handler.driver().0.borrow().now;

@@ -3,10 +3,11 @@
 use super::world::{World, settings};
 use crate::sim::Peer;
 
-/// Streams compared in a usual run: some seconds. `ENCKE_STREAMS=1000000` compares a million.
+/// Streams compared in a normal run, which takes some seconds. `ENCKE_STREAMS=1000000` compares a
+/// million.
 const STREAMS: u64 = 40_000;
 
-/// Pairs at a time in one world, of two streams each.
+/// Simultaneous pairs in one world, with two streams each.
 const PAIRS: usize = 8;
 
 /// Splitmix (Steele, Lea and Flood 2014).
@@ -29,7 +30,7 @@ impl Dice {
         self.below(times) == 0
     }
 
-    /// Sizes of all magnitudes: nothing, a message, a block and its neighbours, bulk.
+    /// Returns a size of any magnitude: nothing, a message, about a block, bulk.
     fn size(&mut self) -> usize {
         match self.below(6) {
             0 => 0,
@@ -41,12 +42,12 @@ impl Dice {
     }
 }
 
-/// What one side means to do, and how far it has come.
+/// Plan of one side, and its progress.
 struct Script {
     peer: usize,
     says: Vec<u8>,
     said: usize,
-    /// Breaks off when it has said so much.
+    /// Number of bytes after which it breaks the connection.
     breaks_at: Option<usize>,
     ended: bool,
     broken: bool,
@@ -70,7 +71,7 @@ impl Script {
         self.ended || self.broken
     }
 
-    /// Does something, or nothing.
+    /// Takes a random step of the plan, or none.
     fn act(&mut self, world: &World, dice: &mut Dice) {
         let mut net = world.net.borrow_mut();
         if net.peers[self.peer].closed {
@@ -98,7 +99,7 @@ impl Script {
         let count = (1 + dice.size()).min(until - self.said);
         net.say(self.peer, &self.says[self.said..self.said + count]);
         self.said += count;
-        // An end often comes with the last bytes.
+        // An end often arrives together with the last bytes.
         if self.said == self.says.len() && self.breaks_at.is_none() && dice.once_in(2) {
             self.ended = true;
             net.end(self.peer);
@@ -106,13 +107,16 @@ impl Script {
     }
 }
 
-/// Lives through some pairs and judges them. Returns whether bulk went through a pipe.
+/// Runs some pairs and checks what was received. Returns whether any bytes went through a pipe.
 fn live(seed: u64) -> bool {
     let mut dice = Dice(seed);
     let mut world = World::new(settings(1));
     world.net.borrow_mut().pipe_room = 1 + dice.below(2_000);
     if dice.once_in(10) {
         world.net.borrow_mut().pipes_max = 1;
+    }
+    if dice.once_in(10) {
+        world.net.borrow_mut().refused_changes = dice.below(PAIRS);
     }
     let clients: Vec<usize> = (0..PAIRS)
         .map(|_| {
@@ -136,13 +140,13 @@ fn live(seed: u64) -> bool {
         world.net.borrow_mut().peers[script.peer].unacknowledged = dice.below(2) as u64;
     }
     let mut turns = 0;
-    // A side whose other side broke is not told before it is heard: everybody else gets to the end.
+    // A side whose other side broke may be closed before the end of its plan; all others reach it.
     while scripts.iter().any(|script| {
         let closed = world.net.borrow().peers[script.peer].closed;
         !script.is_through() && !closed
     }) {
         turns += 1;
-        assert!(turns < 100_000, "seed {seed}: it does not come to an end");
+        assert!(turns < 100_000, "seed {seed}: it does not end");
         let actor = dice.below(scripts.len());
         scripts[actor].act(&world, &mut dice);
         if dice.once_in(3) {
@@ -158,23 +162,35 @@ fn live(seed: u64) -> bool {
         judge(&world, seed, client, server);
     }
     let piped = world.net.borrow().pipes_made > 0;
-    // Those whose other side broke get a moment.
+    // Sides whose other side broke are closed within a moment.
     world.assert_empty();
     piped
 }
 
 fn judge(world: &World, seed: u64, client: &Script, server: &Script) {
     let net = world.net.borrow();
+    let refused = net.peers[client.peer].change_refused;
+    if refused {
+        for script in [client, server] {
+            assert!(
+                net.peers[script.peer].closed && net.peers[script.peer].reset,
+                "seed {seed}: nobody waits for a signal that will not come"
+            );
+        }
+    }
     for (source, sink) in [(client, server), (server, client)] {
         let heard = &net.peers[sink.peer].heard;
         let given = &source.says[..source.said];
-        if client.broken || server.broken {
+        if client.broken || server.broken || refused {
             assert!(
                 given.starts_with(heard),
-                "seed {seed}: only what was said is heard"
+                "seed {seed}: only bytes that were sent are received"
             );
         } else {
-            assert!(given == heard, "seed {seed}: all that was said is heard");
+            assert!(
+                given == heard,
+                "seed {seed}: all bytes that were sent are received"
+            );
             assert!(net.peers[sink.peer].heard_end, "seed {seed}: and its end");
             assert!(!net.peers[sink.peer].reset, "seed {seed}: and no reset");
         }
@@ -196,5 +212,5 @@ fn streams_arrive_byte_for_byte_whatever_happens() {
     });
     let worlds = streams.div_ceil(2 * PAIRS as u64);
     let piped = (0..worlds).filter(|&seed| live(seed)).count();
-    assert!(piped > 0, "some of it went through pipes");
+    assert!(piped > 0, "some bytes went through pipes");
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::sim::Peer;
+use crate::tcp::metrics::Metric;
 use crate::tcp::sim::world::{World, settings};
 
 #[test]
@@ -160,5 +162,31 @@ fn a_client_that_pours_into_a_backend_that_has_gone_is_stopped_and_hears_what_it
     world.pass(Duration::from_millis(300));
     assert!(world.is_reset(client));
     assert_eq!(unheard(&world, client), before);
+    world.assert_empty();
+}
+
+/// `epoll_ctl` may fail for want of memory. Without the watch, no signal would ever tell that the
+/// client has room again.
+#[test]
+fn a_pair_whose_full_client_cannot_be_watched_is_reset_and_others_go_on() {
+    let mut world = World::new(settings(1));
+    let clients = [10, 10].map(|room| {
+        let peer = Peer::with(room, usize::MAX);
+        world.net.borrow_mut().come(peer)
+    });
+    world.settle();
+    let servers: Vec<usize> = world.connects().iter().map(|&(_, peer)| peer).collect();
+    world.net.borrow_mut().refused_changes = 1;
+    for &server in &servers {
+        world.net.borrow_mut().say(server, &[7; 1_000]);
+        world.settle();
+    }
+    assert!(world.is_reset(clients[0]) && world.is_reset(servers[0]));
+    assert_eq!(world.heard(clients[0]), [7; 10]);
+    assert_eq!(world.metric(Metric::ClosedReset), 1);
+    world.net.borrow_mut().make_room(clients[1], usize::MAX);
+    world.settle();
+    assert_eq!(world.heard(clients[1]), [7; 1_000]);
+    world.hang_up(clients[1], servers[1]);
     world.assert_empty();
 }
