@@ -1,24 +1,24 @@
-//! An HTTP server with one fixed answer. It does what any HTTP server must and nothing else, so it
-//! is the floor against which others are measured. Modules in the order in which a connection meets
-//! them:
+//! HTTP server with one fixed answer. It does what every HTTP server must do and nothing else, so
+//! it is the baseline for measurements of others. Modules in the order in which a connection passes
+//! through them:
 
 /// Bounds, each with its reason.
 mod limits;
-/// The answer's bytes, rendered once.
+/// Bytes of the answer, rendered once.
 mod answer;
-/// What a worker counts.
+/// Metrics of a worker.
 mod metrics;
 /// The worker: the order of the stages.
 mod worker;
-/// All connections of a worker, with the driver, the counters, the timers and the clock.
+/// Table of all connections of a worker, with the driver, the counters, the timers and the clock.
 mod connection_table;
 /// Stage 1: new connections.
 mod accept;
-/// A decision whether a system call that may fail is worth trying.
+/// Decision whether a system call that may fail is worth trying.
 mod adaptive_probe;
-/// Stage 2: bytes to requests, requests to answers.
+/// Stage 2: parsing and answering requests.
 mod exchange;
-/// A cache of the last request head.
+/// Cache of the last request head.
 mod head_cache;
 /// Stage 3: time limits.
 mod deadlines;
@@ -55,16 +55,16 @@ pub use metrics::Metric;
 use metrics::WorkerCounters;
 use worker::{Worker, WorkerCommand, WorkerConfig};
 
-/// What the operator can set.
+/// Settings of the operator.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where to listen; port 0 stands for any free port.
+    /// Address to listen on; port 0 stands for any free port.
     pub listen: SocketAddr,
-    /// The answer to every request.
+    /// Answer to every request.
     pub answer: Answer,
-    /// Threads, each with its own poller, listener and connections.
+    /// Number of threads, each with its own poller, listener and connections.
     pub workers: u16,
-    /// Whether each worker gets a descriptor table of its own.
+    /// Whether each worker gets its own descriptor table.
     pub private_fds: bool,
     /// Close a connection that is silent for this long.
     pub idle_timeout: Duration,
@@ -74,7 +74,7 @@ pub struct Settings {
     pub fast_open: bool,
 }
 
-/// A running server.
+/// Running server.
 pub struct Hello {
     address: SocketAddr,
     shared: Vec<Shared>,
@@ -83,24 +83,24 @@ pub struct Hello {
     workers: Vec<JoinHandle<io::Result<()>>>,
 }
 
-/// A handle to a running server for other threads. Cheap to clone.
+/// Handle to a running server for other threads. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Handle {
     shared: Arc<[Shared]>,
     is_ending: Arc<AtomicBool>,
 }
 
-/// What a worker shares with other threads.
+/// State that a worker shares with other threads.
 #[derive(Debug, Clone)]
 struct Shared {
     mailbox: Arc<Mailbox<WorkerCommand>>,
     counters: Arc<WorkerCounters>,
 }
 
-/// Why a server did not start.
+/// Reason why a server did not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// Another program listens at the address.
+    /// Another program listens on the address.
     AddressInUse(SocketAddr),
     /// The address cannot be bound.
     Bind(SocketAddr, io::Error),
@@ -192,12 +192,12 @@ impl Hello {
         error
     }
 
-    /// The address that the server listens at.
+    /// Returns the address that the server listens on.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// A handle for other threads.
+    /// Returns a handle for other threads.
     pub fn handle(&self) -> Handle {
         Handle {
             shared: self.shared.clone().into(),
@@ -221,7 +221,7 @@ impl Hello {
     }
 }
 
-/// Options of the listener, and of the connections that it accepts.
+/// Returns the options of the listener and of the connections that it accepts.
 fn listener_options(settings: &Settings) -> ListenerOptions {
     ListenerOptions {
         backlog: LISTEN_BACKLOG,
@@ -234,8 +234,8 @@ fn listener_options(settings: &Settings) -> ListenerOptions {
 }
 
 impl Handle {
-    /// Ends the workers. Requests that have come are answered, and no connection is accepted any
-    /// more.
+    /// Ends the workers. Requests that have arrived are answered, and no more connections are
+    /// accepted.
     pub fn end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
         for worker in self.shared.iter() {
@@ -243,12 +243,12 @@ impl Handle {
         }
     }
 
-    /// Whether the server has begun to end.
+    /// Returns whether the server is shutting down.
     pub fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }
 
-    /// All workers' metrics.
+    /// Returns the metrics of all workers.
     pub fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::of(self.shared.iter().map(|worker| &*worker.counters));
         for (values, worker) in snapshot.workers.iter_mut().zip(self.shared.iter()) {

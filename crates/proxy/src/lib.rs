@@ -1,16 +1,15 @@
 //! Two small servers on the reactor: a TCP proxy, and an HTTP server with one fixed answer.
 //!
-//! Knows nothing of the push server. A client's connection and its connection to a backend live on
-//! one worker, which has a poller, listeners and timers of its own. Modules in no order: neither
-//! uses the other.
+//! Neither depends on the push server, nor on the other. Each worker has its own poller, listeners
+//! and timers. A client's connection and its connection to a backend belong to the same worker.
 
 /// The TCP proxy.
 pub mod tcp;
 
-/// The HTTP server with one fixed answer, the floor that other servers are measured against.
+/// The HTTP server with one fixed answer: the baseline for measurements of other servers.
 pub mod hello;
 
-/// A simulated network and poller, for the tests of both.
+/// Simulated network and poller, for the tests of both servers.
 #[cfg(any(test, fuzzing))]
 #[cfg_attr(
     fuzzing,

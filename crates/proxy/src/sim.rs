@@ -1,10 +1,10 @@
 //! A simulated network and poller in virtual time, for the tests of both servers.
 
-/// Clients, backends, and the state of every socket.
+/// Clients, backends, and the state of each socket.
 mod network;
-/// The network as a worker sees it.
+/// The driver of a worker over this network.
 mod driver;
-/// An event loop that acts only when a poller would have returned.
+/// Event loop that runs a turn only when a real poller would have returned.
 mod simulated_loop;
 
 pub(crate) use driver::SimDriver;

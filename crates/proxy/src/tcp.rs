@@ -1,59 +1,59 @@
-//! The TCP proxy. Modules in the order in which a connection meets them:
+//! The TCP proxy. Modules in the order in which a connection passes through them:
 
 /// Bounds, each with its reason.
 mod limits;
-/// What the operator can set.
+/// Settings of the operator.
 mod settings;
 /// The running proxy: start, reload, end.
 mod proxy;
-/// Listeners as all workers see them.
+/// Listeners, shared by all workers.
 mod frontend;
-/// Backends as all workers see them.
+/// Backends, shared by all workers.
 mod backend;
-/// What a worker counts.
+/// Metrics of a worker.
 mod metrics;
 /// The worker: the order of the stages.
 mod worker;
-/// What a stage asks of the worker.
+/// Next steps that a stage requests from the worker.
 mod effect;
-/// Sockets as the poller names them.
+/// Ids of sockets in the poller's tokens.
 mod socket_id;
-/// The record of a client's connection and its backend's.
+/// Record of a client's connection and its backend connection.
 mod pair;
-/// All pairs of a worker, with the driver, the counters, the timers and the clock.
+/// Table of all pairs of a worker, with the driver, the counters, the timers and the clock.
 mod pair_table;
 /// Stage 1: limits on connections.
 mod accept;
-/// Stage 2: the PROXY header that a client sends first.
+/// Stage 2: the PROXY header from a client.
 mod client_header;
-/// The choice of a backend.
+/// Choice of a backend.
 mod balance;
-/// Stage 3: a connection to a backend, and to another if that fails.
+/// Stage 3: connecting to a backend, with retries.
 mod connect;
-/// The PROXY header that a backend is sent first.
+/// The PROXY header for a backend.
 mod backend_header;
-/// Stage 4: bytes from one side to the other.
+/// Stage 4: relaying bytes.
 mod relay;
-/// Pipes for bulk.
+/// Pipes for bulk transfer.
 mod pipe_pool;
-/// Stage 5: a side that has ended or broken.
+/// Stage 5: half-close and resets.
 mod teardown;
 /// Time limits.
 mod deadlines;
 /// Health checks of backends.
 mod health;
-/// New listeners for a running worker, and its end.
+/// Reload and drain of a running worker.
 mod reload;
-/// The time between a request and its answer.
+/// Time between a request and its answer.
 mod latency;
-/// A line for each connection that has ended.
+/// Access log: one line for each closed connection.
 #[expect(
     clippy::disallowed_types,
     clippy::disallowed_methods,
     reason = "a thread of its own waits for the disk, and has its own clock"
 )]
 mod access_log;
-/// Stage 6: the only place where a pair is removed.
+/// Stage 6: removal of closed pairs.
 mod close;
 
 /// The worker over a simulated network.

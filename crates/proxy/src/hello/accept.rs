@@ -5,22 +5,22 @@ use reactor::{Accepted, Acceptor, Driver, RateLimitedWarnings};
 use super::adaptive_probe::AdaptiveProbe;
 use super::connection_table::ConnectionTable;
 
-/// What an operator can do when a worker has no descriptor left.
+/// Advice for operators when a worker has no descriptor left.
 const DESCRIPTORS_REMEDY: &str =
     "raise the limit on open files (ulimit -n, LimitNOFILE=) or use --workers N --private-fds";
 
-/// Where a worker accepts. Lives as long as the worker.
+/// Admission of new connections. Lives as long as the worker.
 #[derive(Debug)]
 pub(super) struct Admission<L> {
     pub(super) acceptor: Acceptor<L>,
-    /// Whether another client waits behind one that was accepted.
+    /// Whether another client is likely to wait after one was accepted.
     more_waiting: AdaptiveProbe,
-    /// Whether requests come with their connections.
+    /// Whether requests are likely to arrive with their connections.
     pub(super) request_ready: AdaptiveProbe,
 }
 
 impl<L> Admission<L> {
-    /// An admission without listeners.
+    /// Makes an admission without listeners.
     pub(super) fn new(warnings: RateLimitedWarnings) -> Self {
         Self {
             acceptor: Acceptor::new(warnings, DESCRIPTORS_REMEDY),
@@ -40,8 +40,8 @@ impl<L> Admission<L> {
             .accept(&mut table.driver, &*table.counters, now, id)
     }
 
-    /// Accepts a client that nothing announced, if there is likely one. A client that is left
-    /// waiting is announced again.
+    /// Accepts another client without a signal, if one is likely to wait. A client that is left
+    /// waiting is signalled again.
     pub(super) fn accept_another<D: Driver<Listener = L>>(
         &mut self,
         table: &mut ConnectionTable<D>,

@@ -1,20 +1,20 @@
-//! A decision whether a system call that may fail is worth trying.
+//! Decision whether a system call that may fail is worth trying.
 //!
-//! Under little load a request comes a moment after its connection is accepted, and no other client
-//! waits: to read at once, or to accept again, fails each time. Under heavy load both succeed
-//! nearly always. So the last attempts tell how the next one will go.
+//! Under light load a request arrives a moment after its connection is accepted, and no other
+//! client waits: reading at once, or accepting again, fails each time. Under heavy load both nearly
+//! always succeed. So the last attempts predict the next one.
 
-/// Weight of one success against one failure: it saves more than a failure costs.
+/// Weight of a success relative to a failure: a success saves more than a failure costs.
 const GAIN: u8 = 2;
 
-/// The largest score, so that a change of the load is noticed soon.
+/// Largest score, so that a change of the load is noticed soon.
 const SCORE_MAX: u8 = 16;
 
-/// One attempt in so many is made whatever the score. Odd, so that it does not fall in step with a
-/// load that alternates.
+/// One attempt in this number is made regardless of the score. Odd, so that it does not fall into
+/// step with an alternating load.
 const PROBE_INTERVAL: u8 = 31;
 
-/// Success of the last attempts of one kind.
+/// Record of the last attempts of one kind.
 #[derive(Debug, Default)]
 pub(super) struct AdaptiveProbe {
     score: u8,
@@ -33,7 +33,7 @@ impl AdaptiveProbe {
         true
     }
 
-    /// Records how an attempt went.
+    /// Records the outcome of an attempt.
     pub(super) fn record(&mut self, success: bool) {
         self.score = match success {
             true => (self.score + GAIN).min(SCORE_MAX),
@@ -46,7 +46,7 @@ impl AdaptiveProbe {
 mod tests {
     use super::*;
 
-    /// Attempts out of a thousand, where each would go as `succeeds` says.
+    /// Returns how many of a thousand possible attempts are made. `succeeds` gives their outcomes.
     fn attempts(mut succeeds: impl FnMut(usize) -> bool) -> usize {
         let mut probe = AdaptiveProbe::default();
         let try_one = |number: &usize| {
@@ -63,7 +63,7 @@ mod tests {
     fn what_always_succeeds_is_tried_and_what_never_does_is_not() {
         assert!(attempts(|_| true) >= 1000 - usize::from(PROBE_INTERVAL));
         assert!(attempts(|_| false) <= 1000 / usize::from(PROBE_INTERVAL));
-        // Half of them are worth it.
+        // A success rate of a half makes all attempts worthwhile.
         assert!(attempts(|number| number % 2 == 0) > 900);
     }
 

@@ -1,5 +1,5 @@
-//! The answer's bytes. Rendered once for each way that the connection goes on; only the date
-//! changes.
+//! Bytes of the answer, rendered once for each way in which the connection may continue. Only the
+//! date changes.
 
 use std::fmt;
 
@@ -7,28 +7,28 @@ use wire::head::{Method, Version};
 use wire::response::{DATE_BYTES, http_date};
 use wire::status::Status;
 
-/// A fixed answer, ready to be sent.
+/// Fixed answer, ready to be sent.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// For HTTP/1.1 clients whose connection stays open.
     open: Rendered,
-    /// For HTTP/1.0 clients, which must be told that the connection stays open.
+    /// For HTTP/1.0 clients whose connection stays open, which must be stated.
     open_http10: Rendered,
-    /// The last answer of a connection.
+    /// Last answer of a connection.
     last: Rendered,
     unix_seconds: u64,
 }
 
-/// Why an answer is not valid.
+/// Reason why an answer is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswerError {
-    /// A status that no final answer has.
+    /// The status is not that of a final answer.
     Status(u16),
-    /// A field that is not `name: value`, or that breaks out of its line.
+    /// The field is not of the form `name: value`, or contains a line break.
     Field(String),
-    /// A field that the server writes itself.
+    /// The server writes this field itself.
     OwnField(String),
-    /// A body with a status that has none.
+    /// Answers with this status have no body.
     Body(u16),
 }
 
@@ -40,7 +40,7 @@ struct Rendered {
 }
 
 impl Answer {
-    /// An answer of `status`, with further `fields` as `name: value` and a body.
+    /// Makes an answer with this status, additional `fields` of the form `name: value`, and a body.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Answer {
         }
     }
 
-    /// The bytes that answer a request.
+    /// Returns the bytes that answer a request.
     pub(super) fn bytes(&self, method: Method, version: Version, keep_alive: bool) -> &[u8] {
         let rendered = match (keep_alive, version) {
             (false, _) => &self.last,
@@ -124,7 +124,7 @@ impl Rendered {
     }
 }
 
-/// Fields that say where the answer ends, or that the server keeps.
+/// Fields that delimit the answer or that the server maintains.
 const OWN_FIELDS: [&str; 4] = ["content-length", "transfer-encoding", "connection", "date"];
 
 fn check_field(field: &str) -> Result<(), AnswerError> {

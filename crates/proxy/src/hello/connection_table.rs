@@ -1,5 +1,6 @@
-//! All connections of a worker, with what every stage needs: the driver, the counters, the timers,
-//! the clock, and the bytes kept for connections. Sends, watches and closes. Knows no stage.
+//! Table of all connections of a worker, with what each stage needs: the driver, the counters, the
+//! timers, the clock, and the bytes kept for connections. Sends, watches and closes. Does not
+//! depend on any stage.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,54 +16,55 @@ use super::metrics::{Metric, WorkerCounters};
 /// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// A request is awaited, after so many bytes of the last one's body.
+    /// The next request is awaited, after `body_left` more bytes of the last one's body.
     AwaitingRequest { body_left: u64 },
-    /// All answers are sent, and this side has ended. The peer may end its side.
+    /// All answers are sent, and this side has ended. The peer has time to end its side.
     Lingering,
     /// Removed when the turn ends.
     Closed,
 }
 
-/// How a connection goes on after the answers that are sent.
+/// What happens to a connection after the answers are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AfterAnswer {
-    /// The next request may come.
+    /// It waits for the next request.
     KeepAlive,
-    /// No other request comes, and all that came was parsed: the connection may be closed at once.
+    /// It is closed at once: no other request follows, and all received bytes were parsed.
     Close,
-    /// What follows the request was not parsed, or is a body: the peer must be able to send it.
+    /// It lingers: unparsed bytes or a body follow the request, and the peer must be able to send
+    /// them.
     Linger,
 }
 
-/// One connection. Owns no buffer.
+/// Connection of a client. Owns no buffer.
 #[derive(Debug)]
 pub(super) struct Connection<S> {
     socket: S,
     pub(super) phase: Phase,
     /// When bytes last moved.
     pub(super) last_activity: Tick,
-    /// What the poller reports of it; `None` while it is not watched.
+    /// Events that the poller reports; `None` while it is not watched.
     watched: Option<Interest>,
     /// Its last answer is among its unsent bytes.
     is_last: bool,
 }
 
-/// All connections of a worker. Lives as long as the worker.
+/// Table of all connections of a worker. Lives as long as the worker.
 pub(super) struct ConnectionTable<D: Driver> {
     pub(super) driver: D,
     pub(super) counters: Arc<WorkerCounters>,
     pub(super) clock: Clock,
     connections: Slab<Connection<D::Socket>>,
-    /// Bytes that were received and wait for more, or for earlier answers to be taken. By slot.
+    /// Received bytes that wait for more bytes or for room for earlier answers. By slot.
     partial: HashMap<u32, Vec<u8>>,
-    /// Answers that a full socket did not take. By slot.
+    /// Answers that did not fit into a full socket. By slot.
     unsent: HashMap<u32, Vec<u8>>,
     timers: Wheel<SlotKey>,
     closed: Vec<SlotKey>,
 }
 
 impl<D: Driver> ConnectionTable<D> {
-    /// A table without connections.
+    /// Makes an empty table.
     pub(super) fn new(driver: D, counters: Arc<WorkerCounters>) -> Self {
         Self {
             clock: Clock::new(&driver),
@@ -76,17 +78,17 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// The time of this turn.
+    /// Returns the time of this turn.
     pub(super) const fn now(&self) -> Tick {
         self.clock.now
     }
 
-    /// Whether there are no connections.
+    /// Returns whether there are no connections.
     pub(super) const fn is_empty(&self) -> bool {
         self.connections.is_empty()
     }
 
-    /// Slots that connections may be in.
+    /// Returns the number of slots, used or not.
     pub(super) const fn slots(&self) -> u32 {
         self.connections.slots()
     }
@@ -104,7 +106,7 @@ impl<D: Driver> ConnectionTable<D> {
         })
     }
 
-    /// The connection named, unless it is closed.
+    /// Returns the connection with this key, unless it is closed.
     pub(super) fn get(&mut self, key: SlotKey) -> Option<&mut Connection<D::Socket>> {
         self.connections
             .get_mut(key)
@@ -213,7 +215,7 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Sends what was left unsent. Returns whether the connection can go on with requests.
+    /// Sends unsent answers. Returns whether the connection can continue with requests.
     pub(super) fn flush(&mut self, key: SlotKey) -> bool {
         let Some(connection) = self.connections.get_mut(key) else {
             return false;
@@ -248,7 +250,7 @@ impl<D: Driver> ConnectionTable<D> {
         true
     }
 
-    /// Ends a connection when its unsent answers are taken, or at once without any.
+    /// Ends a connection after its unsent answers, or at once if there are none.
     pub(super) fn end(&mut self, key: SlotKey) {
         let has_unsent = self.has_unsent(key);
         let Some(connection) = self.get(key) else {
@@ -260,12 +262,12 @@ impl<D: Driver> ConnectionTable<D> {
                 self.arm_timer(key, LINGER);
             }
             Phase::AwaitingRequest { .. } => self.close(key),
-            // It has its last answer, and its time.
+            // Its last answer is sent, and its timer runs.
             Phase::Lingering | Phase::Closed => {}
         }
     }
 
-    /// Waits for the peer's end: all is sent, and this side has ended.
+    /// Starts to wait for the peer's end: everything is sent, and this side has ended.
     fn linger(&mut self, key: SlotKey) {
         let now = self.clock.now;
         if let Some(connection) = self.get(key) {
@@ -275,8 +277,8 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Watches for room to send, unless that is watched. A connection that is not watched at all
-    /// will be [later](Self::watch).
+    /// Watches a connection for room to send, unless it already is. A connection that is not
+    /// watched at all will be [later](Self::watch).
     fn watch_writable(&mut self, key: SlotKey) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -292,12 +294,12 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Arms a timer. It is never cancelled: when it fires, the connection says what it means.
+    /// Arms a timer. It is never cancelled: when it fires, the connection's phase decides.
     pub(super) fn arm_timer(&mut self, key: SlotKey, delay: Duration) {
         self.timers.add(self.clock.now.after(delay), key);
     }
 
-    /// Time until a timer fires.
+    /// Returns the time until a timer fires.
     pub(super) fn next_timer(&self, now: Tick) -> Option<Duration> {
         self.timers.sleep(now)
     }
@@ -307,8 +309,8 @@ impl<D: Driver> ConnectionTable<D> {
         self.timers.expire(self.clock.now, due);
     }
 
-    /// Closes a connection. One that was never watched is removed at once; another one when the
-    /// turn ends, as a signal of this batch may name it.
+    /// Closes a connection. It is removed at the end of the turn, because signals of this batch may
+    /// refer to it; a connection that was never watched is removed at once.
     pub(super) fn close(&mut self, key: SlotKey) {
         let Some(connection) = self.get(key) else {
             return;

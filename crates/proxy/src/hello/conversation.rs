@@ -1,4 +1,4 @@
-//! Answers to one connection over a simulated network, for fuzzing.
+//! Conversation on one connection over a simulated network, for fuzzing.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use super::exchange::Exchange;
 use super::metrics::WorkerCounters;
 use crate::sim::{Peer, SimDriver, connected_client, network};
 
-/// Lets a client say the pieces one after the other. Returns what it hears, and whether the server
-/// has ended its side.
+/// Sends the pieces from a client one after the other. Returns the bytes that it received, and
+/// whether the server has ended its side.
 pub fn hear(pieces: &[&[u8]]) -> (Vec<u8>, bool) {
     let network = network([].into_iter());
     let driver = SimDriver(Rc::clone(&network));

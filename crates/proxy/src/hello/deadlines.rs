@@ -1,5 +1,5 @@
 //! Stage 3: time limits. A lingering connection has a timer; silent ones are found by a scan over
-//! all slots, which takes no memory for each.
+//! all slots, which needs no memory per connection.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use reactor::{Driver, SlotKey, SlotScan, Tick};
 use super::connection_table::ConnectionTable;
 use super::limits::{IDLE_SCAN_INTERVAL, IDLE_SCANS_PER_TIMEOUT, LINGER};
 
-/// The time limits of one worker's connections. Lives as long as the worker.
+/// Time limits of one worker's connections. Lives as long as the worker.
 #[derive(Debug)]
 pub(super) struct Deadlines {
     idle_timeout: Duration,
     scan: SlotScan,
-    /// Connections whose timers have fired. Scratch of a turn.
+    /// Connections whose timers have fired. Scratch space of a turn.
     due: Vec<SlotKey>,
 }
 
 impl Deadlines {
-    /// Limits for connections that may be silent for so long.
+    /// Makes limits for connections that may be silent for `idle_timeout`.
     pub(super) const fn new(idle_timeout: Duration) -> Self {
         Self {
             idle_timeout,
@@ -27,7 +27,7 @@ impl Deadlines {
         }
     }
 
-    /// Time until a connection may be due.
+    /// Returns the time until a connection may be due.
     pub(super) fn next_in<D: Driver>(
         &self,
         table: &ConnectionTable<D>,
@@ -37,7 +37,7 @@ impl Deadlines {
         table.next_timer(now).into_iter().chain(scan).min()
     }
 
-    /// Closes the connections whose time is over.
+    /// Closes the connections whose deadlines have passed.
     pub(super) fn meet<D: Driver>(&mut self, table: &mut ConnectionTable<D>) {
         let now = table.now();
         table.expire(&mut self.due);

@@ -1,5 +1,4 @@
-//! Stage 2: bytes to requests, requests to answers. All requests of one read are answered by one
-//! send.
+//! Stage 2: parsing and answering requests. All requests of one read are answered by one send.
 
 use std::mem;
 
@@ -14,7 +13,7 @@ use super::head_cache::{HeadCache, RequestSummary};
 use super::limits::{BLOCK_BYTES, READS_PER_TURN, UNSENT_BYTES_MAX};
 use super::metrics::Metric;
 
-/// What a worker reads and answers with. Lives as long as the worker.
+/// Parser, answer and buffers of a worker. Lives as long as the worker.
 #[derive(Debug)]
 pub(super) struct Exchange {
     answer: Answer,
@@ -22,32 +21,32 @@ pub(super) struct Exchange {
     block: Box<[u8]>,
     /// Answers collected for one send.
     out: Vec<u8>,
-    /// Every answer is the last one of its connection.
+    /// Each answer is the last one of its connection.
     is_draining: bool,
 }
 
 /// Result of reading from a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadResult {
-    /// There was something to read: bytes or an end.
+    /// Bytes or an end were read.
     pub(super) found: bool,
-    /// The budget of the turn is spent, and there may be more that no signal will announce.
+    /// The budget of the turn is spent, and there may be more bytes that no signal will announce.
     pub(super) more: bool,
 }
 
 /// Result of one receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BlockRead {
-    /// Something, and there may be more that no signal will announce.
+    /// Something was read, and there may be more that no signal will announce.
     More,
-    /// Something: a signal will tell of more.
+    /// Something was read: a signal will announce more.
     Last,
-    /// Nothing.
+    /// Nothing was read.
     Nothing,
 }
 
 impl Exchange {
-    /// An exchange that answers every request alike.
+    /// Makes an exchange that gives the same answer to every request.
     pub(super) fn new(answer: Answer) -> Self {
         Self {
             answer,
@@ -63,13 +62,13 @@ impl Exchange {
         self.answer.set_date(unix_seconds);
     }
 
-    /// Lets each answer from now on be the last one of its connection.
+    /// Makes each answer from now on the last one of its connection.
     pub(super) const fn drain(&mut self) {
         self.is_draining = true;
     }
 
-    /// Reads and answers. `may_have_ended` says that the peer's end may be among what is read, so
-    /// that a short read has not emptied the socket.
+    /// Reads requests and answers them. `may_have_ended` says that the peer may have ended its
+    /// side, so that even a short read leaves something to receive.
     pub(super) fn read<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -103,7 +102,7 @@ impl Exchange {
             return BlockRead::Nothing;
         };
         let is_lingering = connection.phase == Phase::Lingering;
-        // A client that does not take its answers gets no more requests answered.
+        // No more requests are read from a client that does not read its answers.
         if !is_lingering && table.has_unsent(key) {
             return BlockRead::Nothing;
         }
@@ -128,7 +127,7 @@ impl Exchange {
 
     fn take_in<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, bytes: &[u8]) {
         match table.take_kept(key) {
-            // The time for a head runs from its first byte, however many reads it takes.
+            // The time limit of a head runs from its first byte, regardless of the number of reads.
             Some(mut kept) => {
                 let seen = kept.len();
                 kept.extend_from_slice(bytes);
@@ -151,9 +150,9 @@ impl Exchange {
         }
     }
 
-    /// Answers each whole request in `input`, of which the first `seen` bytes are known to hold
-    /// none, and keeps the rest: what has not come whole, and what must wait until answers are
-    /// taken.
+    /// Answers each complete request in `input`, whose first `seen` bytes are known to contain
+    /// none. Keeps the rest: an incomplete request, and requests that must wait for room for their
+    /// answers.
     fn answer_requests<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -169,8 +168,7 @@ impl Exchange {
         self.out = out;
     }
 
-    /// Answers as many requests as one send may hold. Returns whether there may be more that can be
-    /// answered now.
+    /// Answers as many requests as fit into one send. Returns whether more can be answered now.
     fn answer_some<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
@@ -227,8 +225,8 @@ impl Exchange {
         has_rest && is_whole && !is_blocked
     }
 
-    /// Appends the answer to a request that `rest` follows. Returns how the connection goes on, and
-    /// how many bytes of the body are still to come.
+    /// Appends the answer to a request that is followed by `rest`. Returns what happens to the
+    /// connection after it, and how many bytes of the body are still to come.
     fn append_answer(
         &self,
         request: RequestSummary,
@@ -237,8 +235,8 @@ impl Exchange {
     ) -> (AfterAnswer, u64) {
         let is_chunked = request.body == Body::Chunked;
         let keep_alive = request.keep_alive && !is_chunked && !self.is_draining;
-        // A client that is answered before it sends its body leaves the body out, and its next
-        // request would be taken for that body.
+        // A client that gets its answer before it sends its body leaves the body out, and its next
+        // request would be mistaken for that body.
         if request.expects_continue && keep_alive && request.body != Body::None {
             out.extend_from_slice(response::CONTINUE);
         }
@@ -255,11 +253,11 @@ impl Exchange {
     }
 }
 
-/// The answer to CONNECT. A 2xx answer would tell a proxy that what follows is a tunnel and no
-/// longer requests (RFC 9110, section 9.3.6), while this server reads on for requests.
+/// Answer to CONNECT. A 2xx answer would tell a proxy that a tunnel follows (RFC 9110, section
+/// 9.3.6), while this server continues to read requests.
 const NO_TUNNEL: &str = "CONNECT is not supported: this server opens no tunnels; use GET.";
 
-/// Appends the answer to a request after which the connection ends.
+/// Appends the error answer to a request, after which the connection ends.
 fn append_refusal(status: Status, reason: &str, unix_seconds: u64, out: &mut Vec<u8>) {
     let date = response::http_date(unix_seconds);
     response::full(
@@ -287,7 +285,7 @@ mod tests {
 
     const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-    /// Needs no worker: a table with a connection is enough.
+    /// Needs no worker, only a table with a connection.
     #[test]
     fn a_client_that_does_not_take_its_answers_is_received_from_no_further() {
         let network = network([].into_iter());

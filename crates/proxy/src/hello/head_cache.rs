@@ -1,12 +1,12 @@
-//! A cache of the last request head. Clients send the same head again and again, byte for byte, and
-//! to compare it costs a tenth of parsing it.
+//! Cache of the last request head. Clients send the same head again and again, byte for byte, and
+//! comparing it costs a tenth of parsing it.
 
 use wire::head::{self, Body, HeadError, Method, Request, Version};
 
-/// Longer heads are parsed each time.
+/// Size of the longest head that is cached. Longer ones are parsed each time.
 const CACHED_BYTES_MAX: usize = 1024;
 
-/// A request, as far as the answer depends on it.
+/// Properties of a request that the answer depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestSummary {
     pub(super) method: Method,
@@ -16,7 +16,7 @@ pub(super) struct RequestSummary {
     pub(super) expects_continue: bool,
 }
 
-/// The last head that was parsed, and its request.
+/// Last head that was parsed, and its request.
 #[derive(Debug, Default)]
 pub(super) struct HeadCache(Option<(Vec<u8>, RequestSummary)>);
 
@@ -31,7 +31,7 @@ impl HeadCache {
         input: &[u8],
         seen: usize,
     ) -> Result<Option<(RequestSummary, usize)>, HeadError> {
-        // What a head means depends on its own bytes alone, not on what follows.
+        // The meaning of a head depends only on its own bytes, not on those that follow.
         if let Some((head, request)) = &self.0
             && input.starts_with(head)
         {
@@ -81,7 +81,7 @@ mod tests {
         b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n",
     ];
 
-    /// The result without a cache.
+    /// Returns the result without a cache.
     fn afresh(input: &[u8]) -> Result<Option<(RequestSummary, usize)>, HeadError> {
         let request = head::parse(input)?;
         Ok(request.map(|request| (RequestSummary::of(&request), request.consumed)))

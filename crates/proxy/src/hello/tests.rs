@@ -22,10 +22,10 @@ fn start(body: &[u8], idle_timeout: Duration) -> Hello {
     Hello::start(settings).expect("a server")
 }
 
-/// How long a test waits for a server that does nothing, however slow the machine is.
+/// How long a test waits for the server, however slow the machine is.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A client that gives up on a server that does not answer.
+/// Connects a client that gives up if the server does not answer.
 fn connect(hello: &Hello) -> TcpStream {
     let client = TcpStream::connect(hello.address()).expect("a connection");
     client
@@ -36,7 +36,8 @@ fn connect(hello: &Hello) -> TcpStream {
 
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Sends the pieces one by one and reads until the server closes. Dates are cut out.
+/// Sends the pieces one by one and reads until the server closes. Returns the answers without
+/// dates.
 fn exchange(hello: &Hello, pieces: &[&[u8]]) -> String {
     let mut client = connect(hello);
     client.set_nodelay(true).expect("a connection");
@@ -57,7 +58,7 @@ fn exchange(hello: &Hello, pieces: &[&[u8]]) -> String {
 
 fn stop(hello: Hello) {
     hello.handle().end();
-    // A worker that is not woken would hang the test.
+    // If the worker were not woken, the test would hang.
     let (sender, ended) = mpsc::channel();
     thread::spawn(move || sender.send(hello.join()));
     let result = ended.recv_timeout(PATIENCE).expect("the server ends");
@@ -165,7 +166,7 @@ fn a_head_that_comes_byte_by_byte_gets_no_more_time_than_silence() {
     client
         .write_all(b"GET / HTTP/1.1\r\nX: ")
         .expect("a connection");
-    // Far more bytes than time, and far fewer than a head may have.
+    // More bytes than the time limit allows, but fewer than the size limit of a head.
     let is_cut = |_| {
         let sent = client.write_all(b"x");
         let heard = client.read(&mut [0; 8]);
@@ -208,7 +209,7 @@ fn what_is_counted_is_what_happened() {
     assert_eq!(told(Metric::RequestsRejected), 1);
     assert_eq!(told(Metric::BytesRead), said);
     assert_eq!(told(Metric::BytesWritten), heard);
-    // What comes together is answered together.
+    // Requests that arrive together are answered together.
     assert!((rounds + 1..=rounds * requests + 1).contains(&told(Metric::Sends)));
     assert!(told(Metric::Receives) > rounds && told(Metric::Accepts) > rounds);
 }

@@ -1,8 +1,8 @@
-//! The worker: the only place that knows all stages, and their order.
+//! The worker. No other module knows all stages and their order.
 //!
-//! A connection that comes with its request, and goes with its answer, costs five system calls:
-//! accept, receive, send, shutdown, close; the answer and the end are one packet. Only a connection
-//! that stays, or whose request is not there yet, is watched.
+//! A connection that arrives with its request and is closed after the answer costs five system
+//! calls: accept, receive, send, shutdown, close; the answer and the end share a packet. Only a
+//! connection that stays open, or whose request has not arrived yet, is watched.
 
 use std::io;
 use std::mem;
@@ -23,14 +23,14 @@ use super::exchange::Exchange;
 use super::limits::{ACCEPTS_PER_TURN, LAST_ACCEPTS_MAX};
 use super::metrics::{Metric, WorkerCounters};
 
-/// A command from another thread.
+/// Command from another thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WorkerCommand {
-    /// Answer the requests that are there, and end.
+    /// Answer the requests that have arrived, and end.
     End,
 }
 
-/// What a worker shares with other threads, and what it answers.
+/// State that a worker shares with other threads, and its settings.
 pub(super) struct WorkerConfig {
     pub(super) mailbox: Arc<Mailbox<WorkerCommand>>,
     pub(super) counters: Arc<WorkerCounters>,
@@ -39,20 +39,20 @@ pub(super) struct WorkerConfig {
     pub(super) idle_timeout: Duration,
 }
 
-/// One thread's share of the server.
+/// Worker thread of the server.
 pub(super) struct Worker<D: Driver> {
     mailbox: Arc<Mailbox<WorkerCommand>>,
     pub(super) table: ConnectionTable<D>,
     admission: Admission<D::Listener>,
     exchange: Exchange,
     deadlines: Deadlines,
-    /// Connections with more to read than one turn allows.
+    /// Connections with more to read than the budget of one turn.
     unread: Vec<SlotKey>,
     is_ending: bool,
 }
 
 impl<D: Driver> Worker<D> {
-    /// A worker that listens nowhere yet.
+    /// Makes a worker without a listener.
     pub(super) fn new(driver: D, config: WorkerConfig) -> Self {
         let mut exchange = Exchange::new(config.answer);
         exchange.set_date(driver.unix_seconds());
@@ -83,16 +83,16 @@ impl<D: Driver> Worker<D> {
         })
     }
 
-    /// Takes turns until the server has ended.
+    /// Runs the event loop until the server has ended.
     ///
     /// # Errors
     ///
-    /// When the poller fails, which a correct program does not see.
+    /// When the poller fails, which means a bug in the program.
     pub(super) fn run(mut self) -> io::Result<()> {
         EventLoop::new(&self.table.driver).run(&mut self)
     }
 
-    /// Reads before it watches, if the request has likely come with the connection.
+    /// Adds a connection. Reads before watching it if its request has probably arrived already.
     fn admit(&mut self, socket: D::Socket) {
         let key = self.table.insert(socket);
         if self.admission.request_ready.should_try() {
@@ -100,7 +100,7 @@ impl<D: Driver> Worker<D> {
             self.admission.request_ready.record(found);
         }
         if let Err(error) = self.table.watch(key) {
-            // The kernel has no memory for another watch, which is like having no descriptor.
+            // The kernel has no memory for another watch: treated like a lack of descriptors.
             self.table.close(key);
             let (counters, now) = (&*self.table.counters, self.table.clock.now);
             let acceptor = &mut self.admission.acceptor;
@@ -108,7 +108,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Returns whether there was something to read.
+    /// Reads and answers. Returns whether there was something to read.
     fn read(&mut self, key: SlotKey, may_have_ended: bool) -> bool {
         let read = self.exchange.read(&mut self.table, key, may_have_ended);
         if read.more {
@@ -117,8 +117,7 @@ impl<D: Driver> Worker<D> {
         read.found
     }
 
-    /// Answers the requests that are there, closes all other connections, and accepts none any
-    /// more.
+    /// Answers the requests that have arrived, closes all other connections, and stops accepting.
     fn end(&mut self) {
         self.is_ending = true;
         self.exchange.drain();
@@ -135,7 +134,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Accepts the clients that wait: closing the listener would reset them, and their requests may
-    /// be there.
+    /// have arrived.
     fn accept_waiting(&mut self) {
         let listeners = self.admission.acceptor.listeners().iter();
         let ids: Vec<u32> = listeners.map(|open| open.id).collect();
@@ -150,7 +149,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Ends a stage of the turn.
+    /// Marks the end of a stage of the turn.
     fn passed(&self, timing: &mut Timing, stage: Metric) {
         let clock = || self.table.driver.elapsed();
         timing.passed(stage, clock, &*self.table.counters);
@@ -213,7 +212,7 @@ impl<D: Driver> Handler for Worker<D> {
     fn on_signal(&mut self, signal: Signal) {
         let key = signal.token.key();
         if signal.writable && self.table.flush(key) {
-            // Requests that came meanwhile were kept, or not read at all.
+            // Requests that arrived in the meantime were kept, or not read at all.
             self.exchange.resume(&mut self.table, key);
             self.read(key, true);
         }

@@ -11,8 +11,8 @@ use crate::tcp::frontend::Frontend;
 use crate::tcp::metrics::Metric;
 use crate::tcp::pair_table::PairTable;
 
-/// Adds a pair for a client that was accepted. Returns `None` if the listener has as many
-/// connections as it may: the client is closed then.
+/// Adds a pair for an accepted client. Returns `None` if the listener has reached its limit: the
+/// client is closed then.
 pub(crate) fn admit<D: RelayDriver>(
     table: &mut PairTable<D>,
     frontend: &Arc<Frontend>,
@@ -29,7 +29,7 @@ pub(crate) fn admit<D: RelayDriver>(
     }
     let (key, watched) = table.insert(frontend, client, peer);
     let effect = match (watched, settings.proxy_in) {
-        // The kernel has no memory for another watch, which is like having no descriptor.
+        // The kernel has no memory for another watch: treated like a lack of descriptors.
         (Err(error), _) => Effect::Exhausted(error),
         (Ok(()), Some(timeout)) => {
             table.arm_timer(key, timeout);
@@ -40,7 +40,7 @@ pub(crate) fn admit<D: RelayDriver>(
     Some((key, effect))
 }
 
-/// Counts a pair against the limit of its source, if there is one, and lets it connect.
+/// Counts a pair against the limit of its source, if there is one, and then lets it connect.
 pub(crate) fn count_source<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey) -> Effect {
     let Some(entry) = table.entry(key) else {
         return Effect::Wait;

@@ -1,9 +1,8 @@
-//! The access log: a line for each connection of a listener that asks for it, when the connection
-//! ends.
+//! Access log: one line for each closed connection of the listeners that have it enabled.
 //!
-//! A worker collects the lines of a turn and sends them to a thread that writes them, so that no
-//! worker waits for a disk. When that thread falls behind or cannot write, lines are lost and
-//! counted. It goes on when it can write again.
+//! A worker collects the lines of a turn and sends them to a writer thread, so that no worker waits
+//! for a disk. If that thread falls behind or cannot write, lines are dropped and counted. It
+//! resumes when it can write again.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -21,35 +20,35 @@ use crate::tcp::limits::{ACCESS_BATCHES_WAITING, WARNING_INTERVAL};
 use crate::tcp::metrics::{Metric, WorkerCounters};
 use crate::tcp::pair::{ClientInfo, Pair};
 
-/// The file or stream that lines are written to.
+/// File or stream that lines are written to.
 pub type AccessOutput = Box<dyn Write + Send>;
 
-/// The access log of a proxy. The thread that writes it ends when all clones are dropped and all
-/// lines are written.
+/// Access log of a proxy. Its writer thread ends when all clones are dropped and all lines are
+/// written.
 #[derive(Debug, Clone)]
 pub struct AccessLog(Arc<Channel>);
 
-/// A handle that reopens the log. It does not keep the log's thread running.
+/// Handle that reopens the log. It does not keep the writer thread running.
 #[derive(Debug, Clone)]
 pub struct AccessReopener(Weak<Channel>);
 
-/// The way to the thread that writes.
+/// Channel to the writer thread.
 #[derive(Debug)]
 struct Channel {
     lines: SyncSender<String>,
     state: Arc<WriterState>,
 }
 
-/// State that workers share with the thread that writes.
+/// State that workers share with the writer thread.
 #[derive(Debug, Default)]
 struct WriterState {
     reopen: AtomicBool,
-    /// Lines that could not be written, and that no worker has counted.
+    /// Lines that could not be written and that no worker has counted yet.
     lost: AtomicU64,
 }
 
 impl AccessLog {
-    /// Starts a thread that writes lines to `out`, and to what `open` returns when the log is
+    /// Starts the writer thread. It writes to `out`, and to the result of `open` after the log was
     /// reopened.
     ///
     /// # Errors
@@ -75,14 +74,14 @@ impl AccessLog {
         Ok((Self(Arc::new(Channel { lines, state })), thread))
     }
 
-    /// A handle that reopens the log.
+    /// Returns a handle that reopens the log.
     pub fn reopener(&self) -> AccessReopener {
         AccessReopener(Arc::downgrade(&self.0))
     }
 }
 
 impl AccessReopener {
-    /// Reopens the log before another line is written: its file may have been renamed.
+    /// Reopens the log before the next line is written: its file may have been renamed.
     pub fn reopen(&self) {
         if let Some(channel) = self.0.upgrade() {
             channel.state.reopen.store(true, Ordering::Relaxed);
@@ -92,10 +91,10 @@ impl AccessReopener {
     }
 }
 
-/// The thread that writes.
+/// State of the writer thread.
 struct Writer<O> {
     open: O,
-    /// `None` after the reader of a pipe has gone.
+    /// `None` after the reader of a pipe has closed it.
     out: Option<AccessOutput>,
     state: Arc<WriterState>,
     /// Only a part of the last line was written.
@@ -119,7 +118,7 @@ impl<O: FnMut() -> io::Result<AccessOutput>> Writer<O> {
         }
     }
 
-    /// Writes `rest`, and removes from it what was written.
+    /// Writes `rest`, and removes the written bytes from it.
     fn write(&mut self, rest: &mut &[u8]) -> io::Result<()> {
         let Some(out) = &mut self.out else {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -166,7 +165,7 @@ impl<O: FnMut() -> io::Result<AccessOutput>> Writer<O> {
     }
 }
 
-/// The lines of one worker's turn.
+/// Lines of one worker's turn.
 #[derive(Debug, Default)]
 pub(crate) struct AccessLogLines {
     log: Option<AccessLog>,
@@ -175,7 +174,7 @@ pub(crate) struct AccessLogLines {
 }
 
 impl AccessLogLines {
-    /// Collects lines for a log, if there is one.
+    /// Makes a collection of lines for a log, if there is one.
     pub(crate) const fn new(log: Option<AccessLog>) -> Self {
         Self {
             log,
@@ -184,7 +183,7 @@ impl AccessLogLines {
         }
     }
 
-    /// Appends the line of a pair that has ended.
+    /// Appends the line of a closed pair.
     pub(crate) fn append<S, P>(
         &mut self,
         pair: &Pair<S, P>,
@@ -213,7 +212,7 @@ impl AccessLogLines {
         self.count += 1;
     }
 
-    /// Sends the turn's lines to the thread that writes.
+    /// Sends the turn's lines to the writer thread.
     pub(crate) fn flush(&mut self, counters: &WorkerCounters) {
         if self.count == 0 {
             return;
@@ -239,8 +238,8 @@ mod tests {
 
     use super::*;
 
-    /// A disk that takes what the script says, one entry a call, and then everything. `None` is a
-    /// full disk.
+    /// Disk whose script says how many bytes each call accepts, `None` for a full disk. After the
+    /// script it accepts everything.
     #[derive(Clone, Default)]
     struct Disk {
         script: Arc<Mutex<Vec<Option<usize>>>>,

@@ -1,7 +1,7 @@
-//! Backends as all workers see them: their connections, their health, and the ejection of those
-//! that fail.
+//! Backends, shared by all workers: their connections, their health, and the ejection of those that
+//! fail.
 //!
-//! Nothing here is on the path of a byte: it is written when a connection begins, fails or ends.
+//! Nothing here is on the data path: it is written when a connection begins, fails or ends.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -11,44 +11,44 @@ use reactor::Tick;
 
 use crate::tcp::settings::{BackendAddress, ListenerSettings};
 
-/// The longest ejection: a backend that works again is found within a minute.
+/// Longest ejection, so that a backend that works again is noticed within a minute.
 const EJECTED_MAX: Duration = Duration::from_secs(60);
 
-/// A backend of one listener. Lives as long as a listener or a connection refers to it.
+/// Backend of one listener. Lives as long as a listener or a connection refers to it.
 #[derive(Debug)]
 pub(crate) struct Backend {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
-    /// Connections now, attempts included.
+    /// Current connections, including attempts.
     pub(crate) connections: AtomicU32,
-    /// Attempts to connect since the backend was configured, and those of them that failed.
+    /// Connection attempts since the backend was configured, and how many of them failed.
     connects: AtomicU64,
     connects_failed: AtomicU64,
-    /// What the health checks say.
+    /// Result of the health checks.
     well: AtomicBool,
-    /// Attempts to connect in a row that failed.
+    /// Consecutive failed attempts to connect.
     failures: AtomicU32,
-    /// Ejections in a row.
+    /// Consecutive ejections.
     ejections: AtomicU32,
     ejected_until: AtomicU64,
 }
 
-/// The state of one listener's backend at one time.
+/// State of a listener's backend at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendReport {
-    /// Where the proxy listens.
+    /// Address of the listener.
     pub listener: SocketAddr,
-    /// As the operator wrote it.
+    /// Name of the backend, as the operator wrote it.
     pub backend: String,
-    /// The address that the name stood for when the configuration was read.
+    /// Address that the name resolved to when the configuration was read.
     pub address: SocketAddr,
-    /// Whether it gets connections.
+    /// Whether the backend gets connections.
     pub state: BackendState,
-    /// Connections now, attempts included.
+    /// Current connections, including attempts.
     pub connections: u32,
-    /// Attempts to connect since the backend was configured.
+    /// Connection attempts since the backend was configured.
     pub connects: u64,
-    /// Attempts that failed.
+    /// Failed connection attempts.
     pub connects_failed: u64,
 }
 
@@ -57,17 +57,17 @@ pub struct BackendReport {
 pub enum BackendState {
     /// It gets connections.
     Well,
-    /// It gets none for a while, as connections to it have failed; unless all backends are ejected.
+    /// It gets none for a while because connections to it failed, unless all backends are ejected.
     Ejected,
     /// It gets none until health checks pass.
     Unwell,
 }
 
 impl BackendState {
-    /// All states.
+    /// All states, in order.
     pub const ALL: [Self; 3] = [Self::Well, Self::Ejected, Self::Unwell];
 
-    /// The state in a word.
+    /// Returns the name of the state.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Well => "well",
@@ -78,7 +78,7 @@ impl BackendState {
 }
 
 impl Backend {
-    /// A backend that is taken to be well.
+    /// Makes a backend that counts as well until a check fails.
     pub(crate) fn new(named: &BackendAddress) -> Self {
         Self {
             name: named.name.clone(),
@@ -93,7 +93,7 @@ impl Backend {
         }
     }
 
-    /// The name, followed by the address where that is not the same.
+    /// Returns the name, followed by the address if that differs.
     pub(crate) fn shown(&self) -> String {
         let address = self.address.to_string();
         match self.name == address {
@@ -102,12 +102,12 @@ impl Backend {
         }
     }
 
-    /// Whether the health checks have not taken it out.
+    /// Returns whether the health checks pass.
     pub(crate) fn is_well(&self) -> bool {
         self.well.load(Ordering::Relaxed)
     }
 
-    /// Records what the health checks say. Returns whether that is a change.
+    /// Records the result of the health checks. Returns whether it changed.
     pub(crate) fn set_well(&self, well: bool) -> bool {
         if well {
             self.ejected_until.store(0, Ordering::Relaxed);
@@ -115,12 +115,12 @@ impl Backend {
         self.well.swap(well, Ordering::Relaxed) != well
     }
 
-    /// Whether it is ejected at `now`.
+    /// Returns whether it is ejected at `now`.
     pub(crate) fn is_ejected(&self, now: Tick) -> bool {
         self.ejected_until.load(Ordering::Relaxed) > now.0
     }
 
-    /// The state at `now`, as a backend of `listener`.
+    /// Returns the state at `now`, as a backend of `listener`.
     pub(crate) fn report(&self, listener: SocketAddr, now: Tick) -> BackendReport {
         let state = match (self.is_well(), self.is_ejected(now)) {
             (false, _) => BackendState::Unwell,
@@ -143,7 +143,7 @@ impl Backend {
         self.connects.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records an attempt that succeeded.
+    /// Records a successful attempt.
     pub(crate) fn record_success(&self) {
         // Usually there is nothing to reset, and a store would take the cache line from other
         // workers.
@@ -153,8 +153,7 @@ impl Backend {
         }
     }
 
-    /// Records an attempt that failed. Returns for how long the backend is ejected, if it is so
-    /// from now on.
+    /// Records a failed attempt. If this ejects the backend, returns the length of the ejection.
     pub(crate) fn record_failure(
         &self,
         settings: &ListenerSettings,

@@ -1,4 +1,4 @@
-//! The PROXY header that a backend is sent before the client's bytes.
+//! The PROXY header that is sent to a backend before the client's bytes.
 
 use reactor::{RelayDriver, SlotKey};
 use wire::proxy_header::{self, Header};
@@ -7,7 +7,8 @@ use crate::tcp::pair::Pending;
 use crate::tcp::pair_table::PairTable;
 use crate::tcp::settings::HeaderVersion;
 
-/// Puts the header, if the listener asks for one, before the client's bytes. Returns its length.
+/// Puts the header before the client's bytes, if the listener is set to send one. Returns its
+/// length.
 pub(crate) fn prepend<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey) -> u64 {
     let Some(entry) = table.entry(key) else {
         return 0;
@@ -33,8 +34,8 @@ pub(crate) fn prepend<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey) ->
     length
 }
 
-/// Takes the header out of the account of the client's bytes once it is sent: it is neither a
-/// request nor from the client.
+/// Subtracts the sent header from the client's bytes: it is not part of a request and did not come
+/// from the client.
 pub(crate) fn discount<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey, length: u64) {
     if length > 0
         && let Some(pair) = table.get(key)

@@ -1,4 +1,4 @@
-//! The choice of a backend for a connection.
+//! Choice of a backend for a connection.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +11,7 @@ use reactor::Tick;
 use crate::tcp::frontend::Frontend;
 use crate::tcp::settings::Balance;
 
-/// Set of the backends that were tried for a connection, as bits.
+/// Set of the backends that were tried for a connection, as a bit set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TriedBackends(u64);
 
@@ -25,14 +25,14 @@ impl TriedBackends {
         self.0 & 1 << index != 0
     }
 
-    /// Number of backends in the set.
+    /// Returns the number of backends in the set.
     pub(crate) const fn count(self) -> u32 {
         self.0.count_ones()
     }
 }
 
 /// Chooses a backend for a connection from `source`, and returns its index. Ejected backends are
-/// taken when there are no others, and those that a health check has taken out never.
+/// used only when there are no others; backends whose health checks fail are never used.
 pub(crate) fn choose(
     frontend: &Frontend,
     source: Option<IpAddr>,
@@ -59,7 +59,7 @@ fn choose_among(
     match frontend.settings.balance {
         Balance::RoundRobin => usable.in_turn(frontend),
         Balance::Least => {
-            // Other workers change these counts meanwhile: each is read once.
+            // Other workers change these counts concurrently, so each is read once.
             let mut least = (u32::MAX, IndexSet(0));
             for index in usable.iter() {
                 let load = frontend.backends[index].connections.load(Ordering::Relaxed);
@@ -71,8 +71,8 @@ fn choose_among(
             }
             least.1.in_turn(frontend)
         }
-        // Rendezvous hashing (Thaler and Ravishankar 1998): a backend that leaves takes only its
-        // own sources with it.
+        // Rendezvous hashing (Thaler and Ravishankar 1998): when a backend leaves, only its own
+        // sources move.
         Balance::Source => usable.iter().max_by_key(|&index| {
             let mut hasher = DefaultHasher::new();
             (source, frontend.backends[index].address).hash(&mut hasher);
@@ -81,7 +81,7 @@ fn choose_among(
     }
 }
 
-/// Set of backends' indexes, as bits.
+/// Set of backend indexes, as a bit set.
 #[derive(Debug, Clone, Copy)]
 struct IndexSet(u64);
 
@@ -99,8 +99,8 @@ impl IndexSet {
         })
     }
 
-    /// Takes the members in turn. Turns of a backend that is left out fall to all others alike, and
-    /// not to its neighbour.
+    /// Returns the members in turn. The turns of a backend that is left out are shared equally by
+    /// all others instead of going to its neighbour.
     fn in_turn(self, frontend: &Frontend) -> Option<usize> {
         let count = self.0.count_ones() as usize;
         if count == 0 {

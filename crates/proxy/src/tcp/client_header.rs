@@ -1,7 +1,7 @@
 //! Stage 2: the PROXY header that a client sends first when another proxy forwards it.
 //!
-//! Until the header is whole, its beginning is kept where bytes for the backend would be. What
-//! follows it stays there.
+//! An incomplete header is kept in the buffer for the backend's pending bytes. Bytes that follow
+//! the header stay there.
 
 use reactor::{RateLimitedWarnings, Received, RelayDriver, SlotKey, Tick};
 use wire::proxy_header::{self, HeaderError};
@@ -13,8 +13,8 @@ use crate::tcp::metrics::Metric;
 use crate::tcp::pair::{Pair, Pending};
 use crate::tcp::pair_table::PairTable;
 
-/// Receives what a client has sent, until its header is whole or nothing is left. Uses `block` as
-/// scratch.
+/// Receives from a client until its header is complete or nothing is left to receive. Uses `block`
+/// as scratch space.
 pub(crate) fn receive<D: RelayDriver>(
     table: &mut PairTable<D>,
     key: SlotKey,
@@ -44,7 +44,7 @@ pub(crate) fn receive<D: RelayDriver>(
     }
 }
 
-/// Appends received bytes to the header. Returns whether it is whole.
+/// Appends received bytes to the header. Returns whether it is complete.
 fn append<S, P>(pair: &mut Pair<S, P>, bytes: &[u8]) -> Result<bool, HeaderError> {
     let mut begun = match pair.up.pending.take().map(|pending| *pending) {
         Some(Pending::Bytes(begun, _)) => begun,
@@ -64,7 +64,7 @@ fn append<S, P>(pair: &mut Pair<S, P>, bytes: &[u8]) -> Result<bool, HeaderError
     if consumed < begun.len() {
         pair.up.pending = Some(Box::new(Pending::Bytes(begun, consumed)));
     }
-    // More may follow what was received.
+    // More bytes may follow.
     pair.up.unread = true;
     Ok(true)
 }

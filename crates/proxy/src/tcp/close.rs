@@ -1,4 +1,4 @@
-//! Stage 6: the only place where a pair is removed.
+//! Stage 6: removal of closed pairs. No other module removes one.
 
 use std::sync::atomic::Ordering;
 
@@ -9,27 +9,27 @@ use crate::tcp::metrics::Metric;
 use crate::tcp::pair::Pending;
 use crate::tcp::pair_table::{PairOf, PairTable};
 
-/// Why a pair is closed.
+/// Reason why a pair is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CloseReason {
-    /// Both sides have ended and have everything that the other one sent.
+    /// Both sides have ended, and each has received everything that the other one sent.
     Done,
-    /// A side broke.
+    /// A side was reset or failed.
     Reset,
-    /// Nothing moved for too long.
+    /// No bytes moved for too long.
     Timeout,
-    /// No backend took it.
+    /// No backend accepted a connection.
     NoBackend,
-    /// The client did not begin with a PROXY header, or not in time.
+    /// The client did not send a valid PROXY header in time.
     Header,
-    /// The client's source has as many connections as it may.
+    /// The client's source has reached its limit of connections.
     Refused,
-    /// The proxy has ended.
+    /// The proxy is shutting down.
     Drain,
 }
 
 impl CloseReason {
-    /// The reason in the access log.
+    /// Returns the reason's name in the access log.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -50,14 +50,14 @@ impl CloseReason {
             Self::NoBackend => Metric::ClosedNoBackend,
             Self::Header => Metric::ClosedHeader,
             Self::Drain => Metric::ClosedDrain,
-            // Counted where it was refused.
+            // Counted at the refusal.
             Self::Refused => return None,
         })
     }
 }
 
-/// Removes the pairs that were closed in this turn. Returns whether there were any: their
-/// descriptors are free.
+/// Removes the pairs that were closed in this turn. Returns whether there were any, which means
+/// that descriptors became free.
 pub(crate) fn remove_closed<D: RelayDriver>(
     table: &mut PairTable<D>,
     access_log: &mut AccessLogLines,

@@ -1,7 +1,7 @@
-//! Stage 3: a connection to a backend, and to another one if that fails.
+//! Stage 3: connecting to a backend, and to another one if that fails.
 //!
-//! The client is not received from before: its bytes stay in the kernel, and no attempt loses any
-//! of them.
+//! Nothing is received from the client before a connection is established: its bytes stay in the
+//! kernel, so that a failed attempt loses none of them.
 
 use std::io;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::tcp::pair::{Phase, Side};
 use crate::tcp::pair_table::PairTable;
 use crate::tcp::socket_id::SocketId;
 
-/// Begins to connect to the backend that the listener's policy chooses. One that fails at once is
-/// followed by the next.
+/// Begins to connect to the backend that the listener's policy chooses. If an attempt fails at
+/// once, tries the next backend.
 pub(crate) fn begin<D: RelayDriver>(
     table: &mut PairTable<D>,
     key: SlotKey,
@@ -58,11 +58,11 @@ pub(crate) fn begin<D: RelayDriver>(
     }
 }
 
-/// Ends an attempt that was answered: the pair is open from now on.
+/// Completes an attempt to connect: the pair is open from now on.
 ///
 /// # Errors
 ///
-/// Why there is no connection. The attempt has [failed](fail).
+/// The error of the attempt. The caller passes it to [`fail`].
 pub(crate) fn complete<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey) -> io::Result<()> {
     let Some(entry) = table.entry(key) else {
         return Ok(());
@@ -79,7 +79,7 @@ pub(crate) fn complete<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey) -
     Ok(())
 }
 
-/// Ends an attempt that failed or took too long, so that another one may begin.
+/// Cleans up after an attempt that failed or timed out, so that another one may begin.
 pub(crate) fn fail<D: RelayDriver>(
     table: &mut PairTable<D>,
     key: SlotKey,
@@ -91,7 +91,7 @@ pub(crate) fn fail<D: RelayDriver>(
     };
     let closed = entry.pair.server.take().is_some();
     entry.counters.add(Metric::Closes, u64::from(closed));
-    // An end that was announced was the attempt's.
+    // An end that was announced belonged to the failed attempt.
     entry.pair.down.end_announced = false;
     if let Some(backend) = entry.pair.backend.take() {
         backend.connections.fetch_sub(1, Ordering::Relaxed);
@@ -139,7 +139,7 @@ fn record_failure<D: RelayDriver>(
     entry.counters.add(Metric::ConnectsFailed, 1);
     let settings = &entry.pair.frontend.settings;
     let ejected = backend.record_failure(settings, entry.now);
-    // That it is ejected is news, even if a failure of it was logged a moment ago.
+    // An ejection is logged even if a failure of the same backend was logged a moment ago.
     let kind = match ejected {
         Some(_) => "ejected",
         None => "backend",
@@ -149,7 +149,7 @@ fn record_failure<D: RelayDriver>(
     });
 }
 
-/// Whether an error is about this process and not about the backend.
+/// Returns whether an error is caused by this process and says nothing about the backend.
 pub(crate) fn is_local(error: &io::Error) -> bool {
     let local = [
         Errno::MFILE,
@@ -161,7 +161,7 @@ pub(crate) fn is_local(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| local.contains(&errno))
 }
 
-/// Says what went wrong and what an operator can do.
+/// Describes an error and what an operator can do about it.
 fn explain(
     backend: &Backend,
     error: &io::Error,

@@ -1,8 +1,8 @@
 //! Time limits.
 //!
-//! A pair has a timer only in phases that must not last: while its header, its backend or a last
-//! acknowledgement is awaited. Idle pairs are found by a scan over all slots, which takes no memory
-//! for each.
+//! A pair has a timer only in phases that must be short: while it waits for its header, its backend
+//! or a last acknowledgement. Idle pairs are found by a scan over all slots, which needs no memory
+//! per pair.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use crate::tcp::limits::{IDLE_SCAN_INTERVAL, IDLE_SCANS_PER_TIMEOUT, LINGER};
 use crate::tcp::pair::{Pair, Phase};
 use crate::tcp::pair_table::PairTable;
 
-/// What a timer that fired means for its pair.
+/// Consequence of a fired timer for its pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expired {
-    /// Nothing: the phase that armed it has passed, and the present one has a timer of its own.
+    /// None: the phase that armed it is over, and the current one has a timer of its own.
     Nothing,
-    /// The attempt to connect has taken too long.
+    /// The attempt to connect has timed out.
     Connect,
-    /// Look again whether the remaining side has everything.
+    /// Check again whether the remaining side has acknowledged everything.
     CheckEnd,
     /// Close the pair.
     Close(CloseReason),
 }
 
 impl Expired {
-    /// Judges a pair whose timer fired.
+    /// Returns the consequence for a pair whose timer has fired.
     pub(crate) fn of<S, P>(pair: &Pair<S, P>, now: Tick) -> Self {
         let settings = &pair.frontend.settings;
         let is_over = |limit: Duration| pair.last_activity.tick().after(limit) <= now;
@@ -43,7 +43,7 @@ impl Expired {
     }
 }
 
-/// The scan that finds idle pairs.
+/// Scan for idle pairs.
 #[derive(Debug)]
 pub(crate) struct IdleScan(SlotScan);
 
@@ -54,7 +54,7 @@ impl Default for IdleScan {
 }
 
 impl IdleScan {
-    /// Time until the scan goes on, if there are pairs.
+    /// Returns the time until the scan continues, if there are pairs.
     pub(crate) fn next_in<D: RelayDriver>(
         &self,
         table: &PairTable<D>,
@@ -63,8 +63,8 @@ impl IdleScan {
         (!table.is_empty()).then(|| self.0.next_in(now))
     }
 
-    /// Visits some slots, often enough for the shortest timeout of all listeners, and appends the
-    /// idle pairs there to `idle`.
+    /// Visits the slots that are due, often enough for the shortest timeout of all listeners, and
+    /// appends the idle pairs to `idle`.
     pub(crate) fn visit<D: RelayDriver>(
         &mut self,
         table: &PairTable<D>,

@@ -1,31 +1,31 @@
-//! What a stage asks of the worker. No stage knows another one: the worker applies what they
-//! return.
+//! Next steps that a stage requests from the worker. Stages do not call each other: they return an
+//! effect, and the worker applies it.
 
 use std::io;
 
 use crate::tcp::close::CloseReason;
 use crate::tcp::pair::Direction;
 
-/// The next step of a pair.
+/// Next step of a pair.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// Nothing before the next signal or deadline.
+    /// Do nothing until the next signal or deadline.
     Wait,
-    /// Count the pair against the limit of its source: the client's address is known.
+    /// Count the pair against the limit of its source, whose address is known now.
     CountSource,
-    /// Connect to a backend that was not tried yet.
+    /// Connect to a backend that has not been tried yet.
     Connect,
-    /// Go on moving bytes in the next turn: the budget of this one is spent, and no signal will
-    /// tell.
+    /// Continue the transfer in the next turn: the budget of this turn is spent, and no signal will
+    /// announce the bytes that are left.
     Resume(Direction),
-    /// Close the pair if nothing is left to be carried: a direction is done.
+    /// Close the pair if no bytes are left in either direction: one direction is done.
     CheckEnd,
-    /// Drop the direction: its source broke, and its sink has been sent everything.
+    /// Drop the direction: its source broke, and all bytes received before were sent to its sink.
     SourceBroke(Direction),
     /// Drop the direction: its sink broke.
     SinkBroke(Direction),
     /// Close the pair.
     Close(CloseReason),
-    /// Close the pair and pause accepting: the process has no descriptor or memory left.
+    /// Close the pair and pause accepting: the process is out of descriptors or memory.
     Exhausted(io::Error),
 }

@@ -1,4 +1,4 @@
-//! Listeners as all workers see them: settings, backends and counts.
+//! Listeners, shared by all workers: settings, backends and counts.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,33 +11,33 @@ use crate::tcp::backend::Backend;
 use crate::tcp::limits::LISTEN_BACKLOG;
 use crate::tcp::settings::ListenerSettings;
 
-/// All listeners of one reading of the configuration.
+/// All listeners of one configuration.
 pub(crate) type Frontends = Arc<[Arc<Frontend>]>;
 
-/// One listener's settings and backends, shared by all workers. A connection keeps the one it came
-/// by when a reload replaces it.
+/// Settings and backends of a listener, shared by all workers. After a reload, existing connections
+/// keep the old one.
 #[derive(Debug)]
 pub(crate) struct Frontend {
-    /// The address that it listens at, never with port 0.
+    /// Address of the listener; its port is never 0.
     pub(crate) address: SocketAddr,
     pub(crate) settings: ListenerSettings,
     pub(crate) backends: Box<[Arc<Backend>]>,
-    /// Outlives a reload.
+    /// Kept across reloads.
     pub(crate) counts: Arc<ConnectionCounts>,
-    /// Counts choices among equal backends, which take turns.
+    /// Number of choices so far among equal backends, which take turns.
     pub(crate) round: AtomicUsize,
 }
 
-/// Connections of one listener over all workers.
+/// Numbers of connections of one listener over all workers.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionCounts {
     connections: AtomicU32,
-    /// By source. Empty unless sources are limited.
+    /// Numbers by source. Empty unless sources are limited.
     pub(crate) sources: SourceCounts,
 }
 
 impl ConnectionCounts {
-    /// Counts a connection. Returns false, and counts nothing, when there are `limit` already.
+    /// Counts a connection, unless there are `limit` already. Returns whether it was counted.
     pub(crate) fn enter(&self, limit: Option<u32>) -> bool {
         let before = self.connections.fetch_add(1, Ordering::Relaxed);
         let admitted = limit.is_none_or(|limit| before < limit);
@@ -47,15 +47,15 @@ impl ConnectionCounts {
         admitted
     }
 
-    /// Uncounts a connection that [`enter`](Self::enter) counted.
+    /// Removes a connection that [`enter`](Self::enter) counted.
     pub(crate) fn leave(&self) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Frontend {
-    /// The listener of `settings` at `address`. Takes over what `before` knows of its connections
-    /// and of backends that stay.
+    /// Makes the listener of `settings` at `address`. Takes over from `before` the counts of
+    /// connections and the state of backends that stay.
     pub(crate) fn new(
         address: SocketAddr,
         settings: ListenerSettings,
@@ -104,7 +104,7 @@ impl Frontend {
         })
     }
 
-    /// Options of connections to the backends.
+    /// Returns the options of connections to the backends.
     pub(crate) fn connect_options(&self) -> ConnectOptions {
         ConnectOptions {
             user_timeout: self.settings.user_timeout,

@@ -1,6 +1,8 @@
-//! Health checks: a connection to each backend now and then, and perhaps a request and its answer.
+//! Health checks: a connection to each backend at an interval, optionally with a request and the
+//! expected answer.
 //!
-//! One worker checks for all. The result is kept in the backend, where all workers see it.
+//! One worker runs the checks for all. The result is stored in the backend, where all workers see
+//! it.
 
 use std::mem;
 use std::sync::Arc;
@@ -15,30 +17,30 @@ use crate::tcp::limits::EXPECT_BYTES_MAX;
 use crate::tcp::settings::Check;
 use crate::tcp::socket_id::SocketId;
 
-/// All backends that one worker checks.
+/// Health checks of all backends, run by one worker.
 #[derive(Debug)]
 pub(crate) struct HealthChecker<S> {
     targets: Vec<HealthTarget<S>>,
-    /// The number of the latest attempt. A late signal of an earlier one is ignored.
+    /// Number of the latest attempt. Late signals of earlier ones are ignored.
     attempts: u32,
 }
 
-/// A backend that is checked.
+/// Backend under health checks.
 #[derive(Debug)]
 struct HealthTarget<S> {
     frontend: Arc<Frontend>,
     backend: Arc<Backend>,
-    /// When the next check begins, or the present one has taken too long.
+    /// When the next check begins, or the current one times out.
     due: Tick,
     begun: Tick,
     present: Option<Attempt<S>>,
-    /// Checks in a row that passed; 0 after one that failed.
+    /// Consecutive checks that passed; 0 after a failure.
     passed: u32,
-    /// Checks in a row that failed; 0 after one that passed.
+    /// Consecutive checks that failed; 0 after a success.
     failed: u32,
 }
 
-/// A check under way.
+/// Check in progress.
 #[derive(Debug)]
 struct Attempt<S> {
     number: u32,
@@ -62,7 +64,8 @@ impl<S> HealthTarget<S> {
         check.expect("only backends with a check are targets")
     }
 
-    /// Ends a check, and takes the backend out or brings it back after enough of them.
+    /// Records the result of a check. After enough of the same, takes the backend out or brings it
+    /// back.
     fn conclude(&mut self, now: Tick, verdict: Result<(), &'static str>) {
         self.present = None;
         let Check {
@@ -95,8 +98,8 @@ impl<S> HealthTarget<S> {
 }
 
 impl<S> HealthChecker<S> {
-    /// Checks the backends of `frontends` from now on. Those that were checked before keep their
-    /// history.
+    /// Checks the backends of `frontends` from now on. Backends that were checked before keep their
+    /// results.
     pub(crate) fn follow(&mut self, frontends: &[Arc<Frontend>], now: Tick) {
         let mut before = mem::take(&mut self.targets);
         let checked = frontends
@@ -119,19 +122,19 @@ impl<S> HealthChecker<S> {
                 });
             }
         }
-        // The others are not checked any more. Only their connections tell how they are.
+        // The others are no longer checked, so only failed connections eject them.
         for target in before {
             target.backend.set_well(true);
         }
     }
 
-    /// Time until a check begins or times out, if there are targets.
+    /// Returns the time until a check begins or times out, if there are targets.
     pub(crate) fn next_in(&self, now: Tick) -> Option<Duration> {
         let due = self.targets.iter().map(|target| target.due).min()?;
         Some(due.since(now))
     }
 
-    /// Begins the checks that are due, and ends those that take too long.
+    /// Begins the checks that are due, and fails those that have timed out.
     pub(crate) fn run_due<D: RelayDriver<Socket = S>>(&mut self, driver: &mut D, now: Tick) {
         for index in 0..self.targets.len() {
             let target = &mut self.targets[index];
@@ -171,7 +174,7 @@ impl<S> HealthChecker<S> {
         }
     }
 
-    /// Acts on a signal about the socket of a check.
+    /// Handles a signal of a check's socket.
     pub(crate) fn on_signal<D: RelayDriver<Socket = S>>(
         &mut self,
         driver: &mut D,
@@ -197,7 +200,7 @@ impl<S> HealthChecker<S> {
 }
 
 impl<S> Attempt<S> {
-    /// Goes on with a check. Returns its verdict, or `None` while it is open.
+    /// Advances a check. Returns its result, or `None` while it is in progress.
     fn advance<D: RelayDriver<Socket = S>>(
         &mut self,
         driver: &mut D,
@@ -209,7 +212,7 @@ impl<S> Attempt<S> {
             }
             self.connected = true;
             if !check.send.is_empty() {
-                // A request is small, and the socket is new: it takes everything or is broken.
+                // The request is small and the socket is new: it accepts everything or is broken.
                 let sent = driver.send(&self.socket, &[&check.send]);
                 if sent != Sent::Bytes(check.send.len()) {
                     return Some(Err("it did not take the request"));
@@ -268,7 +271,7 @@ mod tests {
         let mut driver = SimDriver(Rc::clone(&network));
         let mut health = HealthChecker::default();
         health.follow(&[Arc::clone(&frontend)], Tick(0));
-        // The first check times out, and the second one is under way.
+        // The first check times out, and the second one is in progress.
         for millis in [0, 500, 1000] {
             assert_eq!(health.next_in(Tick(millis)), Some(Duration::ZERO));
             health.run_due(&mut driver, Tick(millis));
@@ -277,7 +280,7 @@ mod tests {
         health.on_signal(&mut driver, Tick(1100), 0, 1);
         health.run_due(&mut driver, Tick(1500));
         assert!(!frontend.backends[0].is_well(), "the second one failed too");
-        // A signal of the check that is open decides.
+        // A signal of the check in progress decides.
         health.run_due(&mut driver, Tick(2000));
         health.on_signal(&mut driver, Tick(2100), 0, 3);
         assert!(frontend.backends[0].is_well());

@@ -1,6 +1,6 @@
-//! The time between a request and its answer, for protocols in which one follows the other. Nothing
-//! is decoded: a request is what a client sends before the backend does, and its time runs from its
-//! last bytes to the first of the answer (tcprstat, Percona 2010).
+//! Time between a request and its answer, for protocols in which they alternate. Nothing is
+//! decoded: a request is what the client sends before the backend does, and its time runs from its
+//! last bytes to the first bytes of the answer (tcprstat, Percona 2010).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,32 +14,33 @@ use crate::tcp::backend::Backend;
 use crate::tcp::frontend::Frontend;
 use crate::tcp::pair::{Direction, Pair};
 
-/// How often a worker looks whether a second with measurements is over.
+/// Interval at which a worker checks whether a second with measurements is over.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The longest time that is told apart, in microseconds: half of the range of a stamp that wraps.
+/// Longest time that is measured, in microseconds: half of the range of a wrapping time stamp.
 const MICROS_MAX: u64 = 1 << 31;
 
-/// Requests answered within one second, as one worker saw them.
+/// Requests that one worker saw answered within one second.
 #[derive(Debug)]
 pub struct LatencyReport {
     /// Seconds since 1970.
     pub unix_seconds: u64,
-    /// The listener's address.
+    /// Address of the listener.
     pub listener: SocketAddr,
-    /// The backend's name.
+    /// Name of the backend.
     pub backend: String,
-    /// Microseconds, to two digits.
+    /// Latencies in microseconds, to two significant digits.
     pub micros: Histogram<u64>,
 }
 
-/// The latencies that one worker measures. Lives as long as the worker.
+/// Latencies measured by one worker. Lives as long as the worker.
 #[derive(Debug, Default)]
 pub(crate) struct LatencyRecorder {
     reports: Option<SyncSender<LatencyReport>>,
-    /// By the addresses of the frontend and the backend, which the entry keeps alive.
+    /// Keyed by the addresses in memory of the frontend and the backend, which the entry keeps
+    /// alive.
     by_backend: HashMap<(usize, usize), Entry>,
-    /// The second in which the first of them came.
+    /// Second of the first of them.
     second: Option<u64>,
     is_new: bool,
 }
@@ -52,7 +53,7 @@ struct Entry {
 }
 
 impl LatencyRecorder {
-    /// A recorder that sends its reports to a channel, if there is one.
+    /// Makes a recorder that sends its reports to a channel, if there is one.
     pub(crate) fn new(reports: Option<SyncSender<LatencyReport>>) -> Self {
         Self {
             reports,
@@ -60,7 +61,7 @@ impl LatencyRecorder {
         }
     }
 
-    /// Records that bytes of a pair have moved.
+    /// Records that bytes of a pair were passed on.
     pub(crate) fn record<S, P>(
         &mut self,
         pair: &mut Pair<S, P>,
@@ -92,8 +93,8 @@ impl LatencyRecorder {
         self.is_new = true;
     }
 
-    /// Sends the reports of a second that is over. Returns how many were lost, as the channel was
-    /// full.
+    /// Sends the reports of a second that is over. Returns how many were dropped because the
+    /// channel was full.
     pub(crate) fn report(&mut self, unix_seconds: u64) -> usize {
         if !self.is_new {
             return 0;
@@ -106,14 +107,14 @@ impl LatencyRecorder {
         0
     }
 
-    /// Sends all reports. Returns how many were lost, as the channel was full.
+    /// Sends all reports. Returns how many were dropped because the channel was full.
     pub(crate) fn flush(&mut self) -> usize {
         let (Some(second), Some(reports)) = (self.second.take(), &self.reports) else {
             return 0;
         };
         self.is_new = false;
-        // Backends without an answer in this second are dropped, so that those of old
-        // configurations go.
+        // Backends without an answer in this second are removed, and with them those of old
+        // configurations.
         let mut lost = 0;
         for (_, entry) in self.by_backend.drain() {
             let sent = reports.try_send(LatencyReport {
@@ -122,13 +123,13 @@ impl LatencyRecorder {
                 backend: entry.backend.name.clone(),
                 micros: entry.micros,
             });
-            // A reader that has gone wants no reports; a slow one loses some.
+            // A reader that has gone needs no reports; a slow one misses some.
             lost += usize::from(matches!(sent, Err(TrySendError::Full(_))));
         }
         lost
     }
 
-    /// Time until the recorder must look again whether a second is over, if anything is recorded.
+    /// Returns the time until the next check whether a second is over, if anything is recorded.
     pub(crate) fn next_in(&self) -> Option<Duration> {
         self.is_new.then_some(INTERVAL)
     }
@@ -161,8 +162,8 @@ mod tests {
         assert_eq!(measure(0), 1);
         assert_eq!(measure(2), 3);
         assert_eq!(receiver.try_iter().count(), 2);
-        assert_eq!(measure(4), 1, "it goes on when the reader does");
+        assert_eq!(measure(4), 1, "reports resume when the reader reads");
         drop(receiver);
-        assert_eq!(measure(6), 0, "a reader that has gone wants none");
+        assert_eq!(measure(6), 0, "no reader, no report to lose");
     }
 }

@@ -1,16 +1,15 @@
-//! Bounds that no operator needs to set, each with its reason.
+//! Limits that operators need not set, each with its reason.
 
 use std::time::Duration;
 
 /// Connections that may wait to be accepted. The kernel caps it at `net.core.somaxconn`.
 pub(crate) const LISTEN_BACKLOG: i32 = 65_535;
 
-/// Connections accepted from one listener in one turn, so that a storm of them does not keep others
-/// waiting.
+/// Connections accepted from one listener in one turn, so that a burst of them does not delay the
+/// others.
 pub(crate) const ACCEPTS_PER_TURN: usize = 64;
 
-/// Connections accepted from a listener that is about to be closed: as many as its backlog may
-/// hold.
+/// Connections accepted from a listener before it is closed: as many as its backlog may hold.
 pub(crate) const LAST_ACCEPTS_MAX: usize = LISTEN_BACKLOG as usize;
 
 /// Bytes received at a time, into a block that the whole worker shares. A small message fits, and
@@ -31,34 +30,34 @@ pub(crate) const IDLE_PIPES_MAX: usize = 64;
 /// How long a worker keeps empty pipes without using one.
 pub(crate) const PIPE_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Backends of one listener: those tried for a connection are bits of a word.
+/// Backends of one listener: the set of those tried for a connection is a 64-bit word.
 pub const BACKENDS_MAX: usize = 64;
 
-/// How long a side whose other side is gone may take nothing of what was sent to it, before it is
-/// reset.
+/// How long, after one side is gone, the other may acknowledge nothing of what was sent to it
+/// before it is reset.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
-/// How often such a side's kernel is asked whether it has everything by now.
+/// Interval at which the kernel is asked whether such a side has acknowledged everything.
 pub(crate) const ACKNOWLEDGED_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Silence after which a pair is taken to be between two messages, and not within one.
+/// Silence after which a pair is assumed to be between messages rather than within one.
 pub(crate) const PAUSE_MIN: Duration = Duration::from_secs(1);
 
-/// How often the scan for idle pairs goes on, at most.
+/// Shortest interval between two steps of the scan for idle pairs.
 pub(crate) const IDLE_SCAN_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Scans over all slots within an idle timeout: a pair is closed this part of it late at most.
+/// Scans over all slots per idle timeout: a pair is closed at most this fraction of it late.
 pub(crate) const IDLE_SCANS_PER_TIMEOUT: u32 = 8;
 
-/// How often a warning of one kind about one backend or listener is logged, at most.
+/// Shortest interval between two warnings of one kind about the same backend or listener.
 pub(crate) const WARNING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Batches of lines that may wait for the access log. Further ones are lost, and counted.
+/// Batches of lines that may be queued for the access log. Further ones are dropped and counted.
 pub(crate) const ACCESS_BATCHES_WAITING: usize = 1024;
 
-/// Latency reports that may wait to be printed, at about 25 KB each. Further ones are lost, and a
-/// warning says so.
+/// Latency reports that may be queued for printing, at about 25 KB each. Further ones are dropped
+/// with a warning.
 pub const LATENCY_REPORTS_WAITING: usize = 1024;
 
-/// Bytes of an answer to a health check that are looked at.
+/// Bytes of the answer to a health check that are searched.
 pub(crate) const EXPECT_BYTES_MAX: usize = 4096;

@@ -1,8 +1,8 @@
-//! The record of a client's connection and its backend's. Lives in the pair table from accept to
-//! close.
+//! Record of a client's connection and its backend connection. Lives in the pair table from accept
+//! to close.
 //!
 //! An idle pair owns no buffer and no pipe: a direction holds bytes only while its sink is full,
-//! and a pipe only while bulk flows.
+//! and a pipe only during bulk transfer.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -26,17 +26,17 @@ pub(crate) enum Side {
 /// State of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The client's PROXY header has not come whole.
+    /// The client's PROXY header is not complete.
     AwaitingHeader,
     /// The connection to a backend is not established.
     Connecting,
-    /// Bytes flow both ways.
+    /// Bytes are relayed both ways.
     Open,
     /// Removed when the turn ends.
     Closed,
 }
 
-/// Which way bytes flow.
+/// Direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// From the client to the backend.
@@ -46,7 +46,7 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    /// The direction whose source is `side`.
+    /// Returns the direction whose source is `side`.
     pub(crate) const fn from_side(side: Side) -> Self {
         match side {
             Side::Client => Self::Up,
@@ -54,12 +54,12 @@ impl Direction {
         }
     }
 
-    /// The direction whose sink is `side`.
+    /// Returns the direction whose sink is `side`.
     pub(crate) const fn to_side(side: Side) -> Self {
         Self::from_side(side).opposite()
     }
 
-    /// The other direction.
+    /// Returns the other direction.
     pub(crate) const fn opposite(self) -> Self {
         match self {
             Self::Up => Self::Down,
@@ -73,22 +73,22 @@ impl Direction {
 pub(crate) enum FlowState {
     /// The source may send more.
     Open,
-    /// The source has ended its side; the sink has not taken everything yet.
+    /// The source has ended its side; not all of its bytes are sent to the sink yet.
     SourceEnded,
-    /// The source was reset; the sink has not taken everything yet.
+    /// The source was reset; not all of its bytes are sent to the sink yet.
     SourceReset,
-    /// The sink has taken everything, and was told of the end or will be told of a reset.
+    /// Everything was sent to the sink, followed by the end or, soon, a reset.
     Done,
-    /// One side is gone. What the source still sends is not received.
+    /// One side is gone. Nothing more is received from the source.
     Broken,
 }
 
-/// Bytes on their way to a sink, or a pipe for them.
+/// Bytes that wait for a sink, or a pipe that holds them.
 #[derive(Debug)]
 pub(crate) enum Pending<P> {
-    /// Bytes, of which the sink has taken so many.
+    /// Bytes, and how many of them were sent.
     Bytes(Vec<u8>, usize),
-    /// A pipe that holds so many bytes.
+    /// A pipe, and how many bytes it holds.
     Pipe(P, usize),
 }
 
@@ -99,9 +99,9 @@ pub(crate) struct Flow<P> {
     pub(crate) state: FlowState,
     /// Full blocks in a row. Enough of them are bulk.
     pub(crate) full_blocks: u8,
-    /// The source has bytes to receive that no signal will announce again.
+    /// The source has bytes to receive, and no signal will announce them again.
     pub(crate) unread: bool,
-    /// The source's end was announced: a short read has not emptied the socket.
+    /// The source's end was announced, so that even a short read leaves something to receive.
     pub(crate) end_announced: bool,
 }
 
@@ -117,27 +117,27 @@ impl<P> Default for Flow<P> {
     }
 }
 
-/// The client's address and what depends on it. Kept only where a setting needs it.
+/// Client's address and what depends on it. Kept only if a setting needs it.
 #[derive(Debug)]
 pub(crate) struct ClientInfo {
-    /// The client's address, from a PROXY header or else from the kernel.
+    /// Client's address: from a PROXY header, or else from the kernel.
     pub(crate) source: SocketAddr,
-    /// The address that the client connected to, if a PROXY header told it.
+    /// Address that the client connected to, if a PROXY header contained it.
     pub(crate) destination: Option<SocketAddr>,
     /// When the connection was accepted.
     pub(crate) accepted: Tick,
-    /// Whether it counts among its source's connections.
+    /// Whether the connection is counted against the limit of its source.
     pub(crate) counted: bool,
 }
 
-/// A client's connection and its backend's.
+/// Client's connection and its backend connection.
 #[derive(Debug)]
 pub(crate) struct Pair<S, P> {
     pub(crate) client: S,
-    /// The socket to the backend.
+    /// Socket to the backend.
     pub(crate) server: Option<S>,
     pub(crate) frontend: Arc<Frontend>,
-    /// The backend among whose connections this one counts.
+    /// Backend whose count of connections includes this one.
     pub(crate) backend: Option<Arc<Backend>>,
     pub(crate) up: Flow<P>,
     pub(crate) down: Flow<P>,
@@ -145,17 +145,17 @@ pub(crate) struct Pair<S, P> {
     pub(crate) bytes_up: u64,
     pub(crate) bytes_down: u64,
     pub(crate) tried: TriedBackends,
-    /// When the last request came that has no answer yet, in microseconds that wrap; 0 for none.
+    /// When the last unanswered request came, in microseconds that wrap around; 0 if there is none.
     pub(crate) request_micros: u32,
     /// When bytes last moved, or the phase began.
     pub(crate) last_activity: Tenths,
     pub(crate) phase: Phase,
-    /// The client was full once, and its room to send is watched.
+    /// The client's socket was full once, and is watched for room since.
     pub(crate) client_writable_watched: bool,
 }
 
-/// Bytes that an idle pair may take: a tenth of what its sockets take in the kernel, and less than
-/// any buffer would.
+/// Memory of an idle pair: a tenth of what its sockets need in the kernel, and less than any buffer
+/// would need.
 const PAIR_BYTES_MAX: usize = 200;
 
 const _: () = assert!(
@@ -164,7 +164,7 @@ const _: () = assert!(
 );
 
 impl<S, P> Pair<S, P> {
-    /// A pair of a client that has just been accepted.
+    /// Makes the pair of a client that has just been accepted.
     pub(crate) fn new(
         frontend: &Arc<Frontend>,
         client: S,
@@ -203,7 +203,7 @@ impl<S, P> Pair<S, P> {
         }
     }
 
-    /// The flow of a direction.
+    /// Returns the flow of a direction.
     pub(crate) const fn flow(&mut self, direction: Direction) -> &mut Flow<P> {
         match direction {
             Direction::Up => &mut self.up,
@@ -211,7 +211,7 @@ impl<S, P> Pair<S, P> {
         }
     }
 
-    /// Source, sink and flow of a direction; `None` while there is no backend.
+    /// Returns source, sink and flow of a direction; `None` while there is no backend.
     pub(crate) const fn ends(&mut self, direction: Direction) -> Option<(&S, &S, &mut Flow<P>)> {
         let Some(server) = self.server.as_ref() else {
             return None;
@@ -222,7 +222,7 @@ impl<S, P> Pair<S, P> {
         })
     }
 
-    /// The socket of a side.
+    /// Returns the socket of a side.
     pub(crate) const fn socket(&self, side: Side) -> Option<&S> {
         match side {
             Side::Client => Some(&self.client),
@@ -230,7 +230,7 @@ impl<S, P> Pair<S, P> {
         }
     }
 
-    /// Counts bytes that the sink of a direction took.
+    /// Counts bytes that were sent to the sink of a direction.
     pub(crate) const fn count(&mut self, direction: Direction, bytes: u64) {
         match direction {
             Direction::Up => self.bytes_up += bytes,
@@ -238,12 +238,12 @@ impl<S, P> Pair<S, P> {
         }
     }
 
-    /// Whether one side is gone and the other was not told yet.
+    /// Returns whether one side is gone and the other has not been reset yet.
     pub(crate) const fn is_broken(&self) -> bool {
         matches!(self.up.state, FlowState::Broken) || matches!(self.down.state, FlowState::Broken)
     }
 
-    /// Whether closing now would cut a transfer short, which must not look like its end.
+    /// Returns whether closing now would truncate a transfer, which must not look like its end.
     pub(crate) fn is_transferring(&self, now: Tick) -> bool {
         self.up.pending.is_some()
             || self.down.pending.is_some()

@@ -1,5 +1,5 @@
-//! All pairs of a worker, with what every stage needs: the driver, the counters, the timers, the
-//! clock and the list of pairs to remove. Knows no stage.
+//! Table of all pairs of a worker, with what each stage needs: the driver, the counters, the
+//! timers, the clock and the list of pairs to remove. Does not depend on any stage.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,10 +15,10 @@ use crate::tcp::metrics::{Metric, WorkerCounters};
 use crate::tcp::pair::{Pair, Phase, Side};
 use crate::tcp::socket_id::SocketId;
 
-/// A pair of sockets of a driver.
+/// Pair whose sockets and pipes are those of a driver.
 pub(crate) type PairOf<D> = Pair<<D as Driver>::Socket, <D as RelayDriver>::Pipe>;
 
-/// All pairs of a worker. Lives as long as the worker.
+/// Table of all pairs of a worker. Lives as long as the worker.
 pub(crate) struct PairTable<D: RelayDriver> {
     pub(crate) driver: D,
     pub(crate) counters: Arc<WorkerCounters>,
@@ -30,7 +30,7 @@ pub(crate) struct PairTable<D: RelayDriver> {
     closed: VecDeque<(SlotKey, CloseReason)>,
 }
 
-/// A pair, and what it takes to act on its sockets.
+/// Pair, with the driver and the counters.
 pub(crate) struct Entry<'a, D: RelayDriver> {
     pub(crate) pair: &'a mut PairOf<D>,
     pub(crate) driver: &'a mut D,
@@ -39,7 +39,7 @@ pub(crate) struct Entry<'a, D: RelayDriver> {
 }
 
 impl<D: RelayDriver> PairTable<D> {
-    /// A table without pairs.
+    /// Makes an empty table.
     pub(crate) fn new(driver: D, counters: Arc<WorkerCounters>) -> Self {
         Self {
             clock: Clock::new(&driver),
@@ -51,27 +51,27 @@ impl<D: RelayDriver> PairTable<D> {
         }
     }
 
-    /// The time of this turn.
+    /// Returns the time of this turn.
     pub(crate) const fn now(&self) -> Tick {
         self.clock.now
     }
 
-    /// Whether no pair is left, removed ones aside.
+    /// Returns whether there are no pairs.
     pub(crate) const fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// Slots that pairs may be in.
+    /// Returns the number of slots, used or not.
     pub(crate) const fn slots(&self) -> u32 {
         self.pairs.slots()
     }
 
-    /// Adds a pair for a client, and begins to watch the client.
+    /// Adds a pair for a client, and starts to watch the client.
     ///
     /// # Errors
     ///
-    /// Those of [`reactor::Driver::watch`]. The pair is in the table all the same, for its caller
-    /// to close.
+    /// Those of [`reactor::Driver::watch`]. The pair is in the table even then, and the caller
+    /// closes it.
     pub(crate) fn insert(
         &mut self,
         frontend: &Arc<Frontend>,
@@ -89,14 +89,14 @@ impl<D: RelayDriver> PairTable<D> {
         (key, watched)
     }
 
-    /// The pair named, unless it is closed.
+    /// Returns the pair with this key, unless it is closed.
     pub(crate) fn get(&mut self, key: SlotKey) -> Option<&mut PairOf<D>> {
         self.pairs
             .get_mut(key)
             .filter(|pair| pair.phase != Phase::Closed)
     }
 
-    /// The pair named with the driver and the counters, unless it is closed.
+    /// Returns the pair with this key, the driver and the counters, unless the pair is closed.
     pub(crate) fn entry(&mut self, key: SlotKey) -> Option<Entry<'_, D>> {
         let pair = self.pairs.get_mut(key)?;
         (pair.phase != Phase::Closed).then_some(Entry {
@@ -107,19 +107,19 @@ impl<D: RelayDriver> PairTable<D> {
         })
     }
 
-    /// The pair in a slot, unless it is closed.
+    /// Returns the pair in a slot, unless it is closed.
     pub(crate) fn at(&self, slot: u32) -> Option<(SlotKey, &PairOf<D>)> {
         self.pairs
             .at(slot)
             .filter(|(_, pair)| pair.phase != Phase::Closed)
     }
 
-    /// Arms a timer for a pair. It is never cancelled: when it fires, the pair says what it means.
+    /// Arms a timer for a pair. It is never cancelled: when it fires, the pair's phase decides.
     pub(crate) fn arm_timer(&mut self, key: SlotKey, delay: Duration) {
         self.timers.add(self.clock.now.after(delay), key);
     }
 
-    /// Time until a timer fires.
+    /// Returns the time until a timer fires.
     pub(crate) fn next_timer(&self, now: Tick) -> Option<Duration> {
         self.timers.sleep(now)
     }
@@ -137,7 +137,7 @@ impl<D: RelayDriver> PairTable<D> {
         }
     }
 
-    /// Removes a pair that was closed in this turn.
+    /// Removes and returns a pair that was closed in this turn.
     pub(crate) fn remove_closed(&mut self) -> Option<(PairOf<D>, CloseReason)> {
         let (key, reason) = self.closed.pop_front()?;
         let pair = self.pairs.remove(key).expect("closed once, removed once");
@@ -146,8 +146,7 @@ impl<D: RelayDriver> PairTable<D> {
 }
 
 impl<D: RelayDriver> Entry<'_, D> {
-    /// Reports from now on also when the client has room to send. A backend's room is watched from
-    /// the first.
+    /// Watches the client for room to send from now on. A backend is watched for it from the start.
     ///
     /// # Errors
     ///

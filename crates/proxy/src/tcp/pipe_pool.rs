@@ -1,6 +1,6 @@
-//! Pipes for bulk: the kernel moves pages, and no byte is copied here.
+//! Pipes for bulk transfer: the kernel moves pages, and no byte is copied to the process.
 //!
-//! A worker lends a pipe to a direction while bulk flows. An idle pair has none.
+//! A worker lends a pipe to a direction during bulk transfer. An idle pair has none.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::tcp::limits::{IDLE_PIPES_MAX, PIPE_IDLE_TIMEOUT};
 use crate::tcp::metrics::{Metric, WorkerCounters};
 use crate::tcp::pair::Pending;
 
-/// Empty pipes of one worker, kept for the next bulk.
+/// Empty pipes of one worker, kept for reuse.
 #[derive(Debug)]
 pub(crate) struct PipePool<P> {
     idle: Vec<P>,
-    /// When a pipe was last given back.
+    /// When a pipe was last returned.
     last_returned: Tick,
 }
 
@@ -28,7 +28,7 @@ impl<P> Default for PipePool<P> {
 }
 
 impl<P> PipePool<P> {
-    /// Lends a pipe; `None` when the kernel has none.
+    /// Lends a pipe; `None` if the kernel has none left.
     pub(crate) fn lend<D: RelayDriver<Pipe = P>>(
         &mut self,
         driver: &mut D,
@@ -42,8 +42,8 @@ impl<P> PipePool<P> {
         Some(pipe)
     }
 
-    /// Takes back what a direction held. A pipe that is not empty is closed: no other direction may
-    /// get its bytes.
+    /// Takes back what a direction held. A pipe that is not empty is closed, so that no other
+    /// direction gets its bytes.
     pub(crate) fn give_back(
         &mut self,
         pending: Option<Box<Pending<P>>>,
@@ -60,7 +60,7 @@ impl<P> PipePool<P> {
         }
     }
 
-    /// Closes all idle pipes if none was used for a while.
+    /// Closes all idle pipes if none was returned for a while.
     pub(crate) fn trim(&mut self, now: Tick, counters: &WorkerCounters) {
         if !self.idle.is_empty() && now.since(self.last_returned) >= PIPE_IDLE_TIMEOUT {
             counters.take(Metric::Pipes, self.idle.len() as u64);
@@ -68,7 +68,7 @@ impl<P> PipePool<P> {
         }
     }
 
-    /// Time until idle pipes are closed, if there are any.
+    /// Returns the time until idle pipes are closed, if there are any.
     pub(crate) fn trim_in(&self, now: Tick) -> Option<Duration> {
         (!self.idle.is_empty())
             .then(|| PIPE_IDLE_TIMEOUT.saturating_sub(now.since(self.last_returned)))

@@ -1,4 +1,4 @@
-//! The running proxy: starts workers, gives them new listeners, waits for their end.
+//! The running proxy: starts workers, passes new listeners to them, waits for them to end.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,16 +22,16 @@ use crate::tcp::metrics::{Metric, WorkerCounters};
 use crate::tcp::settings::{ListenerSettings, Settings};
 use crate::tcp::worker::{Shared, Worker, WorkerCommand};
 
-/// Destinations of a proxy's access log and latency reports.
+/// Destinations of the access log and the latency reports.
 #[derive(Debug, Clone, Default)]
 pub struct Outputs {
-    /// The access log of listeners that ask for one.
+    /// Access log, for listeners that have it enabled.
     pub access: Option<AccessLog>,
-    /// The reports of listeners that measure latency.
+    /// Reports of listeners that measure latency.
     pub latency: Option<SyncSender<LatencyReport>>,
 }
 
-/// A running proxy.
+/// Running proxy.
 pub struct Proxy {
     mailboxes: Vec<Arc<Mailbox<WorkerCommand>>>,
     counters: Vec<Arc<WorkerCounters>>,
@@ -39,31 +39,31 @@ pub struct Proxy {
     workers: Mutex<Vec<JoinHandle<io::Result<()>>>>,
     listeners: Mutex<Listeners>,
     is_ending: AtomicBool,
-    /// The workers' clocks begin a moment later.
+    /// When the proxy started. The workers' clocks start a moment later.
     started: Instant,
 }
 
-/// The listeners of the latest configuration.
+/// Listeners of the latest configuration.
 #[derive(Debug, Default)]
 struct Listeners {
     frontends: Vec<Arc<Frontend>>,
-    /// By the address that was asked for: ports that the workers' listeners share.
+    /// Ports that the workers' listeners share, by configured address.
     reservations: HashMap<SocketAddr, Reservation>,
 }
 
-/// What tells one worker from the others when it starts.
+/// Parameters of one worker at its start.
 struct WorkerStart {
     number: u16,
-    /// The poller that it shares with the others, if there is one.
+    /// Poller that all workers share, if there is one.
     poller: Option<Arc<SharedPoller>>,
-    /// Where it reports that it listens, or why it does not.
+    /// Channel on which it reports that it listens, or why it cannot.
     ready: SyncSender<(u16, io::Result<()>)>,
 }
 
-/// Why a proxy did not start, or did not take a new configuration.
+/// Reason why a proxy did not start or did not accept a new configuration.
 #[derive(Debug)]
 pub enum StartError {
-    /// Another program listens at the address.
+    /// Another program listens on the address.
     AddressInUse(SocketAddr),
     /// The address cannot be bound.
     Bind(SocketAddr, io::Error),
@@ -177,19 +177,19 @@ impl Proxy {
         error
     }
 
-    /// The addresses that the proxy listens at, in the order of the settings.
+    /// Returns the addresses of the listeners, in the order of the settings.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let listeners = self.listeners.lock();
         let frontends = listeners.frontends.iter();
         frontends.map(|frontend| frontend.address).collect()
     }
 
-    /// Takes new listeners and backends. Connections go on as they are, listeners that stay are not
-    /// closed, and what is known of backends that stay is kept.
+    /// Replaces the listeners and backends. Existing connections continue, listeners that stay are
+    /// not closed, and backends that stay keep their state.
     ///
     /// # Errors
     ///
-    /// See [`StartError`]; nothing has changed then.
+    /// See [`StartError`]; nothing is changed then.
     pub fn reload(&self, settings: &[ListenerSettings]) -> Result<(), StartError> {
         let mut listeners = self.listeners.lock();
         let next = listeners.next(settings)?;
@@ -202,7 +202,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// Accepts no connection from now on, and ends with the last one, or within `timeout`.
+    /// Stops accepting connections, and ends with the last one, at the latest after `timeout`.
     pub fn end(&self, timeout: Duration) {
         self.is_ending.store(true, Ordering::Relaxed);
         for mailbox in &self.mailboxes {
@@ -210,12 +210,12 @@ impl Proxy {
         }
     }
 
-    /// Whether the proxy has begun to end.
+    /// Returns whether the proxy is shutting down.
     pub fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }
 
-    /// All workers' metrics.
+    /// Returns the metrics of all workers.
     pub fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::of(self.counters.iter().map(AsRef::as_ref));
         for (values, mailbox) in snapshot.workers.iter_mut().zip(&self.mailboxes) {
@@ -226,7 +226,7 @@ impl Proxy {
         snapshot
     }
 
-    /// The backends of all listeners, in the order of the settings.
+    /// Returns the backends of all listeners, in the order of the settings.
     pub fn backends(&self) -> Vec<BackendReport> {
         #[expect(
             clippy::disallowed_methods,
@@ -259,7 +259,7 @@ impl Proxy {
 }
 
 impl Listeners {
-    /// The listeners of new settings. Ports that stay are taken over, others are claimed.
+    /// Makes the listeners of new settings. Takes over ports that stay, and claims the others.
     fn next(&mut self, listeners: &[ListenerSettings]) -> Result<Self, StartError> {
         let mut claimed: HashMap<SocketAddr, Option<Reservation>> = HashMap::new();
         for settings in listeners {
@@ -296,7 +296,7 @@ impl Listeners {
     }
 }
 
-/// Whether two addresses have one port, and one of them stands for all addresses of the machine.
+/// Returns whether two addresses have the same port and one of them is a wildcard.
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() == other.port() && is_any

@@ -1,4 +1,4 @@
-//! New listeners for a running worker, and its end. Neither touches the connections that there are.
+//! Reload and drain of a running worker. Neither affects existing connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,37 +7,37 @@ use reactor::{Acceptor, RelayDriver, Tick};
 
 use crate::tcp::frontend::{Frontend, Frontends};
 
-/// When a worker ends. Lives as long as the worker.
+/// Drain of a worker. Lives as long as the worker.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
     until: Option<Tick>,
 }
 
 impl Drain {
-    /// Begins to end, within `timeout`. A second call can only shorten the time.
+    /// Begins the drain, which takes at most `timeout`. A second call can only shorten the time.
     pub(crate) fn begin(&mut self, now: Tick, timeout: Duration) {
         let until = now.after(timeout);
         self.until = Some(self.until.map_or(until, |before| before.min(until)));
     }
 
-    /// Whether the worker has begun to end.
+    /// Returns whether the drain has begun.
     pub(crate) const fn has_begun(&self) -> bool {
         self.until.is_some()
     }
 
-    /// Whether the connections that are left must be closed.
+    /// Returns whether the remaining connections must be closed.
     pub(crate) fn is_due(&self, now: Tick) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// Time until then, if the worker has begun to end.
+    /// Returns the time until then, if the drain has begun.
     pub(crate) fn due_in(&self, now: Tick) -> Option<Duration> {
         self.until.map(|until| until.since(now))
     }
 }
 
-/// Opens the listeners of `frontends` that are not open, and gives new settings to the others,
-/// which hold for their next connections. A listener that cannot be opened is logged.
+/// Opens the listeners of `frontends` that are not open. The others get their new settings, which
+/// apply to new connections. Failures to open a listener are logged.
 pub(crate) fn open_listeners<D: RelayDriver>(
     acceptor: &mut Acceptor<D::Listener, Arc<Frontend>>,
     driver: &mut D,
@@ -58,7 +58,7 @@ pub(crate) fn open_listeners<D: RelayDriver>(
     }
 }
 
-/// The numbers of the open listeners that are not among `frontends`.
+/// Returns the ids of the open listeners that are not among `frontends`.
 pub(crate) fn removed_listeners<L>(
     acceptor: &Acceptor<L, Arc<Frontend>>,
     frontends: &[Arc<Frontend>],

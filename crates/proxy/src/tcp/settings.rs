@@ -1,4 +1,4 @@
-//! What the operator can set. Made once for each reading of the configuration, and shared.
+//! Settings of the operator. Made each time the configuration is read, and shared.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,13 +6,14 @@ use std::time::Duration;
 /// Settings of the whole proxy.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Threads, each with its own poller, listeners and connections. A reload leaves it as it is.
+    /// Number of threads, each with its own poller, listeners and connections. Not changed by a
+    /// reload.
     pub workers: u16,
-    /// Whether each worker gets a descriptor table of its own. A reload leaves it as it is.
+    /// Whether each worker gets its own descriptor table. Not changed by a reload.
     pub private_fds: bool,
-    /// Whether all workers wait at one poller, to measure what that costs; not with `private_fds`.
+    /// Whether all workers share one poller, to measure its cost; not with `private_fds`.
     pub shared_poller: bool,
-    /// How long connections may go on when the proxy ends.
+    /// How long connections may continue when the proxy shuts down.
     pub drain_timeout: Duration,
     /// The listeners.
     pub listeners: Vec<ListenerSettings>,
@@ -21,65 +22,64 @@ pub struct Settings {
 /// Settings of one listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerSettings {
-    /// Where clients connect; port 0 stands for any free port.
+    /// Address to listen on; port 0 stands for any free port.
     pub listen: SocketAddr,
-    /// The backends that clients' bytes are relayed to; at least one, at most
-    /// [`crate::tcp::BACKENDS_MAX`].
+    /// Backends to relay to: at least one, at most [`crate::tcp::BACKENDS_MAX`].
     pub backends: Vec<BackendAddress>,
-    /// Which backend a connection gets.
+    /// Policy that chooses the backend of a connection.
     pub balance: Balance,
-    /// How long one attempt to connect may take.
+    /// Timeout of one attempt to connect.
     pub connect_timeout: Duration,
-    /// Other backends that are tried when one does not answer.
+    /// Number of other backends to try after a failed attempt.
     pub retries: u8,
-    /// Close a connection that carries nothing for this long.
+    /// Close a connection on which no bytes move for this long.
     pub idle_timeout: Duration,
     /// Close a connection whose peer acknowledges no data for this long (`TCP_USER_TIMEOUT`).
     pub user_timeout: Duration,
-    /// Silence after which TCP probes a peer; half of the user timeout at most.
+    /// Silence after which TCP probes a peer; at most half of the user timeout.
     pub keepalive: Duration,
-    /// Simultaneous connections; more are refused.
+    /// Maximum number of simultaneous connections; more are refused.
     pub max_connections: Option<u32>,
-    /// Simultaneous connections from one source; more are refused. A source is an IPv4 address, or
-    /// the 64 leading bits of an IPv6 address.
+    /// Maximum number of simultaneous connections from one source; more are refused. A source is an
+    /// IPv4 address, or the 64 leading bits of an IPv6 address.
     pub max_connections_per_source: Option<u32>,
-    /// Whether clients begin with a PROXY header, and how long it may take.
+    /// Timeout for the PROXY header of a client; `None` if clients send none.
     pub proxy_in: Option<Duration>,
-    /// Whether backends are sent a PROXY header first.
+    /// Version of the PROXY header to send to backends, if any.
     pub proxy_out: Option<HeaderVersion>,
-    /// Attempts to connect in a row that fail before a backend is ejected for a while; 0 for never.
+    /// Consecutive failed attempts to connect after which a backend is ejected; 0 for never.
     pub eject_after: u32,
     /// Length of the first ejection; each further one in a row is twice as long.
     pub eject_time: Duration,
-    /// The health check of the backends.
+    /// Health check of the backends.
     pub check: Option<Check>,
-    /// Whether each connection gets a line in the access log.
+    /// Whether closed connections are written to the access log.
     pub access_log: bool,
     /// Whether the time between a request and its answer is measured.
     pub request_latency: bool,
 }
 
-/// A backend's name and address.
+/// Name and address of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendAddress {
-    /// As the operator wrote it.
+    /// Name, as the operator wrote it.
     pub name: String,
-    /// The address that the name stood for when the configuration was read.
+    /// Address that the name resolved to when the configuration was read.
     pub address: SocketAddr,
 }
 
-/// Which backend a connection gets.
+/// Policy that chooses the backend of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Balance {
     /// The one with the fewest connections; among equals each in turn.
     Least,
     /// Each in turn.
     RoundRobin,
-    /// By the client's address: the same one as long as it is there.
+    /// By the client's address: always the same one while it is available.
     Source,
 }
 
-/// The versions of the PROXY protocol.
+/// Version of the PROXY protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderVersion {
     /// A line of text.
@@ -88,25 +88,25 @@ pub enum HeaderVersion {
     V2,
 }
 
-/// A health check.
+/// Health check of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// Time between two checks of a backend.
     pub interval: Duration,
-    /// How long one may take.
+    /// Timeout of a check.
     pub timeout: Duration,
-    /// Checks in a row that must pass before a backend that was taken out gets connections again.
+    /// Consecutive checks that must pass before an unhealthy backend gets connections again.
     pub rise: u32,
-    /// Checks in a row that must fail before a backend is taken out.
+    /// Consecutive checks that must fail before a backend gets no more connections.
     pub fall: u32,
-    /// What is sent after connecting.
+    /// Bytes to send after connecting.
     pub send: Vec<u8>,
-    /// What the answer must contain. If empty, a connection is enough.
+    /// Bytes that the answer must contain. If empty, a connection is enough.
     pub expect: Vec<u8>,
 }
 
 impl ListenerSettings {
-    /// The defaults, from `listen` to `backends`.
+    /// Makes the default settings of a listener.
     pub fn new(listen: SocketAddr, backends: Vec<BackendAddress>) -> Self {
         Self {
             listen,

@@ -1,13 +1,13 @@
-//! The real worker between simulated clients and backends, in virtual time. What each side sent is
-//! compared with what the other one received.
+//! The real worker between simulated clients and backends, in virtual time. The bytes that one side
+//! sent are compared with those that the other received.
 
 /// One worker, its listener and its network.
 mod world;
 /// Byte streams of random sizes, compared byte for byte.
 mod streams;
-/// What a proxy promises, a sentence each.
+/// Promises of a proxy, one per test.
 mod stories;
-/// Every reason that a worker has to wake.
+/// All reasons for a worker to wake up.
 mod wake_ups;
 
 pub(crate) use world::settings;

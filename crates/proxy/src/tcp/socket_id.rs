@@ -1,15 +1,15 @@
-//! Sockets as the poller names them, packed into its tokens.
+//! Ids of sockets, packed into the poller's tokens.
 
 use reactor::{SlotKey, Token};
 
 use crate::tcp::pair::Side;
 
-/// A socket that a worker watches besides its listeners.
+/// Id of a watched socket that is not a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SocketId {
     /// One of a pair's two sockets.
     Pair(SlotKey, Side),
-    /// The socket of a health check: the target's index, and the number of the attempt.
+    /// The socket of a health check: index of the target and number of the attempt.
     HealthCheck(u16, u32),
 }
 
@@ -18,7 +18,7 @@ const BACKEND: u16 = 1;
 const HEALTH_CHECK: u16 = 2;
 
 impl SocketId {
-    /// Packs the name.
+    /// Packs the id.
     pub(crate) const fn token(self) -> Token {
         match self {
             Self::Pair(key, Side::Client) => Token::tagged(CLIENT, key),
@@ -29,7 +29,7 @@ impl SocketId {
         }
     }
 
-    /// Unpacks a name; `None` for tokens of the event loop.
+    /// Unpacks an id; `None` for tokens of the event loop.
     pub(crate) const fn of(token: Token) -> Option<Self> {
         Some(match token.tag() {
             CLIENT => Self::Pair(token.key(), Side::Client),

@@ -1,8 +1,8 @@
-//! Stage 5: the end of a pair, in order or not.
+//! Stage 5: the end of a pair, orderly or not.
 //!
-//! A side that broke is dead both ways. The other side first gets what was sent to it before, and
-//! is then reset, as it would have been without a proxy. What it sends itself is not even received:
-//! a side that sends without pause is stopped by its full window and costs nothing.
+//! A broken side is dead both ways. The other side first gets the bytes that were sent to it
+//! before, and is then reset, as it would have been without a proxy. Nothing more is received from
+//! it: a side that sends without pause is stopped by its full window and costs nothing.
 
 use reactor::{RelayDriver, SlotKey, Tenths};
 
@@ -13,7 +13,7 @@ use crate::tcp::pair::{Direction, FlowState, Side};
 use crate::tcp::pair_table::PairTable;
 use crate::tcp::pipe_pool::PipePool;
 
-/// Looks whether a side that had ended well is broken by now, which receiving would not tell.
+/// Checks whether a side that had ended properly is broken now, which `recv` would not report.
 pub(crate) fn check_reset<D: RelayDriver>(
     table: &mut PairTable<D>,
     key: SlotKey,
@@ -29,7 +29,7 @@ pub(crate) fn check_reset<D: RelayDriver>(
     }
 }
 
-/// Drops a direction whose sink broke. What the sink sent before still goes the other way.
+/// Drops a direction whose sink broke. Bytes that the sink sent before are still relayed.
 pub(crate) fn drop_sink<D: RelayDriver>(
     table: &mut PairTable<D>,
     pipes: &mut PipePool<D::Pipe>,
@@ -40,8 +40,7 @@ pub(crate) fn drop_sink<D: RelayDriver>(
     Effect::CheckEnd
 }
 
-/// Ends a direction whose source broke, after its sink was sent everything, and drops the other
-/// one.
+/// Ends a direction whose source broke, after all of its bytes were sent, and drops the other one.
 pub(crate) fn drop_source<D: RelayDriver>(
     table: &mut PairTable<D>,
     pipes: &mut PipePool<D::Pipe>,
@@ -69,7 +68,7 @@ fn break_flow<D: RelayDriver>(
     }
 }
 
-/// Closes a pair if nothing is left to be carried.
+/// Closes a pair if no bytes are left in either direction.
 pub(crate) fn check_end<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey) -> Effect {
     use FlowState::{Broken, Done};
     let Some(pair) = table.get(key) else {
@@ -80,7 +79,7 @@ pub(crate) fn check_end<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey) 
         (Broken, Broken) => return Effect::Close(CloseReason::Reset),
         (Broken, Done) => Some(Side::Client),
         (Done, Broken) => Some(Side::Backend),
-        // One side is broken, and what it sent is still on its way through the proxy.
+        // One side is broken, and bytes that it sent are still in the proxy.
         (Broken, _) | (_, Broken) => None,
         _ => return Effect::Wait,
     };
@@ -91,8 +90,8 @@ pub(crate) fn check_end<D: RelayDriver>(table: &mut PairTable<D>, key: SlotKey) 
     Effect::Wait
 }
 
-/// Whether a side's kernel has everything that was sent to it: a reset before that would destroy
-/// what is on its way. Where the kernel cannot tell, it has not.
+/// Returns whether a side has acknowledged everything that was sent to it: a reset before that
+/// would destroy bytes in transit. False if the kernel cannot tell.
 fn has_acknowledged_all<D: RelayDriver>(
     table: &mut PairTable<D>,
     key: SlotKey,

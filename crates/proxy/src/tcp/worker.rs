@@ -1,8 +1,7 @@
-//! The worker: the only place that knows all stages, and the order in which a pair goes through
-//! them.
+//! The worker. No other module knows all stages and the order in which a pair passes through them.
 //!
-//! A stage does its part on the pair table and returns an [`Effect`](crate::tcp::effect::Effect);
-//! the worker applies it.
+//! A stage works on the pair table and returns an [`Effect`](crate::tcp::effect::Effect), which the
+//! worker applies.
 
 use std::io;
 use std::mem;
@@ -35,20 +34,20 @@ use crate::tcp::reload::{self, Drain};
 use crate::tcp::socket_id::SocketId;
 use crate::tcp::teardown;
 
-/// What an operator can do when a worker has no descriptor left.
+/// Advice for operators when a worker has no descriptor left.
 const DESCRIPTORS_REMEDY: &str = "each connection takes two descriptors: raise the limit on open \
     files (ulimit -n, LimitNOFILE=) or use --workers N --private-fds";
 
-/// A command from another thread.
+/// Command from another thread.
 #[derive(Debug)]
 pub(crate) enum WorkerCommand {
-    /// Listen at these frontends, and nowhere else.
+    /// Serve these frontends and no others.
     Reload(Frontends),
-    /// Accept no connection any more, and end with the last one or within this time.
+    /// Stop accepting connections, and end with the last one, at the latest after this time.
     Drain(Duration),
 }
 
-/// What a worker shares with other threads.
+/// State that a worker shares with other threads.
 pub(crate) struct Shared {
     pub(crate) mailbox: Arc<Mailbox<WorkerCommand>>,
     pub(crate) counters: Arc<WorkerCounters>,
@@ -57,16 +56,16 @@ pub(crate) struct Shared {
     pub(crate) warnings: RateLimitedWarnings,
 }
 
-/// One thread's share of the proxy. Owns its pairs from accept to close.
+/// Worker thread of the proxy. Owns its pairs from accept to close.
 pub(crate) struct Worker<D: RelayDriver> {
     number: u16,
     mailbox: Arc<Mailbox<WorkerCommand>>,
     pub(crate) table: PairTable<D>,
     pub(crate) acceptor: Acceptor<D::Listener, Arc<Frontend>>,
     buffers: TransferBuffers<D::Pipe>,
-    /// Directions with more to move than one turn allows.
+    /// Directions with more bytes than the budget of one turn.
     unread: Vec<(SlotKey, Direction)>,
-    /// Pairs whose time is over. Scratch of a turn.
+    /// Pairs with an expired deadline. Scratch space of a turn.
     due: Vec<SlotKey>,
     idle_scan: IdleScan,
     health: HealthChecker<D::Socket>,
@@ -77,7 +76,7 @@ pub(crate) struct Worker<D: RelayDriver> {
 }
 
 impl<D: RelayDriver> Worker<D> {
-    /// A worker that listens nowhere yet.
+    /// Makes a worker without listeners.
     pub(crate) fn new(number: u16, shared: Shared, driver: D) -> Self {
         let Shared {
             mailbox,
@@ -103,11 +102,11 @@ impl<D: RelayDriver> Worker<D> {
         }
     }
 
-    /// Takes turns until the proxy has ended.
+    /// Runs the event loop until the proxy has ended.
     ///
     /// # Errors
     ///
-    /// When the poller fails, which a correct program does not see.
+    /// When the poller fails, which means a bug in the program.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut event_loop = EventLoop::new(&self.table.driver);
         event_loop.run(&mut self)?;
@@ -128,12 +127,12 @@ impl<D: RelayDriver> Worker<D> {
             .try_for_each(|frontend| frontend.listen(acceptor, driver))
     }
 
-    /// Listens at `frontends`, and nowhere else. A listener that stays is not closed for a moment.
+    /// Serves `frontends` and no others. A listener that stays is never closed in between.
     pub(crate) fn follow(&mut self, frontends: &Frontends) {
         if self.drain.has_begun() {
             return;
         }
-        // Removed ones are closed last: a new one may take over their port.
+        // Removed listeners are closed last: a new one may take over their port.
         let driver = &mut self.table.driver;
         reload::open_listeners(&mut self.acceptor, driver, frontends, self.number);
         self.close_removed_listeners(frontends);
@@ -143,8 +142,8 @@ impl<D: RelayDriver> Worker<D> {
         }
     }
 
-    /// Accepts every client that waits at a listener before it is closed: the others are reset, as
-    /// the kernel cannot hand a waiting connection on.
+    /// Closes the listeners that are not among `frontends`, after accepting all clients that wait
+    /// there: the kernel would reset them.
     fn close_removed_listeners(&mut self, frontends: &[Arc<Frontend>]) {
         for id in reload::removed_listeners(&self.acceptor, frontends) {
             self.accept(id, LAST_ACCEPTS_MAX);
@@ -209,7 +208,7 @@ impl<D: RelayDriver> Worker<D> {
         }
     }
 
-    /// An attempt to connect was answered.
+    /// Handles the result of an attempt to connect.
     fn on_connect_result(&mut self, key: SlotKey, signal: Signal) {
         if let Err(error) = connect::complete(&mut self.table, key) {
             return self.retry(key, &error);
@@ -227,7 +226,7 @@ impl<D: RelayDriver> Worker<D> {
         }
     }
 
-    /// Gives up an attempt to connect, and begins another one.
+    /// Ends a failed attempt to connect, and begins another one.
     fn retry(&mut self, key: SlotKey, error: &io::Error) {
         let effect = connect::fail(&mut self.table, key, error, &self.warnings);
         self.apply(key, effect);
@@ -243,7 +242,7 @@ impl<D: RelayDriver> Worker<D> {
         }
     }
 
-    /// Applies what a stage asked for, and what the next stage asks for then.
+    /// Applies the effect of a stage, and those that follow from it.
     fn apply(&mut self, key: SlotKey, mut effect: Effect) {
         let table = &mut self.table;
         loop {
@@ -315,7 +314,7 @@ impl<D: RelayDriver> Worker<D> {
         }
     }
 
-    /// Closes what is left when the time to end is over.
+    /// Closes all remaining pairs at the end of the drain.
     fn close_all(&mut self) {
         for slot in 0..self.table.slots() {
             if let Some((key, _)) = self.table.at(slot) {
@@ -335,7 +334,7 @@ impl<D: RelayDriver> Worker<D> {
         }
     }
 
-    /// Ends a stage of the turn.
+    /// Marks the end of a stage of the turn.
     fn passed(&self, timing: &mut Timing, stage: Metric) {
         let clock = || self.table.driver.elapsed();
         timing.passed(stage, clock, &*self.table.counters);

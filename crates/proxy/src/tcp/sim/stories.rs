@@ -1,6 +1,6 @@
-//! What the proxy promises, a sentence each.
+//! Promises of the proxy, one per test.
 
-/// Clients on their way to a backend.
+/// Connecting clients to backends.
 mod connecting;
 /// Sides that end or break.
 mod endings;

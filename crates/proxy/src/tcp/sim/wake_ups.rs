@@ -1,7 +1,7 @@
-//! Every reason that a worker has to wake: without it, the worker would sleep on.
+//! All reasons for a worker to wake up, one per test.
 //!
-//! The simulated poller honours its timeout, so these fail if a wake-up is lost or a deadline is
-//! left out.
+//! The simulated poller returns only for a signal, a timeout or mail, so these tests fail if a
+//! wake-up is lost or a deadline is left out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// Lets time pass until `happened`, and returns how much it was.
+/// Lets time pass until `happened` holds, and returns how much it was.
 fn time_until(world: &mut World, happened: impl Fn(&World) -> bool) -> Duration {
     for tenths in 0..100 {
         if happened(world) {
@@ -28,8 +28,7 @@ fn time_until(world: &mut World, happened: impl Fn(&World) -> bool) -> Duration 
     panic!("it does not happen");
 }
 
-/// Asserts that something happens after `time`, and at most a tenth of a second and a bucket of the
-/// timer wheel late.
+/// Asserts that something happens after `time`, at most a tenth of a second late.
 fn assert_after(world: &mut World, time: Duration, happened: impl Fn(&World) -> bool) {
     let passed = time_until(world, happened);
     let late = passed.saturating_sub(time);

@@ -27,12 +27,12 @@ pub(super) struct World {
     pub(super) latency: Receiver<LatencyReport>,
 }
 
-/// The address of a backend.
+/// Returns the address of a backend.
 pub(super) fn backend(number: u8) -> SocketAddr {
     SocketAddr::from(([127, 0, 1, number], 80))
 }
 
-/// Settings of a listener with so many backends.
+/// Makes the settings of a listener with this number of backends.
 pub(crate) fn settings(backends: u8) -> ListenerSettings {
     let listen = SocketAddr::from(([127, 0, 0, 1], 9000));
     let named = |number| BackendAddress {
@@ -42,7 +42,7 @@ pub(crate) fn settings(backends: u8) -> ListenerSettings {
     ListenerSettings::new(listen, (0..backends).map(named).collect())
 }
 
-/// A check that connects and says nothing.
+/// Makes a check that connects and sends nothing.
 pub(super) const fn checked_each_second() -> Check {
     Check {
         interval: Duration::from_secs(1),
@@ -81,19 +81,19 @@ impl World {
         }
     }
 
-    /// The frontend, as a configuration of its own.
+    /// Returns a configuration that consists of the frontend.
     pub(super) fn frontends(&self) -> Frontends {
         Arc::from([Arc::clone(&self.frontend)])
     }
 
-    /// Lets a client connect that takes everything it is sent. Returns its number.
+    /// Connects a client that has sent `says` and accepts everything. Returns its number.
     pub(super) fn come(&self, says: &[u8]) -> usize {
         let mut peer = Peer::with(usize::MAX, usize::MAX);
         peer.inbound.extend(says);
         self.net.borrow_mut().come(peer)
     }
 
-    /// Lets a client connect from an address of its own.
+    /// Connects a client from this address. Returns its number.
     pub(super) fn come_from(&self, ip: &str) -> usize {
         let client = self.come(b"x");
         let ip: IpAddr = ip.parse().expect("an address");
@@ -121,14 +121,13 @@ impl World {
         self.event_loop.turn(&mut self.worker, &self.mailbox)
     }
 
-    /// Lets the worker take turns until it sleeps.
+    /// Lets the worker take turns until it sleeps, without letting time pass.
     pub(super) fn settle(&mut self) {
         let turns = (0..100_000).take_while(|_| self.turn()).count();
         assert!(turns < 100_000, "the worker turns in circles");
     }
 
-    /// Lets time pass in steps of a tenth of a second. In each of them the worker may take one
-    /// turn.
+    /// Lets time pass in steps of a tenth of a second. The worker may take one turn in each.
     pub(super) fn pass(&mut self, time: Duration) {
         for _ in 0..time.as_millis() / 100 {
             let now = self.net.borrow().now;
@@ -137,7 +136,7 @@ impl World {
         }
     }
 
-    /// The backends connected to so far: their addresses, and the numbers of the peers.
+    /// Returns the connections to backends so far: addresses and numbers of the peers.
     pub(super) fn connects(&self) -> Vec<(SocketAddr, usize)> {
         self.net.borrow().connects.clone()
     }
@@ -146,7 +145,7 @@ impl World {
         self.net.borrow().peers[peer].heard.clone()
     }
 
-    /// Whether the worker has closed the connection to a peer with a reset.
+    /// Returns whether the worker has reset the connection to a peer.
     pub(super) fn is_reset(&self, peer: usize) -> bool {
         let net = self.net.borrow();
         net.peers[peer].closed && net.peers[peer].reset
@@ -156,7 +155,7 @@ impl World {
         self.counters.get(metric)
     }
 
-    /// Nothing is left of any connection.
+    /// Asserts that nothing is left of any connection.
     pub(super) fn assert_empty(&mut self) {
         self.pass(Duration::from_secs(3));
         assert!(self.worker.table.is_empty(), "records");
@@ -179,7 +178,7 @@ impl World {
         self.audit();
     }
 
-    /// Checks what the worker has counted against what has happened.
+    /// Checks the worker's metrics against what has happened in the network.
     fn audit(&self) {
         let metric = |metric| self.metric(metric);
         let polls: u64 = Metric::POLLS.map(metric).iter().sum();
