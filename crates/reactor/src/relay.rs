@@ -51,6 +51,21 @@ pub trait RelayDriver: Driver {
     /// Returns the local address of the connection; `None` if it is closed.
     fn local(&self, socket: &Self::Socket) -> Option<SocketAddr>;
 
+    /// Stops or resumes signals of input from a watched connection. Its end and its errors are
+    /// reported in any case. `writable_watched` says whether its room to send is reported, which
+    /// does not change. Input that has come during the pause is reported when it ends.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel has no memory left (`ENOMEM`). Nothing has changed then.
+    fn pause_input(
+        &mut self,
+        socket: &Self::Socket,
+        token: Token,
+        writable_watched: bool,
+        paused: bool,
+    ) -> io::Result<()>;
+
     /// Makes a pipe for bulk transfer.
     ///
     /// # Errors
@@ -61,6 +76,7 @@ pub trait RelayDriver: Driver {
     /// Moves bytes that `from` has received into the pipe, without a copy where the kernel can.
     fn fill(&mut self, pipe: &Self::Pipe, from: &Self::Socket) -> Received;
 
-    /// Moves `count` bytes from the pipe to `to`.
+    /// Moves `count` bytes from the pipe to `to`. After fewer, `to` is full: a signal will report
+    /// room.
     fn pour(&mut self, pipe: &Self::Pipe, to: &Self::Socket, count: usize) -> Sent;
 }

@@ -18,8 +18,8 @@ use std::{hint, thread};
 
 use proptest::prelude::*;
 use reactor::{
-    Accepted, Driver, Interest, Keepalive, ListenerOptions, Mailbox, Received, Reservation,
-    SendBuffer, Sent, SharedPoller, Signal, Slab, System, Tick, Token, Wheel,
+    Accepted, Driver, Interest, Keepalive, ListenerOptions, Mailbox, Received, RelayDriver,
+    Reservation, SendBuffer, Sent, SharedPoller, Signal, Slab, System, Tick, Token, Wheel,
 };
 
 proptest! {
@@ -278,6 +278,98 @@ fn the_kernel_is_reported_as_it_is() {
         driver.recv(&socket, &mut block),
         Received::Ended | Received::Failed(_)
     ));
+}
+
+/// Connects a client, and accepts and watches its connection.
+fn connection(
+    driver: &mut System,
+    listener: &OwnedFd,
+    address: SocketAddr,
+    token: Token,
+) -> (TcpStream, OwnedFd) {
+    let client = TcpStream::connect(address).expect("a connection");
+    until(driver, |signal| signal.token == LISTENER);
+    let Accepted::Connection(socket, _) = driver.accept(listener) else {
+        panic!("a connection waits")
+    };
+    let watched = driver.watch(&socket, token, Interest::ReadableAndWritable);
+    watched.expect("room for a watch");
+    (client, socket)
+}
+
+#[test]
+fn a_pause_of_input_hides_bytes_until_it_ends_and_never_the_end_of_the_connection() {
+    let mailbox = Mailbox::new(1).expect("an eventfd");
+    let (mut driver, listener, address) = driver(&mailbox);
+    let token = Token::tagged_number(0, 7);
+    let (mut client, socket) = connection(&mut driver, &listener, address, token);
+    let paused = driver.pause_input(&socket, token, false, true);
+    paused.expect("the kernel has memory");
+    client.write_all(b"hello").expect("a connection");
+    // Loopback delivers in order: a client that connects later is reported, and the bytes are not.
+    let another = TcpStream::connect(address).expect("a connection");
+    let mut signals = Vec::new();
+    let wait = driver.wait(Some(Duration::from_secs(60)), &mut signals);
+    wait.expect("a poller");
+    let tokens: Vec<Token> = signals.iter().map(|signal| signal.token).collect();
+    assert_eq!(tokens, [LISTENER]);
+    drop(driver.accept(&listener));
+
+    let resumed = driver.pause_input(&socket, token, false, false);
+    resumed.expect("the kernel has memory");
+    until(&mut driver, |signal| {
+        signal.token == token && signal.readable
+    });
+    assert_eq!(driver.recv(&socket, &mut [0; 16]), Received::Bytes(5));
+
+    let paused = driver.pause_input(&socket, token, false, true);
+    paused.expect("the kernel has memory");
+    drop((client, another));
+    until(&mut driver, |signal| signal.token == token && signal.ended);
+}
+
+#[test]
+fn a_signal_reports_room_after_a_pipe_was_poured_in_part() {
+    let mailbox = Mailbox::new(1).expect("an eventfd");
+    let (mut driver, listener, address) = driver(&mailbox);
+    let tokens = [7, 8].map(|number| Token::tagged_number(0, number));
+    let (mut client, source) = connection(&mut driver, &listener, address, tokens[0]);
+    let (mut reader, sink) = connection(&mut driver, &listener, address, tokens[1]);
+    let writer = thread::spawn(move || while client.write_all(&[7; 1 << 16]).is_ok() {});
+    let pipe = driver.pipe().expect("a pipe");
+    let mut signals = Vec::new();
+    loop {
+        let filled = match driver.fill(&pipe, &source) {
+            Received::Bytes(count) => count,
+            Received::Blocked => {
+                let wait = driver.wait(Some(Duration::from_secs(60)), &mut signals);
+                wait.expect("a poller");
+                continue;
+            }
+            other => panic!("{other:?}"),
+        };
+        let poured = driver.pour(&pipe, &sink, filled);
+        if poured != Sent::Bytes(filled) {
+            assert!(matches!(poured, Sent::Bytes(_) | Sent::Blocked));
+            break;
+        }
+    }
+    // Earlier signals are not the one that is awaited.
+    let is_room = |signal: &Signal| signal.token == tokens[1] && signal.writable;
+    while {
+        let wait = driver.wait(Some(Duration::ZERO), &mut signals);
+        wait.expect("a poller");
+        signals.iter().any(is_room)
+    } {}
+    let reader = thread::spawn(move || {
+        let mut block = vec![0; 1 << 20];
+        while reader.read(&mut block).is_ok_and(|count| count > 0) {}
+    });
+    until(&mut driver, is_room);
+    drop((source, sink));
+    for thread in [writer, reader] {
+        thread.join().expect("it ends with its connection");
+    }
 }
 
 #[test]

@@ -88,6 +88,8 @@ impl Driver for SimDriver {
             return Err(Errno::NOMEM.into());
         }
         assert!(!mem::replace(&mut peer.room_watched, true), "once");
+        peer.input_paused = false;
+        peer.readable |= !peer.inbound.is_empty() || peer.ended || peer.broken;
         peer.writable = peer.room > 0;
         Ok(())
     }
@@ -202,6 +204,30 @@ impl RelayDriver for SimDriver {
 
     fn local(&self, _: &Socket) -> Option<SocketAddr> {
         Some(SocketAddr::from(([127, 0, 0, 1], 9000)))
+    }
+
+    fn pause_input(
+        &mut self,
+        socket: &Socket,
+        token: Token,
+        writable_watched: bool,
+        paused: bool,
+    ) -> io::Result<()> {
+        let network = &mut *self.0.borrow_mut();
+        let peer = &mut network.peers[socket.number];
+        assert_eq!(peer.token, Some(token), "a socket keeps its token");
+        assert_eq!(peer.room_watched, writable_watched, "this does not change");
+        if let Some(left) = network.refused_changes.checked_sub(1) {
+            network.refused_changes = left;
+            // Without a pause, nothing is lost.
+            peer.change_refused |= !paused;
+            return Err(Errno::NOMEM.into());
+        }
+        peer.input_paused = paused;
+        // Like the kernel, it reports anew all that holds.
+        peer.readable |= !peer.inbound.is_empty() || peer.ended || peer.broken;
+        peer.writable |= peer.room > 0;
+        Ok(())
     }
 
     fn pipe(&mut self) -> io::Result<Pipe> {

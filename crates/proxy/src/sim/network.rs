@@ -46,6 +46,8 @@ pub(crate) struct Peer {
     pub(super) writable: bool,
     pub(super) room_watched: bool,
     pub(super) full: bool,
+    /// Bytes from the peer are not reported.
+    pub(super) input_paused: bool,
     /// The poller refused to watch the socket for room.
     pub(crate) change_refused: bool,
 }
@@ -134,11 +136,13 @@ impl Peer {
     fn signal(&self) -> Option<Signal> {
         let token = self.token.filter(|_| !self.closed)?;
         let writable = self.writable && self.room_watched;
-        (self.readable || writable).then_some(Signal {
+        let is_over = self.ended || self.broken || self.refused;
+        let readable = self.readable && (!self.input_paused || is_over);
+        (readable || writable).then_some(Signal {
             token,
-            readable: self.readable,
+            readable,
             writable: writable || (self.room_watched && self.room > 0),
-            ended: self.ended || self.broken || self.refused,
+            ended: is_over,
         })
     }
 

@@ -59,6 +59,14 @@ impl Direction {
         Self::from_side(side).opposite()
     }
 
+    /// Returns the side that bytes come from.
+    pub(crate) const fn source(self) -> Side {
+        match self {
+            Self::Up => Side::Client,
+            Self::Down => Side::Backend,
+        }
+    }
+
     /// Returns the other direction.
     pub(crate) const fn opposite(self) -> Self {
         match self {
@@ -101,6 +109,10 @@ pub(crate) struct Flow<P> {
     pub(crate) full_blocks: u8,
     /// The source has bytes to receive, and no signal will announce them again.
     pub(crate) unread: bool,
+    /// The sink is full: a signal will announce room.
+    pub(crate) sink_full: bool,
+    /// The source's input is not reported.
+    pub(crate) input_paused: bool,
     /// The source's end was announced, so that even a short read leaves something to receive.
     pub(crate) end_announced: bool,
 }
@@ -112,6 +124,8 @@ impl<P> Default for Flow<P> {
             state: FlowState::Open,
             full_blocks: 0,
             unread: false,
+            sink_full: false,
+            input_paused: false,
             end_announced: false,
         }
     }

@@ -12,7 +12,7 @@ use reactor::{Clock, Driver, Interest, RelayDriver, Slab, SlotKey, Tick, Wheel};
 use crate::tcp::close::CloseReason;
 use crate::tcp::frontend::Frontend;
 use crate::tcp::metrics::{Metric, WorkerCounters};
-use crate::tcp::pair::{Pair, Phase, Side};
+use crate::tcp::pair::{Direction, Pair, Phase, Side};
 use crate::tcp::socket_id::SocketId;
 
 /// Pair whose sockets and pipes are those of a driver.
@@ -155,8 +155,36 @@ impl<D: RelayDriver> Entry<'_, D> {
         if std::mem::replace(&mut self.pair.client_writable_watched, true) {
             return Ok(());
         }
+        // Both kinds of signals are requested at once.
+        self.pair.up.input_paused = false;
         let token = SocketId::Pair(key, Side::Client).token();
         self.counters.add(Metric::Watches, 1);
         self.driver.watch_writable(&self.pair.client, token)
+    }
+
+    /// Stops or resumes signals of input from the source of a direction, unless it is done already.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`reactor::RelayDriver::pause_input`].
+    pub(crate) fn pause_input(
+        &mut self,
+        key: SlotKey,
+        direction: Direction,
+        paused: bool,
+    ) -> io::Result<()> {
+        if self.pair.flow(direction).input_paused == paused {
+            return Ok(());
+        }
+        let side = direction.source();
+        let writable_watched = side == Side::Backend || self.pair.client_writable_watched;
+        if let Some(socket) = self.pair.socket(side) {
+            let token = SocketId::Pair(key, side).token();
+            self.counters.add(Metric::Watches, 1);
+            self.driver
+                .pause_input(socket, token, writable_watched, paused)?;
+            self.pair.flow(direction).input_paused = paused;
+        }
+        Ok(())
     }
 }

@@ -74,8 +74,15 @@ impl<P> TransferBuffers<P> {
             }
             match moved {
                 Moved::More(_) => {}
-                Moved::Last(_) | Moved::Nothing => return Effect::Wait,
+                Moved::Last(_) | Moved::Nothing => {
+                    // From here on, only a signal can tell of more.
+                    if entry.pause_input(key, direction, false).is_err() {
+                        return Effect::Close(CloseReason::Reset);
+                    }
+                    return Effect::Wait;
+                }
                 Moved::Full(_) => {
+                    entry.pair.flow(direction).sink_full = true;
                     if direction == Direction::Down && entry.watch_client_writable(key).is_err() {
                         return Effect::Close(CloseReason::Reset);
                     }
@@ -236,7 +243,10 @@ impl<D: RelayDriver> TransferContext<'_, D> {
             Sent::Failed(_) => return Some(Moved::SinkBroke),
         };
         let is_bytes = matches!(flow.pending.as_deref(), Some(Pending::Bytes(..)));
-        if left == 0 && (is_bytes || flow.full_blocks < BULK_BLOCKS) {
+        if left > 0 {
+            return Some(Moved::Full(count));
+        }
+        if is_bytes || flow.full_blocks < BULK_BLOCKS {
             self.release(flow);
         }
         Some(Moved::More(count))

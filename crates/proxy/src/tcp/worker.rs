@@ -195,16 +195,30 @@ impl<D: RelayDriver> Worker<D> {
             (Phase::Connecting, Side::Client) => pair.up.unread |= signal.readable,
             (Phase::Connecting, Side::Backend) => self.on_connect_result(key, signal),
             (Phase::Open, _) => {
-                if signal.writable && pair.flow(to).pending.is_some() {
+                if signal.writable && mem::take(&mut pair.flow(to).sink_full) {
                     self.transfer(key, to);
                 }
                 if is_over && signal.ended {
                     let effect = teardown::check_reset(&mut self.table, key, side);
                     self.apply(key, effect);
                 } else if signal.readable {
-                    self.transfer(key, from);
+                    self.on_readable(key, from);
                 }
             }
+        }
+    }
+
+    /// Handles input of a direction's source. While the sink is full, it cannot be passed on, and
+    /// more of it must not wake the worker.
+    fn on_readable(&mut self, key: SlotKey, direction: Direction) {
+        let Some(mut entry) = self.table.entry(key) else {
+            return;
+        };
+        if entry.pair.flow(direction).sink_full {
+            // If this fails, the worker only wakes more often than it must.
+            let _ = entry.pause_input(key, direction, true);
+        } else {
+            self.transfer(key, direction);
         }
     }
 

@@ -62,6 +62,19 @@ impl RelayDriver for System {
         rustix::net::getsockname(socket).ok()?.try_into().ok()
     }
 
+    fn pause_input(
+        &mut self,
+        socket: &OwnedFd,
+        token: Token,
+        writable_watched: bool,
+        paused: bool,
+    ) -> io::Result<()> {
+        let mut events = SOCKET_EVENTS;
+        events.set(EventFlags::OUT, writable_watched);
+        events.set(EventFlags::IN, !paused);
+        self.poller.modify(socket, token, events)
+    }
+
     fn pipe(&mut self) -> io::Result<Pipe> {
         let (output, input) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         // A user with many pipes gets small ones, which are slower and work as well.

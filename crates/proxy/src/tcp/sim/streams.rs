@@ -169,7 +169,8 @@ fn live(seed: u64) -> bool {
 
 fn judge(world: &World, seed: u64, client: &Script, server: &Script) {
     let net = world.net.borrow();
-    let refused = net.peers[client.peer].change_refused;
+    let refused = [client, server].map(|script| net.peers[script.peer].change_refused);
+    let refused = refused.contains(&true);
     if refused {
         for script in [client, server] {
             assert!(
