@@ -1,9 +1,10 @@
 //! What workers do with edges: notices to the sessions that asked, and snapshots.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use graph::Id;
+use hashbrown::HashMap;
 use reactor::{Driver, Mailbox, SlotKey};
 use wire::encoding::Encoding;
 use wire::event::Subject;
@@ -14,7 +15,7 @@ use super::snapshot::{SnapshotPlace, walk};
 use super::{EdgeParcel, Presence, subject};
 use crate::limits::{
     PRESENCE_RECIPIENTS_PER_TURN, PRESENCE_SLOTS_PER_TURN, PRESENCE_SNAPSHOT_KEYS_PER_TURN,
-    PRESENCE_SNAPSHOTS_PER_TURN,
+    PRESENCE_SNAPSHOTS_PER_TURN, SESSIONS_PER_FLUSH,
 };
 use crate::mail::Mail;
 use crate::replay::push;
@@ -34,8 +35,20 @@ pub(crate) struct PresenceStage {
     round: Option<u32>,
     /// Whether there must be another round.
     again: bool,
-    /// Working memory: notices for one session.
+    /// Working memory: a piece of a snapshot.
     out: Vec<u8>,
+    group: Group,
+}
+
+/// Working memory: sessions that are sent edges one after the other.
+#[derive(Debug, Default)]
+struct Group {
+    /// Those who asked, each with its place among the recipients of the parcel.
+    sessions: Vec<(SlotKey, Session, Range<usize>)>,
+    /// Their notices, those of a session in a row.
+    bytes: Vec<u8>,
+    /// Where the notices of each session end.
+    ends: Vec<usize>,
 }
 
 /// Edges that a worker has taken.
@@ -165,12 +178,12 @@ impl PresenceStage {
         while budget > 0
             && let Some(mut edges) = self.parcels.pop_front()
         {
-            while budget > 0
-                && let Some(own) = edges.take_session()
-            {
-                budget = budget.saturating_sub(own.len());
-                let (key, _) = edges.parcel.recipients[own.start];
-                self.send_to(table, sessions, key, &mut edges, own);
+            while budget > 0 && edges.next < edges.parcel.recipients.len() {
+                let before = edges.next;
+                self.visit(table, &mut edges, budget);
+                budget = budget.saturating_sub(edges.next - before);
+                self.group.encode(table, sessions, &mut edges);
+                self.group.send(table);
             }
             match edges.next < edges.parcel.recipients.len() {
                 true => self.parcels.push_front(edges),
@@ -179,40 +192,30 @@ impl PresenceStage {
         }
     }
 
-    /// Sends a session the edges `own` among the recipients of a parcel, if it asked.
-    fn send_to<D: Driver>(
+    /// Takes the next sessions of a parcel, at most as many as are sent to in a row. Looks at
+    /// records alone, so that the processor fetches several of them at a time.
+    fn visit<D: Driver>(
         &mut self,
-        table: &mut ConnectionTable<D>,
-        sessions: &Sessions,
-        key: SlotKey,
+        table: &ConnectionTable<D>,
         edges: &mut EdgesInFlight,
-        own: Range<usize>,
+        recipients_max: usize,
     ) {
-        let Some(connection) = table.get(key) else {
-            return;
-        };
-        let Phase::Open(session) = connection.phase else {
-            return;
-        };
-        if !session.marks.hears_presence() {
-            return;
-        }
-        if connection.blocked {
-            // It will get a snapshot in place of all that it is not told now.
-            self.ask(key);
-            return;
-        }
-        let keys = sessions.keys(key.index, &session);
-        self.out.clear();
-        for at in own {
-            let (_, nth) = edges.parcel.recipients[at];
-            if !keys.contains(&edges.parcel.edges[nth as usize].key) {
-                let range = edges.encode(nth, session);
-                self.out.extend_from_slice(&edges.bytes[range]);
-                table.stats.add(Metric::PresenceNotices, 1);
+        self.group.sessions.clear();
+        let end = edges.next.saturating_add(recipients_max);
+        for _ in 0..SESSIONS_PER_FLUSH {
+            if edges.next >= end {
+                return;
+            }
+            let Some((key, own)) = edges.take_session() else {
+                return;
+            };
+            match open_session(table, key) {
+                // It will get a snapshot in place of all that it is not told now.
+                Some((_, true)) => self.ask(key),
+                Some((session, false)) => self.group.sessions.push((key, session, own)),
+                None => {}
             }
         }
-        table.send(key, &self.out);
     }
 
     /// Looks for sessions that asked, if each of them is to get a snapshot.
@@ -293,15 +296,52 @@ impl PresenceStage {
     }
 }
 
+impl Group {
+    /// Encodes the notices of all sessions.
+    fn encode<D: Driver>(
+        &mut self,
+        table: &ConnectionTable<D>,
+        sessions: &Sessions,
+        edges: &mut EdgesInFlight,
+    ) {
+        self.bytes.clear();
+        self.ends.clear();
+        let mut notices = 0;
+        for (key, session, own) in &self.sessions {
+            let keys = sessions.keys(key.index, session);
+            for at in own.clone() {
+                let (_, nth) = edges.parcel.recipients[at];
+                if !keys.contains(&edges.parcel.edges[nth as usize].key) {
+                    let range = edges.encode(nth, *session);
+                    self.bytes.extend_from_slice(&edges.bytes[range]);
+                    notices += 1;
+                }
+            }
+            self.ends.push(self.bytes.len());
+        }
+        table.stats.add(Metric::PresenceNotices, notices);
+    }
+
+    /// Sends each session its notices. Before its first system call all that the group needs is in
+    /// the cache: each call leaves the processor to wait for whatever is fetched after it.
+    fn send<D: Driver>(&self, table: &mut ConnectionTable<D>) {
+        let mut start = 0;
+        for (&(key, ..), &end) in self.sessions.iter().zip(&self.ends) {
+            table.send(key, &self.bytes[start..end]);
+            start = end;
+        }
+    }
+}
+
 impl EdgesInFlight {
-    /// Takes the recipients that are the next session.
-    fn take_session(&mut self) -> Option<Range<usize>> {
+    /// Takes the next session, with its place among the recipients.
+    fn take_session(&mut self) -> Option<(SlotKey, Range<usize>)> {
         let rest = &self.parcel.recipients[self.next..];
         let &(first, _) = rest.first()?;
         let count = rest.iter().take_while(|&&(key, _)| key == first).count();
         let start = self.next;
         self.next += count;
-        Some(start..self.next)
+        Some((first, start..self.next))
     }
 
     /// Returns the range of an edge's notice for a session among the encoded bytes.

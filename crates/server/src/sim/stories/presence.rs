@@ -172,6 +172,41 @@ fn when_the_subscriptions_of_a_crowd_change_all_get_a_snapshot_once_in_a_while()
     assert_eq!(all.len(), 3, "{all:?}");
 }
 
+// There are more recipients than a turn serves, and more sessions than are made ready together.
+#[test]
+fn each_of_many_sessions_is_told_of_its_own_friends_in_the_order_of_all() {
+    let settings = PresenceSettings {
+        subscribers_max: 7,
+        ..SETTINGS
+    };
+    let mut world = World::with_presence(ListenerKind::Plain, settings);
+    world.pass_with_presence(DELAY);
+    for nth in 0..7 {
+        for friend in nth..7 {
+            world.subscribe(&format!("follower-{nth}"), &format!("friend-{friend}"));
+        }
+    }
+    world.pass_with_presence(MOMENT);
+    let followers: Vec<usize> = (0..7)
+        .map(|nth| world.connect(&format!("/stream/follower-{nth}?presence=1")))
+        .collect();
+    let other = world.connect("/stream/follower-0");
+    world.pass_with_presence(MOMENT);
+    for friend in 0..7 {
+        world.connect(&format!("/stream/friend-{friend}"));
+    }
+    world.pass_with_presence(MOMENT);
+    let all = lines(&world, followers[0]);
+    for (nth, &follower) in followers.iter().enumerate() {
+        let mut expected = all.clone();
+        expected.retain(|line| (0..nth).all(|n| *line != online(&format!("\"friend-{n}\""))));
+        assert_eq!(expected.len(), 1 + 7 - nth, "{all:?}");
+        assert_eq!(lines(&world, follower), expected, "follower {nth}");
+    }
+    assert_eq!(lines(&world, other), [""; 0]);
+    assert_eq!(world.metric(Metric::PresenceNotices), 28);
+}
+
 #[test]
 fn a_client_that_returns_within_the_delay_causes_no_edge() {
     let mut world = world();
