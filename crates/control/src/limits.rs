@@ -58,6 +58,12 @@ pub(crate) const LINGER_WAIT: Duration = Duration::from_secs(1);
 /// Bytes that are read and dropped in that time.
 pub(crate) const LINGER_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes that a connection is read at a time. It keeps room for as many until it is closed: by
+/// itself, hyper would keep half a megabyte for each publisher that has sent a batch.
+pub(crate) const READ_BYTES_MAX: usize = 64 << 10;
+
+const _: () = assert!(READ_BYTES_MAX > HEAD_BYTES_MAX, "a head must fit");
+
 /// Bytes of a secret token. 16 random bytes cannot be guessed; the head has room for a long one.
 pub(crate) const TOKEN_BYTES_MIN: usize = 16;
 pub(crate) const TOKEN_BYTES_MAX: usize = 1024;

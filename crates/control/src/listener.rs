@@ -46,7 +46,9 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tower::ServiceExt;
 
-use crate::limits::{ACCEPT_PAUSE, KEEPALIVE_INTERVAL, KEEPALIVE_TIME, PAUSE_WARNING_INTERVAL};
+use crate::limits::{
+    ACCEPT_PAUSE, KEEPALIVE_INTERVAL, KEEPALIVE_TIME, PAUSE_WARNING_INTERVAL, READ_BYTES_MAX,
+};
 use crate::metrics::ListenerMetrics;
 use crate::problem::Problem;
 use checked_stream::{CheckedStream, RefusedHead};
@@ -99,6 +101,7 @@ impl ConnectionService {
                 Arc::clone(&place),
             ))
             .header_read_timeout(self.head_timeout)
+            .max_buf_size(READ_BYTES_MAX)
             .serve_connection(
                 TokioIo::new(stream),
                 service(self.http.clone(), refused, place),

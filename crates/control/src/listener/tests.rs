@@ -4,6 +4,8 @@
 mod bodies;
 /// Heads that are refused, whatever the pieces they come in.
 mod heads;
+/// How much is read at a time.
+mod reads;
 /// Answers that are not read.
 mod unread;
 
