@@ -22,10 +22,10 @@ struct Pace {
 
 impl Pace {
     /// Begins the farewells of one of so many workers to its connections, of which the last is due
-    /// well before the time limit.
-    fn new(now: Tick, connections: u64, workers: u16, limit: Duration) -> Self {
+    /// well before the time that is `left` is over.
+    fn new(now: Tick, connections: u64, workers: u16, left: Duration) -> Self {
         let share = FAREWELLS_PER_SECOND / u64::from(workers.max(1));
-        let within_limit = connections * 1250 / (limit.as_millis() as u64).max(1);
+        let within_limit = connections * 1250 / (left.as_millis() as u64).max(1);
         Self {
             began: now,
             per_second: share.max(within_limit).max(1),
@@ -48,7 +48,6 @@ pub(crate) struct Drain {
     worker: WorkerId,
     workers: u16,
     deadline: Tick,
-    limit: Duration,
     pace: Option<Pace>,
     /// The shortest reconnect delay, and the time over which delays are spread.
     retry: Duration,
@@ -76,7 +75,6 @@ impl Drain {
             worker,
             workers,
             deadline: now.after(settings.drain_timeout),
-            limit: settings.drain_timeout,
             pace: None,
             retry: settings.retry,
             spread: settings.drain_spread,
@@ -116,9 +114,10 @@ impl Drain {
         }
         let (slots, now) = (table.slots(), table.clock.now);
         let connections = table.len() as u64;
+        let left = self.deadline.since(now);
         let pace = self
             .pace
-            .get_or_insert_with(|| Pace::new(now, connections, self.workers, self.limit));
+            .get_or_insert_with(|| Pace::new(now, connections, self.workers, left));
         let mut due = pace.due(now);
         let last = slots.min(self.slot.saturating_add(DRAIN_SLOTS_PER_TURN));
         while due > 0 && self.slot < last {
