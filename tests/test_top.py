@@ -95,7 +95,7 @@ def test_views_sum_to_what_happened(start):
         for stream in streams[:2]:
             stream.close()
         until(lambda: server.totals()["connections"] == 6, "two are gone")
-        # Two heartbeats are 25 s apart: what is counted now stays.
+        # Two heartbeats are 20 s apart: what is counted now stays.
         totals = server.totals()
         last = top.next()
         assert top.interrupt() == 0, top.said

@@ -5,8 +5,8 @@
  * cursor serves all three. The types and the documentation of each option are in encke.d.ts.
  */
 
-/** Longest silence of a healthy stream, in milliseconds: two heartbeats of 25 s, each 20 % late, and a margin. */
-const SILENCE = 65000;
+/** Longest silence of a healthy stream, in milliseconds: two heartbeats of 20 s, each 10 % late, and a margin. */
+const SILENCE = 50000;
 /** Longest wait for the first byte of a stream, in milliseconds. After it, the next transport is tried. */
 const FIRST_BYTE = 10000;
 /** Time over which attempts are spread after a break, in milliseconds. It doubles with each failure. */

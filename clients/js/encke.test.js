@@ -241,9 +241,9 @@ test('an expired token is renewed soon, but not in a loop', async () => {
 test('a silent stream is replaced', async () => {
   await start();
   const stream = await open();
-  await pass(60000);
+  await pass(45000);
   await stream.say(':\n\n');
-  await pass(60000);
+  await pass(45000);
   assert.equal(requests.length, 0, 'a heartbeat keeps it');
   await pass(6000);
   await pass(2500);
@@ -326,7 +326,7 @@ test('a network that holds streams back gets WebSocket, then polls, with one cur
   requests.shift().answer(new Response(body, { headers: { 'Encke-Cursor': 'e-12' } }));
   await settle();
   assert.equal(requests[0].url.search, '?wait=25&cursor=e-12');
-  await pass(80000);
+  await pass(65000);
   assert.ok(!requests[0].signal.aborted, 'a poll may be silent while it waits');
   requests.shift().answer(new Response(null, { status: 204, headers: { 'Encke-Cursor': 'e-13' } }));
   await settle();

@@ -14,8 +14,8 @@ use crate::measured;
 const FRAME_BYTES: f64 = 100.0;
 /// A record of TLS: header, type and tag.
 const TLS_RECORD_BYTES: f64 = 22.0;
-/// Heartbeats of a session: one in 25 s, unless told otherwise. Each costs as much as a delivery.
-const HEARTBEATS_PER_SECOND: f64 = 1.0 / 25.0;
+/// Heartbeats of a session: one in 20 s, unless told otherwise. Each costs as much as a delivery.
+const HEARTBEATS_PER_SECOND: f64 = 1.0 / 20.0;
 /// Part of a core that is planned for. Beyond it, waiting grows quickly.
 const BUSY_MAX: f64 = 0.7;
 /// Time in which all users come back after a restart.
@@ -156,7 +156,7 @@ mod tests {
         near(plan.session_bytes, 45e6);
         near(plan.graph_bytes, 318e6);
         near(plan.kernel_bytes, 4.18e9);
-        near(plan.cores_busy, 540_000.0 * 10.9e-6);
+        near(plan.cores_busy, 550_000.0 * 10.9e-6);
         assert_eq!(plan.cores, 9.0);
         // Standard streams, control and the pollers of nine workers besides.
         assert_eq!(plan.descriptors, 1_000_100);

@@ -15,9 +15,9 @@ use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 use crate::websocket::WebSockets;
 
-/// A session younger than one fifth of the period gets no heartbeat, so its first may be late by a
-/// fifth.
-const YOUNG: u32 = 5;
+/// A session younger than a tenth of the period gets no heartbeat, so its first may be late by a
+/// tenth.
+pub(crate) const YOUNG: u32 = 10;
 
 /// Heartbeats of one worker.
 #[derive(Debug)]

@@ -330,7 +330,7 @@ fn send_buffer(backlog_bytes: usize) -> SendBuffer {
 fn keepalive(heartbeat: Duration, user_timeout: Duration) -> Keepalive {
     match heartbeat.is_zero() {
         true => Keepalive::new(user_timeout, user_timeout),
-        false => Keepalive::beyond(2 * heartbeat, user_timeout),
+        false => Keepalive::beyond(3 * heartbeat, user_timeout),
     }
 }
 
@@ -408,3 +408,33 @@ impl fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heartbeat::YOUNG;
+    use crate::settings::LiveSettings;
+
+    /// How late the kernel was to end connections whose peers had vanished (docs/RELIABILITY.md).
+    const KERNEL_LATE: Duration = Duration::from_millis(2500);
+
+    // A heartbeat in 25 s and 25 s for its acknowledgement kept quiet peers for 52.5 s.
+    #[test]
+    fn by_default_a_peer_that_has_vanished_is_freed_within_40_seconds() {
+        let (heartbeat, user_timeout) = defaults();
+        let longest = heartbeat + heartbeat / YOUNG + user_timeout + KERNEL_LATE;
+        assert!(longest <= Duration::from_secs(40), "{longest:?}");
+    }
+
+    #[test]
+    fn by_default_nothing_is_probed_in_a_server_that_stands_still_for_40_seconds() {
+        let (heartbeat, user_timeout) = defaults();
+        let silence = heartbeat + heartbeat / YOUNG + Duration::from_secs(40);
+        assert!(keepalive(heartbeat, user_timeout).idle > silence);
+    }
+
+    fn defaults() -> (Duration, Duration) {
+        let heartbeat = LiveSettings::default().heartbeat;
+        (heartbeat, Settings::default().user_timeout)
+    }
+}

@@ -11,8 +11,8 @@ import httpx
 from .errors import Refused, content_type, error_of
 from .stream import Id, Message, Stream, told_by
 
-SILENCE = 65.0
-"""Longest silence of a healthy stream, in seconds: two heartbeats of 25 s, each 20 % late, and a margin."""
+SILENCE = 50.0
+"""Longest silence of a healthy stream, in seconds: two heartbeats of 20 s, each 10 % late, and a margin."""
 
 CONNECT = 10.0
 """Longest wait for a connection, in seconds."""

@@ -129,7 +129,7 @@ pub(crate) struct Recovery {
     /// Leave a stream that has said nothing for this long, and come back: two heartbeats of Encke
     /// and a margin
     #[arg(
-        long, value_name = "TIME", default_value = "65s", requires = "resume",
+        long, value_name = "TIME", default_value = "50s", requires = "resume",
         value_parser = duration
     )]
     pub(crate) silent_after: Duration,

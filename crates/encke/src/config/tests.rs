@@ -436,7 +436,7 @@ fn a_reload_takes_reloadable_settings_and_names_the_others() {
         "workers = 2\nlog-level = \"info\"\nuser-timeout = \"9s\"",
     ));
     let newer = layers(file(
-        "workers = 3\nlog-level = \"debug\"\nheartbeat = \"25s\"",
+        "workers = 3\nlog-level = \"debug\"\nheartbeat = \"20s\"",
     ));
     let files = FileDigests::default();
     let changes = Changes::between((&running, &files), (&newer, &files));

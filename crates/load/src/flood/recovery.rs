@@ -23,9 +23,9 @@ const _: () = assert!(size_of::<Record>() <= RECORD_BYTES_MAX);
 /// Longest wait before an attempt, unless the first may already be longer.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Silence after which a stream of Encke is dead: two heartbeats of 25 s, each a fifth late, and a
+/// Silence after which a stream of Encke is dead: two heartbeats of 20 s, each a tenth late, and a
 /// margin.
-pub const SILENCE: Duration = Duration::from_secs(65);
+pub const SILENCE: Duration = Duration::from_secs(50);
 
 /// Doublings of the wait.
 const ATTEMPTS_MAX: u8 = 16;

@@ -338,7 +338,7 @@ const LIMITS: &[Key] = &[
     key(
         "user-timeout",
         Text("TIME"),
-        Is("25s"),
+        Is("15s"),
         "Close a connection whose peer acknowledges no data for this long (TCP_USER_TIMEOUT)",
     ),
 ];
@@ -347,7 +347,7 @@ const STREAMS: &[Key] = &[
     live(
         "heartbeat",
         Text("TIME"),
-        Is("25s"),
+        Is("20s"),
         "Interval of heartbeats to an idle session; 0 for none",
     ),
     live(
