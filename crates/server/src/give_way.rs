@@ -13,7 +13,7 @@ use reactor::{Driver, Tenths, Tick};
 use crate::limits::{
     BUFFER_SLOTS_PER_TURN, FULL_SOCKET_PATIENCE, GIVE_WAY_RETRY_INTERVAL, LARGEST_BUFFERS_MAX,
 };
-use crate::table::ConnectionTable;
+use crate::table::{ConnectionTable, Phase};
 
 /// Buffers to be freed, in this order: first those of sessions, by their policy; then input that
 /// has not arrived whole; last, connections whose sockets take nothing, as only their end frees
@@ -116,7 +116,7 @@ impl LargestBuffers {
 
     /// Takes the next buffer to be freed. When all that a search has found is taken, another
     /// begins: at once, or after a while if it has found nothing. `input_bytes` returns the bytes
-    /// of input that are kept for a slot and can be freed.
+    /// of input that are kept for a slot.
     pub(crate) fn next<D: Driver>(
         &mut self,
         table: &ConnectionTable<D>,
@@ -168,7 +168,9 @@ impl Walk {
                         .push(backlog.cost(), connection.since, slot);
                 }
             }
-            let input = input_bytes(slot);
+            // The input of a connection that ends goes with it, and not earlier.
+            let is_ending = matches!(connection.phase, Phase::Ending { .. } | Phase::Closed);
+            let input = if is_ending { 0 } else { input_bytes(slot) };
             if input > 0 {
                 self.inputs.push(input, connection.since, slot);
             }

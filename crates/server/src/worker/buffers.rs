@@ -76,12 +76,10 @@ impl<D: Driver> Worker<D> {
                 break;
             }
             let (table, ingress, sessions) = (&self.table, &self.ingress, &self.sessions);
-            let input_bytes = |slot| match table.at(slot).map(|(_, connection)| connection.phase) {
-                Some(Phase::Open(_)) => {
-                    sessions.websockets.unfinished_bytes_of(slot) + table.tls_input_bytes_of(slot)
-                }
-                Some(Phase::Ending { .. } | Phase::Closed) | None => 0,
-                Some(_) => ingress.kept_bytes_of(slot) + table.tls_input_bytes_of(slot),
+            let input_bytes = |slot| {
+                ingress.kept_bytes_of(slot)
+                    + table.tls_input_bytes_of(slot)
+                    + sessions.websockets.unfinished_bytes_of(slot)
             };
             let Some(candidate) = self.largest.next(table, input_bytes) else {
                 break;
@@ -103,11 +101,7 @@ impl<D: Driver> Worker<D> {
                 break;
             }
             let (table, ingress) = (&self.table, &self.ingress);
-            let input_bytes = |slot| match table.at(slot).map(|(_, connection)| connection.phase) {
-                Some(Phase::Open(_)) => table.tls_input_bytes_of(slot),
-                Some(Phase::Ending { .. } | Phase::Closed) | None => 0,
-                Some(_) => ingress.kept_bytes_of(slot) + table.tls_input_bytes_of(slot),
-            };
+            let input_bytes = |slot| ingress.kept_bytes_of(slot) + table.tls_input_bytes_of(slot);
             let Some(candidate) = self.largest_input.next(table, input_bytes) else {
                 break;
             };
