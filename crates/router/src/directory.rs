@@ -5,24 +5,26 @@
 //! its bits, a session for each. So dense keys cost about nine bytes each. An ascending list of
 //! subscribers is matched one block at a time, so a subscriber who is offline costs a bit test.
 
+/// Blocks of keys under one lock.
+mod shard;
+/// Sessions of the ids that have more than one, or a deferred one.
+mod session_set;
+
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use graph::Key;
-use hashbrown::hash_table::Entry;
-use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
+use hashbrown::DefaultHashBuilder;
 use parking_lot::RwLock;
-use reactor::SlotKey;
 
-use crate::session::{SessionRef, WORKERS_MAX, WorkerId};
+use crate::session::SessionRef;
+pub(crate) use session_set::DeferredCounts;
+use shard::{Block, Found, Place, Shard};
 
 /// Number of locks that the directory is spread over, enough for 64 workers that log in at once to
 /// collide seldom.
 const SHARDS: usize = 256;
 const _: () = assert!(SHARDS.is_power_of_two());
-
-/// Slots by which a block's session list grows, so that a full block wastes little.
-const BLOCK_STEP: usize = 8;
 
 /// Directory of sessions by key. Owned by the router, for the life of the server.
 pub(crate) struct Directory {
@@ -45,24 +47,20 @@ pub struct Move {
     pub is_held: bool,
 }
 
-/// Keys of a block that came online or went offline.
-#[derive(Default)]
-struct Moved {
-    keys: u64,
-    /// Those that are online.
-    online: u64,
-    /// Those with a reference: of the session that went last.
-    held: u64,
+/// Sessions of an id that is online, while its shard is locked.
+pub(crate) struct Online<'a> {
+    shard: &'a Shard,
+    place: Place,
 }
 
-#[derive(Default)]
-struct Shard {
-    blocks: HashTable<Block>,
-    /// By block. However often a key comes and goes, it is here once.
-    moved: HashMap<u32, Moved>,
-    /// Session sets of the ids with more than one session, indexed by the places of blocks.
-    session_sets: Vec<HashSet<SessionRef>>,
-    vacant: Vec<u32>,
+/// What becomes of a session's removal from a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Removed {
+    /// Whether the session's reference to the key is kept for the key's move, and must not be
+    /// released.
+    pub(crate) is_kept: bool,
+    /// Stored events that were planned while the session was deferred.
+    pub(crate) deferred_events: u64,
 }
 
 /// Working memory for looking up many keys. The keys of one shard form a chain.
@@ -78,202 +76,21 @@ struct Lookup {
 
 const NONE: u32 = u32::MAX;
 
-/// Block of 64 neighbouring keys, of which at least one is online.
-struct Block {
-    number: u32,
-    online: u64,
-    /// A place for each bit of `online`, in the order of the bits.
-    places: Vec<Place>,
-}
-
-/// Place of a key's sessions: the only session, or the index of a session set, marked by a worker
-/// number that no worker has.
-#[derive(Clone, Copy)]
-struct Place(SessionRef);
-
-enum Found {
-    One(SessionRef),
-    Many(usize),
-}
-
-impl Place {
-    fn session_set(index: u32) -> Self {
-        let generation = 0;
-        let key = SlotKey { index, generation };
-        Self(SessionRef::new(WorkerId(WORKERS_MAX), key))
-    }
-
-    fn find(self) -> Found {
-        match self.0.worker() {
-            WorkerId(WORKERS_MAX) => Found::Many(self.0.key().index as usize),
-            _ => Found::One(self.0),
-        }
-    }
-}
-
-impl Block {
-    const fn number_of(key: Key) -> u32 {
-        key.number() >> 6
-    }
-
-    const fn bit_of(key: Key) -> u64 {
-        1 << (key.number() & 63)
-    }
-
-    /// Returns the index in `places` of the key with this bit.
-    const fn rank(&self, bit: u64) -> usize {
-        (self.online & (bit - 1)).count_ones() as usize
-    }
-}
-
-impl Shard {
-    fn add(
-        &mut self,
-        hash: u64,
-        key: Key,
-        session: SessionRef,
-        hasher: &DefaultHashBuilder,
-    ) -> bool {
-        let number = Block::number_of(key);
-        let block = match self.blocks.entry(
-            hash,
-            |block| block.number == number,
-            |block| hasher.hash_one(block.number),
-        ) {
-            Entry::Occupied(block) => block.into_mut(),
-            Entry::Vacant(vacant) => vacant
-                .insert(Block {
-                    number,
-                    online: 0,
-                    places: Vec::new(),
-                })
-                .into_mut(),
-        };
-        let bit = Block::bit_of(key);
-        let rank = block.rank(bit);
-        if block.online & bit == 0 {
-            if block.places.len() == block.places.capacity() {
-                let step = if block.places.is_empty() {
-                    1
-                } else {
-                    BLOCK_STEP
-                };
-                block.places.reserve_exact(step);
-            }
-            block.places.insert(rank, Place(session));
-            block.online |= bit;
-            return true;
-        }
-        match block.places[rank].find() {
-            Found::Many(index) => {
-                self.session_sets[index].insert(session);
-            }
-            Found::One(first) if first == session => {}
-            Found::One(first) => {
-                let sessions = HashSet::from_iter([first, session]);
-                let index = match self.vacant.pop() {
-                    Some(index) => {
-                        self.session_sets[index as usize] = sessions;
-                        index
-                    }
-                    None => {
-                        self.session_sets.push(sessions);
-                        self.session_sets.len() as u32 - 1
-                    }
-                };
-                block.places[rank] = Place::session_set(index);
-            }
-        }
-        false
-    }
-
-    /// Removes a session, and returns whether the key went offline. What was needed for many
-    /// sessions is given back when few are left.
-    fn remove(
-        &mut self,
-        hash: u64,
-        key: Key,
-        session: SessionRef,
-        hasher: &DefaultHashBuilder,
-    ) -> bool {
-        let number = Block::number_of(key);
-        let Ok(mut entry) = self.blocks.find_entry(hash, |block| block.number == number) else {
-            return false;
-        };
-        let block = entry.get_mut();
-        let bit = Block::bit_of(key);
-        if block.online & bit == 0 {
-            return false;
-        }
-        let rank = block.rank(bit);
-        match block.places[rank].find() {
-            Found::One(only) if only == session => {
-                block.places.remove(rank);
-                block.online &= !bit;
-                if block.online == 0 {
-                    entry.remove();
-                    if is_sparse(self.blocks.len(), self.blocks.capacity()) {
-                        let room = 2 * self.blocks.len();
-                        self.blocks
-                            .shrink_to(room, |block| hasher.hash_one(block.number));
-                    }
-                } else if block.places.len() + 2 * BLOCK_STEP <= block.places.capacity() {
-                    block.places.shrink_to(block.places.len() + BLOCK_STEP);
-                }
-                true
-            }
-            Found::One(_) => false,
-            Found::Many(index) => {
-                let sessions = &mut self.session_sets[index];
-                sessions.remove(&session);
-                if sessions.len() == 1
-                    && let Some(&last) = sessions.iter().next()
-                {
-                    block.places[rank] = Place(last);
-                    *sessions = HashSet::new();
-                    self.vacant.push(index as u32);
-                    if self.vacant.len() == self.session_sets.len() {
-                        (self.session_sets, self.vacant) = (Vec::new(), Vec::new());
-                    }
-                } else if is_sparse(sessions.len(), sessions.capacity()) {
-                    sessions.shrink_to(2 * sessions.len());
-                }
-                false
-            }
-        }
-    }
-
-    /// Notes that a key came online or went offline. Returns whether its reference is kept.
-    fn note_move(&mut self, key: Key, online: bool) -> bool {
-        let bit = Block::bit_of(key);
-        let moved = self.moved.entry(Block::number_of(key)).or_default();
-        moved.keys |= bit;
-        moved.online = match online {
-            true => moved.online | bit,
-            false => moved.online & !bit,
-        };
-        let is_kept = !online && moved.held & bit == 0;
-        if is_kept {
-            moved.held |= bit;
-        }
-        is_kept
-    }
-
-    fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
-            && self.moved.is_empty()
-            && self.session_sets.iter().all(HashSet::is_empty)
-            && self.session_sets.len() == self.vacant.len()
-    }
-
-    fn block(&self, hash: u64, number: u32) -> Option<&Block> {
-        self.blocks.find(hash, |block| block.number == number)
-    }
-
-    fn visit(&self, place: Place, sessions: &mut Vec<SessionRef>) {
-        match place.find() {
+impl Online<'_> {
+    /// Appends all sessions.
+    pub(crate) fn append_to(&self, sessions: &mut Vec<SessionRef>) {
+        match self.place.find() {
             Found::One(session) => sessions.push(session),
-            Found::Many(index) => sessions.extend(&self.session_sets[index]),
+            Found::Many(index) => self.shard.session_sets.get(index).append_to(sessions),
+        }
+    }
+
+    /// Appends the sessions that a stored event is planned for, and counts the deferred ones. To be
+    /// called once for an event.
+    pub(crate) fn plan(&self, sessions: &mut Vec<SessionRef>, deferred: &mut DeferredCounts) {
+        match self.place.find() {
+            Found::One(session) => sessions.push(session),
+            Found::Many(index) => self.shard.session_sets.get(index).plan(sessions, deferred),
         }
     }
 }
@@ -311,16 +128,31 @@ impl Directory {
         }
     }
 
-    /// Removes a session from a key. Does nothing if it is not there. Returns whether the session's
-    /// reference to the key is kept for the key's move, and must not be released.
-    pub(crate) fn remove(&self, key: Key, session: SessionRef) -> bool {
+    /// Removes a session from a key. Does nothing if it is not there.
+    pub(crate) fn remove(&self, key: Key, session: SessionRef) -> Removed {
         let (hash, shard) = self.place(Block::number_of(key));
         let mut shard = shard.write();
-        if !shard.remove(hash, key, session, &self.hasher) {
-            return false;
+        let (is_offline, deferred_events) = shard.remove(hash, key, session, &self.hasher);
+        if is_offline {
+            self.online.fetch_sub(1, Ordering::SeqCst);
         }
-        self.online.fetch_sub(1, Ordering::SeqCst);
-        self.keeps_moves && shard.note_move(key, false)
+        Removed {
+            is_kept: is_offline && self.keeps_moves && shard.note_move(key, false),
+            deferred_events,
+        }
+    }
+
+    /// Defers a session of a key: plans of stored events count it from now on, and do not name it.
+    /// Does nothing if it is not there.
+    pub(crate) fn defer(&self, key: Key, session: SessionRef) {
+        let (hash, shard) = self.place(Block::number_of(key));
+        shard.write().defer(hash, key, session);
+    }
+
+    /// Ends that. Returns the number of stored events that were planned meanwhile.
+    pub(crate) fn undefer(&self, key: Key, session: SessionRef) -> u64 {
+        let (hash, shard) = self.place(Block::number_of(key));
+        shard.write().undefer(hash, key, session)
     }
 
     /// Appends the keys that came or went since the last time, each once, with how it is now.
@@ -352,8 +184,13 @@ impl Directory {
     }
 
     /// Appends the sessions of `keys`, which ascend, and returns how many of the keys are online.
-    /// Holds one shard's lock at a time, for at most 64 keys.
     pub(crate) fn sessions(&self, keys: &[Key], sessions: &mut Vec<SessionRef>) -> u64 {
+        self.each_online(keys, |online| online.append_to(sessions))
+    }
+
+    /// Calls `found` for each of `keys`, which ascend, that is online, and returns how many there
+    /// are. Holds one shard's lock at a time, for at most 64 keys.
+    pub(crate) fn each_online(&self, keys: &[Key], mut found: impl FnMut(Online<'_>)) -> u64 {
         let mut online = 0;
         for run in keys.chunk_by(|a, b| Block::number_of(*a) == Block::number_of(*b)) {
             let number = Block::number_of(run[0]);
@@ -367,25 +204,27 @@ impl Directory {
             online += u64::from(present.count_ones());
             while present != 0 {
                 let bit = present & present.wrapping_neg();
-                shard.visit(block.places[block.rank(bit)], sessions);
+                let place = block.places[block.rank(bit)];
+                found(Online {
+                    shard: &shard,
+                    place,
+                });
                 present ^= bit;
             }
         }
         online
     }
 
-    /// Looks up `keys`, which may be in any order. For each key that is online, appends its
-    /// sessions to `sessions`, and calls `found` with the index of the key and of its first
-    /// session.
+    /// Looks up `keys`, which may be in any order. Calls `found` for each that is online, with its
+    /// index.
     ///
     /// Those of one shard are looked up under one lock, one right after the other: a processor
     /// fetches several of them at a time then, which a lock between any two of them forbids.
-    pub(crate) fn sessions_of_each(
+    pub(crate) fn each_online_of(
         &self,
         keys: &[Key],
         Lookups(lookups): &mut Lookups,
-        sessions: &mut Vec<SessionRef>,
-        mut found: impl FnMut(usize, &mut Vec<SessionRef>, usize),
+        mut found: impl FnMut(usize, Online<'_>),
     ) {
         let mut chains = [NONE; SHARDS];
         lookups.clear();
@@ -408,9 +247,9 @@ impl Directory {
                 if let Some(block) = shard.block(hash, Block::number_of(key))
                     && block.online & bit != 0
                 {
-                    let start = sessions.len();
-                    shard.visit(block.places[block.rank(bit)], sessions);
-                    found(index, sessions, start);
+                    let place = block.places[block.rank(bit)];
+                    let shard = &shard;
+                    found(index, Online { shard, place });
                 }
             }
         }
@@ -434,7 +273,11 @@ const fn shard_of(hash: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use reactor::SlotKey;
+
+    use super::shard::BLOCK_STEP;
     use super::*;
+    use crate::session::WorkerId;
 
     fn session(slot: u32) -> SessionRef {
         SessionRef::new(
@@ -465,14 +308,17 @@ mod tests {
         directory.add(b, session(1));
         assert_eq!(taken(), [(7, true, false), (1 << 31, true, false)]);
         // Only the last session that goes gives its reference.
-        assert!(!directory.remove(a, session(1)));
+        assert!(!directory.remove(a, session(1)).is_kept);
         assert_eq!(taken(), []);
-        assert!(directory.remove(a, session(2)));
+        assert!(directory.remove(a, session(2)).is_kept);
         directory.add(a, session(3));
-        assert!(!directory.remove(a, session(3)), "there is a reference");
-        assert!(!directory.remove(a, session(3)), "it is not there");
+        assert!(
+            !directory.remove(a, session(3)).is_kept,
+            "there is a reference"
+        );
+        assert!(!directory.remove(a, session(3)).is_kept, "it is not there");
         assert_eq!(taken(), [(7, false, true)]);
-        assert!(directory.remove(b, session(1)));
+        assert!(directory.remove(b, session(1)).is_kept);
         directory.add(b, session(4));
         assert_eq!(taken(), [(1 << 31, true, true)]);
     }
@@ -481,7 +327,7 @@ mod tests {
     fn nothing_is_kept_where_moves_are_not_asked_for() {
         let directory = Directory::new();
         directory.add(Key::from_cursor(1), session(1));
-        assert!(!directory.remove(Key::from_cursor(1), session(1)));
+        assert!(!directory.remove(Key::from_cursor(1), session(1)).is_kept);
         let mut moves = Vec::new();
         directory.take_moves(&mut moves);
         assert_eq!(moves, []);
@@ -516,12 +362,9 @@ mod tests {
                 .iter()
                 .map(|it| it.places.capacity())
                 .sum::<usize>();
-            sum[2] += shard.session_sets.capacity() + shard.vacant.capacity();
-            sum[3] += shard
-                .session_sets
-                .iter()
-                .map(HashSet::capacity)
-                .sum::<usize>();
+            let [sets, sessions] = shard.session_sets.capacity();
+            sum[2] += sets;
+            sum[3] += sessions;
         }
         sum
     }

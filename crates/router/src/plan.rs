@@ -1,6 +1,7 @@
 //! Delivery plans: recipients of events, split into one parcel (one mailbox entry) for each worker
 //! that has any.
 
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use graph::Key;
 use reactor::SlotKey;
 
-use crate::directory::{Directory, Lookups};
+use crate::directory::{DeferredCounts, Directory, Lookups};
 use crate::event::Event;
 use crate::log::Keep;
 use crate::session::{SessionRef, WorkerId};
@@ -50,8 +51,11 @@ pub struct Delivery {
     /// Whether the history stores the event. A session that the event does not reach live finds it
     /// there.
     pub is_stored: bool,
-    /// The sessions that the event is for.
+    /// The sessions that the event is for, without deferred ones.
     pub recipients: Recipients,
+    /// The number of [deferred](crate::Router::defer) sessions that the event is for. They read it
+    /// from the history.
+    pub deferred: u32,
 }
 
 /// Batch of deliveries to one worker: one mailbox entry, settled once when all of them are done.
@@ -77,6 +81,12 @@ impl Parcel {
             .map(|delivery| delivery.recipients.as_slice().len())
             .sum()
     }
+
+    /// Returns the number of sessions that the deliveries are for: recipients, and deferred ones.
+    pub fn sessions(&self) -> u64 {
+        let deferred = self.deliveries.iter().map(|it| u64::from(it.deferred));
+        self.recipients() as u64 + deferred.sum::<u64>()
+    }
 }
 
 /// Numbers of ids that an event is for.
@@ -97,6 +107,10 @@ pub struct Batch {
     /// The range of each event's sessions, which are in order of worker and slot.
     plans: Vec<Range<usize>>,
     pub(crate) sessions: Vec<SessionRef>,
+    /// Numbers of deferred sessions that an event is for, by event and worker.
+    deferred: Vec<(u32, WorkerId, u32)>,
+    /// Working memory: those of the event that is planned.
+    pub(crate) deferred_counts: DeferredCounts,
     /// Events that are for their subjects alone, which are looked up together when the batch is
     /// posted.
     pub(crate) alone: Vec<u32>,
@@ -112,9 +126,39 @@ pub struct Batch {
     pub(crate) keys: Vec<Key>,
     /// Working memory of the directory.
     pub(crate) lookups: Lookups,
-    /// Working memory: deliveries by worker, and the workers that have any.
-    pub(crate) deliveries: Vec<Vec<Delivery>>,
+    /// Working memory.
+    pub(crate) sorted: Deliveries,
+}
+
+/// Deliveries by worker.
+#[derive(Debug, Default)]
+pub(crate) struct Deliveries {
+    by_worker: Vec<Vec<Delivery>>,
+    /// Workers that have any.
     pub(crate) concerned: Vec<WorkerId>,
+}
+
+impl Deliveries {
+    /// Returns the deliveries of a worker, to which one more is about to be added.
+    fn to(&mut self, worker: WorkerId) -> &mut Vec<Delivery> {
+        let index = usize::from(worker.0);
+        if self.by_worker.len() <= index {
+            self.by_worker.resize_with(index + 1, Vec::new);
+        }
+        let deliveries = &mut self.by_worker[index];
+        if deliveries.is_empty() {
+            self.concerned.push(worker);
+        }
+        deliveries
+    }
+
+    /// Takes the deliveries of each worker that has any. The workers stay `concerned`.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = (WorkerId, Vec<Delivery>)> {
+        let by_worker = &mut self.by_worker;
+        self.concerned
+            .iter()
+            .map(|&worker| (worker, mem::take(&mut by_worker[usize::from(worker.0)])))
+    }
 }
 
 impl Batch {
@@ -135,6 +179,7 @@ impl Batch {
         self.audiences.clear();
         self.plans.clear();
         self.sessions.clear();
+        self.deferred.clear();
         self.alone.clear();
         self.alone_keys.clear();
         self.held.drain(..).for_each(&mut release);
@@ -145,11 +190,15 @@ impl Batch {
         }
     }
 
-    /// Adds an event whose sessions are those from `start`.
+    /// Adds an event whose sessions are those from `start`, and the deferred ones that are counted.
     pub(crate) fn add(&mut self, event: Event, audience: Audience, start: usize) {
         if self.sessions.len() > start {
             order_from(start, &mut self.sessions);
         }
+        let number = self.events.len() as u32;
+        let counts = self.deferred_counts.drain();
+        self.deferred
+            .extend(counts.map(|(worker, count)| (number, worker, count)));
         self.events.push(event);
         self.audiences.push(audience);
         self.plans.push(start..self.sessions.len());
@@ -164,43 +213,63 @@ impl Batch {
 
     /// Plans the events that are for their subjects alone.
     pub(crate) fn look_up(&mut self, directory: &Directory) {
-        let (lookups, sessions) = (&mut self.lookups, &mut self.sessions);
-        directory.sessions_of_each(
-            &self.alone_keys,
-            lookups,
-            sessions,
-            |nth, sessions, start| {
-                let event = self.alone[nth] as usize;
-                order_from(start, sessions);
-                self.audiences[event] = Audience::of_one(true);
-                self.plans[event] = start..sessions.len();
-            },
-        );
+        let (sessions, counts) = (&mut self.sessions, &mut self.deferred_counts);
+        directory.each_online_of(&self.alone_keys, &mut self.lookups, |nth, online| {
+            let number = self.alone[nth];
+            let (event, start) = (number as usize, sessions.len());
+            match is_stored(&self.keeps, event) {
+                true => online.plan(sessions, counts),
+                false => online.append_to(sessions),
+            }
+            order_from(start, sessions);
+            self.audiences[event] = Audience::of_one(true);
+            self.plans[event] = start..sessions.len();
+            let counts = counts.drain();
+            self.deferred
+                .extend(counts.map(|(worker, count)| (number, worker, count)));
+        });
         self.alone.clear();
         self.alone_keys.clear();
+    }
+
+    /// Returns the number of sessions that the events are for, deferred ones included.
+    pub(crate) fn count_sessions(&self) -> u64 {
+        let deferred = self.deferred.iter().map(|&(.., count)| u64::from(count));
+        self.sessions.len() as u64 + deferred.sum::<u64>()
     }
 
     /// Turns the plans into deliveries by worker.
     pub(crate) fn sort_out(&mut self) {
         for (event, plan) in self.plans.drain(..).enumerate() {
-            let is_stored = matches!(self.keeps.get(event), Some(Keep::Store(..)));
+            let is_stored = is_stored(&self.keeps, event);
             for group in self.sessions[plan].chunk_by(|a, b| a.worker() == b.worker()) {
-                let worker = group[0].worker();
-                let index = usize::from(worker.0);
-                if self.deliveries.len() <= index {
-                    self.deliveries.resize_with(index + 1, Vec::new);
-                }
-                if self.deliveries[index].is_empty() {
-                    self.concerned.push(worker);
-                }
-                self.deliveries[index].push(Delivery {
+                let deliveries = self.sorted.to(group[0].worker());
+                deliveries.push(Delivery {
                     event: event as u32,
                     is_stored,
                     recipients: Recipients::of(group),
+                    deferred: 0,
                 });
             }
         }
         self.sessions.clear();
+        self.deferred.sort_unstable();
+        for (event, worker, deferred) in self.deferred.drain(..) {
+            let deliveries = self.sorted.to(worker);
+            let at = deliveries.partition_point(|delivery| delivery.event < event);
+            match deliveries.get_mut(at) {
+                Some(delivery) if delivery.event == event => delivery.deferred = deferred,
+                _ => deliveries.insert(
+                    at,
+                    Delivery {
+                        event,
+                        is_stored: true,
+                        recipients: Recipients::of(&[]),
+                        deferred,
+                    },
+                ),
+            }
+        }
     }
 }
 
@@ -212,6 +281,11 @@ impl Audience {
             online: online as u64,
         }
     }
+}
+
+/// Returns whether the history stores an event.
+fn is_stored(keeps: &[Keep], event: usize) -> bool {
+    matches!(keeps.get(event), Some(Keep::Store(..)))
 }
 
 /// Sorts the sessions from `start` by worker and slot, and removes repetitions: a session that is

@@ -12,6 +12,7 @@ use graph::{Id, Key};
 use history::Reach;
 use parking_lot::MutexGuard;
 
+use crate::directory::Online;
 use crate::event::Event;
 use crate::follow::PostError;
 use crate::log::{Keep, Note};
@@ -103,9 +104,7 @@ impl<'a, M: Mailboxes> Planned<'a, M> {
             return 1;
         }
         let start = self.batch.sessions.len();
-        let directory = &self.router.directory;
-        let online = directory.sessions(&[subject], &mut self.batch.sessions)
-            + self.add_subscribers(subject);
+        let online = self.add_sessions(subject);
         let audience = Audience {
             subscribers: 1 + subscribers as u64,
             online,
@@ -136,11 +135,23 @@ impl<'a, M: Mailboxes> Planned<'a, M> {
         Some(key)
     }
 
-    /// Appends the sessions of a subject's subscribers, and returns how many of the subscribers are
-    /// online.
-    fn add_subscribers(&mut self, subject: Key) -> u64 {
-        let Batch { keys, sessions, .. } = &mut *self.batch;
-        self.router.subscriber_sessions(subject, keys, sessions)
+    /// Appends the sessions of a subject and of its subscribers, and returns how many of these ids
+    /// are online. The event that they are for is in `keeps`, if there is a history.
+    fn add_sessions(&mut self, subject: Key) -> u64 {
+        let Batch {
+            keys,
+            sessions,
+            keeps,
+            deferred_counts,
+            ..
+        } = &mut *self.batch;
+        let is_stored = matches!(keeps.last(), Some(Keep::Store(..)));
+        let mut add = |online: Online<'_>| match is_stored {
+            true => online.plan(sessions, deferred_counts),
+            false => online.append_to(sessions),
+        };
+        self.router.directory.each_online(&[subject], &mut add)
+            + self.router.each_subscriber_online(subject, keys, add)
     }
 
     /// Lets the log, if there is one, store these bytes beside the events.
@@ -163,7 +174,7 @@ impl<'a, M: Mailboxes> Planned<'a, M> {
         batch.audiences.drain(..).for_each(each);
         if router.follows_log() {
             batch.note.clear();
-            tally.refuse(batch.sessions.len() as u64, count);
+            tally.refuse(batch.count_sessions(), count);
             return 0;
         }
         batch.sort_out();
@@ -174,11 +185,11 @@ impl<'a, M: Mailboxes> Planned<'a, M> {
         let recorder = router.recorder.as_ref().map(Recorder::lock);
         let first_sequence = *sequencer + 1;
         *sequencer += count;
-        for &worker in &batch.concerned {
+        for (worker, deliveries) in batch.sorted.take() {
             let parcel = Parcel {
                 first_sequence,
                 events: Arc::clone(&events),
-                deliveries: mem::take(&mut batch.deliveries[usize::from(worker.0)]),
+                deliveries,
                 tally: Arc::clone(tally),
                 accepted: self.accepted,
             };
@@ -232,9 +243,9 @@ impl<'a, M: Mailboxes> Planned<'a, M> {
         // The receipt of each event is counted alone, so each has parcels of its own.
         let mut tallies: Vec<Option<Arc<Tally>>> = Vec::new();
         let mut parcels = Vec::new();
-        for &worker in &batch.concerned {
+        for (worker, deliveries) in batch.sorted.take() {
             tallies.resize_with(events.len(), || None);
-            for delivery in batch.deliveries[usize::from(worker.0)].drain(..) {
+            for delivery in deliveries {
                 let tally = tallies[delivery.event as usize].get_or_insert_with(Tally::new);
                 let parcel = Parcel {
                     first_sequence: first,
@@ -280,7 +291,7 @@ impl<M: Mailboxes> Router<M> {
     fn post_parcel(&self, worker: WorkerId, parcel: Parcel) {
         parcel.tally.expect();
         if let Err(refused) = self.mailboxes.post(worker, parcel) {
-            let shed = refused.recipients() as u64;
+            let shed = refused.sessions();
             refused.tally.add(Counts {
                 shed,
                 ..Counts::default()
@@ -301,7 +312,7 @@ impl<M: Mailboxes> Router<M> {
         // After the mailboxes: a worker that reads the head and then takes its mail has all of it.
         self.head.store(*sequencer, Ordering::Release);
         drop(sequencer);
-        for worker in batch.concerned.drain(..) {
+        for worker in batch.sorted.concerned.drain(..) {
             self.mailboxes.ring(worker);
         }
         if let Some(mut recorder) = recorder {

@@ -8,7 +8,7 @@ use graph::{Changed, Graph, GraphError, Id, Key};
 use history::{History, Limits, Reach};
 use parking_lot::Mutex;
 
-use crate::directory::{Directory, Move};
+use crate::directory::{Directory, Move, Online};
 use crate::event::{Event, EventId};
 use crate::plan::{Audience, Batch};
 use crate::planned::{Planned, SLICE};
@@ -165,12 +165,23 @@ impl<M: Mailboxes> Router<M> {
         keys: &mut Vec<Key>,
         sessions: &mut Vec<SessionRef>,
     ) -> u64 {
+        self.each_subscriber_online(subject, keys, |online| online.append_to(sessions))
+    }
+
+    /// Calls `found` for each of a subject's subscribers that is online, and returns how many there
+    /// are. `keys` is working memory.
+    pub(crate) fn each_subscriber_online(
+        &self,
+        subject: Key,
+        keys: &mut Vec<Key>,
+        mut found: impl FnMut(Online<'_>),
+    ) -> u64 {
         let (mut online, mut after) = (0, None);
         // If no id is online, the subscribers need not be read.
         while self.directory.online() != 0 {
             keys.clear();
             self.graph.subscribers(subject, after, SLICE, keys);
-            online += self.directory.sessions(keys, sessions);
+            online += self.directory.each_online(keys, &mut found);
             after = keys.last().copied();
             if keys.len() < SLICE {
                 break;
@@ -246,11 +257,29 @@ impl<M: Mailboxes> Router<M> {
         Ok(key)
     }
 
-    /// Removes a session from an id, once for each [`Self::login`].
-    pub fn logout(&self, key: Key, session: SessionRef) {
-        if !self.directory.remove(key, session) {
+    /// Removes a session from an id, once for each [`Self::login`]. Returns the number of stored
+    /// events that were planned while it was [deferred](Self::defer).
+    pub fn logout(&self, key: Key, session: SessionRef) -> u64 {
+        let removed = self.directory.remove(key, session);
+        if !removed.is_kept {
             self.graph.release(key);
         }
+        removed.deferred_events
+    }
+
+    /// Defers a session that reads on from the history, and is logged in as one id: events that the
+    /// history stores are not planned for it from now on, only counted
+    /// ([`Delivery::deferred`](crate::Delivery::deferred)). So a crowd of such sessions costs a
+    /// publisher and a worker nothing for each event.
+    pub fn defer(&self, key: Key, session: SessionRef) {
+        self.directory.defer(key, session);
+    }
+
+    /// Lets events be planned again for a session that was [deferred](Self::defer). Returns the
+    /// number of stored events that were planned meanwhile. They are in the history, as after a
+    /// login, when the [period](Self::period) is two higher than it is now.
+    pub fn undefer(&self, key: Key, session: SessionRef) -> u64 {
+        self.directory.undefer(key, session)
     }
 
     /// Returns the sessions of an id.

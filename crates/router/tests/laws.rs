@@ -11,7 +11,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use graph::{Graph, Id, Key};
-use history::Limits;
+use history::{Limits, Reach};
 use proptest::prelude::*;
 use reactor::SlotKey;
 use router::{
@@ -95,7 +95,10 @@ enum Operation {
     Subscribe { subscriber: usize, subject: usize },
     Unsubscribe { subscriber: usize, subject: usize },
     Publish { subject: usize },
+    PublishUnstored { subject: usize },
     Send { subject: usize },
+    Defer { nth: usize },
+    Undefer { nth: usize },
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -109,7 +112,10 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (name.clone(), name.clone())
             .prop_map(|(subscriber, subject)| Operation::Unsubscribe { subscriber, subject }),
         4 => name.clone().prop_map(|subject| Operation::Publish { subject }),
+        1 => name.clone().prop_map(|subject| Operation::PublishUnstored { subject }),
         2 => name.prop_map(|subject| Operation::Send { subject }),
+        2 => any::<usize>().prop_map(|nth| Operation::Defer { nth }),
+        1 => any::<usize>().prop_map(|nth| Operation::Undefer { nth }),
     ]
 }
 
@@ -132,9 +138,20 @@ fn names(worker: WorkerId, recipients: &[SlotKey]) -> impl Iterator<Item = Sessi
 struct Model {
     logins: BTreeMap<(usize, u32), Key>,
     edges: BTreeSet<(usize, usize)>,
+    /// Logins that are deferred, with the number of stored events planned meanwhile.
+    deferred: BTreeMap<(usize, u32), u64>,
 }
 
 impl Model {
+    /// Returns the nth login of a session that has no other.
+    fn single(&self, nth: usize) -> Option<(usize, u32)> {
+        let logins = |number| self.logins.keys().filter(move |login| login.1 == number);
+        let mut single: Vec<_> = self.logins.keys().copied().collect();
+        single.retain(|&(_, number)| logins(number).count() == 1);
+        let count = single.len().max(1);
+        single.get(nth % count).copied()
+    }
+
     fn readers(&self, subject: usize, subscribers_too: bool) -> BTreeSet<usize> {
         let subscribers = self
             .edges
@@ -158,6 +175,8 @@ proptest! {
         let mut last = 0;
         for (at, operation) in operations.into_iter().enumerate() {
             let (subject, subscribers_too) = match operation {
+                Operation::Login { session: number, .. }
+                    if model.deferred.keys().any(|login| login.1 == number) => continue,
                 Operation::Login { name, session: number } => {
                     if let Entry::Vacant(vacant) = model.logins.entry((name, number)) {
                         vacant.insert(router.login(&id(name), session(number)).expect("room"));
@@ -168,7 +187,23 @@ proptest! {
                     let count = model.logins.len().max(1);
                     if let Some(&(name, number)) = model.logins.keys().nth(nth % count) {
                         let key = model.logins.remove(&(name, number)).expect("just found");
-                        router.logout(key, session(number));
+                        let missed = model.deferred.remove(&(name, number)).unwrap_or_default();
+                        prop_assert_eq!(router.logout(key, session(number)), missed);
+                    }
+                    continue;
+                }
+                Operation::Defer { nth } => {
+                    if let Some(login) = model.single(nth) {
+                        router.defer(model.logins[&login], session(login.1));
+                        model.deferred.entry(login).or_default();
+                    }
+                    continue;
+                }
+                Operation::Undefer { nth } => {
+                    if let Some(login) = model.single(nth) {
+                        let missed = model.deferred.remove(&login).unwrap_or_default();
+                        let key = model.logins[&login];
+                        prop_assert_eq!(router.undefer(key, session(login.1)), missed);
                     }
                     continue;
                 }
@@ -185,19 +220,29 @@ proptest! {
                     continue;
                 }
                 Operation::Publish { subject } => (subject, true),
+                Operation::PublishUnstored { subject } => (subject, true),
                 Operation::Send { subject } => (subject, false),
             };
+            let is_asked = !matches!(operation, Operation::PublishUnstored { .. });
+            let is_stored = is_asked && history_bytes.is_some();
             let tally = Tally::new();
             let event = event(subject, at.to_string());
-            let accepted = if subscribers_too {
-                router.publish(event, &tally)
-            } else {
-                router.send(event, &tally)
+            let reach = match subscribers_too {
+                true => Reach::Subscribers,
+                false => Reach::Subject,
             };
+            let accepted = router.deliver(event, reach, is_asked, &tally);
             let readers = model.readers(subject, subscribers_too);
             let reached = || model.logins.keys().filter(|login| readers.contains(&login.0));
             let online: BTreeSet<_> = reached().map(|login| login.0).collect();
-            let sessions: BTreeSet<_> = reached().map(|login| session(login.1)).collect();
+            let deferred_too = &model.deferred;
+            let is_named = |login: &&(usize, u32)| !is_stored || !deferred_too.contains_key(login);
+            let named = reached().filter(is_named);
+            let sessions: BTreeSet<_> = named.map(|login| session(login.1)).collect();
+            let mut counted = BTreeMap::<WorkerId, u32>::new();
+            for login in reached().filter(|login| !is_named(login)) {
+                *counted.entry(session(login.1).worker()).or_default() += 1;
+            }
             prop_assert!(accepted.sequence > last, "sequence numbers ascend");
             last = accepted.sequence;
             prop_assert_eq!(accepted.audience.subscribers, readers.len() as u64);
@@ -205,24 +250,36 @@ proptest! {
 
             let parcels = router.mailboxes().take();
             prop_assert_eq!(tally.pending(), parcels.len() as u64);
-            let mut got = BTreeSet::new();
+            let (mut got, mut deferred) = (BTreeSet::new(), BTreeMap::new());
             for (worker, parcel) in &parcels {
                 prop_assert_eq!(parcel.first_sequence, accepted.sequence);
                 prop_assert_eq!(parcel.deliveries.len(), 1);
                 let recipients = parcel.deliveries[0].recipients.as_slice();
                 prop_assert!(recipients.is_sorted_by(|a, b| a < b), "ascending, each once");
                 got.extend(names(*worker, recipients));
+                let count = parcel.deliveries[0].deferred;
+                prop_assert_eq!(parcel.sessions(), recipients.len() as u64 + u64::from(count));
+                prop_assert!(parcel.sessions() > 0, "no empty delivery");
+                if count > 0 {
+                    deferred.insert(*worker, count);
+                }
                 parcel.tally.settle();
             }
             prop_assert_eq!(tally.pending(), 0);
             prop_assert_eq!(got, sessions);
+            prop_assert_eq!(deferred, counted);
+            for (login, missed) in &mut model.deferred {
+                *missed += u64::from(is_stored && readers.contains(&login.0));
+            }
         }
         let online: BTreeSet<_> = model.logins.keys().map(|login| login.0).collect();
         prop_assert_eq!(router.online(), online.len());
-        for (&(_, number), &key) in &model.logins {
-            router.logout(key, session(number));
+        for (&(name, number), &key) in &model.logins {
+            prop_assert_eq!(router.sessions(&id(name)).contains(&session(number)), true);
+            let missed = model.deferred.get(&(name, number)).copied().unwrap_or_default();
+            prop_assert_eq!(router.logout(key, session(number)), missed);
         }
-        prop_assert_eq!(router.online(), 0);
+        prop_assert!(router.is_without_sessions());
     }
 }
 
@@ -369,6 +426,47 @@ fn a_batch_has_the_recipients_and_order_of_its_events_published_alone() {
         assert_eq!(received(&router), expected);
         assert_eq!(tally.pending(), 0);
     }
+}
+
+// A batch looks up events for one id together, and others one by one.
+#[test]
+fn a_batch_counts_deferred_sessions_as_its_events_published_alone_do() {
+    let limits = Limits {
+        bytes: 1 << 20,
+        age_seconds: None,
+    };
+    let router = router(usize::MAX).with_history(limits);
+    router.graph().subscribe(&id(0), &id(6)).expect("room");
+    for number in 0..9 {
+        let key = router.login(&id(0), session(number)).expect("room");
+        // All of worker 1, and one of worker 2.
+        if number % 3 == 1 || number == 2 {
+            router.defer(key, session(number));
+        }
+    }
+    let (mut batch, tally) = (Batch::default(), Tally::new());
+    let mut planned = router.plan(&mut batch);
+    for subject in [6, 0, 1, 0, 6] {
+        planned.add(event(subject, "to all".into()));
+    }
+    planned.add_unstored(event(0, "not stored".into()));
+    planned.post(&tally, |_| {});
+    let mut got = Vec::new();
+    for (worker, parcel) in router.mailboxes().take() {
+        for delivery in &parcel.deliveries {
+            let recipients = delivery.recipients.as_slice().len();
+            got.push((worker.0, delivery.event, recipients, delivery.deferred));
+        }
+    }
+    got.sort_unstable();
+    let of_worker = |worker, named, counted| {
+        let stored = [0, 1, 3, 4].map(|event| (worker, event, named, counted));
+        stored.into_iter().chain([(worker, 5, 3, 0)])
+    };
+    let expected = of_worker(0, 3, 0)
+        .chain(of_worker(1, 0, 3))
+        .chain(of_worker(2, 2, 1));
+    assert_eq!(got, expected.collect::<Vec<_>>());
 }
 
 #[test]

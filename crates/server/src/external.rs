@@ -146,7 +146,7 @@ impl ExternalWorker {
     pub fn close_mailbox(&self) {
         for mail in self.mailbox.close() {
             if let Mail::Deliver(parcel) = mail {
-                let shed = parcel.recipients() as u64;
+                let shed = parcel.sessions();
                 let counts = Counts {
                     shed,
                     ..Counts::default()

@@ -29,8 +29,8 @@ use router::Parcel;
 
 use crate::frames::{TurnEvent, TurnFrames};
 use crate::limits::{
-    PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES, SESSIONS_PER_FLUSH, SMALL_DELIVERY_RECIPIENTS,
-    SMALL_RECIPIENTS_PER_TURN,
+    LARGE_RECIPIENTS_PER_TURN, LARGE_VISITS_PER_TURN, PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES,
+    SESSIONS_PER_FLUSH, SMALL_DELIVERY_RECIPIENTS, SMALL_RECIPIENTS_PER_TURN,
 };
 use crate::parcel::ParcelInFlight;
 use crate::poll::Wake;
@@ -283,9 +283,10 @@ impl Fanout {
         {
             let delivery = run.deliveries.start;
             bytes += run.parcel.event(delivery).payload.bytes().len();
-            let event = frames.add(&run.parcel, delivery, true);
+            let event = frames.add(&run.parcel, delivery);
+            frames.end_delivery(event);
             let slice = run.parcel.delivery(delivery).recipients.as_slice();
-            recipients += slice.len();
+            recipients += slice.len().max(1);
             self.aimed.extend(slice.iter().map(|&key| (key, event)));
             run.number += 1;
             run.deliveries.start += 1;
@@ -299,20 +300,35 @@ impl Fanout {
         }
     }
 
+    /// Serves a slice of the large deliveries: as many sessions as one turn may send to. Recipients
+    /// that are sent nothing, and those of several deliveries, cost far less than a send.
     fn owe_large<D: Driver>(&mut self, table: &mut ConnectionTable<D>, frames: &mut TurnFrames) {
-        let end = self.sweep_end();
-        for swept in &mut self.sweep {
-            let slice = swept.take(end);
-            let is_last = swept.is_done();
-            if !slice.is_empty() {
-                let event = frames.add(&swept.parcel, swept.delivery, is_last);
+        let sessions_max = self.owed.sessions.len() + LARGE_RECIPIENTS_PER_TURN;
+        let mut visits = 0;
+        while self.is_sweeping()
+            && self.owed.sessions.len() < sessions_max
+            && visits < LARGE_VISITS_PER_TURN
+        {
+            let end = self.sweep_end();
+            for swept in &mut self.sweep {
+                let slice = swept.take(end);
+                if slice.is_empty() {
+                    continue;
+                }
+                let event = *swept
+                    .event
+                    .get_or_insert_with(|| frames.add(&swept.parcel, swept.delivery));
+                visits += slice.len();
                 for &key in &swept.recipients()[slice] {
                     owe(&mut self.owed, table, frames, key, event);
                 }
             }
+            self.slot = end;
+            self.leave_sweep(frames);
         }
-        self.slot = end;
-        self.leave_sweep();
+        for swept in &mut self.sweep {
+            swept.event = None;
+        }
     }
 
     /// Sends the frames of all sessions, group by group.

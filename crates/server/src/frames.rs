@@ -120,13 +120,8 @@ impl TurnFrames {
         encoding == Encoding::TestPlain && parcel.event(entry.delivery).payload.bytes().is_empty()
     }
 
-    /// Adds the event of a delivery. `is_last` tells whether the delivery is done with this turn.
-    pub(crate) fn add(
-        &mut self,
-        parcel: &Rc<ParcelInFlight>,
-        delivery: u32,
-        is_last: bool,
-    ) -> TurnEvent {
+    /// Adds the event of a delivery.
+    pub(crate) fn add(&mut self, parcel: &Rc<ParcelInFlight>, delivery: u32) -> TurnEvent {
         if !self
             .parcels
             .last()
@@ -137,11 +132,20 @@ impl TurnFrames {
         self.events.push(Entry {
             parcel: self.parcels.len() as u32 - 1,
             delivery,
-            is_last,
+            is_last: false,
             counts: Counts::default(),
             frames: [None; LANES],
         });
         TurnEvent(self.events.len() as u32 - 1)
+    }
+
+    /// Notes that the delivery of an event is done with this turn. Its deferred sessions count as
+    /// queued: they read it from the history.
+    pub(crate) fn end_delivery(&mut self, id: TurnEvent) {
+        let entry = &mut self.events[id.0 as usize];
+        let delivery = self.parcels[entry.parcel as usize].delivery(entry.delivery);
+        entry.is_last = true;
+        entry.counts.queued += u64::from(delivery.deferred);
     }
 
     /// Encodes a frame unless it is encoded already, and returns the range of its bytes for

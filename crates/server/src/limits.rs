@@ -22,9 +22,13 @@ pub(crate) const REQUESTS_PER_TURN: usize = 64;
 /// long a new connection may have to wait; and what a turn keeps of them stays in the cache.
 pub(crate) const SMALL_RECIPIENTS_PER_TURN: usize = if cfg!(test) { 4 } else { 1024 };
 
-/// Recipients of large events served in one turn, between which small events are served:
-/// about 1 ms of sending.
+/// Sessions that are sent large events in one turn, between which small events are served: about
+/// 1 ms of sending.
 pub(crate) const LARGE_RECIPIENTS_PER_TURN: usize = if cfg!(test) { 2 } else { 128 };
+
+/// Recipients of large events looked at in one turn: a session that is sent several events counts
+/// for each, and so does one that is sent nothing, as it reads on from the history. About 100 µs.
+pub(crate) const LARGE_VISITS_PER_TURN: usize = if cfg!(test) { 5 } else { 2048 };
 
 /// Large deliveries served at a time, so that a session owed all of them gets them in one system
 /// call without a slice growing beyond measure.
@@ -62,6 +66,11 @@ pub(crate) const REPLAY_EVENTS_PER_STEP: usize = if cfg!(test) { 4 } else { 1024
 /// its subjects back to the first, so that one for each step would take time in proportion to the
 /// square of what a session has missed.
 pub(crate) const SEARCH_EVENTS_MAX: usize = if cfg!(test) { 11 } else { 16 << 10 };
+
+/// Events that a session with a full socket holds before it is deferred, so that no further ones
+/// are planned for it. To be deferred and planned for again costs a lock of the directory each, and
+/// the wait for a planning period; to hold so many costs about as much.
+pub(crate) const HELD_UNTIL_DEFERRED: u32 = if cfg!(test) { 2 } else { 64 };
 
 /// Searches that a worker keeps for later steps, 256 KiB each. Beyond it the oldest is made again.
 pub(crate) const SEARCHES_KEPT_MAX: usize = if cfg!(test) { 2 } else { 8 };

@@ -80,7 +80,7 @@ impl Lost {
     }
 
     fn add(&mut self, parcel: &Parcel) {
-        let added = parcel.recipients();
+        let added = parcel.sessions() as usize;
         let lost = parcel.deliveries.iter().map(|delivery| {
             let position = parcel.first_sequence + u64::from(delivery.event);
             (position, delivery)

@@ -85,7 +85,7 @@ impl Drop for ParcelInFlight {
         if self.left.get() > 0 {
             let mut counts = self.counts.get();
             let counted = counts.written + counts.queued + counts.shed;
-            counts.shed += self.parcel.recipients() as u64 - counted;
+            counts.shed += self.parcel.sessions() - counted;
             self.counts.set(counts);
             self.settle();
         }

@@ -5,6 +5,9 @@
 //! publishers that planned their events before the login have posted them, the session goes live at
 //! that head. Live events up to there that are still on their way through the worker were replayed
 //! and are dropped.
+//!
+//! A session that cannot be fed, as its socket is full, is deferred after some events that it held:
+//! the router plans no further ones for it. Before it is fed again it is treated as at its login.
 
 /// Where a stream begins: live, after a cursor, or after a reset.
 mod resume;
@@ -14,16 +17,19 @@ mod searches;
 mod feed;
 /// Clients that come from a node that was further in the log.
 mod ahead;
+/// Sessions for which no events are planned while they cannot be sent any.
+mod deferred;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use reactor::SlotKey;
 
-use crate::limits::PERIOD_RETRY_INTERVAL;
+use crate::limits::{HELD_UNTIL_DEFERRED, PERIOD_RETRY_INTERVAL};
 use crate::table::SparseSlots;
 use ahead::Ahead;
 
+pub(crate) use deferred::{defer_behind, undefer};
 pub(crate) use feed::{Feeder, advance_period, wire_event};
 pub(crate) use resume::{Begun, Resume, StartAt, after_reset, check, outcome, push};
 
@@ -45,6 +51,8 @@ pub(crate) struct Replays {
     ahead: Ahead,
     /// Sessions that are to be told of events that the history does not have.
     unstored: Vec<SlotKey>,
+    /// Sessions that hold many events, and may be deferred if they cannot be fed.
+    to_defer: Vec<SlotKey>,
 }
 
 /// Progress of one session. Exists while the session has its bit in `Extras`.
@@ -62,6 +70,9 @@ pub(crate) struct Replay {
     held_from: u64,
     is_ready: bool,
     is_waiting: bool,
+    /// Whether events that the history stores are not planned for the session: see
+    /// [`router::Router::defer`].
+    is_deferred: bool,
 }
 
 /// Stage of a replay.
@@ -88,6 +99,13 @@ impl Stage {
     /// Returns whether events are sent from the history.
     const fn is_fed(self) -> bool {
         matches!(self, Self::Missed { .. } | Self::Rewind { .. })
+    }
+
+    /// Sets the planning period in which a session that is fed may go live.
+    const fn go_live_from(&mut self, period: u64) {
+        if let Self::Missed { live_from } | Self::Rewind { live_from, .. } = self {
+            *live_from = period;
+        }
     }
 
     /// Returns the planning period in which the session may go live.
@@ -188,6 +206,7 @@ impl Replays {
     }
 
     fn insert(&mut self, key: SlotKey, fed: u64, stage: Stage) {
+        let is_deferred = self.is_deferred(key);
         let replay = Replay {
             key,
             fed,
@@ -197,6 +216,7 @@ impl Replays {
             held_from: u64::MAX,
             is_ready: false,
             is_waiting: false,
+            is_deferred,
         };
         self.slots.insert(key.index, replay);
         self.feed_soon(key);
@@ -274,10 +294,43 @@ impl Replays {
         }
         replay.held += 1;
         replay.held_from = replay.held_from.min(position);
+        let are_many = replay.held.is_multiple_of(HELD_UNTIL_DEFERRED);
         if replay.is_waiting {
             self.feed_soon(key);
         }
+        if are_many {
+            self.to_defer.push(key);
+        }
         LiveEvent::Hold
+    }
+
+    /// Takes the sessions that hold many events.
+    pub(crate) fn take_to_defer(&mut self) -> Vec<SlotKey> {
+        std::mem::take(&mut self.to_defer)
+    }
+
+    /// Notes that a session is deferred. Returns whether it was not, and may be.
+    pub(crate) fn defer(&mut self, key: SlotKey) -> bool {
+        let replay = self.get_mut(key);
+        replay.is_some_and(|replay| {
+            replay.stage.is_fed() && !std::mem::replace(&mut replay.is_deferred, true)
+        })
+    }
+
+    /// Returns whether a session is deferred.
+    pub(crate) fn is_deferred(&self, key: SlotKey) -> bool {
+        self.get(key).is_some_and(|replay| replay.is_deferred)
+    }
+
+    /// Notes that events are planned again for a session that was deferred, of which `events` were
+    /// counted as queued for it meanwhile. It goes live in the planning period `live_from` at the
+    /// earliest.
+    pub(crate) fn undefer(&mut self, key: SlotKey, events: u64, live_from: u64) {
+        if let Some(replay) = self.get_mut(key) {
+            replay.is_deferred = false;
+            replay.held += events as u32;
+            replay.stage.go_live_from(live_from);
+        }
     }
 
     /// Takes a session that is to be told of events that the history does not have, and how many.

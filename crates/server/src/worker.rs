@@ -56,7 +56,7 @@ use crate::mail::{Mail, parcel_weight};
 use crate::parcel::ParcelInFlight;
 use crate::presence::PresenceStage;
 use crate::refusal::AwaitedRequests;
-use crate::replay::Feeder;
+use crate::replay::{Feeder, defer_behind};
 use crate::session::{Requests, Sessions};
 use crate::settings::LiveSettings;
 use crate::shared::Shared;
@@ -210,6 +210,7 @@ impl<D: Driver> Worker<D> {
         }
         self.fanout.deliver(&mut self.table, &mut self.frames);
         self.catch_up_behind();
+        defer_behind(&mut self.table, &self.sessions, &self.shared.router);
         // The directory and the metrics must agree with a receipt before its publisher has it.
         self.log_out_ended();
         self.table.stats.delivered(self.frames.counts());

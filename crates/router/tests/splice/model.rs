@@ -47,10 +47,15 @@ pub(super) enum Bug {
     GapOnce,
     /// A replay begins after the position of the cursor, not after its complete part.
     AfterPosition,
+    /// A deferred session goes live without waiting for the plans that were under way when events
+    /// were planned for it again.
+    NoPeriodAfterDeferral,
+    /// A deferred session is fed on before events are planned for it again.
+    FedWhileDeferred,
 }
 
 impl Bug {
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 22] = [
         Self::NoPeriod,
         Self::OnePeriodEarly,
         Self::PeriodBeforeLogin,
@@ -71,6 +76,8 @@ impl Bug {
         Self::WelcomeAfterLogin,
         Self::GapOnce,
         Self::AfterPosition,
+        Self::NoPeriodAfterDeferral,
+        Self::FedWhileDeferred,
     ];
 }
 
@@ -86,13 +93,21 @@ impl Dice {
     }
 }
 
-/// Delivery to the session of one connection, if it was logged in when it was planned.
+/// Delivery to the session of one connection, if it was logged in when it was planned, and not
+/// deferred.
 #[derive(Debug, Clone, Copy)]
 struct Delivery {
     position: u64,
     /// Number of the connection.
     to: Option<u32>,
     is_large: bool,
+}
+
+/// What the directory says of the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Online {
+    connection: u32,
+    is_deferred: bool,
 }
 
 /// Publisher, by its next step.
@@ -103,8 +118,8 @@ enum Publisher {
     CountIn(u64),
     Plan(u64),
     /// Counts itself in too late.
-    CountLate(Option<u32>),
-    Post(u64, Option<u32>),
+    CountLate(Option<Online>),
+    Post(u64, Option<Online>),
     /// The second half of a post without a common lock.
     Finish(u64, Delivery),
     CountOut(u64),
@@ -125,6 +140,10 @@ enum Session {
         period: u64,
         head: Option<u64>,
     },
+    /// Fed up to `fed`, and not fed on: its socket is full, and no events are planned for it.
+    Deferred { fed: u64 },
+    /// Events are planned for it again, and the period is not read yet.
+    Undeferred { fed: u64 },
     /// Live; frames up to `fed` were replayed. `taken` tells whether mail was taken since.
     Live { fed: u64, taken: bool },
 }
@@ -152,7 +171,7 @@ struct Model {
     head: u64,
     lost: u64,
     mailbox: VecDeque<Delivery>,
-    online: Option<u32>,
+    online: Option<Online>,
     stage: Stage,
     turn_head: u64,
     small: VecDeque<Delivery>,
@@ -164,6 +183,8 @@ struct Model {
     is_new: bool,
     session: Option<Session>,
     client: Client,
+    /// Whether everything comes to rest.
+    is_ending: bool,
 }
 
 /// Runs one schedule.
@@ -190,6 +211,7 @@ pub(super) fn run(seed: u64, bug: Option<Bug>) -> Result<(), Fault> {
         is_new: false,
         session: None,
         client: Client::default(),
+        is_ending: false,
     };
     for _ in 0..150 {
         model.step()?;
@@ -220,6 +242,7 @@ impl Model {
 
     /// Lets everything come to rest, with a client that returns once more, and judges.
     fn end(&mut self) -> Result<(), Fault> {
+        self.is_ending = true;
         for publisher in 0..self.publishers.len() {
             while !matches!(self.publishers[publisher], Publisher::Idle) {
                 self.publish(publisher, false);
@@ -269,15 +292,17 @@ impl Model {
                 self.counters[self.period as usize & 1] += 1;
                 Post(self.period, to)
             }
-            Post(period, to) => {
+            Post(period, online) => {
                 self.sequence += 1;
+                let to = online.filter(|online| !online.is_deferred);
+                let to = to.map(|online| online.connection);
                 let delivery = Delivery {
                     position: self.sequence,
                     to,
                     is_large: self.dice.roll(3) == 0,
                 };
                 if self.is_new && self.session.is_some() {
-                    match to == Some(self.connection) {
+                    match online.is_some_and(|online| online.connection == self.connection) {
                         true => self.client.promise(delivery.position),
                         // It was published beside a login that asked for no past.
                         false => self.client.excuse(delivery.position),
@@ -394,7 +419,10 @@ impl Model {
         {
             // Requests are handled before the stages of a turn, or in the turn before.
             if self.online.is_none() {
-                self.online = Some(self.connection);
+                self.online = Some(Online {
+                    connection: self.connection,
+                    is_deferred: false,
+                });
                 return;
             }
             if matches!(self.stage, Stage::ReadHead | Stage::Take) {
@@ -418,7 +446,20 @@ impl Model {
                 Stage::Feed
             }
             Stage::Feed => {
-                self.feed();
+                match self.session {
+                    Some(Session::Undeferred { .. }) => {
+                        self.undefer();
+                        return;
+                    }
+                    Some(Session::Deferred { .. }) if self.is_ending || self.dice.roll(3) == 0 => {
+                        self.undefer();
+                        return;
+                    }
+                    Some(Session::Fed { .. }) if !self.is_ending && self.dice.roll(6) == 0 => {
+                        self.defer();
+                    }
+                    _ => self.feed(),
+                }
                 Stage::Heartbeat
             }
             Stage::Heartbeat => {
@@ -521,6 +562,7 @@ impl Model {
             None => false,
             Some(Session::Begins { .. }) => unreachable!("opened before the stages"),
             Some(Session::Fed { .. }) => self.has(Bug::LiveWhileFed),
+            Some(Session::Deferred { .. } | Session::Undeferred { .. }) => false,
             Some(Session::Live { fed, .. }) => position > fed || self.has(Bug::NotDropped),
         };
         if is_sent {
@@ -530,7 +572,47 @@ impl Model {
         }
     }
 
+    /// Defers the session, if it is fed.
+    fn defer(&mut self) {
+        if let Some(Session::Fed { fed, .. }) = self.session
+            && let Some(online) = &mut self.online
+        {
+            online.is_deferred = true;
+            self.session = Some(Session::Deferred { fed });
+        }
+    }
+
+    /// Takes one of the steps until the session is fed again.
+    fn undefer(&mut self) {
+        self.session = match self.session {
+            Some(Session::Deferred { fed }) => {
+                if let Some(online) = &mut self.online {
+                    online.is_deferred = false;
+                }
+                Some(Session::Undeferred { fed })
+            }
+            Some(Session::Undeferred { fed }) => {
+                let period = match self.has(Bug::NoPeriodAfterDeferral) {
+                    true => 0,
+                    false => self.period,
+                };
+                let head = None;
+                Some(Session::Fed { fed, period, head })
+            }
+            other => other,
+        };
+    }
+
     fn feed(&mut self) {
+        let deferred = match self.session {
+            Some(Session::Deferred { fed }) if self.has(Bug::FedWhileDeferred) => Some(fed),
+            _ => None,
+        };
+        if let Some(fed) = deferred {
+            // It goes live by the period of long ago.
+            let (period, head) = (0, None);
+            self.session = Some(Session::Fed { fed, period, head });
+        }
         let Some(Session::Fed {
             mut fed,
             period,

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use reactor::SlotKey;
 
 use super::{Fanout, Queued};
+use crate::frames::{TurnEvent, TurnFrames};
 use crate::limits::{LARGE_RECIPIENTS_PER_TURN, SWEPT_MAX};
 use crate::parcel::ParcelInFlight;
 
@@ -22,6 +23,8 @@ pub(super) struct Swept {
     next: usize,
     /// Number of recipients served.
     served: usize,
+    /// Its event in this turn, once it is served in it.
+    pub(super) event: Option<TurnEvent>,
 }
 
 impl Swept {
@@ -87,6 +90,7 @@ impl Fanout {
                 delivery,
                 next: 0,
                 served: 0,
+                event: None,
             };
             swept.next = swept
                 .recipients()
@@ -95,9 +99,9 @@ impl Fanout {
         }
     }
 
-    /// The slot at which this turn's part of the sweep ends: none of its deliveries has more than
-    /// its share of recipients before it. When the sweep is through with the last slot it begins
-    /// again with the first.
+    /// The slot at which the next part of the sweep ends: none of its deliveries has more than its
+    /// share of recipients before it. When the sweep is through with the last slot it begins again
+    /// with the first.
     pub(super) fn sweep_end(&mut self) -> u32 {
         if self
             .sweep
@@ -116,11 +120,14 @@ impl Fanout {
     }
 
     /// Removes the deliveries that are done from the sweep.
-    pub(super) fn leave_sweep(&mut self) {
+    pub(super) fn leave_sweep(&mut self, frames: &mut TurnFrames) {
         let subjects = &mut self.subjects;
         self.sweep.retain(|swept| {
             let stays = !swept.is_done();
             if !stays {
+                if let Some(event) = swept.event {
+                    frames.end_delivery(event);
+                }
                 let subject = &swept.parcel.event(swept.delivery).subject;
                 if let Some(count) = subjects.get_mut(subject) {
                     *count -= 1;

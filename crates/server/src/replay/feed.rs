@@ -8,6 +8,7 @@ use wire::event::{Event as WireEvent, Payload as WirePayload, Subject};
 use wire::frame;
 use wire::notice::ResetReason;
 
+use super::deferred::undefer;
 use super::resume::{after_reset, outcome, push_reset};
 use super::searches::Searches;
 use super::{Replay, Replays, Stage};
@@ -55,6 +56,12 @@ impl Feeder {
         if connection.blocked || !replay.stage.is_fed() {
             return 0;
         }
+        if replay.is_deferred {
+            undefer(table, sessions, router, key);
+        }
+        let Some(&replay) = table.replays.get(key) else {
+            return 0;
+        };
         let keys = sessions.keys(key.index, &session);
         // In this order: what was planned before the login and posted since is below the head.
         let may_go_live = advance_period(router) >= replay.stage.live_from();

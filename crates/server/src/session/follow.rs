@@ -13,7 +13,7 @@ use wire::transport::Transport;
 use super::Sessions;
 use crate::identity::{Denial, Grant};
 use crate::lease::Lease;
-use crate::replay::StartAt;
+use crate::replay::{StartAt, undefer};
 use crate::table::{ConnectionTable, Extras, Phase};
 
 /// Reason why a client does not get what it asks for within its session.
@@ -51,6 +51,7 @@ impl Sessions {
         let Some(grant) = self.subscription(table, key, ids)? else {
             return Ok(());
         };
+        undefer(table, self, &self.shared.router, key);
         let now = UnixSeconds(table.clock.unix_seconds);
         let added = self
             .log_in(key, &grant.ids)

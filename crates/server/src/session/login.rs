@@ -226,7 +226,9 @@ impl Sessions {
         for &id in keys {
             match but.contains(&id) {
                 true => router.graph().release(id),
-                false => router.logout(id, name),
+                false => {
+                    router.logout(id, name);
+                }
             }
         }
     }
@@ -249,11 +251,11 @@ impl Sessions {
         Ok(keys)
     }
 
-    /// Removes a session from the directory under `keys`.
-    pub(super) fn log_out_of(&self, key: SlotKey, keys: &[Key]) {
+    /// Removes a session from the directory under `keys`. Returns the number of events that were
+    /// counted as queued for it while it was deferred.
+    pub(super) fn log_out_of(&self, key: SlotKey, keys: &[Key]) -> u64 {
         let name = self.name(key);
-        for &id in keys {
-            self.shared.router.logout(id, name);
-        }
+        let events = keys.iter().map(|&id| self.shared.router.logout(id, name));
+        events.sum()
     }
 }

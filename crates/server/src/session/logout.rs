@@ -24,7 +24,8 @@ impl Sessions {
             table.stats.slow(id);
         }
         table.stats.take(Metric::sessions(transport), 1);
-        self.log_out_of(*key, keys);
+        let lost = self.log_out_of(*key, keys);
+        table.stats.add(Metric::DeliveriesLost, lost);
         if session.marks.has_several() {
             self.several.remove(key.index);
         }

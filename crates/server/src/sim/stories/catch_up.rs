@@ -7,6 +7,7 @@ use history::Limits;
 use super::{quiet, world_with};
 use crate::limits::CATCH_UP_BACKLOG_BYTES;
 use crate::listener::ListenerKind;
+use crate::mail::Mail;
 use crate::settings::LiveSettings;
 use crate::sim::world::World;
 use crate::slow_policy::SlowPolicy;
@@ -137,6 +138,66 @@ fn an_event_that_others_overtook_is_not_lost_when_its_reader_falls_behind() {
         assert!(own.count() >= 10, "{id}: {payloads:?}");
     }
     assert_eq!(world.metric(Metric::CatchUps), 8);
+}
+
+/// Publishes an event about 1. Returns how many sessions its deliveries name, and how many they
+/// only count.
+fn plan(world: &World, payload: &str) -> (usize, u32) {
+    let mut planned = (0, 0);
+    world.publish("1", payload);
+    for mail in world.mailbox.take() {
+        if let Mail::Deliver(parcel) = &mail {
+            planned.0 += parcel.recipients();
+            planned.1 += parcel.deliveries.iter().map(|it| it.deferred).sum::<u32>();
+        }
+        world.mailbox.insert(mail);
+    }
+    planned
+}
+
+// An event visited each session of a crowd that did not read: ten million visits a second.
+#[test]
+fn an_event_costs_no_visit_to_a_session_that_is_behind() {
+    for kind in [ListenerKind::Plain, ListenerKind::Tls] {
+        let mut world = world(kind, 1 << 20);
+        let healthy = world.connect("/events/1");
+        let behind: Vec<_> = (0..4).map(|_| world.connect("/events/1")).collect();
+        world.run_until_idle();
+        behind
+            .iter()
+            .for_each(|&client| set_room(&world, client, 30));
+        let mut expected = Vec::new();
+        let mut say = |world: &mut World, payload: String| {
+            expected.push(payload.clone());
+            let planned = plan(world, &payload);
+            world.run_until_idle();
+            planned
+        };
+        for number in 0..20 {
+            say(&mut world, format!("{number} {}", "x".repeat(50)));
+        }
+        assert_eq!(say(&mut world, "meanwhile".to_owned()), (1, 4));
+        let receipt = |world: &mut World| {
+            let (_, tally) = world.publish("1", "counted");
+            world.run_until_idle();
+            let counts = tally.counts();
+            (counts.written, counts.queued, counts.shed)
+        };
+        assert_eq!(receipt(&mut world), (1, 4, 0));
+        drain(&mut world, behind[0]);
+        world.net.borrow_mut().end(behind[1]);
+        world.run_until_idle();
+        assert_eq!(say(&mut world, "after one is back".to_owned()), (2, 2));
+        for client in [behind[2], behind[3]] {
+            drain(&mut world, client);
+        }
+        assert_eq!(say(&mut world, "live".to_owned()), (4, 0));
+        expected.insert(21, "counted".to_owned());
+        for client in [healthy, behind[0], behind[2], behind[3]] {
+            assert_eq!(world.payloads(client), expected);
+        }
+        assert!(world.worker.table.replays.is_empty());
+    }
 }
 
 #[test]

@@ -55,6 +55,41 @@ fn frames_of_a_full_socket_wait_and_arrive_whole() {
     assert!(messages[20].ends_with(r#""data":"event 19"}"#));
 }
 
+// A session that is behind is counted and not named in plans. With two ids it would be counted for
+// one, and named for the other.
+#[test]
+fn a_slow_session_that_follows_another_id_counts_once_and_gets_all() {
+    let mut world = with_history(quiet());
+    world.subscribe("1", "star");
+    world.subscribe("2", "star");
+    let client = open_with(&mut world, "/ws/1", "", 300);
+    let mut expected = Vec::new();
+    let mut publish = |world: &mut World, subject: &str| {
+        expected.push(format!("event {}", expected.len()));
+        let (_, tally) = world.publish(subject, &expected[expected.len() - 1]);
+        world.run_until_idle();
+        tally.counts()
+    };
+    for _ in 0..20 {
+        publish(&mut world, "1");
+    }
+    say(&mut world, client, r#"{"subscribe":[2]}"#);
+    for subject in ["star", "1", "2", "star"] {
+        assert_eq!(publish(&mut world, subject).queued, 1, "{subject}");
+    }
+    world.net.borrow_mut().make_room(client, usize::MAX);
+    world.run_until_idle();
+    for subject in ["star", "1", "2"] {
+        assert_eq!(publish(&mut world, subject).written, 1, "{subject}");
+    }
+    let messages = messages(&world, client);
+    let data = messages
+        .iter()
+        .filter_map(|it| it.split_once(r#""data":""#));
+    let got: Vec<_> = data.map(|(_, data)| data.trim_end_matches("\"}")).collect();
+    assert_eq!(got, expected);
+}
+
 #[test]
 fn cloud_events_come_as_messages_too() {
     let mut world = world();
