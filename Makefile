@@ -136,8 +136,8 @@ faults: setup
 	cargo build --release -p encke
 	cd tests && ENCKE=$(abspath $(target)/release/encke) .venv/bin/python -m faults --report $(abspath $(target)/faults.md) $(FAULTS)
 
-# Needs root (for sysctls, which are given back) and 12 GiB of memory. Takes about half an hour; the
-# report is written to target/bench.md.
+# Needs root (for sysctls, which are given back) and 12 GiB of memory. Takes about 40 minutes; the
+# report is written to target/bench.md. Memory is measured without a history, which grows to its own bound.
 bench_with = $(target)/release/encke-bench $(1) --server $(target)/release/encke --markdown $(target)/bench.md
 
 # nginx is compared over TLS where its module for streams is installed.
@@ -146,7 +146,7 @@ nchan := $(wildcard /usr/lib/nginx/modules/ngx_nchan_module.so)
 bench:
 	cargo build --release -p encke -p bench
 	rm -f $(target)/bench.md
-	$(call bench_with,memory)
+	$(call bench_with,memory) --serve-arg=--history-bytes=0
 	$(call bench_with,connect)
 	$(call bench_with,fanout) --connections 18000
 	$(call bench_with,fanout) --connections 100000 --rounds 5 --events 5
@@ -162,10 +162,15 @@ bench:
 	done
 	$(call bench_with,flood)
 	@if [ -x tests/.venv/bin/python ]; then \
-	    ENCKE=$(abspath $(target)/release/encke) tests/.venv/bin/python tests/bench_erlang.py | tee -a $(target)/bench.md; \
+	    for part in bench_erlang.py "bench_presence.py --users 100000 --workers 8 --threads 8" "bench_snapshot.py --users 100000"; do \
+	        ENCKE=$(abspath $(target)/release/encke) tests/.venv/bin/python tests/$$part | tee -a $(target)/bench.md; \
+	    done; \
 	else \
-	    echo "the Erlang node is not measured: it needs what \`make setup\` installs"; \
+	    echo "the Erlang node, presence and a cluster's snapshots are not measured: they need what \`make setup\` installs"; \
 	fi
+	@printf '\n## The log of a cluster\n\n' | tee -a $(target)/bench.md
+	cargo run --quiet --release -p cluster --example apply -- 400000 500 | tee -a $(target)/bench.md
+	cargo run --quiet --release -p replication --example measure_replication | tee -a $(target)/bench.md
 	cargo build --release -p graph --example store
 	crates/graph/bench/run $(abspath $(target)/release/encke) $(abspath $(target)/release/examples/store) \
 	    | tee -a $(target)/bench.md
