@@ -405,6 +405,10 @@ fn owe_replaying<D: Driver>(
             frames.count_shed(event);
         }
         LiveEvent::Hold => frames.count_queued(event),
+        // It was sent from the history. The socket may have taken a part of it.
+        LiveEvent::Drop if table.get(key).is_some_and(|it| it.blocked) => {
+            frames.count_queued(event);
+        }
         LiveEvent::Drop => frames.count_written(event),
         LiveEvent::Lose => frames.count_shed(event),
     }
