@@ -185,9 +185,12 @@ fn is_behind<M: Mailboxes>(router: &Router<M>, cursor: Cursor<'_>) -> bool {
 }
 
 /// Returns the position after which a session is fed when events after `floor` may be missing: it
-/// gets the latest of what there is, and not a flood.
+/// gets the latest of what there is behind the last gap, and not a flood.
 pub(crate) fn after_reset<M: Mailboxes>(router: &Router<M>, keys: &[Key], floor: u64) -> u64 {
     let head = router.head().unwrap_or_default();
+    // Events may be stored from before a gap. Whoever were fed these would meet the gap again.
+    let left = router.recorder().map_or(0, |it| it.read(History::left));
+    let floor = floor.max(left);
     let mut latest = Vec::new();
     router.latest(keys, floor, head, RESET_EVENTS_MAX, &mut latest);
     // A concurrent eviction can only shorten what follows, and then says so.
