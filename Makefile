@@ -122,6 +122,7 @@ SEEDS ?= 100000
 SEED ?= 0
 sim:
 	SEEDS=$(SEEDS) SEED=$(SEED) $(cargo_test) --lib -- sim::lives
+	SEEDS=$(SEEDS) SEED=$(SEED) cargo test --quiet -p sim --profile $(CARGO_PROFILE) --lib -- lives
 	SEEDS=$(SEEDS) SEED=$(SEED) $(cargo_test) --test simulation
 
 # Plants each bug of docs/TESTING.md in a copy of the sources, and sees whether its check fails. Takes about an hour; PLANTED="router

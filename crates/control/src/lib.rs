@@ -108,6 +108,8 @@ pub use demo::Demo;
 pub use idempotency::RestoredKey;
 pub use jwks::{JWKS_URLS_MAX, JwksFetcher, JwksMetrics, JwksStats, JwksUrl, KeysChanged};
 pub use listener::LiveTls;
+#[cfg(feature = "sim")]
+pub use listener::sim::SimControl;
 pub use presence::Presence;
 pub use replicated::Replicated;
 pub use shared::SharedState;

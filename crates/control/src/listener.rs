@@ -19,6 +19,9 @@ mod framing;
 mod chunks;
 /// Timeouts for request heads.
 mod head_timeout;
+/// The control API over simulated connections.
+#[cfg(feature = "sim")]
+pub(crate) mod sim;
 #[cfg(test)]
 mod tests;
 
@@ -228,17 +231,7 @@ impl Listener {
 
     /// Gives a connection a task, in which it is served as long as it may keep its place.
     fn spawn(&self, place: Arc<Place>, connection: impl Future<Output = Ended> + Send + 'static) {
-        let counts = Arc::clone(&self.counts);
-        tokio::spawn(async move {
-            tokio::select! {
-                ended = connection => {
-                    if ended == Ended::Late {
-                        counts.cut();
-                    }
-                }
-                () = place.ended() => {}
-            }
-        });
+        tokio::spawn(serve_in_place(place, Arc::clone(&self.counts), connection));
     }
 
     /// Accepts a connection with a descriptor of the reserve, or makes an unauthorized connection
@@ -277,6 +270,22 @@ impl Listener {
             );
         }
         sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+/// Serves a connection as long as it may keep its place.
+async fn serve_in_place(
+    place: Arc<Place>,
+    counts: Arc<ListenerMetrics>,
+    connection: impl Future<Output = Ended>,
+) {
+    tokio::select! {
+        ended = connection => {
+            if ended == Ended::Late {
+                counts.cut();
+            }
+        }
+        () = place.ended() => {}
     }
 }
 

@@ -32,6 +32,9 @@ mod log;
 mod stats;
 /// Reasons why a log cannot be opened.
 mod error;
+/// Logs in simulations.
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
 
 pub use error::OpenError;
 pub use log::EventLog;

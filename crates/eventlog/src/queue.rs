@@ -193,7 +193,7 @@ impl Queue {
     }
 
     /// Takes all that waits, as [`Self::take`] does, and does not wait.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn take_now(&self, spare: &mut Taken) {
         self.waiting.lock().take(spare);
     }

@@ -1,6 +1,5 @@
 //! Laws of the log over a disk that fails, against a model that keeps every event for ever.
 
-mod fake;
 mod world;
 mod crash;
 mod fail;

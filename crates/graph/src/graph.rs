@@ -21,6 +21,8 @@ use crate::memory::Memory;
 use crate::replica::{LogPlaces, Replica};
 use crate::rows::{RowChanges, Rows};
 use crate::store::{Directory, OpenError, Sidecar, Snapshot, Store};
+#[cfg(any(test, feature = "sim"))]
+use crate::writer::Work;
 use crate::writer::Writer;
 
 /// Directed graph of subscriptions. Owned by the server for its whole life and shared by all its
@@ -130,6 +132,21 @@ impl Graph {
             rows,
             directory,
         })
+    }
+
+    /// A durable graph whose writer has no thread, and the work of that writer.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn without_thread(mut store: Store, memory: Memory) -> (Self, Work) {
+        let memory = Arc::new(memory);
+        let rows = Mutex::new(store.take_rows());
+        let (writer, work) = Writer::without_thread(store, Arc::clone(&memory));
+        let graph = Self {
+            memory,
+            changes: Changes::Durable(writer),
+            rows,
+            directory: None,
+        };
+        (graph, work)
     }
 
     /// Stops taking changes, writes those that wait to disk, and closes the file. The graph can

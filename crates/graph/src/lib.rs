@@ -40,6 +40,9 @@ mod graph;
 mod bulk;
 /// Boxed slices without spare capacity.
 mod exact;
+/// A durable graph in simulations.
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
 
 pub use adjacency::Direction;
 pub use bulk::{Line, Lines, LoadError, LoadOptions, LoadProgress, Loaded, load, parse_edge};

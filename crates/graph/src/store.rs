@@ -35,6 +35,8 @@ pub(crate) use block::{Pair, other, owner, pair};
 pub use check::Check;
 pub(crate) use directory::Contents;
 pub use directory::Directory;
+#[cfg(any(test, feature = "sim"))]
+pub(crate) use directory::{Nothing, fill};
 pub(crate) use disk::Disk;
 use disk::Tracked;
 pub use error::OpenError;
@@ -60,6 +62,8 @@ const PENDING_SHARE: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Store {
     disk: Arc<Tracked>,
+    /// [`PENDING_MIN`], but in simulations.
+    pending_min: usize,
     commits: Arc<CommitCounts>,
     /// None after a failure, until it is opened again.
     database: Option<Database>,
@@ -106,6 +110,7 @@ impl Store {
         let _ = memory.commits.set(Arc::clone(&commits));
         let mut store = Self {
             disk,
+            pending_min: PENDING_MIN,
             commits,
             database: None,
             row: 0,
@@ -162,6 +167,12 @@ impl Store {
             self.fail();
             self.disk.explain(error)
         })
+    }
+
+    /// Folds the journal into the blocks as soon as it has so many edges.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) const fn fold_at(&mut self, pending_min: usize) {
+        self.pending_min = pending_min;
     }
 
     /// Returns the places in a replicated log that the file had when it was opened.
@@ -240,7 +251,7 @@ impl Store {
     }
 
     fn begin_sweep(&mut self, edges: usize) {
-        let enough = PENDING_MIN.max(edges / PENDING_SHARE);
+        let enough = self.pending_min.max(edges / PENDING_SHARE);
         if self.sweep.is_none() && self.pending.len() >= enough {
             let pending = std::mem::take(&mut self.pending);
             self.sweep = Some(Sweep::new(&pending, self.row));

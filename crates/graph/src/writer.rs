@@ -34,6 +34,15 @@ pub(crate) struct Writer {
 impl Writer {
     /// Starts the thread. It has `store`, and `memory` together with the graph.
     pub(crate) fn start(store: Store, memory: Arc<Memory>) -> std::io::Result<Self> {
+        let (mut writer, work) = Self::without_thread(store, memory);
+        let thread = Builder::new().name("encke-graph".to_owned());
+        let thread = thread.spawn(move || work.run())?;
+        writer.thread = Mutex::new(Some(thread));
+        Ok(writer)
+    }
+
+    /// Makes the way to the writer, and its work, which somebody has to do.
+    pub(crate) fn without_thread(store: Store, memory: Arc<Memory>) -> (Self, Work) {
         let queue = Arc::new(Queue::default());
         let work = Work {
             queue: Arc::clone(&queue),
@@ -43,12 +52,11 @@ impl Writer {
             row_jobs: Vec::new(),
             answered: 0,
         };
-        let thread = Builder::new().name("encke-graph".to_owned());
-        let thread = thread.spawn(move || work.run())?;
-        Ok(Self {
+        let writer = Self {
             queue,
-            thread: Mutex::new(Some(thread)),
-        })
+            thread: Mutex::new(None),
+        };
+        (writer, work)
     }
 
     pub(crate) fn submit(&self, changes: Vec<Change>, done: impl FnOnce(Answer) + Send + 'static) {
@@ -93,7 +101,7 @@ impl Drop for Writer {
 }
 
 /// What the thread works with.
-struct Work {
+pub(crate) struct Work {
     queue: Arc<Queue>,
     memory: Arc<Memory>,
     store: Store,
@@ -112,15 +120,35 @@ impl Work {
         }
     }
 
+    /// Does what the thread does each time, and waits for nothing; false if there is nothing to do.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn step(&mut self) -> bool {
+        let (submissions, ended) = self.queue.take_now();
+        let is_idle = submissions.is_empty() && !self.is_busy();
+        if !is_idle {
+            self.note(submissions, ended);
+            self.commit();
+        }
+        !is_idle
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.jobs.is_empty() || self.store.is_sweeping()
+    }
+
     /// Takes what is in the queue, and waits for something if there is nothing to do; whether there
     /// will be more.
     fn take(&mut self) -> bool {
-        let busy = !self.jobs.is_empty() || self.store.is_sweeping();
-        let (submissions, ended) = if busy {
+        let (submissions, ended) = if self.is_busy() {
             self.queue.take_now()
         } else {
             self.queue.take(self.answered)
         };
+        self.note(submissions, ended)
+    }
+
+    /// Notes what was in the queue, and returns whether there will be more.
+    fn note(&mut self, submissions: Vec<Submission>, ended: bool) -> bool {
         for submission in submissions {
             match submission {
                 Submission::Changes(job) => self.jobs.push_back(job),

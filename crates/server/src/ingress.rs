@@ -88,7 +88,7 @@ impl Ingress {
     }
 
     /// Returns whether no input is kept.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.kept.is_empty() && !self.has_unread()
     }
@@ -109,7 +109,7 @@ impl Ingress {
     }
 
     /// Returns the memory of the input that is kept, counted one by one.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn count_kept_bytes(&self) -> usize {
         self.kept.count_bytes()
     }

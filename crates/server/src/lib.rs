@@ -83,8 +83,8 @@ mod give_way;
 mod drain;
 
 /// The worker over a simulated network.
-#[cfg(test)]
-mod sim;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
 
 pub use wire::host::{AllowedHosts, HostPattern};
 pub use wire::target::IDS_MAX;

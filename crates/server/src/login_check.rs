@@ -158,7 +158,7 @@ impl LoginChecks {
     }
 
     /// Returns whether nothing is kept.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_empty(&self) -> bool {
         let requests = self.requests.len() + self.answered.len();
         requests + self.subscribes.len() + self.subscribing == 0

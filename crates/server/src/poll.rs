@@ -105,7 +105,7 @@ impl Polls {
         self.insert(key, keys, None, now.after(POLL_ONLINE));
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.by_slot.is_empty() && self.periods.is_empty() && self.woken.is_empty()
     }

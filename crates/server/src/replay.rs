@@ -138,7 +138,7 @@ impl Replays {
     }
 
     /// Returns the memory of all replays, counted one by one.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn count_memory_bytes(&self) -> usize {
         self.slots.count_memory_bytes()
     }
@@ -420,7 +420,7 @@ impl Replays {
     }
 
     /// Returns whether no session has a replay.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

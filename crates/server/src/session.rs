@@ -435,7 +435,7 @@ impl Sessions {
     }
 
     /// Returns whether the ids of no session are kept.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn keeps_no_ids(&self) -> bool {
         self.several.is_empty()
     }

@@ -1,20 +1,48 @@
 //! Simulation: the real worker over a simulated network, in virtual time, checked against a model.
+//!
+//! The tests of other crates have what is not private here, with the feature `sim`.
 
+mod dice;
+mod seeds;
+#[cfg_attr(not(test), expect(dead_code, reason = "stories use all of it"))]
 mod net;
+#[cfg(test)]
 mod client;
+#[cfg_attr(not(test), expect(dead_code, reason = "stories use all of it"))]
 mod parts;
+#[cfg(test)]
 mod world;
+#[cfg_attr(not(test), expect(dead_code, reason = "stories use all of it"))]
 mod texts;
+#[cfg(test)]
 mod tokens;
+#[cfg_attr(not(test), expect(dead_code, reason = "stories use all of it"))]
+mod websocket_frames;
+#[cfg(test)]
 mod websocket_client;
+#[cfg(test)]
 mod laws;
+mod notices;
+#[cfg_attr(not(test), expect(dead_code, reason = "stories use all of it"))]
 mod readers;
+mod server;
+#[cfg(test)]
 mod lives;
+#[cfg(test)]
 mod resumes;
+#[cfg(test)]
 mod stories;
+#[cfg(test)]
 #[expect(
     clippy::duplicate_mod,
     reason = "stories are run over both kinds of listeners"
 )]
 mod stories_over_tls;
+#[cfg(test)]
 mod stages;
+
+pub use dice::Dice;
+pub use notices::Notice;
+pub use readers::{Edges, Posted, Reader, STREAMS, WEBSOCKET, is_served, notices};
+pub use seeds::{Trace, lives};
+pub use server::{SimClient, SimServer};

@@ -249,7 +249,7 @@ impl<D: Driver> ConnectionTable<D> {
     }
 
     /// Returns whether no side table keeps anything.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_without_extras(&self) -> bool {
         self.tls.is_empty() && self.clients.is_empty()
     }

@@ -77,7 +77,7 @@ impl WebSockets {
     }
 
     /// Returns whether nothing is kept for any session.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.unfinished.is_empty()
             && self.unfinished_bytes == 0
@@ -100,7 +100,7 @@ impl WebSockets {
     }
 
     /// Returns the memory of all that has not arrived whole, counted one by one.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn count_unfinished_bytes(&self) -> usize {
         self.unfinished.values().map(Unfinished::bytes).sum()
     }

@@ -24,7 +24,7 @@ mod mail;
 /// Reports on the slowest readers.
 mod reporting;
 /// What simulations see of a worker.
-#[cfg(test)]
+#[cfg(any(test, feature = "sim"))]
 mod seen;
 
 use std::collections::VecDeque;

@@ -223,6 +223,12 @@ const RULES: &[Rule] = &[
         not_reached: &[],
     },
     Rule {
+        name: "sim",
+        uses: &[],
+        not_named: &[],
+        not_reached: &[ASYNC, HTTP, SYSTEM, THREADS],
+    },
+    Rule {
         name: "tidy",
         uses: &[],
         not_named: &[ASYNC, SYSTEM],

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::fake::FakeDisk;
 use super::world::{Model, World};
 use crate::error::OpenError;
 use crate::recovery::Start;
 use crate::segment::HEADER_BYTES;
 use crate::settings::SyncPolicy;
+use crate::sim::SimDirectory;
 
 const INTERVAL: SyncPolicy = SyncPolicy::Interval(Duration::from_millis(100));
 
@@ -18,7 +18,7 @@ const STEP: u64 = 60;
 const LAST: u64 = 39 * STEP;
 
 /// The disk of a run with several segments, killed or ended, and what was published.
-fn filled(is_ended: bool) -> (FakeDisk, Model) {
+fn filled(is_ended: bool) -> (SimDirectory, Model) {
     let mut world = World::new(INTERVAL);
     let mut seed = 5;
     for _ in 0..40 {
@@ -33,13 +33,13 @@ fn filled(is_ended: bool) -> (FakeDisk, Model) {
     (disk, world.settled_model())
 }
 
-fn segments(disk: &FakeDisk) -> Vec<String> {
+fn segments(disk: &SimDirectory) -> Vec<String> {
     let mut names = disk.names();
     names.retain(|name| name.starts_with("segment-"));
     names
 }
 
-fn open(disk: FakeDisk, model: Model) -> Result<World, OpenError> {
+fn open(disk: SimDirectory, model: Model) -> Result<World, OpenError> {
     World::open(disk, INTERVAL, "boot-0", model)
 }
 

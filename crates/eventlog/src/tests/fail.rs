@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::fake::Faults;
 use super::world::{End, World};
 use crate::settings::SyncPolicy;
+use crate::sim::Faults;
 
 const INTERVAL: SyncPolicy = SyncPolicy::Interval(Duration::from_millis(100));
 

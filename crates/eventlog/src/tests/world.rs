@@ -1,25 +1,19 @@
 //! A router with a log on a disk in memory, and a model of what clients are owed.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use graph::{Graph, Id};
 use history::{Cursor, Followed, Gap, History, Limits as HistoryLimits};
 use router::{
-    Batch, Event, Log, LogBatch, LogMetrics, Mailboxes, Marks, Parcel, Payload, Recorder, Router,
-    Tally, WorkerId,
+    Batch, Event, Log, LogMetrics, Mailboxes, Parcel, Payload, Recorder, Router, Tally, WorkerId,
 };
 
-use super::fake::FakeDisk;
 use crate::error::OpenError;
-use crate::queue::{Queue, Taken};
-use crate::recovery::{Recovery, Start, recover};
+use crate::recovery::{Recovery, Start};
 use crate::settings::{Limits, Run, SyncPolicy};
-use crate::stats::Counters;
-use crate::work::{Environment, Work};
+use crate::sim::{self, SimDirectory, SimLog, SimLogWorker};
 
 pub(super) const SUBJECTS: u64 = 7;
 
@@ -53,26 +47,6 @@ impl Mailboxes for NoWorkers {
     fn ring(&self, _: WorkerId) {}
 }
 
-/// The queue without the thread.
-#[derive(Debug)]
-struct Unthreaded(Arc<Queue>);
-
-impl Log for Unthreaded {
-    fn append(&self, batch: &LogBatch<'_>, tally: &Arc<Tally>) {
-        self.0.append(batch, tally);
-    }
-
-    fn mark(&self, marks: Marks) {
-        self.0.mark(marks);
-    }
-
-    fn wake(&self) {}
-
-    fn metrics(&self) -> LogMetrics {
-        LogMetrics::default()
-    }
-}
-
 /// Event of the model.
 pub(super) struct Published {
     subject: String,
@@ -87,26 +61,24 @@ pub(super) struct Published {
 pub(super) type Model = BTreeMap<u64, Published>;
 
 pub(super) struct World {
-    pub(super) disk: FakeDisk,
+    pub(super) disk: SimDirectory,
     pub(super) sync: SyncPolicy,
     pub(super) time: Arc<AtomicU64>,
     pub(super) model: Model,
     pub(super) recovery: Recovery,
     router: Router<NoWorkers>,
-    queue: Arc<Queue>,
-    taken: Taken,
-    pub(super) work: Work<FakeDisk>,
-    counters: Arc<Counters>,
+    log: Arc<SimLog>,
+    pub(super) worker: SimLogWorker,
     boot: String,
 }
 
 impl World {
     pub(super) fn new(sync: SyncPolicy) -> Self {
-        Self::open(FakeDisk::default(), sync, "boot-0", Model::new()).expect("a new disk")
+        Self::open(SimDirectory::default(), sync, "boot-0", Model::new()).expect("a new disk")
     }
 
     pub(super) fn open(
-        disk: FakeDisk,
+        disk: SimDirectory,
         sync: SyncPolicy,
         boot: &str,
         model: Model,
@@ -118,29 +90,13 @@ impl World {
             boot: boot.to_owned(),
             random: 7 + model.len() as u64,
         };
-        let (resumed, recovery) =
-            recover(disk.clone(), Path::new("history"), &run, &mut |restored| {
-                recorder.restore(restored, &graph);
-            })?;
-        let counters = Arc::new(Counters::default());
         let time = Arc::new(AtomicU64::new(0));
-        let queue = Arc::new(Queue::new(resumed.from));
-        let clock = Arc::clone(&time);
-        let environment = Environment {
-            limits: LIMITS,
-            sync,
-            run,
-            clock: Box::new(move || Duration::from_millis(clock.load(Ordering::Relaxed))),
-            counters: Arc::clone(&counters),
-            report: Box::new(|_| ()),
-        };
-        let work = Work::begin(resumed, environment).map_err(|error| OpenError::Disk {
-            path: "history".into(),
-            error,
+        let opened = sim::open(&disk, LIMITS, sync, run, &time, &mut |restored| {
+            recorder.restore(restored, &graph);
         })?;
-        recorder.set_log(Arc::new(Unthreaded(Arc::clone(&queue))));
+        let (log, worker, recovery) = opened;
+        recorder.set_log(Arc::<SimLog>::clone(&log));
         let router = Router::new("e", graph, NoWorkers).with_recorder(recorder);
-        let taken = queue.spare();
         let world = Self {
             disk,
             sync,
@@ -148,10 +104,8 @@ impl World {
             model,
             recovery,
             router,
-            queue,
-            taken,
-            work,
-            counters,
+            log,
+            worker,
             boot: boot.to_owned(),
         };
         world.check();
@@ -205,17 +159,16 @@ impl World {
     /// Lets the log's thread do its work, after some time.
     pub(super) fn step(&mut self, millis: u64) {
         self.time.fetch_add(millis, Ordering::Relaxed);
-        self.queue.take_now(&mut self.taken);
-        self.work.step(&mut self.taken);
+        self.worker.step();
     }
 
     pub(super) fn end(&mut self) {
-        self.queue.end();
+        self.worker.end();
         self.step(0);
     }
 
     pub(super) fn stats(&self) -> LogMetrics {
-        self.counters.read()
+        self.log.metrics()
     }
 
     /// Ends the run, and starts the next one on what is left of the disk.
@@ -349,9 +302,8 @@ impl Published {
 /// A tally that waits for ever.
 fn unanswered() -> Arc<Tally> {
     let tally = Tally::new();
-    let queue = Arc::new(Queue::new(0));
     let mut recorder = Recorder::new(HISTORY);
-    recorder.set_log(Arc::new(Unthreaded(queue)));
+    recorder.set_log(Arc::new(SimLog::that_nobody_writes()));
     let graph = Arc::new(Graph::memory());
     let router = Router::new("e", graph, NoWorkers).with_recorder(recorder);
     let event = Event {

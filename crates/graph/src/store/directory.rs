@@ -65,7 +65,7 @@ pub(crate) trait Contents {
 }
 
 /// An empty graph.
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl Contents for Nothing {
     fn names(&mut self) -> Result<Vec<(Key, Id)>, redb::Error> {
@@ -274,9 +274,15 @@ pub(super) fn check_places(
 
 /// Writes a new graph to `path`, where nothing is, and returns when it will survive a loss of
 /// power.
-pub(crate) fn write(path: &Path, mut contents: impl Contents) -> Result<(), Refusal> {
+pub(crate) fn write(path: &Path, contents: impl Contents) -> Result<(), Refusal> {
     let file = datadir::create(path)?;
-    let disk: Arc<dyn Disk> = Arc::new(file);
+    fill(Arc::new(file), contents)?;
+    File::open(path)?.sync_all()?;
+    Ok(())
+}
+
+/// Writes a new graph to an empty disk.
+pub(crate) fn fill(disk: Arc<dyn Disk>, mut contents: impl Contents) -> Result<(), Refusal> {
     let mut database = Builder::new()
         .set_cache_size(BUILD_CACHE_BYTES)
         .create_with_backend(super::disk::Backend(Arc::new(Tracked::new(disk))))?;
@@ -300,7 +306,5 @@ pub(crate) fn write(path: &Path, mut contents: impl Contents) -> Result<(), Refu
     transaction.commit()?;
     // Gives back what the file has grown too far.
     database.compact()?;
-    drop(database);
-    File::open(path)?.sync_all()?;
     Ok(())
 }

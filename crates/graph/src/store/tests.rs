@@ -2,7 +2,6 @@
 
 mod crash;
 mod fail;
-mod fake;
 mod log;
 mod private;
 mod refuse;

@@ -51,13 +51,13 @@ impl KeptInput {
     }
 
     /// Returns the memory of all input, counted one by one.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(super) fn count_bytes(&self) -> usize {
         self.slots.values().map(cost).sum()
     }
 
     /// Returns whether no input is kept.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

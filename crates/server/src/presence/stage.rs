@@ -144,7 +144,7 @@ impl PresenceStage {
     }
 
     /// Returns whether nothing is kept.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_empty(&self) -> bool {
         !self.has_work() && self.snapshots.is_empty()
     }

@@ -235,7 +235,7 @@ impl Feeder {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn keeps_no_search(&self) -> bool {
         self.searches.is_empty()
     }

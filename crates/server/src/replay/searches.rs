@@ -73,7 +73,7 @@ impl Searches {
         self.0.retain(|search| is_kept(search.key));
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -53,7 +53,7 @@ impl Several {
     }
 
     /// Returns whether there is no session with several ids.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use reactor::{MetricSet, Tick};
 
+pub(super) use super::dice::Dice;
 use super::world::{World, id};
 use crate::listener::ListenerKind;
 use crate::settings::LiveSettings;
@@ -13,21 +14,7 @@ use crate::stats::Metric;
 
 const NAMES: [&str; 5] = ["1", "2", "rj", "bob", "2147483648"];
 
-/// Numbers from a seed (xorshift64*; Vigna 2016), so that a failure can be repeated.
-pub(super) struct Dice(pub(super) u64);
-
 impl Dice {
-    pub(super) const fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(super) const fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % sides
-    }
-
     fn name(&mut self) -> &'static str {
         NAMES[self.roll(NAMES.len())]
     }

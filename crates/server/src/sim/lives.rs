@@ -14,11 +14,11 @@
 
 mod life;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use self::life::{Life, Trace};
+use self::life::Life;
 use super::laws::Dice;
+use super::seeds::{Trace, lives};
 use crate::stats::Metric;
 
 /// Steps of a life.
@@ -50,16 +50,6 @@ struct Lived {
     happened: [u64; HAPPENED.len()],
 }
 
-/// Runs these steps of a life. The error says why it fails.
-fn try_to_live(seed: u64, steps: &[u32], trace: &Trace) -> Result<Lived, String> {
-    trace.borrow_mut().clear();
-    catch_unwind(AssertUnwindSafe(|| live(seed, steps, trace))).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
-        text.unwrap_or_else(|| "a panic without a text".to_owned())
-    })
-}
-
 /// Runs these steps of a life.
 fn live(seed: u64, steps: &[u32], trace: &Trace) -> Lived {
     let mut life = Life::new(seed, Trace::clone(trace));
@@ -84,47 +74,13 @@ fn live(seed: u64, steps: &[u32], trace: &Trace) -> Lived {
     }
 }
 
-/// Leaves out what a failure does not need: halves first, single items last.
-fn shrink(mut steps: Vec<u32>, fails: impl Fn(&[u32]) -> bool) -> Vec<u32> {
-    let mut size = steps.len().div_ceil(2);
-    while size > 0 {
-        let mut at = 0;
-        while at < steps.len() {
-            let end = (at + size).min(steps.len());
-            let fewer = [&steps[..at], &steps[end..]].concat();
-            if fails(&fewer) {
-                steps = fewer;
-            } else {
-                at = end;
-            }
-        }
-        size /= 2;
-    }
-    steps
-}
-
-fn variable(name: &str, usual: u64) -> u64 {
-    let text = std::env::var(name).ok();
-    text.map_or(usual, |it| it.parse().expect("a number"))
-}
-
 #[test]
 fn whatever_happens_what_is_owed_arrives_and_nothing_is_left() {
-    let (first, seeds) = (variable("SEED", 0), variable("SEEDS", 1000));
     let mut lives_with = [0; HAPPENED.len()];
-    for seed in first..first + seeds {
-        let trace = Trace::default();
-        let all: Vec<_> = (0..STEPS).collect();
-        if let Ok(lived) = try_to_live(seed, &all, &trace) {
-            let counts = lives_with.iter_mut().zip(lived.happened);
-            counts.for_each(|(lives, count)| *lives += u64::from(count > 0));
-            continue;
-        }
-        let steps = shrink(all, |steps| try_to_live(seed, steps, &trace).is_err());
-        let reason = try_to_live(seed, &steps, &trace).err().unwrap_or_default();
-        let trace = trace.borrow().join("\n");
-        panic!("SEED={seed} fails, of its {STEPS} steps with these alone:\n{trace}\n{reason}");
-    }
+    let seeds = lives(STEPS, 1000, live, |lived| {
+        let counts = lives_with.iter_mut().zip(lived.happened);
+        counts.for_each(|(lives, count)| *lives += u64::from(count > 0));
+    });
     for (metric, lives) in HAPPENED.into_iter().zip(lives_with) {
         assert!(
             lives >= seeds / 100,
@@ -160,11 +116,4 @@ fn the_same_seed_is_the_same_life() {
         );
         assert_eq!(traces[0], traces[1], "seed {seed}");
     }
-}
-
-#[test]
-fn a_failure_is_told_with_the_steps_that_it_needs() {
-    let fails = |steps: &[u32]| [3, 77, 78].iter().all(|step| steps.contains(step));
-    assert_eq!(shrink((0..160).collect(), fails), [3, 77, 78]);
-    assert!(shrink(vec![5], |_| true).is_empty());
 }

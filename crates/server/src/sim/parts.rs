@@ -43,6 +43,18 @@ impl Parts {
         set: impl FnOnce(&mut Settings),
         prepare: impl FnOnce(Router<Post>) -> Router<Post>,
     ) -> Self {
+        Self::over(Arc::new(Graph::memory()), "e", workers, live, set, prepare)
+    }
+
+    /// Makes a server over a graph, whose events have this epoch.
+    pub(super) fn over(
+        graph: Arc<Graph>,
+        epoch: &str,
+        workers: u16,
+        live: LiveSettings,
+        set: impl FnOnce(&mut Settings),
+        prepare: impl FnOnce(Router<Post>) -> Router<Post>,
+    ) -> Self {
         let mut settings = Settings {
             live: Arc::new(live),
             ..Settings::default()
@@ -55,7 +67,7 @@ impl Parts {
             mailboxes.clone().into(),
             SharedClock::manual(Arc::clone(&clock)),
         );
-        let router = Router::new("e", Arc::new(Graph::memory()), post);
+        let router = Router::new(epoch, graph, post);
         let router = Arc::new(prepare(router));
         let stats = (0..workers).map(|_| Arc::new(WorkerStats::default()));
         let draining = Arc::new(AtomicBool::new(false));
@@ -66,7 +78,7 @@ impl Parts {
         let identity = Arc::new(IdentityStore::default());
         let presence = settings
             .presence
-            .map(|settings| Arc::new(Presence::new(settings, "e")));
+            .map(|settings| Arc::new(Presence::new(settings, epoch)));
         let live = Arc::new(Mutex::new(Arc::clone(&settings.live)));
         let shared = Arc::new(Shared {
             settings,

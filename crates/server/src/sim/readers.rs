@@ -7,23 +7,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::laws::Dice;
+use super::dice::Dice;
+use super::notices::Notice;
 use super::texts::unchunked;
-use super::websocket_client;
+use super::websocket_frames;
 
 /// Subscriptions, with the head of the history when they were made.
-pub(super) type Edges = BTreeMap<(&'static str, &'static str), u64>;
+pub type Edges = BTreeMap<(&'static str, &'static str), u64>;
 
 /// Bytes of an answer up to its status.
 pub(super) const STATUS_BYTES: usize = "HTTP/1.1 200".len();
 
 /// What streams are asked for by.
-pub(super) const STREAMS: [&str; 2] = ["/events/", "/stream/"];
+pub const STREAMS: [&str; 2] = ["/events/", "/stream/"];
 
 /// Streams, WebSockets and polls.
 pub(super) const ALL_PATHS: [&str; 4] = ["/events/", "/stream/", WEBSOCKET, POLL];
 
-const WEBSOCKET: &str = "/ws/";
+/// What WebSockets are asked for by.
+pub const WEBSOCKET: &str = "/ws/";
 
 const POLL: &str = "/poll/";
 
@@ -34,14 +36,22 @@ const POLL_SECONDS: u32 = 2;
 const WRONG: [&str; 4] = ["other-7", "garbage", "e-999999", "e-5-6"];
 
 /// A client over all its connections.
-pub(super) struct Reader {
-    pub(super) ids: BTreeSet<&'static str>,
+#[derive(Debug)]
+pub struct Reader {
+    /// Epoch of the server.
+    epoch: String,
+    /// Ids that it asks for.
+    pub ids: BTreeSet<&'static str>,
     path: &'static str,
+    /// It asks to be told who is online.
+    pub asks_presence: bool,
     version: usize,
     /// The last id that it has.
     pub(super) cursor: Option<String>,
     /// Whether that is not from this server.
     is_cursor_wrong: bool,
+    /// Whether the server may have lost events before that in a crash.
+    is_cursor_doubtful: bool,
     /// Position up to which the cursor of its connection has everything.
     resumed: u64,
     /// Position from which on events are owed: its first cursor, or where a reset went on.
@@ -53,13 +63,17 @@ pub(super) struct Reader {
 
 /// An event as it was published.
 #[derive(Debug)]
-pub(super) struct Posted {
-    pub(super) position: u64,
-    pub(super) subject: &'static str,
-    /// Ids that it was for, when it was planned.
-    pub(super) readers: BTreeSet<&'static str>,
-    pub(super) is_sent: bool,
-    pub(super) is_stored: bool,
+pub struct Posted {
+    /// Its position; 0 if it is not known.
+    pub position: u64,
+    /// What it is about.
+    pub subject: &'static str,
+    /// Ids that it was for, or may have been for, when it was planned.
+    pub readers: BTreeSet<&'static str>,
+    /// Whether it was for its subject alone.
+    pub is_sent: bool,
+    /// Whether the history has it.
+    pub is_stored: bool,
 }
 
 /// What a client reads of a stream.
@@ -69,21 +83,21 @@ enum Item {
     Id(String),
     Reset(String),
     Gap,
+    Notice(Notice),
 }
 
 impl Reader {
     /// Makes a client of one of these paths.
-    pub(super) fn new(
-        ids: BTreeSet<&'static str>,
-        paths: &[&'static str],
-        dice: &mut Dice,
-    ) -> Self {
+    pub fn new(ids: BTreeSet<&'static str>, paths: &[&'static str], dice: &mut Dice) -> Self {
         Self {
+            epoch: "e".to_owned(),
             ids,
+            asks_presence: false,
             path: paths[dice.roll(paths.len())],
             version: dice.roll(2),
             cursor: None,
             is_cursor_wrong: false,
+            is_cursor_doubtful: false,
             resumed: 0,
             since: None,
             received: BTreeSet::new(),
@@ -91,30 +105,61 @@ impl Reader {
         }
     }
 
+    /// The server has started again, and has another epoch.
+    pub fn restart(&mut self, epoch: &str) {
+        epoch.clone_into(&mut self.epoch);
+        self.is_cursor_wrong = true;
+        self.since = self.cursor.as_ref().map(|_| u64::MAX);
+        self.received.clear();
+        self.excused.clear();
+    }
+
+    /// The server has started again, and goes on with its history: it has everything up to a
+    /// position. Who has seen more may be told that this is gone.
+    pub fn go_on(&mut self, acknowledged: u64) {
+        let complete = self
+            .cursor
+            .as_deref()
+            .map(|it| complete_of(&self.epoch, it));
+        self.is_cursor_doubtful |= complete.is_some_and(|it| it > acknowledged);
+    }
+
+    /// Whether the last id that it has is of another server.
+    pub const fn has_foreign_cursor(&self) -> bool {
+        self.is_cursor_wrong && self.cursor.is_some()
+    }
+
     /// Whether it has a connection for each poll.
-    pub(super) fn polls(&self) -> bool {
+    pub fn polls(&self) -> bool {
         self.path == POLL
     }
 
     /// Begins a connection, and returns its request.
-    pub(super) fn connect(&mut self) -> String {
+    pub fn connect(&mut self) -> String {
         let Self {
             ids,
             path,
             version,
             cursor,
+            epoch,
+            asks_presence,
             ..
         } = self;
         let list = ids.iter().copied().collect::<Vec<_>>().join(",");
-        self.resumed = cursor.as_deref().map_or(0, complete_of);
+        self.resumed = cursor.as_deref().map_or(0, |it| complete_of(epoch, it));
         let field = match cursor {
             Some(cursor) => format!("Last-Event-ID: {cursor}\r\n"),
             None => String::new(),
         };
         if *path == WEBSOCKET {
-            return websocket_client::request(&format!("{path}{list}"), &field);
+            let list = match asks_presence {
+                true => format!("{list}?presence=1"),
+                false => list,
+            };
+            return websocket_frames::request(&format!("{path}{list}"), &field);
         }
         let list = match *path {
+            _ if *asks_presence => format!("{list}?presence=1"),
             POLL => format!("{list}?wait={POLL_SECONDS}"),
             _ => list,
         };
@@ -123,19 +168,19 @@ impl Reader {
     }
 
     /// Excuses it from an event that was published beside its login.
-    pub(super) fn excuse(&mut self, position: u64) {
+    pub fn excuse(&mut self, position: u64) {
         self.excused.insert(position);
     }
 
     /// Excuses it from an event that was published beside its login, if it has no cursor.
-    pub(super) fn excuse_without_cursor(&mut self, position: u64) {
+    pub fn excuse_without_cursor(&mut self, position: u64) {
         if self.cursor.is_none() {
             self.excuse(position);
         }
     }
 
     /// Gives it a cursor that is not from this server, now and then.
-    pub(super) fn mistake_cursor(&mut self, dice: &mut Dice) {
+    pub fn mistake_cursor(&mut self, dice: &mut Dice) {
         if self.cursor.is_some() && dice.roll(12) == 0 {
             self.cursor = Some(WRONG[dice.roll(4)].to_owned());
             self.is_cursor_wrong = true;
@@ -145,11 +190,15 @@ impl Reader {
 
     /// Takes what it has read of its connection, and checks it. `left` is the position up to which
     /// events have left the history.
-    pub(super) fn read<'a>(
+    ///
+    /// # Panics
+    ///
+    /// If it has read what it must not be sent.
+    pub fn read<'a>(
         &mut self,
         bytes: &[u8],
         left: u64,
-        published: impl Fn(u64) -> Option<&'a Posted>,
+        published: impl Fn(u64, &str) -> Option<&'a Posted>,
     ) {
         let mut in_connection = BTreeMap::<&str, u64>::new();
         let items = match self.polls() {
@@ -161,7 +210,7 @@ impl Reader {
             match item {
                 Item::Event(id, data) => {
                     let position = position_of(&id);
-                    let posted = published(position);
+                    let posted = published(position, &data);
                     let posted = posted.unwrap_or_else(|| panic!("{id} {data}: unknown"));
                     assert!(
                         !posted.readers.is_disjoint(&self.ids),
@@ -180,8 +229,8 @@ impl Reader {
                     assert!(is_new || position > self.resumed, "{id} again");
                     self.have(id);
                 }
-                // About events that the history does not have.
-                Item::Gap => {}
+                // About events that the history does not have; and about no event.
+                Item::Gap | Item::Notice(_) => {}
                 Item::Id(id) => self.have(id),
                 Item::Reset(reason) => self.reset(&reason, left),
             }
@@ -193,16 +242,17 @@ impl Reader {
     }
 
     fn have(&mut self, id: String) {
-        self.since.get_or_insert(complete_of(&id));
+        self.since.get_or_insert(complete_of(&self.epoch, &id));
         self.cursor = Some(id);
-        self.is_cursor_wrong = false;
+        (self.is_cursor_wrong, self.is_cursor_doubtful) = (false, false);
     }
 
     fn reset(&mut self, reason: &str, left: u64) {
-        let complete = self.cursor.as_deref().map_or(0, complete_of);
+        let cursor = self.cursor.as_deref();
+        let complete = cursor.map_or(0, |it| complete_of(&self.epoch, it));
         let is_true = match reason {
             "expired" => self.is_cursor_wrong || left > complete,
-            _ => self.is_cursor_wrong,
+            _ => self.is_cursor_wrong || self.is_cursor_doubtful,
         };
         assert!(
             is_true,
@@ -214,7 +264,11 @@ impl Reader {
     }
 
     /// Checks that it has all that it is owed.
-    pub(super) fn judge<'a>(
+    ///
+    /// # Panics
+    ///
+    /// If it has not.
+    pub fn judge<'a>(
         &self,
         name: impl std::fmt::Display,
         published: impl IntoIterator<Item = &'a Posted>,
@@ -247,7 +301,7 @@ impl Reader {
 }
 
 /// Returns whether an answer is what was asked for.
-pub(super) fn is_served(answer: &[u8]) -> bool {
+pub fn is_served(answer: &[u8]) -> bool {
     let status = answer.get("HTTP/1.1 ".len()..STATUS_BYTES);
     matches!(status, Some(b"200" | b"204" | b"101"))
 }
@@ -262,10 +316,10 @@ fn position_of(cursor: &str) -> u64 {
 }
 
 /// The position up to which the holder of a cursor has everything; 0 for a wrong cursor.
-fn complete_of(cursor: &str) -> u64 {
-    let last = cursor
-        .strip_prefix("e-")
-        .and_then(|rest| rest.split('-').next_back());
+fn complete_of(epoch: &str, cursor: &str) -> u64 {
+    let rest = cursor.strip_prefix(epoch);
+    let rest = rest.and_then(|rest| rest.strip_prefix('-'));
+    let last = rest.and_then(|rest| rest.split('-').next_back());
     last.map_or(0, number)
 }
 
@@ -290,9 +344,18 @@ fn answers(bytes: &[u8]) -> Vec<Item> {
     items
 }
 
+/// Returns what a stream or a WebSocket has said of who is online.
+pub fn notices(bytes: &[u8]) -> Vec<Notice> {
+    let notice = |item| match item {
+        Item::Notice(notice) => Some(notice),
+        _ => None,
+    };
+    items(bytes).into_iter().filter_map(notice).collect()
+}
+
 /// Returns what is whole of a stream.
 fn items(bytes: &[u8]) -> Vec<Item> {
-    if let Some(messages) = websocket_client::messages_of(bytes) {
+    if let Some(messages) = websocket_frames::messages_of(bytes) {
         let objects = messages.into_iter().filter(|it| it.starts_with('{'));
         let lines = objects.map(|object| object + "\n");
         return events_of_lines(&lines.collect::<String>());
@@ -324,6 +387,10 @@ fn events_of_blocks(body: &str) -> Vec<Item> {
         match (field("event"), field("id"), field("data")) {
             (Some(event), None, Some(data)) if event == "reset" => items.push(reset(&data)),
             (Some(event), None, Some(_)) if event == "gap" => items.push(Item::Gap),
+            (Some(event), None, Some(data)) => {
+                let notice = Notice::read(&event, &data);
+                items.push(Item::Notice(notice.expect(block)));
+            }
             (None, Some(id), Some(data)) => items.push(Item::Event(id, data)),
             (None, Some(id), None) => items.push(Item::Id(id)),
             (None, None, None) => {}
@@ -341,6 +408,10 @@ fn events_of_lines(body: &str) -> Vec<Item> {
             let (_, rest) = line.split_once(&format!("\"{name}\":\""))?;
             Some(rest.split('"').next()?.to_owned())
         };
+        if let Some(notice) = Notice::of_line(line) {
+            items.push(Item::Notice(notice));
+            continue;
+        }
         items.push(match (value("id"), value("data")) {
             (Some(id), Some(data)) => Item::Event(id, data),
             (Some(id), None) => Item::Id(id),

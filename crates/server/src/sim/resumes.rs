@@ -315,7 +315,7 @@ impl Model {
         let bytes = self.world.bytes(number);
         let read = &bytes[..read.min(bytes.len())];
         let published = &self.published;
-        let find = |position| published.iter().find(|it| it.position == position);
+        let find = |position, _: &str| published.iter().find(|it| it.position == position);
         client.reader.read(read, self.world.left(), find);
         client.reader.mistake_cursor(&mut self.dice);
     }

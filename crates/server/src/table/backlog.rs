@@ -77,7 +77,7 @@ impl Backlogs {
     }
 
     /// Returns the memory of all backlogs, counted one by one.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn count_memory_bytes(&self) -> usize {
         let backlogs = self.shelves.iter().flat_map(Shelf::values);
         let own = size_of::<(u32, Backlog)>();
@@ -229,7 +229,7 @@ impl Backlog {
     }
 
     /// Returns the memory of the queue.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     fn queue_bytes(&self) -> usize {
         let pieces = self.pieces.iter().filter(|piece| !piece.is_cleared());
         let topics = self.topics.as_ref().map(|topics| topics.memory_bytes());

@@ -22,7 +22,7 @@ impl<D: Driver> ConnectionTable<D> {
     }
 
     /// Returns the memory of all buffers, counted one by one.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn count_buffer_bytes(&self) -> usize {
         let (mut full, mut tls_input) = (0, 0);
         for slot in 0..self.slots() {

@@ -73,14 +73,14 @@ impl<T> SparseSlots<T> {
     }
 
     /// Returns the bytes of the shelves that are there, counted one by one.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn count_memory_bytes(&self) -> usize {
         let values = self.shelves.iter().map(|shelf| shelf.values.len());
         values.sum::<usize>() * size_of::<Option<T>>()
     }
 
     /// Returns whether no slot has a value, and no memory is kept for any.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.shelves.iter().all(|shelf| shelf.values.is_empty())
     }

@@ -9,13 +9,13 @@ use crate::websocket;
 
 impl<D: Driver> Worker<D> {
     /// Returns whether no login waits for a decision.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn awaits_no_login(&self) -> bool {
         self.sessions.login_checks.is_empty()
     }
 
     /// Returns whether nothing is kept of WebSocket sessions.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_without_websockets(&self) -> bool {
         self.sessions.websockets.is_empty()
     }

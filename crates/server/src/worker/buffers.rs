@@ -22,7 +22,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Returns the memory of all buffers of the worker, counted one by one.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn count_buffer_bytes(&self) -> usize {
         self.table.count_buffer_bytes()
             + self.ingress.count_kept_bytes()

@@ -3,7 +3,7 @@
 use reactor::{Driver, Token};
 
 use super::Worker;
-use crate::table::{Extras, Phase};
+use crate::table::Phase;
 
 impl<D: Driver> Worker<D> {
     /// Returns whether no input of any connection is kept.
@@ -18,9 +18,10 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Returns whether a connection is logged in for its polls.
+    #[cfg(test)]
     pub(crate) fn is_polling(&self, token: Option<Token>) -> bool {
         let connection = token.and_then(|token| self.table.get(token.key()));
-        connection.is_some_and(|it| it.extras.has(Extras::POLL))
+        connection.is_some_and(|it| it.extras.has(crate::table::Extras::POLL))
     }
 
     /// Returns whether nothing is kept of any session, beside what others know of it.

@@ -4,19 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::{Disk, Store, pair};
-use super::fake::{FakeDisk, Faults};
 use crate::RowChanges;
 use crate::adjacency::Direction;
 use crate::batch::Batch;
 use crate::change::Change;
 use crate::id::Id;
 use crate::memory::Memory;
+use crate::sim::{Faults, SimDisk};
 
 type Edges = BTreeSet<(String, String)>;
 
 /// A store, its memory, and what both should hold.
 pub(super) struct World {
-    pub(super) disk: Arc<FakeDisk>,
+    pub(super) disk: Arc<SimDisk>,
     pub(super) store: Store,
     pub(super) memory: Memory,
     pub(super) model: Edges,
@@ -50,7 +50,7 @@ pub(super) fn filled_file() -> Vec<u8> {
 
 impl World {
     pub(super) fn open(content: Vec<u8>) -> Self {
-        let disk = FakeDisk::holding(content);
+        let disk = SimDisk::holding(content);
         let shared: Arc<dyn Disk> = disk.clone();
         let (store, memory) = Store::open(shared).unwrap();
         let model = edges(&memory);

@@ -8,7 +8,7 @@ use std::sync::mpsc::sync_channel;
 
 use super::super::Store;
 use super::crash::{World, changes, edges, empty_file, filled_file};
-use super::fake::Faults;
+use crate::sim::Faults;
 use crate::store::disk::Disk;
 use crate::writer::Writer;
 use crate::{Change, RowChanges};

@@ -10,11 +10,11 @@ use std::time::Duration;
 use super::super::log::CHECKPOINTS_MAX;
 use super::super::{Directory, Disk, OpenError, Store};
 use super::crash::{World, changes, edges, empty_file};
-use super::fake::{FakeDisk, Faults};
 use crate::adjacency::Direction;
 use crate::batch::Batch;
 use crate::memory::Memory;
 use crate::replica::{Checkpoint, LogPlaces, Replica};
+use crate::sim::{Faults, SimDisk};
 use crate::{Change, Graph, GraphError, Id, RowChanges, Rows};
 
 type Edges = BTreeSet<(String, String)>;
@@ -77,14 +77,14 @@ fn rows_after(sequence: u64) -> Rows {
 struct Node {
     /// The rows of the file.
     rows: Rows,
-    disk: Arc<FakeDisk>,
+    disk: Arc<SimDisk>,
     memory: Arc<Memory>,
     replica: Replica,
 }
 
 impl Node {
     fn open(content: Vec<u8>) -> Self {
-        let disk = FakeDisk::holding(content);
+        let disk = SimDisk::holding(content);
         let shared: Arc<dyn Disk> = disk.clone();
         let (mut store, memory) = Store::open(shared).expect("a good file");
         let rows = store.take_rows();
@@ -533,7 +533,7 @@ fn an_id_with_many_edges_is_gone_when_the_next_event_comes() {
 // A key that loses its name and gets another one before the disk has seen either.
 #[test]
 fn names_that_change_between_two_commits_are_right_on_disk() {
-    let disk = FakeDisk::holding(empty_file());
+    let disk = SimDisk::holding(empty_file());
     let shared: Arc<dyn Disk> = disk.clone();
     let (mut store, memory) = Store::open(shared).unwrap();
     let text = |name: &str| Id::parse(name).unwrap();

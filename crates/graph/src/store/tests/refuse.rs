@@ -7,8 +7,8 @@ use redb::{Database, TableDefinition};
 
 use super::super::{Directory, Disk, OpenError, Store};
 use super::crash::{World, changes, edges, empty_file};
-use super::fake::FakeDisk;
 use crate::Graph;
+use crate::sim::SimDisk;
 
 /// Opens a directory whose graph is `content`; what it says, and whether the file is untouched.
 fn refused(content: &[u8]) -> OpenError {
@@ -110,7 +110,7 @@ fn a_page_of_noise_is_found_or_was_not_in_use() {
         {
             *byte = (index * 31 + page) as u8;
         }
-        let disk: Arc<dyn Disk> = FakeDisk::holding(damaged);
+        let disk: Arc<dyn Disk> = SimDisk::holding(damaged);
         match Store::open(disk) {
             Ok((_, memory)) => assert_eq!(edges(&memory), model, "page {page}"),
             Err(refusal) => {

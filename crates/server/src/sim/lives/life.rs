@@ -11,7 +11,6 @@ mod turns;
 /// What must be so in the end.
 mod judgement;
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,6 +27,7 @@ use crate::sim::laws::Dice;
 use crate::sim::net::{Pipe, Shared as Net, SimDriver};
 use crate::sim::parts::{Parts, Turns, worker};
 use crate::sim::readers::{Edges, Posted, Reader, STATUS_BYTES};
+use crate::sim::seeds::Trace;
 use crate::slow_policy::SlowPolicy;
 use crate::stats::Metric;
 use crate::worker::Worker;
@@ -127,8 +127,6 @@ pub(super) struct Life {
     /// What has happened, for whoever reads of a failure.
     trace: Trace,
 }
-
-pub(super) type Trace = Rc<RefCell<Vec<String>>>;
 
 impl Life {
     pub(super) fn new(seed: u64, trace: Trace) -> Self {

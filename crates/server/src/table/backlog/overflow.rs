@@ -71,7 +71,7 @@ impl TopicIndex {
         self.counted = bytes;
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(super) fn memory_bytes(&self) -> usize {
         self.numbers.capacity() * ENTRY_BYTES
     }

@@ -128,7 +128,7 @@ impl Piece {
     }
 
     /// Returns the address of the frame that the piece is a part of, and its memory.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(super) fn shared_frame(&self) -> Option<(*const SharedFrame, usize)> {
         let frame = self.frame.as_ref()?;
         Some((Rc::as_ptr(frame), frame.memory_bytes()))

@@ -66,7 +66,9 @@ impl Life {
         let net = self.stations[client.station].net.borrow();
         let bytes = &net.pipes[client.number].outbound[..bytes];
         let left = left(&self.parts.handle);
-        self.readers[reader].read(bytes, left, |position| find(&self.published, position));
+        self.readers[reader].read(bytes, left, |position, data| {
+            find(&self.published, position, data)
+        });
     }
 
     /// Checks that all readers have what they are owed: first those that are there, then those that
@@ -134,7 +136,8 @@ impl Life {
     }
 }
 
-fn find(published: &[Rc<Published>], position: u64) -> Option<&Posted> {
-    let posted = published.iter().map(|it| &it.posted);
-    posted.into_iter().find(|it| it.position == position)
+fn find<'a>(published: &'a [Rc<Published>], position: u64, data: &str) -> Option<&'a Posted> {
+    let mut published = published.iter();
+    let found = published.find(|it| it.posted.position == position && it.text == data);
+    found.map(|it| &it.posted)
 }

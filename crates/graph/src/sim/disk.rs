@@ -1,18 +1,21 @@
 //! A disk in memory that loses power, tears writes and fails as it is told.
+//!
+//! A write is seen at once and kept from the next sync on. A sync that fails leaves what it should
+//! have written as it was, and no later sync writes it, as on Linux.
 
 use std::io;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::super::Disk;
+use crate::store::Disk;
 
 /// Writes are torn at multiples of this: what disks write whole.
 const SECTOR: usize = 512;
 
-/// Shared by the test and the store.
+/// A simulated disk. Shared by the test and the store.
 #[derive(Debug, Default)]
-pub(super) struct FakeDisk(Mutex<State>);
+pub struct SimDisk(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -22,10 +25,25 @@ struct State {
     kept: Vec<u8>,
     /// What was done since the last sync, in order.
     since: Vec<Done>,
+    /// What syncs that failed should have written.
+    unwritten: Vec<Done>,
     syncs: u64,
+    writes: u64,
     faults: Faults,
     /// Whether power is lost: nothing done is kept any more, and all seems well.
     frozen: bool,
+    /// What the process had done when it was killed, which goes on as if it were not.
+    at_kill: Option<AtKill>,
+    /// A number for all that was written so far, and where.
+    digest: u64,
+}
+
+/// What stays in the kernel when a process is killed.
+#[derive(Debug, Clone)]
+struct AtKill {
+    seen: Vec<u8>,
+    kept: Vec<u8>,
+    since: Vec<Done>,
 }
 
 #[derive(Debug, Clone)]
@@ -36,22 +54,24 @@ enum Done {
 
 /// What goes wrong, and when.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Faults {
+pub struct Faults {
     /// Power is lost within this sync, counted from 1.
-    pub(super) power_lost_at: Option<u64>,
+    pub power_lost_at: Option<u64>,
+    /// The process is killed in the middle of this write, counted from 1.
+    pub killed_at: Option<u64>,
     /// Which sectors of that sync are written all the same: a seed. None writes nothing of it.
-    pub(super) torn_by: Option<u64>,
+    pub torn_by: Option<u64>,
     /// This sync fails, and what it should have written is taken for clean.
-    pub(super) sync_failed_at: Option<u64>,
+    pub sync_failed_at: Option<u64>,
     /// The file may grow to so many bytes.
-    pub(super) room: Option<u64>,
+    pub room: Option<u64>,
     /// Every write fails.
-    pub(super) writes_fail: bool,
+    pub writes_fail: bool,
 }
 
-impl FakeDisk {
+impl SimDisk {
     /// A disk that holds `content`, durably.
-    pub(super) fn holding(content: Vec<u8>) -> Arc<Self> {
+    pub fn holding(content: Vec<u8>) -> Arc<Self> {
         Arc::new(Self(Mutex::new(State {
             seen: content.clone(),
             kept: content,
@@ -59,30 +79,92 @@ impl FakeDisk {
         })))
     }
 
-    pub(super) fn set(&self, faults: Faults) {
+    /// Sets what goes wrong from now on.
+    pub fn set(&self, faults: Faults) {
         self.0.lock().faults = faults;
     }
 
-    pub(super) fn syncs(&self) -> u64 {
+    /// Returns the number of syncs so far.
+    pub fn syncs(&self) -> u64 {
         self.0.lock().syncs
     }
 
-    pub(super) fn is_frozen(&self) -> bool {
+    /// Returns the number of writes so far.
+    pub fn writes(&self) -> u64 {
+        self.0.lock().writes
+    }
+
+    /// Returns a number for all that was written so far, and where.
+    pub fn digest(&self) -> u64 {
+        self.0.lock().digest
+    }
+
+    /// Whether power was lost.
+    pub fn is_frozen(&self) -> bool {
         self.0.lock().frozen
     }
 
+    /// Whether the process was killed.
+    pub fn is_killed(&self) -> bool {
+        self.0.lock().at_kill.is_some()
+    }
+
     /// What is on the disk after a loss of power now.
-    pub(super) fn after_power_loss(&self) -> Vec<u8> {
+    pub fn after_power_loss(&self) -> Vec<u8> {
         self.0.lock().kept.clone()
     }
 
+    /// What is on the disk after a loss of power now, of which some sectors were written since the
+    /// last sync, as the seed says.
+    pub fn after_power_loss_torn_by(&self, seed: u64) -> Vec<u8> {
+        let state = self.0.lock();
+        let mut kept = state.kept.clone();
+        if !state.frozen {
+            tear(&mut kept, &state.since, seed);
+        }
+        kept
+    }
+
     /// What is in the file when the process dies and the machine goes on.
-    pub(super) fn after_kill(&self) -> Vec<u8> {
+    pub fn after_kill(&self) -> Vec<u8> {
         self.0.lock().seen.clone()
+    }
+
+    /// The disk as the next process finds it when this one is killed now, or was: what no sync has
+    /// written yet can still be lost with the power. What a failed sync has left unwritten will be
+    /// written: a process that is new cannot know of it.
+    pub fn left_by_killed(&self) -> Arc<Self> {
+        let mut state = self.0.lock();
+        let left = state.at_kill.take().unwrap_or_else(|| state.now());
+        Arc::new(Self(Mutex::new(State {
+            seen: left.seen,
+            kept: left.kept,
+            since: left.since,
+            ..State::default()
+        })))
     }
 }
 
-impl Disk for FakeDisk {
+impl State {
+    fn now(&self) -> AtKill {
+        AtKill {
+            seen: self.seen.clone(),
+            kept: self.kept.clone(),
+            since: [&*self.unwritten, &*self.since].concat(),
+        }
+    }
+
+    /// Notes a call and its arguments.
+    fn note(&mut self, numbers: [u64; 2], data: &[u8]) {
+        // FNV-1a, a number at a time, and then a byte.
+        let bytes = data.iter().map(|&byte| u64::from(byte));
+        for number in numbers.into_iter().chain(bytes) {
+            self.digest = (self.digest ^ number).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+impl Disk for SimDisk {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.lock().seen.len() as u64)
     }
@@ -100,6 +182,7 @@ impl Disk for FakeDisk {
         if state.faults.room.is_some_and(|room| len > room) {
             return Err(io::ErrorKind::StorageFull.into());
         }
+        state.note([1, len], &[]);
         state.seen.resize(len as usize, 0);
         state.since.push(Done::SetLen(len));
         Ok(())
@@ -110,8 +193,19 @@ impl Disk for FakeDisk {
         if state.faults.writes_fail {
             return Err(io::Error::other("the cable is out"));
         }
-        apply(&mut state.seen, &Done::Write(offset, data.to_vec()));
-        state.since.push(Done::Write(offset, data.to_vec()));
+        state.writes += 1;
+        state.note([2, offset], data);
+        if state.faults.killed_at == Some(state.writes) {
+            // In the middle of the call: the kernel has taken a part.
+            let part = Done::Write(offset, data[..data.len() / 2].to_vec());
+            let mut left = state.now();
+            apply(&mut left.seen, &part);
+            left.since.push(part);
+            state.at_kill = Some(left);
+        }
+        let done = Done::Write(offset, data.to_vec());
+        apply(&mut state.seen, &done);
+        state.since.push(done);
         Ok(())
     }
 
@@ -119,8 +213,13 @@ impl Disk for FakeDisk {
         let mut state = self.0.lock();
         state.syncs += 1;
         if state.faults.sync_failed_at == Some(state.syncs) {
-            // As Linux does: what was not written counts as clean and is never written.
-            state.since.clear();
+            // As Linux does: what was not written counts as clean and is never written. The length
+            // is not of the pages, and is written with the next sync.
+            let since = std::mem::take(&mut state.since).into_iter();
+            let (unwritten, lengths): (Vec<_>, _) =
+                since.partition(|done| matches!(done, Done::Write(..)));
+            state.unwritten.extend(unwritten);
+            state.since = lengths;
             return Err(io::Error::other("the medium failed"));
         }
         let since = std::mem::take(&mut state.since);
@@ -134,6 +233,7 @@ impl Disk for FakeDisk {
             }
             return Ok(());
         }
+        state.unwritten.clear();
         for done in &since {
             apply(&mut state.kept, done);
         }

@@ -11,9 +11,9 @@ use crate::disk::{Disk, DiskFile};
 /// Writes are torn at multiples of this.
 const SECTOR: usize = 512;
 
-/// Shared by the test and the log.
+/// A simulated directory. Shared by the test and the log.
 #[derive(Debug, Clone, Default)]
-pub(super) struct FakeDisk(Arc<Mutex<State>>);
+pub struct SimDirectory(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -44,44 +44,48 @@ enum Done {
 
 /// What goes wrong, and when.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Faults {
+pub struct Faults {
     /// The server dies in this operation, counted from 1, and nothing is done any more.
-    pub(super) dies_at: Option<u64>,
+    pub dies_at: Option<u64>,
     /// This operation fails, if it is one of a kind that can.
-    pub(super) fails_at: Option<u64>,
+    pub fails_at: Option<u64>,
     /// All files together may have so many bytes.
-    pub(super) room: Option<usize>,
+    pub room: Option<usize>,
     /// Every operation that changes something fails.
-    pub(super) all_fail: bool,
+    pub all_fail: bool,
 }
 
+/// File that is open for writing.
 #[derive(Debug)]
-pub(super) struct FakeFile {
-    disk: FakeDisk,
+pub(crate) struct SimFile {
+    disk: SimDirectory,
     file: usize,
 }
 
-impl FakeDisk {
-    pub(super) fn set(&self, faults: Faults) {
+impl SimDirectory {
+    /// Sets what goes wrong from now on.
+    pub fn set(&self, faults: Faults) {
         self.0.lock().faults = faults;
     }
 
-    pub(super) fn operations(&self) -> u64 {
+    /// Returns the number of operations that changed something.
+    pub fn operations(&self) -> u64 {
         self.0.lock().operations
     }
 
-    pub(super) fn is_dead(&self) -> bool {
+    /// Whether the server has died in one of them.
+    pub fn is_dead(&self) -> bool {
         self.0.lock().is_dead
     }
 
     /// The disk as the next run finds it when the machine went on.
-    pub(super) fn after_kill(&self) -> Self {
+    pub fn after_kill(&self) -> Self {
         self.restarted(|file| file.seen.clone(), |state| state.names.clone())
     }
 
     /// The disk as the next run finds it after a loss of power: what was not synced is there in
     /// part, as `seed` says.
-    pub(super) fn after_power_loss(&self, mut seed: u64) -> Self {
+    pub fn after_power_loss(&self, mut seed: u64) -> Self {
         self.restarted(
             |file| {
                 let mut bytes = file.kept.clone();
@@ -117,12 +121,14 @@ impl FakeDisk {
         })))
     }
 
-    pub(super) fn names(&self) -> Vec<String> {
+    /// Returns the names of all files.
+    pub fn names(&self) -> Vec<String> {
         self.0.lock().names.keys().cloned().collect()
     }
 
     /// Changes a file behind the log's back.
-    pub(super) fn tamper(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+    #[cfg(test)]
+    pub(crate) fn tamper(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.0.lock();
         let file = state.names[name];
         let file = &mut state.files[file];
@@ -130,13 +136,15 @@ impl FakeDisk {
         file.kept = file.seen.clone();
     }
 
-    pub(super) fn delete(&self, name: &str) {
+    #[cfg(test)]
+    pub(crate) fn delete(&self, name: &str) {
         let mut state = self.0.lock();
         state.names.remove(name);
         state.kept_names.remove(name);
     }
 
-    pub(super) fn content(&self, name: &str) -> Vec<u8> {
+    #[cfg(test)]
+    pub(crate) fn content(&self, name: &str) -> Vec<u8> {
         let state = self.0.lock();
         state.files[state.names[name]].seen.clone()
     }
@@ -173,8 +181,8 @@ impl State {
     }
 }
 
-impl Disk for FakeDisk {
-    type File = FakeFile;
+impl Disk for SimDirectory {
+    type File = SimFile;
 
     fn list(&self) -> io::Result<Vec<String>> {
         Ok(self.names())
@@ -186,7 +194,7 @@ impl Disk for FakeDisk {
         Ok(state.files[*file].seen.clone())
     }
 
-    fn create(&self, name: &str) -> io::Result<FakeFile> {
+    fn create(&self, name: &str) -> io::Result<SimFile> {
         let mut state = self.0.lock();
         state.begin(|_| ())?;
         if state.names.contains_key(name) {
@@ -196,14 +204,14 @@ impl Disk for FakeDisk {
         let file = state.files.len() - 1;
         state.names.insert(name.to_owned(), file);
         let disk = self.clone();
-        Ok(FakeFile { disk, file })
+        Ok(SimFile { disk, file })
     }
 
-    fn open(&self, name: &str) -> io::Result<FakeFile> {
+    fn open(&self, name: &str) -> io::Result<SimFile> {
         let state = self.0.lock();
         let file = *state.names.get(name).ok_or(io::ErrorKind::NotFound)?;
         let disk = self.clone();
-        Ok(FakeFile { disk, file })
+        Ok(SimFile { disk, file })
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -229,7 +237,7 @@ impl Disk for FakeDisk {
     }
 }
 
-impl DiskFile for FakeFile {
+impl DiskFile for SimFile {
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.disk.0.lock();
         let done = |bytes: &[u8]| Done::Write(offset as usize, bytes.to_vec());

@@ -1,0 +1,124 @@
+//! A log in a simulated directory, whose thread's work is done when it is told.
+//!
+//! For simulations: no part of a release.
+
+mod disk;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use router::{Log, LogBatch, LogMetrics, Marks, Restored, Tally};
+
+pub use disk::{Faults, SimDirectory};
+
+use crate::error::OpenError;
+use crate::queue::{Queue, Taken};
+use crate::recovery::{Recovery, recover};
+use crate::settings::{Limits, Run, SyncPolicy};
+use crate::stats::Counters;
+use crate::work::{Environment, Work};
+
+/// What stands for the path of the directory in errors.
+const NAME: &str = "history";
+
+/// A log without a thread. Shared by the router and the test.
+#[derive(Debug)]
+pub struct SimLog {
+    queue: Arc<Queue>,
+    counters: Arc<Counters>,
+}
+
+/// What the log's thread does otherwise. Owned by the test.
+pub struct SimLogWorker {
+    queue: Arc<Queue>,
+    taken: Taken,
+    work: Work<SimDirectory>,
+}
+
+impl fmt::Debug for SimLogWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimLogWorker").finish_non_exhaustive()
+    }
+}
+
+impl SimLog {
+    /// Makes a log whose events stay in its queue.
+    #[cfg(test)]
+    pub(crate) fn that_nobody_writes() -> Self {
+        Self {
+            queue: Arc::new(Queue::new(0)),
+            counters: Arc::default(),
+        }
+    }
+}
+
+impl Log for SimLog {
+    fn append(&self, batch: &LogBatch<'_>, tally: &Arc<Tally>) {
+        self.queue.append(batch, tally);
+    }
+
+    fn mark(&self, marks: Marks) {
+        self.queue.mark(marks);
+    }
+
+    fn wake(&self) {}
+
+    fn metrics(&self) -> LogMetrics {
+        self.counters.read()
+    }
+}
+
+impl SimLogWorker {
+    /// Takes what waits, stores it, tells the publishers, and does what is due.
+    pub fn step(&mut self) {
+        self.queue.take_now(&mut self.taken);
+        self.work.step(&mut self.taken);
+    }
+
+    /// Takes no more events. The next step writes those that wait, and notes that the log ends.
+    pub fn end(&self) {
+        self.queue.end();
+    }
+}
+
+/// Opens a log, as [`EventLog::open`](crate::EventLog::open) does. `time` is in milliseconds since
+/// any moment before.
+///
+/// # Errors
+///
+/// When the directory is damaged where positions depend on it, or fails.
+pub fn open(
+    directory: &SimDirectory,
+    limits: Limits,
+    sync: SyncPolicy,
+    run: Run,
+    time: &Arc<AtomicU64>,
+    restore: &mut dyn FnMut(&Restored<'_>),
+) -> Result<(Arc<SimLog>, SimLogWorker, Recovery), OpenError> {
+    let path = Path::new(NAME);
+    let (resumed, recovery) = recover(directory.clone(), path, &run, restore)?;
+    let counters = Arc::new(Counters::default());
+    let queue = Arc::new(Queue::new(resumed.from));
+    let time = Arc::clone(time);
+    let environment = Environment {
+        limits,
+        sync,
+        run,
+        clock: Box::new(move || Duration::from_millis(time.load(Ordering::Relaxed))),
+        counters: Arc::clone(&counters),
+        report: Box::new(|_| ()),
+    };
+    let work = Work::begin(resumed, environment).map_err(|error| OpenError::Disk {
+        path: path.to_owned(),
+        error,
+    })?;
+    let worker = SimLogWorker {
+        taken: queue.spare(),
+        queue: Arc::clone(&queue),
+        work,
+    };
+    Ok((Arc::new(SimLog { queue, counters }), worker, recovery))
+}
