@@ -7,9 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::RwLock;
-
 use crate::key::Key;
+use crate::sync::RwLock;
 
 /// Groups of subscribers. A search reads all of one group at most.
 const GROUPS: usize = 1024;

@@ -8,9 +8,8 @@ mod list;
 mod page;
 mod shard;
 
-use parking_lot::{RwLock, RwLockWriteGuard};
-
 use crate::key::Key;
+use crate::sync::{RwLock, RwLockWriteGuard};
 pub(crate) use filler::Filler;
 pub use page::Direction;
 use page::Page;

@@ -6,9 +6,8 @@
 use std::collections::BTreeSet;
 use std::mem;
 
-use parking_lot::Mutex;
-
 use crate::key::Key;
+use crate::sync::Mutex;
 
 /// Subscribers noted at a time: a second of changes of a busy server. Beyond it, all are taken to
 /// have changed.

@@ -9,11 +9,11 @@ mod shard;
 use std::hash::BuildHasher;
 
 use hashbrown::DefaultHashBuilder;
-use parking_lot::RwLock;
 
 use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::{INTERNED_FROM, Key};
+use crate::sync::RwLock;
 use place::{Name, References};
 use shard::Shard;
 

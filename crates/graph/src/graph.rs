@@ -9,8 +9,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::adjacency::Direction;
 use crate::batch::{Batch, Progress};
 use crate::change::{Answer, Change, Effect};
@@ -21,6 +19,7 @@ use crate::memory::Memory;
 use crate::replica::{LogPlaces, Replica};
 use crate::rows::{RowChanges, Rows};
 use crate::store::{Directory, OpenError, Sidecar, Snapshot, Store};
+use crate::sync::Mutex;
 #[cfg(any(test, feature = "sim"))]
 use crate::writer::Work;
 use crate::writer::Writer;
@@ -59,6 +58,10 @@ pub struct Graph {
 }
 
 /// Path of changes into the graph. Owned by the graph.
+#[cfg_attr(
+    test,
+    expect(clippy::large_enum_variant, reason = "locks are larger in tests")
+)]
 enum Changes {
     /// In memory only, one change at a time.
     Direct(Mutex<()>),

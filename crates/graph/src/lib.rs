@@ -6,6 +6,8 @@
 
 #![warn(missing_docs)]
 
+/// What threads share here is made of.
+mod sync;
 /// Ids of users and subjects.
 mod id;
 /// Keys: integers that stand for ids.

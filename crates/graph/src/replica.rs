@@ -10,14 +10,13 @@ mod storage;
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::batch::{Batch, Progress};
 use crate::change::{Answer, Change, Effect};
 use crate::error::GraphError;
 use crate::memory::Memory;
 use crate::rows::RowChanges;
 use crate::store::{Snapshot, Store};
+use crate::sync::Mutex;
 pub(crate) use pending::Pending;
 use storage::Storage;
 

@@ -8,9 +8,6 @@ mod queue;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
-
-use parking_lot::Mutex;
 
 use crate::batch::Batch;
 use crate::change::{Answer, Change};
@@ -18,6 +15,7 @@ use crate::error::GraphError;
 use crate::memory::Memory;
 use crate::rows::RowChanges;
 use crate::store::{Snapshot, Store};
+use crate::sync::{Builder, JoinHandle, Mutex};
 use job::{Advanced, Job};
 use queue::{Queue, RowJob, Submission};
 

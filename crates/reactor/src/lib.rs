@@ -35,6 +35,8 @@ mod latency;
 mod acceptor;
 /// Limits on connections from one source address.
 mod source;
+/// What a mailbox is made of.
+mod sync;
 /// Messages from other threads, with a wake-up.
 mod mailbox;
 /// Records in chunks, named by slot and generation.

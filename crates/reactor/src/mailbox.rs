@@ -2,10 +2,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
+
+use crate::sync::{AtomicBool, AtomicUsize, Mutex};
 
 /// Mailbox of a worker, shared with the threads that write to it.
 ///
@@ -144,31 +145,4 @@ impl<T> AsFd for Mailbox<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::thread;
-    use std::time::{Duration, Instant};
-
-    use super::*;
-
-    // Mail that came between a look and the announcement woke nobody. The worker cannot look here
-    // before it has announced its sleep, as somebody else has the lock.
-    #[test]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "bounds the wait for another thread"
-    )]
-    fn a_worker_announces_its_sleep_before_it_looks_for_mail() {
-        let mailbox = Mailbox::<()>::new(1).unwrap();
-        let queue = mailbox.queue.lock();
-        thread::scope(|scope| {
-            let looks = scope.spawn(|| mailbox.may_sleep());
-            let deadline = Instant::now() + Duration::from_secs(20);
-            while !mailbox.is_asleep() {
-                assert!(Instant::now() < deadline, "it looks first");
-                thread::yield_now();
-            }
-            drop(queue);
-            assert!(looks.join().unwrap(), "there is no mail");
-        });
-    }
-}
+mod tests;

@@ -11,13 +11,13 @@ mod shard;
 mod session_set;
 
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use graph::Key;
 use hashbrown::DefaultHashBuilder;
-use parking_lot::RwLock;
 
 use crate::session::SessionRef;
+use crate::sync::{AtomicUsize, RwLock};
 pub(crate) use session_set::DeferredCounts;
 use shard::{Block, Found, Place, Shard};
 

@@ -29,6 +29,11 @@ mod follow;
 mod missed;
 /// Names of workers and sessions.
 mod session;
+/// What threads share here is made of.
+mod sync;
+/// Laws of what threads share here, in whatever order they take their steps.
+#[cfg(test)]
+mod races;
 
 pub use directory::Move;
 pub use event::{

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use graph::{Id, Key};
 use history::Reach;
-use parking_lot::MutexGuard;
 
 use crate::directory::Online;
 use crate::event::Event;
@@ -21,6 +20,7 @@ use crate::planning::Entered;
 use crate::recorder::{Recorder, Writer};
 use crate::route::Router;
 use crate::session::{Mailboxes, WorkerId};
+use crate::sync::MutexGuard;
 use crate::tally::{Counts, Tally};
 
 /// Number of subscribers read from the graph at a time, which bounds how long the graph's lock is

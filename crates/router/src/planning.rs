@@ -5,7 +5,9 @@
 //! when all publishers of the period before it have left. So two periods after a session has logged
 //! in, every event that was planned without the session is in the history. Publishers never wait.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+use crate::sync::AtomicU64;
 
 /// Planning periods of one router.
 ///
@@ -98,38 +100,16 @@ const fn parity(period: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::sync::Arc;
 
-    use shuttle::sync::atomic::AtomicU64 as Scheduled;
-    use shuttle::sync::{Arc, Mutex};
-    use shuttle::thread;
+    use scheduled::{Mutex, check, spawn, yield_now};
 
     use super::*;
-
-    impl Atomic for Scheduled {
-        fn get(&self) -> u64 {
-            self.load(Ordering::SeqCst)
-        }
-
-        fn increment(&self) {
-            self.fetch_add(1, Ordering::SeqCst);
-        }
-
-        fn decrement(&self) {
-            self.fetch_sub(1, Ordering::SeqCst);
-        }
-
-        fn replace(&self, current: u64, new: u64) -> u64 {
-            match self.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst) {
-                Ok(_) => new,
-                Err(value) => value,
-            }
-        }
-    }
 
     /// What a publisher and a session share beside the periods.
     #[derive(Default)]
     struct World {
-        planning: Planning<Scheduled>,
+        planning: Planning,
         /// Whether the session is in the directory.
         online: Mutex<bool>,
         /// Events of the history.
@@ -141,11 +121,11 @@ mod tests {
     impl World {
         fn publish(&self) {
             let entered = self.planning.enter();
-            let planned = *self.online.lock().expect("no panic");
+            let planned = *self.online.lock();
             // The history is locked before the mailbox gets the event, as in `Router::post`.
-            let mut history = self.history.lock().expect("no panic");
+            let mut history = self.history.lock();
             if planned {
-                *self.mailbox.lock().expect("no panic") += 1;
+                *self.mailbox.lock() += 1;
             }
             *history += 1;
             drop((history, entered));
@@ -154,12 +134,12 @@ mod tests {
         /// Logs in and waits as a session that resumes does. Returns the events that it was fed
         /// from the history.
         fn resume(&self) -> u64 {
-            *self.online.lock().expect("no panic") = true;
+            *self.online.lock() = true;
             let live_from = self.planning.period() + 2;
             while self.planning.try_advance() < live_from {
-                thread::yield_now();
+                yield_now();
             }
-            *self.history.lock().expect("no panic")
+            *self.history.lock()
         }
     }
 
@@ -170,14 +150,14 @@ mod tests {
         let mut threads = Vec::new();
         for publisher in 0..publishers {
             let world = Arc::clone(&world);
-            threads.push(thread::spawn(move || {
+            threads.push(spawn(move || {
                 for _ in 0..=publisher % 2 {
                     world.publish();
                 }
             }));
         }
         let other = Arc::clone(&world);
-        threads.push(thread::spawn(move || {
+        threads.push(spawn(move || {
             other.planning.try_advance();
             other.planning.try_advance();
         }));
@@ -185,8 +165,8 @@ mod tests {
         for thread in threads {
             thread.join().expect("no panic");
         }
-        let published = *world.history.lock().expect("no panic");
-        let live = *world.mailbox.lock().expect("no panic");
+        let published = *world.history.lock();
+        let live = *world.mailbox.lock();
         assert!(
             fed + live >= published,
             "{published} events, {fed} fed and {live} live: one is lost"
@@ -195,8 +175,8 @@ mod tests {
 
     #[test]
     fn no_event_is_lost_between_history_and_live_however_the_threads_run() {
-        shuttle::check_pct(|| race(2), 10_000, 4);
-        shuttle::check_random(|| race(3), 10_000);
+        check(5_000, || race(2));
+        check(5_000, || race(3));
     }
 
     thread_local! {

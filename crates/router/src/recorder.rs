@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use graph::{Graph, Key};
 use history::{Counts, Entry, History, Limits};
-use parking_lot::{RwLock, RwLockWriteGuard};
 
 use crate::event::ContentType;
 use crate::log::{Keep, Log, LogBatch, LogMetrics, Marks, Restored};
 use crate::planned::Posted;
+use crate::sync::{RwLock, RwLockWriteGuard};
 use crate::tally::Tally;
 
 /// History of the events that a router has posted.
@@ -248,77 +248,5 @@ impl ContentType {
             2 => Some(Self::Binary),
             _ => None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, OnceLock, Weak};
-
-    use graph::{Graph, Id};
-    use reactor::SlotKey;
-
-    use super::*;
-    use crate::event::{Event, Payload};
-    use crate::plan::Parcel;
-    use crate::route::Router;
-    use crate::session::{Mailboxes, SessionRef, WorkerId};
-    use crate::tally::Tally;
-
-    /// Mailboxes that look whether the history can be read when a worker gets an event.
-    #[derive(Default)]
-    struct Watching(OnceLock<Weak<Router<Self>>>);
-
-    impl Watching {
-        fn assert_locked(&self) {
-            let router = self.0.get().and_then(Weak::upgrade).expect("it is set");
-            let recorder = router.recorder().expect("it has a history");
-            assert!(recorder.history.is_locked_exclusive());
-        }
-    }
-
-    impl Mailboxes for Watching {
-        fn post(&self, _: WorkerId, _: Parcel) -> Result<(), Parcel> {
-            self.assert_locked();
-            Ok(())
-        }
-
-        fn ring(&self, _: WorkerId) {
-            self.assert_locked();
-        }
-    }
-
-    #[test]
-    fn a_worker_that_has_an_event_cannot_read_the_history_before_it_is_stored() {
-        let bytes = 1 << 20;
-        let limits = Limits {
-            bytes,
-            age_seconds: None,
-        };
-        let graph = Arc::new(Graph::memory());
-        let router = Router::new("e", graph, Watching::default()).with_history(limits);
-        let router = Arc::new(router);
-        let weak = Arc::downgrade(&router);
-        router.mailboxes().0.set(weak).expect("it was not set");
-        let slot = SlotKey {
-            index: 0,
-            generation: 0,
-        };
-        let session = SessionRef::new(WorkerId(0), slot);
-        router.login(&Id::from(1), session).expect("an integer");
-        let payload = Payload::text("hello".into());
-        let event = Event {
-            subject: Id::from(1),
-            event_type: None,
-            payload,
-        };
-        let accepted = router.publish(event, &Tally::new());
-        let head = router
-            .recorder()
-            .map(|recorder| recorder.read(History::head));
-        assert_eq!(
-            (accepted.audience.online, head),
-            (1, Some(accepted.sequence))
-        );
     }
 }

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use graph::{Changed, Graph, GraphError, Id, Key};
 use history::{History, Limits, Reach};
-use parking_lot::Mutex;
 
 use crate::directory::{Directory, Move, Online};
 use crate::event::{Event, EventId};
@@ -15,6 +14,7 @@ use crate::planned::{Planned, SLICE};
 use crate::planning::Planning;
 use crate::recorder::Recorder;
 use crate::session::{Mailboxes, SessionRef};
+use crate::sync::Mutex;
 use crate::tally::Tally;
 
 /// Router of one server: knows which ids are online, and turns a publish into deliveries. Shared by

@@ -2,10 +2,10 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
+use crate::sync::{AtomicU64, Mutex};
 
 /// Numbers of sessions by the result of delivering an event to them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -410,6 +410,6 @@ fn owe_replaying<D: Driver>(
             frames.count_queued(event);
         }
         LiveEvent::Drop => frames.count_written(event),
-        LiveEvent::Lose => frames.count_shed(event),
+        LiveEvent::Shed | LiveEvent::Lose => frames.count_shed(event),
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Replay {
     unstored: u32,
     /// Position of the first live event that was held.
     held_from: u64,
+    /// What a reset told as lost: the positions after the first one, up to the second.
+    lost: (u64, u64),
     is_ready: bool,
     is_waiting: bool,
     /// Whether events that the history stores are not planned for the session: see
@@ -126,6 +128,8 @@ pub(crate) enum LiveEvent {
     Hold,
     /// It was replayed.
     Drop,
+    /// A reset has told the client that it is lost.
+    Shed,
     /// The history does not have it, and its place in the stream is in what is fed. The session is
     /// told.
     Lose,
@@ -214,6 +218,7 @@ impl Replays {
             held: 0,
             unstored: 0,
             held_from: u64::MAX,
+            lost: (0, 0),
             is_ready: false,
             is_waiting: false,
             is_deferred,
@@ -290,7 +295,11 @@ impl Replays {
             return LiveEvent::Lose;
         }
         if position <= replay.fed {
-            return LiveEvent::Drop;
+            let (after, until) = replay.lost;
+            return match position > after && position <= until {
+                true => LiveEvent::Shed,
+                false => LiveEvent::Drop,
+            };
         }
         replay.held += 1;
         replay.held_from = replay.held_from.min(position);

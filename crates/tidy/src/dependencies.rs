@@ -222,6 +222,13 @@ const RULES: &[Rule] = &[
         not_named: &[ASYNC],
         not_reached: &[],
     },
+    // Used by tests alone, so no row has it.
+    Rule {
+        name: "scheduled",
+        uses: &[],
+        not_named: &[SYSTEM],
+        not_reached: &[ASYNC],
+    },
     Rule {
         name: "sim",
         uses: &[],

@@ -4,14 +4,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::{Changes, Graph};
 use crate::change::{Answer, Change};
 use crate::error::GraphError;
 use crate::memory::Memory;
 use crate::replica::{Checkpoint, LogPlaces, Replica, StoredPlace};
 use crate::store::{Directory, OpenError, Store, in_memory};
+use crate::sync::Mutex;
 
 impl Graph {
     /// Opens the graph of a node of a cluster: it follows the log with this epoch, and takes

@@ -1,8 +1,9 @@
-//! Laws of the graph. The model, paging and threads have a file each.
+//! Laws of the graph. The model, paging, threads and races have a file each.
 
 mod durable;
 mod model;
 mod paging;
+mod races;
 mod threads;
 
 use super::{Counts, Graph};

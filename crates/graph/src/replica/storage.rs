@@ -4,15 +4,13 @@
 //! ahead of the disk, and the log has it all. Must never let more wait than has a bound.
 
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex};
 
 use super::{Checkpoint, LogPlaces, Pending, StoredPlace};
 use crate::error::GraphError;
 use crate::memory::Memory;
 use crate::store::{LogWrite, Snapshot, Store};
+use crate::sync::{Builder, Condvar, JoinHandle, Mutex};
 
 /// Edges that may wait for the disk before the log is applied no further: some dozens of megabytes.
 /// The log keeps the rest, and the node says that it falls behind.

@@ -4,4 +4,5 @@ mod crash;
 mod fail;
 mod log;
 mod private;
+mod races;
 mod refuse;

@@ -4,12 +4,11 @@
 
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-
 use super::job::Job;
 use crate::error::GraphError;
 use crate::rows::{self, RowChanges};
 use crate::store::Snapshot;
+use crate::sync::{Condvar, Mutex};
 
 /// Changes that may wait before a submission is refused: some dozens of bulk requests' worth, and
 /// about a second of single ones.

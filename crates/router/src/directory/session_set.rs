@@ -1,11 +1,12 @@
 //! Sessions of the ids that have more than one, or a deferred one.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use hashbrown::{HashMap, HashSet};
 
 use super::is_sparse;
 use crate::session::{SessionRef, WorkerId};
+use crate::sync::AtomicU64;
 
 /// Session sets of a shard, by index.
 #[derive(Default)]
@@ -136,7 +137,7 @@ impl SessionSet {
             return;
         }
         let deferred = self.deferred.get_or_insert_default();
-        let events = *deferred.events.get_mut();
+        let events = deferred.events.load(Ordering::Relaxed);
         deferred.sessions.insert(session, events);
         *deferred.by_worker.of(session.worker()) += 1;
     }
@@ -154,7 +155,7 @@ impl SessionSet {
     fn take_deferred(&mut self, session: SessionRef) -> Option<u64> {
         let deferred = self.deferred.as_mut()?;
         let since = deferred.sessions.remove(&session)?;
-        let events = *deferred.events.get_mut() - since;
+        let events = deferred.events.load(Ordering::Relaxed) - since;
         *deferred.by_worker.of(session.worker()) -= 1;
         if deferred.sessions.is_empty() {
             self.deferred = None;

@@ -217,6 +217,7 @@ impl Feeder {
         table.send(key, &self.bytes);
         if let Some(replay) = table.replays.get_mut(key) {
             replay.fed = after;
+            replay.lost = (fed, after);
         }
         if table.get(key).is_some_and(|connection| !connection.blocked) {
             table.replays.feed_soon(key);
