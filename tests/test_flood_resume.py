@@ -215,4 +215,4 @@ def test_what_does_not_go_together_is_said(tmp_path):
     (tmp_path / "log").write_text("nonsense\n")
     server = Scripted("")
     done = encke("flood", server.url, "-c", 1, "--resume", "--duration", "0s", "--owed", tmp_path / "log")
-    assert done.returncode == 1 and "is no line that `encke drive --log` writes" in done.stderr
+    assert done.returncode == 1 and "is not a line as `encke drive --log` writes them" in done.stderr

@@ -1,18 +1,19 @@
-//! The barest streaming server: accept, read, send a fixed head, hold; and a loop of `send` over
-//! what it holds. What it costs is what the kernel costs, the budget of every real server.
+//! Minimal streaming server: accept, read, send a fixed head, hold the connection, and on command
+//! `send` to all connections in a loop. Its cost is the kernel's cost, which every real server pays
+//! too.
 //!
-//! It obeys lines, and answers each with a line of JSON:
+//! It reads commands, one a line, and answers each with a line of JSON:
 //!
-//! - `stats`: sockets held
+//! - `stats`: number of sockets held
 //! - `fanout ROUNDS SIZE RATE`: an event of SIZE bytes to every socket in turn, ROUNDS times; at
-//!   RATE sends a second over all workers, 0 for as fast as it goes
-//! - `scatter ROUNDS SIZE RATE`: the same in a random order, as when each event is for one user
+//!   RATE sends a second over all workers, 0 for no limit
+//! - `scatter ROUNDS SIZE RATE`: the same in random order, as if each event were for one user
 //! - `stamped ROUNDS EVENTS RATE`: EVENTS events in one send to every socket in turn, ROUNDS times,
 //!   each with an id and a publisher's stamp
-//! - `quit`, or the end of input
+//! - `quit`, or the end of the input, ends it
 //!
-//! `clients` are its counterpart: the barest that can be opened. `ask` and `echo` are the barest
-//! pair on both sides of a server that answers, or of a proxy.
+//! `clients` has minimal clients for it. `ask` (clients) and `echo` (server) are a minimal pair for
+//! request-response servers and proxies.
 
 pub mod ask;
 pub mod clients;
@@ -36,20 +37,20 @@ use machine::failure::{Context, Outcome};
 use machine::host;
 use message::{Message, message};
 
-/// Length of the accept queue; the kernel cuts it to net.core.somaxconn.
+/// Length of the accept queue; the kernel limits it to net.core.somaxconn.
 const BACKLOG: i32 = 65_535;
 
-/// Stack of a worker.
+/// Stack size of a worker.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// How to hold.
+/// Options of [`run`].
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Address to listen on.
     pub listen: SocketAddr,
     /// Worker threads, each with its own listener and poller.
     pub workers: u32,
-    /// A descriptor table for each worker.
+    /// Whether each worker has its own descriptor table.
     pub private_fds: bool,
 }
 
@@ -69,28 +70,28 @@ struct Loop {
     start: Arc<Barrier>,
 }
 
-/// What a run of the send loop took.
+/// Cost of one run of the send loop, summed over the workers except where noted.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Spent {
-    /// Messages handed to the kernel whole.
+    /// Messages that the kernel accepted.
     pub sends: u64,
-    /// Messages that found the socket full.
+    /// Messages not sent, as the socket was full or broken.
     pub blocked: u64,
-    /// Processor time.
+    /// CPU time in microseconds.
     pub cpu_us: f64,
-    /// Of which the program's own.
+    /// Part of it in user mode, in microseconds.
     pub user_us: f64,
-    /// Of which the kernel's.
+    /// Part of it in the kernel, in microseconds.
     pub system_us: f64,
-    /// From first to last, on the slowest worker.
+    /// Seconds from the first to the last send, on the slowest worker.
     pub seconds: f64,
 }
 
-/// Holds connections and obeys `input` until it ends.
+/// Holds connections and executes the commands in `input` until it ends.
 ///
 /// # Errors
 ///
-/// When a worker cannot be set up, `input` cannot be read, or `output` cannot be written.
+/// If a worker cannot be set up, `input` cannot be read, or `output` cannot be written.
 pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Outcome<()> {
     let workers = start(options)?;
     let mut answer = |text: String| {
@@ -128,7 +129,7 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
     Ok(())
 }
 
-/// A worker's mailbox and the waker that makes it look.
+/// Handle of a worker: its mailbox and the waker that makes it read the mailbox.
 #[derive(Debug)]
 struct Worker {
     commands: Sender<Command>,
@@ -236,7 +237,7 @@ fn listen(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket.into())
 }
 
-/// The address used when none is given.
+/// Address to listen on by default: 127.0.0.1:900.
 pub fn default_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 900))
 }

@@ -1,10 +1,9 @@
-//! Events published at a rate, whatever the server does: an open loop. A late send is still timed
-//! from when it was due.
+//! Open-loop load generator: publishes events at a given rate, however fast the server answers.
+//! Latency is measured from an event's due time, also when it is sent late.
 //!
-//! In the order in which an event passes through: `schedule` says when it is due, `targets` whom it
-//! is about, `payload` what it says, `request` how that is spelled, `publisher` sends it over a
-//! `channel` and hears the `answer`, `report` counts; `failures` says what went wrong. One thread
-//! does it all.
+//! Modules in the order in which an event passes them: `schedule` gives the due time, `targets` the
+//! subject, `payload` the content; `request` encodes it, `publisher` sends it on a `channel` and
+//! reads the `answer`, `report` and `failures` count. Everything runs on one thread.
 
 mod answer;
 mod channel;
@@ -42,74 +41,76 @@ use request::Requests;
 use schedule::Schedule;
 use targets::Targets;
 
-/// Between two turns when events are due all the time: those of so long leave together. Adds half
-/// of it to their latency, and saves most of the system calls.
+/// Shortest time between two rounds of sends: events that become due within it are sent together.
+/// This adds half of it to the mean latency and saves most system calls.
 const TURN_NANOS: u64 = 250_000;
 
-/// Between two looks at the progress.
-const WORD_NANOS: u64 = 1_000_000_000;
+/// Interval of progress reports.
+const REPORT_NANOS: u64 = 1_000_000_000;
 
-/// An answer that takes longer will not come.
+/// Time after which an answer counts as lost.
 const PATIENCE_NANOS: u64 = 35_000_000_000;
 
-/// How long answers are waited for after an interrupt.
-const FAREWELL_NANOS: u64 = 2_000_000_000;
+/// The same after an interrupt.
+const PATIENCE_AFTER_STOP_NANOS: u64 = 2_000_000_000;
 
-/// Events that are due and wait because the server takes them no faster. Beyond, they are made
-/// later; they are timed from when they were due all the same.
+/// Most events that wait because the server is too slow. Further ones are created later; their
+/// latency is still measured from their due time.
 const WAITING_MAX: u64 = 1 << 20;
 
-/// Bytes of one read.
+/// Size of the read buffer.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// The most connections.
+/// Most connections.
 const CONNECTIONS_MAX: u32 = 10_000;
 
 /// What to publish, where and how fast.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The server: `http://host:port`. The control listener unless `way` has paths of its own.
+    /// URL of the server, `http://host:port`: the control listener, unless `way` is
+    /// [`Endpoint::Url`].
     pub url: String,
-    /// Other nodes of the same service: connections are divided among all, and one that is lost is
-    /// made anew with the next node, if `reconnects` says so.
+    /// URLs of other nodes of the same service. Connections are divided among all nodes; with
+    /// `reconnects`, a lost connection is made again to the next node.
     pub others: Vec<String>,
-    /// Authorities that the certificates of `https` servers must be issued by.
+    /// Certificate authorities trusted for `https`.
     pub authorities: Authorities,
     /// Token of the control listener.
     pub token: Option<String>,
-    /// How events are sent.
+    /// How events are published.
     pub way: Endpoint,
-    /// Connections, among which ids are divided. One is enough for a batch; requests that wait for
-    /// their answers need as many as there are to be under way.
+    /// Number of connections, among which ids are divided. One is enough for a batch; with one
+    /// request for each event it is the number of requests that can be under way.
     pub connections: u32,
-    /// How often an event is due.
+    /// Rate at which events become due.
     pub pace: Pace,
-    /// When to stop; never, if there is no `count` either.
+    /// Time after which to stop. Without it and `count` the drive never stops by itself.
     pub duration: Option<Duration>,
-    /// After how many events to stop.
+    /// Number of events after which to stop.
     pub count: Option<u64>,
-    /// Whom events are about.
+    /// Distribution of the subjects.
     pub draw: TargetDistribution,
-    /// Another seed draws other targets.
+    /// Seed of the subjects.
     pub seed: u64,
-    /// What they say.
+    /// Payload of the events.
     pub payload: Payload,
-    /// Whether a server that goes is waited for. What has no answer then is not sent again.
+    /// Whether to reconnect when the server is lost. Events without an answer are not sent again.
     pub reconnects: bool,
-    /// File for what was published, by subject: what receivers are owed.
+    /// File to write with a record of the events published for each subject, which `encke flood`
+    /// compares with what clients received.
     pub log: Option<PathBuf>,
 }
 
 impl Options {
-    /// Says what is wrong with them, without a look at files or the network.
+    /// Checks the options; uses neither files nor the network.
     ///
     /// # Errors
     ///
-    /// When an option is out of its range, or no event would be published.
+    /// If an option is out of range, or no event would be published.
     pub fn check(&self) -> Outcome<()> {
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
             return Err(Failure::new(format!(
-                "{} connections are none or too many: give from 1 to {CONNECTIONS_MAX}",
+                "the number of connections cannot be {}: give one from 1 to {CONNECTIONS_MAX}",
                 self.connections
             )));
         }
@@ -129,14 +130,13 @@ impl Options {
     }
 }
 
-/// Publishes until all events have their answers, the server is lost, or `interrupt` asks for the
-/// end. Tells `observe` each second how far it is. What goes wrong with events is in the report;
-/// only what keeps it from starting is a failure.
+/// Publishes until all events are answered, the server is lost, or `interrupt` asks to stop. Calls
+/// `observe` each second with the progress.
 ///
 /// # Errors
 ///
-/// When the options are invalid, the host has no address, or the graph file cannot be read.
-/// Failures of events are in the report.
+/// If the options are invalid, a host name does not resolve, the graph file cannot be read, or the
+/// log cannot be written. Failures of single events are in the report.
 pub fn run(
     options: &Options,
     interrupt: &Interrupt,
@@ -150,15 +150,15 @@ pub fn run(
     Ok(drive.report(options))
 }
 
-/// Events as they become due.
+/// Source of the events.
 #[derive(Debug)]
 struct Source {
     schedule: Schedule,
     targets: Targets,
-    /// The last number of each id.
+    /// Number of the last event about each id.
     numbers: Vec<u32>,
     made: u64,
-    /// When it was told to make no more.
+    /// Time at which it was stopped early.
     stopped: Option<u64>,
 }
 
@@ -171,14 +171,14 @@ struct Drive {
     tally: Tally,
     scratch: Vec<u8>,
     block: Vec<u8>,
-    /// When the first event is due, by the monotonic clock.
+    /// Due time of the first event, on the monotonic clock.
     began: u64,
     cpu_before: u64,
-    next_word: u64,
+    next_report: u64,
     interrupted: bool,
 }
 
-/// A server to which events go, and how they are spelled for it.
+/// A server, and the encoder of requests to it.
 struct Node {
     address: SocketAddr,
     authority: String,
@@ -205,7 +205,7 @@ impl Drive {
             stopped: None,
         };
         let poller = Poller::new().context("making an epoll")?;
-        // Read last and together: what is read from now on is driving.
+        // The clocks are read last, so that the setup is not counted.
         let (cpu_before, realtime, began) = (
             clock::thread_cpu_nanos(),
             clock::realtime_nanos(),
@@ -238,7 +238,7 @@ impl Drive {
             block: vec![0; BLOCK_BYTES],
             began,
             cpu_before,
-            next_word: WORD_NANOS,
+            next_report: REPORT_NANOS,
             interrupted: false,
         })
     }
@@ -247,14 +247,14 @@ impl Drive {
         let mut batch = EventBatch::new();
         loop {
             let now = self.now();
-            self.heed(interrupt, now);
+            self.check_stop(interrupt, now);
             self.make(now);
             let last = self.source.is_dry();
             for index in 0..self.publishers.len() {
                 self.with_publisher(index, now, |publisher, with| publisher.send(last, with));
             }
-            if now >= self.next_word {
-                self.look(now, observe);
+            if now >= self.next_report {
+                self.report_progress(now, observe);
             }
             let is_batch = self.nodes[0].requests.is_batch();
             if self.source.is_dry()
@@ -271,40 +271,40 @@ impl Drive {
             for Readiness { token, flags } in batch.iter() {
                 let now = self.now();
                 self.with_publisher(token as usize, now, |publisher, with| {
-                    publisher.hear(flags, with)
+                    publisher.on_ready(flags, with)
                 });
             }
         }
     }
 
-    /// Makes no more events once somebody asks for the end, or the server is lost.
-    fn heed(&mut self, interrupt: &Interrupt, now: u64) {
+    /// Stops the source after an interrupt or when the server is lost.
+    fn check_stop(&mut self, interrupt: &Interrupt, now: u64) {
         if self.source.stopped.is_some() {
             return;
         }
         self.interrupted = interrupt.asked();
         if self.interrupted || self.publishers.iter().any(|publisher| publisher.is_lost) {
             self.source.stopped = Some(now);
-            self.publishers.iter_mut().for_each(Publisher::forget);
+            self.publishers.iter_mut().for_each(Publisher::drop_unsent);
         }
     }
 
-    /// Gives the events that are due to their publishers.
+    /// Hands the events that are due to their publishers.
     fn make(&mut self, now: u64) {
         let room = WAITING_MAX.saturating_sub(self.source.made - self.tally.events.sent);
         let publishers = self.publishers.len();
         for event in self.source.due(now).take(room as usize) {
-            self.publishers[event.id as usize % publishers].take(event);
+            self.publishers[event.id as usize % publishers].queue(event);
         }
     }
 
-    /// Tells how far it is, and gives up what takes too long.
-    fn look(&mut self, now: u64, observe: &mut impl FnMut(&Progress)) {
+    /// Reports the progress and expires what takes too long.
+    fn report_progress(&mut self, now: u64, observe: &mut impl FnMut(&Progress)) {
         self.count_due(now);
         observe(&self.tally.progress(now, self.source.schedule.length()));
-        self.next_word = now - now % WORD_NANOS + WORD_NANOS;
+        self.next_report = now - now % REPORT_NANOS + REPORT_NANOS;
         let patience = match self.source.stopped {
-            Some(_) => FAREWELL_NANOS,
+            Some(_) => PATIENCE_AFTER_STOP_NANOS,
             None => PATIENCE_NANOS,
         };
         for index in 0..self.publishers.len() {
@@ -314,7 +314,7 @@ impl Drive {
         }
     }
 
-    /// Until when there is nothing to do but to listen.
+    /// Time until the next event or report is due.
     fn pause(&self, now: u64) -> Duration {
         let next = match self.source.is_dry() {
             true => u64::MAX,
@@ -327,8 +327,8 @@ impl Drive {
                 }
             }
         };
-        // An interrupt ends no wait by itself.
-        let until = next.min(self.next_word).min(now + WORD_NANOS / 10);
+        // Wake often, as an interrupt does not end the wait.
+        let until = next.min(self.next_report).min(now + REPORT_NANOS / 10);
         Duration::from_nanos(until - now)
     }
 
@@ -338,7 +338,8 @@ impl Drive {
         now: u64,
         act: impl FnOnce(&mut Publisher, &mut Shared<'_>),
     ) {
-        // A publisher that loses its node keeps to it until it is called again.
+        // The node is chosen at each call: a publisher that loses its node gets the next one at its
+        // next call.
         let node = &self.nodes[self.publishers[index].node % self.nodes.len()];
         let mut shared = Shared {
             poller: &self.poller,
@@ -390,18 +391,18 @@ impl Drive {
             latency: self.tally.latency(),
             longest_silence_seconds: self.tally.longest_silence as f64 / 1e9,
             cpu_seconds: (clock::thread_cpu_nanos() - self.cpu_before) as f64 / 1e9,
-            failures: self.tally.failures.told(&options.url),
+            failures: self.tally.failures.summaries(&options.url),
         }
     }
 }
 
 impl Source {
-    /// Whether it makes no more.
+    /// Whether it makes no further event.
     fn is_dry(&self) -> bool {
         self.stopped.is_some() || self.made == self.schedule.length()
     }
 
-    /// The events that are due at `now` and were not made yet.
+    /// Makes the events that have become due by `now`.
     fn due(&mut self, now: u64) -> impl Iterator<Item = Event> {
         let until = match self.stopped {
             Some(_) => self.made,
@@ -431,7 +432,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn whatever_the_turns_the_same_events_are_due() {
+    fn the_events_do_not_depend_on_when_they_are_polled() {
         let made = |turns: &[u64]| {
             let draw = TargetDistribution::Zipf {
                 max_id: 10,

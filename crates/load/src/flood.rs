@@ -1,10 +1,11 @@
-//! Many streaming clients in one process: opened at a pace, kept, and counted.
+//! Many streaming clients in one process: opened at a given rate, kept open, and counted.
 //!
-//! In the order of a client's life: `targets` says where it connects, `credentials` what it shows,
-//! `sources` and `plan` from where, `behaviours` how it behaves, `client_thread` is one thread of
-//! clients and `stream` one of them, `order` checks what it gets, `tally` counts it. `recovery` is
-//! what a client remembers that comes back, and `owed` tells whether it got all that it should.
-//! `watch` runs a flood to its `report`, which `expect` judges; `driven` obeys another process.
+//! Modules in the order of a client's life: `targets` has the URL, `credentials` the token,
+//! `sources` and `plan` the source address, `behaviours` the misbehaviour. `client_thread` runs
+//! many clients, `stream` is one of them. `order` checks what it receives, `tally` counts.
+//! `recovery` is the state of a client that reconnects, and `owed` checks exact delivery. `watch`
+//! runs a flood to its `report`, which `expect` checks; `driven` runs one on commands of another
+//! process.
 
 pub mod targets;
 pub mod credentials;
@@ -42,54 +43,54 @@ use sources::Sources;
 use tally::{Counts, Tally, Totals};
 use targets::{RequestOptions, Targets};
 
-/// Stack of a client thread: it keeps its buffers on the heap.
+/// Stack size of a client thread, whose buffers are on the heap.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// Clients that one thread opens and serves well; beyond, another core helps.
+/// Clients for which one thread is enough.
 const CLIENTS_PER_THREAD: u32 = 50_000;
 
-/// What to open.
+/// Options of a flood.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where to connect.
+    /// URLs to request.
     pub targets: Targets,
-    /// What the targets are called in reports.
+    /// Name of the targets in reports.
     pub name: String,
-    /// How many clients.
+    /// Number of clients.
     pub connections: u32,
-    /// The first client's number, which takes the place of `{n}`.
+    /// Number of the first client, which replaces `{n}`.
     pub first: u32,
-    /// Threads; each holds an equal share. Nothing means as many as fit the descriptor limit and
-    /// the machine.
+    /// Number of threads, each with an equal share. `None`: as many as the descriptor limit and the
+    /// CPUs suggest.
     pub threads: Option<u32>,
-    /// A descriptor table for each thread.
+    /// Whether each thread has its own descriptor table.
     pub private_fds: bool,
-    /// Clients that may be unanswered at once, over all threads.
+    /// Most clients that may await their head at a time, over all threads.
     pub window: u32,
-    /// Connections begun in a second, over all threads; nothing means as fast as the window allows.
+    /// Connections to begin a second, over all threads. `None`: as fast as the window allows.
     pub ramp: Option<f64>,
-    /// Authorities that the certificates of `https` servers must be issued by.
+    /// Certificate authorities trusted for `https`.
     pub authorities: Authorities,
     /// Whether TLS sessions are resumed.
     pub resumption: Resumption,
-    /// How the server streams.
+    /// Transport of the streams.
     pub transport: Transport,
     /// More header lines of each request, like `Authorization: Bearer x`.
     pub headers: Vec<String>,
-    /// What clients show to prove who they are.
+    /// Credentials of the clients.
     pub credentials: Credentials,
-    /// Source addresses; nothing means such as fit.
+    /// Source addresses. `None`: chosen automatically.
     pub sources: Option<Sources>,
-    /// Which clients behave badly.
+    /// Misbehaving clients.
     pub behaviours: ClientBehaviours,
-    /// What is checked.
+    /// Checks of order and loss.
     pub check: Check,
-    /// How clients come back after their last event id; nothing means that they do not.
+    /// Reconnects from the last event id. `None`: clients do not reconnect.
     pub recovery: Option<RecoveryOptions>,
 }
 
 impl Options {
-    /// `connections` good clients of `targets`, called `name`, that read `transport`.
+    /// Creates default options for `connections` well-behaved clients of `targets`.
     pub fn new(targets: Targets, name: String, connections: u32, transport: Transport) -> Self {
         Self {
             targets,
@@ -116,7 +117,7 @@ impl Options {
         self.check.ids == IdRule::Consecutive
     }
 
-    fn asking(&self) -> RequestOptions {
+    fn request_options(&self) -> RequestOptions {
         RequestOptions {
             transport: self.transport,
             fields: self.headers.iter().fold(String::new(), |mut all, header| {
@@ -129,7 +130,7 @@ impl Options {
         }
     }
 
-    /// The threads to start, or why there can be none.
+    /// Computes the number of threads.
     fn threads(&self) -> Outcome<u32> {
         host::raise_descriptor_limit();
         let room = host::descriptor_limit()
@@ -142,7 +143,7 @@ impl Options {
             .div_ceil(CLIENTS_PER_THREAD)
             .clamp(1, cores);
         let threads = match self.threads {
-            // Each thread opens at least one client at a time; a small flood needs no more threads.
+            // A thread without clients would be useless.
             Some(threads) => threads.clamp(1, self.connections.max(1)),
             None if self.private_fds => useful.max(u32::try_from(tables).unwrap_or(u32::MAX)),
             None => useful,
@@ -179,20 +180,19 @@ pub struct Flood {
 struct Running {
     tally: Arc<Tally>,
     records: Arc<Records>,
-    /// Its first client.
+    /// Ordinal of its first client.
     start: u32,
     waker: Arc<Waker>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Flood {
-    /// Starts opening clients. Returns at once; [`Flood::totals`] tells how far they are. An error
-    /// says why the flood cannot be as it is wanted, and what would do.
+    /// Starts to open clients and returns at once; see [`Flood::totals`] for the progress.
     ///
     /// # Errors
     ///
-    /// When there are too few source ports or descriptors for all clients, TLS cannot be set up, or
-    /// a thread cannot be.
+    /// When there are too few source ports or descriptors for all clients, or TLS or a thread
+    /// cannot be set up. The error says what would be enough.
     pub fn start(options: &Options) -> Outcome<Self> {
         let threads = options.threads()?;
         let server = options.targets.server();
@@ -202,7 +202,7 @@ impl Flood {
             options.connections,
             threads,
         )?;
-        let (mut targets, asking) = (options.targets.clone(), options.asking());
+        let (mut targets, request_options) = (options.targets.clone(), options.request_options());
         targets.secure(&options.authorities, options.resumption)?;
         let targets = Arc::new(targets);
         let stop = Arc::new(AtomicBool::new(false));
@@ -214,7 +214,7 @@ impl Flood {
         for index in 0..threads {
             let config = client_thread::ClientThreadConfig {
                 targets: targets.clone(),
-                asking: asking.clone(),
+                request_options: request_options.clone(),
                 clients: share_of(options.connections, threads, index),
                 first: options.first,
                 behaviours: options.behaviours,
@@ -231,17 +231,17 @@ impl Flood {
         Ok(flood)
     }
 
-    /// From where clients connect, and on how many threads: a sentence.
+    /// Describes source addresses and threads in a sentence.
     pub fn explain(&self) -> &str {
         &self.plan
     }
 
-    /// What all clients have seen up to now.
+    /// Returns the totals so far.
     pub fn totals(&self) -> Totals {
         Totals::of(self.threads.iter().map(|thread| &*thread.tally))
     }
 
-    /// The counts alone: cheaper than all totals.
+    /// Returns only the counts, which is cheaper than all totals.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for client_thread in &self.threads {
@@ -250,7 +250,7 @@ impl Flood {
         counts
     }
 
-    /// Whether all clients, which come back, got what they are owed.
+    /// Checks whether reconnecting clients received exactly the events expected for them.
     pub fn judge(&self, owed: &Owed) -> Judgement {
         let mut judgement = Judgement::default();
         for thread in &self.threads {
@@ -260,19 +260,19 @@ impl Flood {
         judgement
     }
 
-    /// Whether every client is open or has failed, but for those that trickle.
+    /// Whether every client is open or has failed, except for trickling ones.
     pub fn settled(&self) -> bool {
         self.threads.iter().all(|thread| thread.tally.is_settled())
     }
 
-    /// Forgets latencies recorded up to now.
+    /// Clears the latencies recorded so far.
     pub fn forget_latencies(&self) {
         for client_thread in &self.threads {
             client_thread.tally.forget_latencies();
         }
     }
 
-    /// Closes every client with a reset, so that no port waits, and waits for the threads.
+    /// Closes every client with a reset, so that no port stays in TIME_WAIT, and joins the threads.
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for client_thread in &self.threads {
@@ -301,7 +301,7 @@ fn spawn(
     let tally = Arc::new(Tally::default());
     let records = Arc::new(Records::default());
     let start = config.clients.start;
-    // Made here, so that this thread's table and the new thread's copy of it both hold it.
+    // Created before the thread, so that both descriptor tables contain it.
     let waker = Arc::new(Waker::new().context("making an eventfd")?);
     let (thread_tally, thread_waker, thread_stop) = (tally.clone(), waker.clone(), stop.clone());
     let thread_records = records.clone();
@@ -341,7 +341,7 @@ fn explain(plan: &Plan, threads: u32, private_fds: bool) -> String {
     format!("{}; they run {threads}", plan.explain())
 }
 
-/// The clients of thread `index`: shares differ by at most one.
+/// Returns the clients of thread `index`. Shares differ by at most one.
 fn share_of(connections: u32, threads: u32, index: u32) -> std::ops::Range<u32> {
     let start =
         |index: u32| (u64::from(connections) * u64::from(index) / u64::from(threads)) as u32;
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_as_many_as_descriptors_need() {
+    fn there_are_enough_threads_for_the_descriptor_limit() {
         let targets = Targets::one("http://127.0.0.1:1/").unwrap();
         let mut options = Options::new(targets, String::new(), 10, Transport::Raw);
         assert_eq!(options.threads().unwrap(), 1);

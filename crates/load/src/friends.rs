@@ -1,8 +1,8 @@
-//! A graph of friends as people have them: most have few, some have very many.
+//! Random graphs of friends with a skewed degree distribution: most users have few friends, some
+//! have very many.
 //!
-//! `generate` makes it, `degrees` says how many friends users have, `picture` shows that,
-//! `neighbourhood` shows one user's friends. Nothing here keeps the graph or loads it anywhere: it
-//! goes to a writer, as an edge list.
+//! `generate` makes the graph, `degrees` computes its degree distribution, `picture` draws that,
+//! and `neighbourhood` draws one user's friends. The graph is written as an edge list.
 
 pub mod generate;
 pub mod degrees;
@@ -19,60 +19,60 @@ use generate::Generator;
 use machine::failure::{Context, Failure, Outcome};
 use neighbourhood::Neighbourhood;
 
-/// The largest id that needs no dictionary in the server.
+/// Largest id that needs no dictionary entry in the server.
 pub const USERS_MAX: u32 = (1 << 31) - 1;
 
-/// Bytes of the edge list that are written at a time.
+/// Bytes of the edge list written at a time.
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// Users between two looks at the progress.
+/// Users between two progress reports.
 const USERS_A_STEP: u32 = 4096;
 
-/// A graph to generate.
+/// Options of a graph to generate.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Options {
-    /// Users, whose ids count from 1.
+    /// Number of users; their ids start at 1.
     pub users: u32,
-    /// Friends that each new user makes. Friendship is mutual, so users have about twice as many
-    /// on average.
+    /// Friends that each new user makes. Friendship is mutual, so the mean degree is about twice
+    /// this.
     pub degree: u32,
-    /// Another seed is another graph; the same one is the same graph everywhere.
+    /// Seed. The same options give the same graph on every machine.
     pub seed: u64,
 }
 
-/// What was generated.
+/// Report on a generated graph.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// What was asked for.
+    /// Options of the graph.
     #[serde(flatten)]
     pub options: Options,
-    /// Users whose friends are in the list: all, unless it was stopped.
+    /// Users generated: all, unless it was stopped.
     pub made: u32,
-    /// Friendships, each of which is one line of the list.
+    /// Number of friendships, that is, lines of the list.
     pub edges: u64,
-    /// Bytes of the list.
+    /// Size of the list in bytes.
     pub bytes: u64,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// How many friends users have.
+    /// Degree distribution.
     pub degrees: Distribution,
-    /// The friends of one user, if they were asked for.
+    /// Neighbourhood of one user, if asked for.
     #[serde(skip)]
     pub neighbourhood: Option<Box<Neighbourhood>>,
 }
 
-/// How a generation ended.
+/// Result of [`write()`].
 #[derive(Debug)]
 pub enum End {
-    /// The list is written, up to where it was stopped.
+    /// The list is written, up to where `observe` stopped it.
     Written(Report),
-    /// Whoever read the list went away.
+    /// The reader closed the pipe.
     Unread,
 }
 
-/// Writes the friendships of a generated graph to `out`, a line `a b` for each, ids from 1, `a` the
-/// newer user. Tells `observe` now and then how many users have made their friends; its answer says
-/// whether to go on.
+/// Writes the friendships of a generated graph to `out`, one line `a b` for each with `a` the newer
+/// user. Calls `observe` from time to time with the number of users made; it returns whether to go
+/// on.
 ///
 /// # Errors
 ///
@@ -86,7 +86,8 @@ pub fn write(
     write_around(None, options, out, observe)
 }
 
-/// The same; the report has the friends of user `around` as well, if it was made.
+/// Like [`write()`], and the report also has the neighbourhood of user `around`, if that user was
+/// made.
 ///
 /// # Errors
 ///
@@ -111,14 +112,14 @@ pub fn write_around(
     let mut lines = Lines::default();
     while let Some((user, friends)) = generator.next_user() {
         lines.add(user, friends);
-        if lines.bytes.len() >= WRITE_BYTES && !lines.hand_over(out)? {
+        if lines.bytes.len() >= WRITE_BYTES && !lines.flush_lines(out)? {
             return Ok(End::Unread);
         }
         if user % USERS_A_STEP == 0 && !observe(user) {
             break;
         }
     }
-    if !lines.hand_over(out)? {
+    if !lines.flush_lines(out)? {
         return Ok(End::Unread);
     }
     let degrees = generator.degrees();
@@ -139,16 +140,16 @@ pub fn write_around(
 }
 
 impl Options {
-    /// Says what is wrong with them.
+    /// Checks the options.
     ///
     /// # Errors
     ///
-    /// When the degree is zero, or there are not enough users for it.
+    /// When the degree is zero, or there are too few users for it or too many.
     pub fn check(&self) -> Outcome<()> {
         let Self { users, degree, .. } = *self;
         if degree == 0 {
             return Err(Failure::new(
-                "a degree of 0 makes nobody friends: give 1 or more, for instance --degree 15",
+                "a degree of 0 gives no friendships: give 1 or more, for instance --degree 15",
             ));
         }
         if users <= degree {
@@ -160,14 +161,14 @@ impl Options {
         }
         if users > USERS_MAX {
             return Err(Failure::new(format!(
-                "{users} users are more than there are small ids: give at most {USERS_MAX}"
+                "{users} users are too many: give at most {USERS_MAX}"
             )));
         }
         Ok(())
     }
 }
 
-/// Lines on their way to the writer.
+/// Buffer of lines for the writer.
 #[derive(Debug, Default)]
 struct Lines {
     bytes: Vec<u8>,
@@ -188,8 +189,8 @@ impl Lines {
         }
     }
 
-    /// Writes the lines; whether anybody still reads.
-    fn hand_over(&mut self, out: &mut impl Write) -> Outcome<bool> {
+    /// Writes the lines. Returns false if the reader has closed the pipe.
+    fn flush_lines(&mut self, out: &mut impl Write) -> Outcome<bool> {
         match out.write_all(&self.bytes).and_then(|()| out.flush()) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(false),
@@ -219,7 +220,7 @@ mod tests {
         }
     }
 
-    /// FNV-1a, written out here so that no library can change it.
+    /// FNV-1a, written out here so that no library update can change it.
     fn hash(text: &str) -> u64 {
         text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_went_away_ends_it_without_an_error() {
+    fn a_closed_pipe_is_not_an_error() {
         struct Gone;
         impl Write for Gone {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_when_it_is_told_to() {
+    fn it_stops_when_the_observer_says_so() {
         let options = Options {
             users: 100_000,
             ..SMALL
@@ -267,9 +268,9 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_generated_is_said() {
+    fn impossible_options_are_refused() {
         for (users, degree, said) in [
-            (10, 0, "nobody friends"),
+            (10, 0, "no friendships"),
             (3, 3, "at least 4 users"),
             (u32::MAX, 3, "at most 2147483647"),
         ] {

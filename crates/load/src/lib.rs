@@ -1,5 +1,5 @@
-//! Load for push servers: graphs of friends, events at a rate, a million clients, and the barest
-//! server to compare with.
+//! Load generators for push servers: graphs of friends, events at a given rate, a million clients,
+//! and a minimal server to compare with.
 //!
 //! Nothing here depends on `wire`, `server` or `reactor`: a client that shares code with the server
 //! shares its bugs.
@@ -10,15 +10,15 @@
 pub mod poll;
 /// Graphs of friends with a skewed distribution of degrees.
 pub mod friends;
-/// What was published, in a few bytes for each subject.
+/// Record of published events, in a few bytes for each subject.
 pub mod published;
-/// Events at a rate: an open loop.
+/// Open-loop publisher of events at a given rate.
 pub mod drive;
 /// Many streaming clients in one process.
 pub mod flood;
 /// A minimal streaming server and minimal clients, to compare with.
 #[expect(
     clippy::disallowed_methods,
-    reason = "its channels hold one answer of each thread at most"
+    reason = "its channels hold at most one answer of each thread"
 )]
 pub mod bare;

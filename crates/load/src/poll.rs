@@ -1,6 +1,6 @@
-//! The readiness of many sockets on one thread: epoll, and a waker for other threads.
+//! Readiness of many sockets on one thread: epoll, and a waker for other threads.
 //!
-//! Small on purpose: the measuring side must not share the server's poller.
+//! Separate from the server's poller, as a client that shares code with the server shares its bugs.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 pub use rustix::event::epoll::EventFlags as Interest;
 
-/// Events that one wait can bring.
+/// Most events of one wait.
 const BATCH_MAX: usize = 1024;
 
 /// One thread's epoll. Must be dropped on the thread that made it when descriptors are private.
@@ -20,23 +20,23 @@ pub struct Poller {
     epoll: OwnedFd,
 }
 
-/// What a wait brought. Reused from wait to wait.
+/// Events of a wait. Reused from wait to wait.
 pub struct EventBatch {
     events: Vec<epoll::Event>,
     filled: usize,
 }
 
-/// One socket's news.
+/// Readiness of one socket.
 #[derive(Debug, Clone, Copy)]
 pub struct Readiness {
-    /// The number under which the socket was added.
+    /// Token given to [`Poller::add`].
     pub token: u64,
     /// What it is ready for.
     pub flags: Interest,
 }
 
 impl Poller {
-    /// An empty poller.
+    /// Creates an empty poller.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Poller {
         )?)
     }
 
-    /// Watches `source` for something else.
+    /// Changes the interest in `source`.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, source)?)
     }
 
-    /// Waits for events. An interrupted wait is an empty batch: the caller's turn goes on.
+    /// Waits for events. An interrupted wait returns an empty batch.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Poller {
 }
 
 impl EventBatch {
-    /// Room for one wait.
+    /// Creates a batch with room for one wait.
     pub fn new() -> Self {
         let nothing = epoll::Event {
             flags: Interest::empty(),
@@ -114,7 +114,7 @@ impl EventBatch {
         }
     }
 
-    /// The news of the last wait.
+    /// Iterates over the events of the last wait.
     pub fn iter(&self) -> impl Iterator<Item = Readiness> + '_ {
         self.events[..self.filled].iter().map(|event| {
             let (flags, data) = (event.flags, event.data);
@@ -132,15 +132,15 @@ impl Default for EventBatch {
     }
 }
 
-/// Ends another thread's wait. Made before the thread that waits takes a table of its own, so
-/// that both tables hold it.
+/// Waker, which ends another thread's wait. It must be created before that thread unshares its
+/// descriptor table, so that both tables contain it.
 #[derive(Debug)]
 pub struct Waker {
     event: OwnedFd,
 }
 
 impl Waker {
-    /// A waker that has not been called.
+    /// Creates a waker.
     ///
     /// # Errors
     ///
@@ -153,11 +153,11 @@ impl Waker {
 
     /// Ends the wait of the poller that watches this waker.
     pub fn wake(&self) {
-        // A full counter wakes as well as one more would.
+        // The write fails only if the counter is full, and then the wait ends anyway.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
-    /// Takes note that the wake was heard.
+    /// Resets the waker after it has ended a wait.
     pub fn acknowledge(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.event, &mut count);

@@ -1,9 +1,9 @@
-//! What was published, in a few bytes for each subject: enough to tell whether a client got every
-//! event that it was owed, once, whatever number of subjects it follows.
+//! Record of published events, in a few bytes for each subject. It suffices to check that a client
+//! received each event about its subjects exactly once, however many subjects it follows.
 //!
-//! Each event has a stamp that no other has. A sum of hashes of stamps stands for a set of events:
-//! two sets of events with the same size and sum are the same but for one chance in 2^64. Sums of
-//! subjects add up to the sum of a client that follows them.
+//! Each event has a unique stamp. A set of events is represented by the sum of the hashes of its
+//! stamps: two different sets of the same size have the same sum with a probability of 2^-64. The
+//! sums of subjects add up to the sum of a client that follows them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,12 +13,12 @@ use std::path::Path;
 use client::stamp::Stamp;
 use machine::failure::{Context, Failure, Outcome};
 
-/// A set of events: how many, and the sum of their hashes.
+/// Set of events, represented by its size and the sum of the hashes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventSet {
-    /// How many events.
+    /// Number of events.
     pub count: u64,
-    /// The sum of their hashes, modulo 2^64.
+    /// Sum of their hashes, modulo 2^64.
     pub sum: u64,
 }
 
@@ -42,7 +42,7 @@ impl EventSet {
     }
 }
 
-/// The hash of a stamp (the finalizer of splitmix64, over both numbers).
+/// Hashes a stamp with the finalizer of splitmix64 over both numbers.
 fn hash(stamp: Stamp) -> u64 {
     let mut mixed = stamp.due ^ stamp.number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for factor in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
@@ -51,32 +51,32 @@ fn hash(stamp: Stamp) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// All events that were published, by subject.
+/// All published events, by subject.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Published {
-    /// By id: accepted by the server.
+    /// Events accepted by the server, indexed by id.
     accepted: Vec<EventSet>,
-    /// Hashes of events without an answer, by id: clients may have got them.
+    /// Hashes of unanswered events, by id. Clients may have received them.
     unanswered: BTreeMap<u32, Vec<u64>>,
 }
 
 impl Published {
-    /// Takes note that the server has accepted an event about `id`.
+    /// Records an event about `id` that the server accepted.
     pub fn accept(&mut self, id: u32, stamp: Stamp) {
         self.set_of(id).insert(stamp);
     }
 
-    /// Takes note that an event about `id` was sent, and that no answer came.
+    /// Records an event about `id` that was sent but not answered.
     pub fn leave_unanswered(&mut self, id: u32, stamp: Stamp) {
         self.unanswered.entry(id).or_default().push(hash(stamp));
     }
 
-    /// The accepted events about `id`.
+    /// Returns the accepted events about `id`.
     pub fn accepted(&self, id: u32) -> EventSet {
         self.accepted.get(id as usize).copied().unwrap_or_default()
     }
 
-    /// Hashes of the events about `id` that have no answer.
+    /// Returns the hashes of the unanswered events about `id`.
     pub fn unanswered(&self, id: u32) -> &[u64] {
         self.unanswered.get(&id).map_or(&[], Vec::as_slice)
     }
@@ -89,8 +89,7 @@ impl Published {
         &mut self.accepted[index]
     }
 
-    /// Writes a line for each id, `id count sum`, and one for each event without an answer, `? id
-    /// hash`.
+    /// Writes a line `id count sum` for each id, and a line `? id hash` for each unanswered event.
     ///
     /// # Errors
     ///
@@ -114,11 +113,11 @@ impl Published {
         write().context(format_args!("writing {shown}"))
     }
 
-    /// Reads what [`write`](Self::write) wrote.
+    /// Reads a file written by [`write`](Self::write).
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, or a line is none of such a file.
+    /// When the file cannot be read or has an invalid line.
     pub fn read(path: &Path) -> Outcome<Self> {
         let shown = path.display();
         let file = File::open(path).context(format_args!("opening {shown}"))?;
@@ -127,7 +126,7 @@ impl Published {
             let line = line.context(format_args!("reading {shown}"))?;
             published.take_line(&line).ok_or_else(|| {
                 Failure::new(format!(
-                    "`{line}` of {shown} is no line that `encke drive --log` writes"
+                    "`{line}` in {shown} is not a line as `encke drive --log` writes them"
                 ))
             })?;
         }
@@ -172,7 +171,8 @@ mod tests {
         };
         let (a, b, c) = (stamp(100, 1), stamp(200, 2), stamp(300, 1));
         assert_eq!(set(&[a, b, c]), set(&[c, a, b]));
-        // One that is lost and another that came twice keep the count, and change the sum.
+        // If one event is lost and another comes twice, the count stays the same but the sum
+        // changes.
         assert_ne!(set(&[a, b, c]), set(&[a, b, b]));
         assert_ne!(set(&[stamp(100, 2)]), set(&[stamp(101, 1)]));
         assert_ne!(set(&[stamp(100, 2)]), set(&[stamp(100, 3)]));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_read_as_it_was_written() {
+    fn a_log_reads_back_as_written() {
         let mut published = Published::default();
         published.accept(7, stamp(1, 1));
         published.accept(7, stamp(2, 2));

@@ -1,5 +1,5 @@
-//! The barest clients that ask and await the answer, for measuring servers and proxies: one thread,
-//! one wait for all, a send and a receive for each question.
+//! Minimal request-response clients for measuring servers and proxies: one thread and one poller
+//! for all connections, one send and one receive for each request.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -19,47 +19,47 @@ use machine::failure::{Context, Failure, Outcome};
 /// Bytes read at a time.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// How long the last answer may take before the server counts as stuck.
+/// Longest time without any answer before the run fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The longest time that is told apart: more than a run lasts.
+/// Upper bound of the latency histogram, in microseconds: one hour, longer than any run.
 const MICROS_MAX: u64 = 3_600_000_000;
 
-/// What every client asks, again and again.
+/// Request that every client repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
-    /// So many bytes, which come back.
+    /// This many bytes, which the server echoes.
     Echo(usize),
-    /// An HTTP request on a connection that is kept.
+    /// An HTTP request on a kept-alive connection.
     Http,
-    /// An HTTP request on a connection of its own, which the server closes.
+    /// An HTTP request on a new connection, which the server closes after the answer.
     HttpOnce,
 }
 
-/// How to ask.
+/// Options of [`run`].
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where to connect: an address of loopback.
+    /// Address of the server, on loopback.
     pub server: SocketAddr,
-    /// Clients, each with one question at a time.
+    /// Number of clients; each has one request under way at a time.
     pub connections: u32,
-    /// For how long.
+    /// Duration of the run.
     pub duration: Duration,
-    /// What is asked.
+    /// Request to send.
     pub question: Question,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Debug, Serialize)]
 pub struct Answers {
-    /// Questions answered.
+    /// Number of requests answered.
     pub answers: u64,
-    /// From the first question to the last answer that is counted.
+    /// Seconds from the first request to the last answer counted.
     pub seconds: f64,
-    /// Median of the time from a question (and its connection, where it has one of its own) to its
-    /// answer, in microseconds.
+    /// Median latency in microseconds, from sending a request (or from connecting, for
+    /// [`Question::HttpOnce`]) to its whole answer.
     pub p50_micros: u64,
-    /// The time that 99 of 100 answers took at most, in microseconds.
+    /// 99th percentile of the same latency, in microseconds.
     pub p99_micros: u64,
 }
 
@@ -70,11 +70,11 @@ struct Client {
     awaited: usize,
 }
 
-/// All clients of one thread.
-struct Asking<'a> {
+/// State of a run: all clients and the poller that watches them.
+struct RequestLoop<'a> {
     options: &'a Options,
     question: Vec<u8>,
-    /// Bytes of an answer.
+    /// Length of every answer in bytes.
     answer_bytes: usize,
     next_source: u32,
     poller: Poller,
@@ -82,46 +82,47 @@ struct Asking<'a> {
     micros: Histogram<u64>,
 }
 
-/// Asks until the time is over.
+/// Sends requests until the duration is over.
 ///
 /// # Errors
 ///
-/// When the server refuses, closes a connection that should be kept, or answers nothing.
+/// If the server refuses a connection, closes one that should stay open, or answers nothing for 10
+/// s.
 pub fn run(options: &Options) -> Outcome<Answers> {
-    let mut asking = Asking::new(options)?;
-    asking.learn()?;
+    let mut request_loop = RequestLoop::new(options)?;
+    request_loop.measure_answer()?;
     let begun = Instant::now();
     for index in 0..options.connections as usize {
-        let client = asking.open(index)?;
-        asking.clients.push(client);
+        let client = request_loop.open(index)?;
+        request_loop.clients.push(client);
     }
     let (mut batch, mut block) = (EventBatch::new(), vec![0; BLOCK_BYTES]);
     let mut now = Instant::now();
     while now - begun < options.duration {
-        asking
+        request_loop
             .poller
             .wait(&mut batch, Some(PATIENCE))
             .context("waiting for answers")?;
         now = Instant::now();
         if batch.iter().next().is_none() {
             return Err(Failure::new(format!(
-                "{} has answered nobody for {PATIENCE:?}",
+                "{} has answered no client for {PATIENCE:?}",
                 options.server
             )));
         }
         for ready in batch.iter() {
-            asking.on_ready(ready.token as usize, &mut block)?;
+            request_loop.on_ready(ready.token as usize, &mut block)?;
         }
     }
     Ok(Answers {
-        answers: asking.micros.len(),
+        answers: request_loop.micros.len(),
         seconds: begun.elapsed().as_secs_f64(),
-        p50_micros: asking.micros.value_at_quantile(0.5),
-        p99_micros: asking.micros.value_at_quantile(0.99),
+        p50_micros: request_loop.micros.value_at_quantile(0.5),
+        p99_micros: request_loop.micros.value_at_quantile(0.99),
     })
 }
 
-impl<'a> Asking<'a> {
+impl<'a> RequestLoop<'a> {
     fn new(options: &'a Options) -> Outcome<Self> {
         let head = |ending| {
             let server = options.server;
@@ -136,7 +137,8 @@ impl<'a> Asking<'a> {
             options,
             answer_bytes: question.len(),
             question,
-            // Other sources than an earlier run's, whose connections the server may still remember.
+            // Start at different source ports than an earlier run, whose connections may still be
+            // in TIME_WAIT.
             next_source: std::process::id().wrapping_mul(2_654_435_761) % (SOURCES / 2),
             poller: Poller::new().context("making an epoll")?,
             clients: Vec::new(),
@@ -144,8 +146,8 @@ impl<'a> Asking<'a> {
         })
     }
 
-    /// Asks once, to know how long an answer is.
-    fn learn(&mut self) -> Outcome<()> {
+    /// Sends one HTTP request and measures the length of the answer.
+    fn measure_answer(&mut self) -> Outcome<()> {
         if matches!(self.options.question, Question::Echo(_)) {
             return Ok(());
         }
@@ -161,7 +163,7 @@ impl<'a> Asking<'a> {
                     .get("content-length")
                     .and_then(|text| text.parse().ok());
                 let length: usize = length.ok_or_else(|| {
-                    Failure::new("an answer must have a Content-Length to be told from the next")
+                    Failure::new("the answer has no Content-Length, so its end cannot be found")
                 })?;
                 break bytes + length;
             }
@@ -172,17 +174,17 @@ impl<'a> Asking<'a> {
         Ok(())
     }
 
-    /// Connects and asks.
+    /// Connects and sends the first request.
     fn open(&mut self, index: usize) -> Outcome<Client> {
         let (server, asked) = (self.options.server, Instant::now());
         let socket = connect_from(server, 0, &mut self.next_source)
             .context(format_args!("connecting to {server}"))?;
-        // What waits for another packet to be acknowledged would not be the server's time.
+        // Nagle's algorithm would delay requests, and that delay is not the server's.
         set_tcp_nodelay(&socket, true).context("setting up a connection")?;
         self.poller
             .add(&socket, index as u64, Interest::IN)
             .context("watching a connection")?;
-        ask(&socket, &self.question)?;
+        send_request(&socket, &self.question)?;
         Ok(Client {
             socket,
             asked,
@@ -190,7 +192,7 @@ impl<'a> Asking<'a> {
         })
     }
 
-    /// Takes what has come, and asks again if that was the rest of the answer.
+    /// Reads from client `index`; sends the next request if the answer is complete.
     fn on_ready(&mut self, index: usize, block: &mut [u8]) -> Outcome<()> {
         let client = &mut self.clients[index];
         let count = match recv(&client.socket, &mut *block, RecvFlags::DONTWAIT) {
@@ -217,12 +219,12 @@ impl<'a> Asking<'a> {
         }
         client.asked = now;
         client.awaited = self.answer_bytes;
-        ask(&client.socket, &self.question)
+        send_request(&client.socket, &self.question)
     }
 }
 
-/// Questions are small, and the one before is answered: the socket has room.
-fn ask(socket: &OwnedFd, question: &[u8]) -> Outcome<()> {
+/// Sends a request. It fits into the socket, as requests are small and the one before is answered.
+fn send_request(socket: &OwnedFd, question: &[u8]) -> Outcome<()> {
     match send(socket, question, SendFlags::NOSIGNAL) {
         Ok(sent) if sent == question.len() => Ok(()),
         Ok(sent) => Err(Failure::new(format!(
@@ -230,13 +232,14 @@ fn ask(socket: &OwnedFd, question: &[u8]) -> Outcome<()> {
             question.len()
         ))),
         Err(Errno::CONNRESET | Errno::PIPE) => Err(closed()),
-        Err(errno) => Err(errno).context("asking"),
+        Err(errno) => Err(errno).context("sending a request"),
     }
 }
 
-/// One that closes before the next question has come resets the connection: it is the same mistake.
+/// Error for a connection that the server closed too early. A reset counts too: it occurs when the
+/// server closes before it reads the next request.
 fn closed() -> Failure {
-    Failure::new("the server closed a connection that owed an answer, or that was to be kept")
+    Failure::new("the server closed a connection that awaited an answer or was to be kept alive")
 }
 
 #[cfg(test)]
@@ -247,8 +250,8 @@ mod tests {
 
     use super::*;
 
-    /// Asks a server that does with each connection what `serve` does.
-    fn ask_of(
+    /// Runs the clients against a server that calls `serve` for each connection.
+    fn run_against(
         question: Question,
         serve: impl Fn(TcpStream) + Send + Copy + 'static,
     ) -> Outcome<Answers> {
@@ -262,13 +265,14 @@ mod tests {
         run(&Options {
             server,
             connections: 3,
-            // Connecting may take a while on a busy machine.
+            // Connecting can be slow on a busy machine.
             duration: Duration::from_secs(1),
             question,
         })
     }
 
-    /// Answers one request and closes. The asker may have gone when its time is over.
+    /// Answers one request and closes. The write may fail, as clients leave when their time is
+    /// over.
     fn answer_once(mut client: TcpStream, answer: &[u8]) {
         let mut block = [0; 1000];
         if client.read(&mut block).is_ok_and(|count| count > 0) {
@@ -279,33 +283,33 @@ mod tests {
     const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
 
     #[test]
-    fn answers_are_counted_when_they_are_whole() {
+    fn only_complete_answers_are_counted() {
         let echo = |mut client: TcpStream| {
             client.set_nodelay(true).unwrap();
             let mut block = [0; 10];
             while client.read_exact(&mut block).is_ok() {
-                // In two parts, as networks may.
+                // In two parts: an answer may arrive in pieces.
                 let _ = client.write_all(&block[..3]);
                 thread::sleep(Duration::from_millis(1));
                 let _ = client.write_all(&block[3..]);
             }
         };
-        let answers = ask_of(Question::Echo(10), echo).unwrap();
+        let answers = run_against(Question::Echo(10), echo).unwrap();
         assert!(answers.answers > 0, "{answers:?}");
         assert!(answers.p50_micros >= 1000, "{answers:?}");
 
         let once = |client| answer_once(client, ANSWER);
-        assert!(ask_of(Question::HttpOnce, once).unwrap().answers > 0);
+        assert!(run_against(Question::HttpOnce, once).unwrap().answers > 0);
     }
 
     #[test]
-    fn a_server_that_closes_what_should_be_kept_is_not_measured() {
+    fn a_connection_closed_early_is_an_error() {
         for (question, answer) in [
             (Question::Http, ANSWER),
             (Question::HttpOnce, &ANSWER[..ANSWER.len() - 1]),
         ] {
             let closing = move |client| answer_once(client, answer);
-            let error = ask_of(question, closing).unwrap_err().to_string();
+            let error = run_against(question, closing).unwrap_err().to_string();
             assert!(error.contains("closed a connection"), "{error}");
         }
     }

@@ -1,5 +1,5 @@
-//! The barest streaming clients: connect, send a request, wait for the first bytes, hold. What they
-//! cost is what the kernel costs, the budget of every real client.
+//! Minimal streaming clients: connect, send a request, wait for the first bytes, stay connected.
+//! Their cost is the kernel's cost, which every real client pays too.
 
 use std::io::{BufRead, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -18,46 +18,46 @@ use crate::poll::{EventBatch, Interest, Poller};
 use machine::failure::{Context, Failure, Outcome};
 use machine::host;
 
-/// The first source address; each thread takes 256 addresses from there on.
+/// First source address; each thread uses the next 256 addresses.
 const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 5, 0, 1);
 
-/// Addresses of a thread.
+/// Source addresses of a thread.
 const SOURCES_PER_THREAD: u32 = 256;
 
-/// The first port of a source; those below belong to listeners.
+/// First source port; listeners use lower ones.
 const PORT_FIRST: u32 = 10_000;
 
-/// Sources of a thread: ports of each of its addresses.
+/// Pairs of source address and port that a thread has.
 pub(super) const SOURCES: u32 = SOURCES_PER_THREAD * (65_536 - PORT_FIRST);
 
-/// Connections begun between two looks at what came.
+/// Connections opened before the poller is asked for answers again.
 const OPENS_PER_TURN: u32 = 64;
 
-/// What every client asks.
+/// Request of every client.
 const REQUEST: &[u8] = b"GET /events/1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 
-/// Stack of a thread.
+/// Stack size of a client thread.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// How to open.
+/// Options of [`run`].
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where to connect: an address of loopback.
+    /// Address of the server, on loopback.
     pub server: SocketAddr,
-    /// How many, over all threads.
+    /// Number of connections, over all threads.
     pub connections: u32,
-    /// Threads, each with a descriptor table of its own.
+    /// Number of threads; each has its own descriptor table.
     pub threads: u32,
-    /// Clients without an answer at once, over all threads.
+    /// Most clients that may await their first answer at a time, over all threads.
     pub window: u32,
 }
 
-/// Opens all clients, writes a line of JSON with how long it took, and holds them until `input`
-/// ends.
+/// Opens all clients, writes `{"seconds":…}` (the time that took) to `output`, and keeps them
+/// connected until `input` ends.
 ///
 /// # Errors
 ///
-/// When a thread cannot be set up, a client cannot connect, or `output` cannot be written.
+/// If a thread cannot be set up, a client cannot connect, or `output` cannot be written.
 pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Outcome<()> {
     let begun = Instant::now();
     let (opened, all) = channel();
@@ -80,7 +80,8 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
     Ok(())
 }
 
-/// One thread: opens its share, says so, and keeps it for as long as the process lives.
+/// Runs one thread: opens its share of the connections, reports that, and keeps them until the
+/// process ends.
 fn hold(options: &Options, index: u32, opened: &Sender<Outcome<()>>) {
     let sockets = host::unshare_descriptor_table().and_then(|()| open(options, index));
     let held = match sockets {
@@ -138,14 +139,15 @@ fn open(options: &Options, index: u32) -> Outcome<Vec<OwnedFd>> {
     Ok(sockets)
 }
 
-/// A client whose request is sent.
+/// Connects a client and sends its request.
 fn begin(server: SocketAddr, thread: u32, next_source: &mut u32) -> Result<OwnedFd, Errno> {
     let socket = connect_from(server, thread, next_source)?;
     send(&socket, REQUEST, SendFlags::NOSIGNAL)?;
     Ok(socket)
 }
 
-/// A client from the next source. On loopback the handshake is over when `connect` returns.
+/// Connects from the next free pair of source address and port. On loopback the handshake is
+/// complete when `connect` returns.
 pub(super) fn connect_from(
     server: SocketAddr,
     thread: u32,
@@ -164,7 +166,7 @@ pub(super) fn connect_from(
         let source = SocketAddrV4::new(Ipv4Addr::from(address), port);
         match bind(&socket, &source).and_then(|()| connect(&socket, &server)) {
             Ok(()) => return Ok(socket),
-            // An earlier run may have left it waiting.
+            // The port may be in TIME_WAIT after an earlier run.
             Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}
             Err(errno) => return Err(errno),
         }

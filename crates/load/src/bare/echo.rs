@@ -1,4 +1,4 @@
-//! The barest server that says back what it hears: the backend behind a proxy that is measured.
+//! Minimal echo server: the backend when a proxy is measured.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -14,15 +14,15 @@ use machine::failure::{Context, Outcome};
 /// Bytes read at a time.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// The token of the listener; those of connections are their slots.
+/// Poller token of the listener. The token of a connection is its slot.
 const LISTENER: u64 = u64::MAX;
 
-/// Says everything back, on one thread, for as long as the process lives. What a client does not
-/// take at once it never gets: this is for questions that fit into a socket.
+/// Echoes every byte, on one thread, until the process ends. Bytes that do not fit into the socket
+/// at once are dropped, so requests must fit into a socket buffer.
 ///
 /// # Errors
 ///
-/// When `address` cannot be listened on.
+/// If listening on `address` fails.
 pub fn run(address: SocketAddr) -> Outcome<()> {
     let listener = listen(address).context(format_args!("listening on {address}"))?;
     let poller = Poller::new().context("making an epoll")?;

@@ -1,4 +1,4 @@
-//! One worker's sockets: accepted, answered, held, sent to.
+//! Sockets of one worker: accept, answer, hold, send.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Receiver;
@@ -16,26 +16,25 @@ use client::random::Random;
 use machine::clock::thread_cpu_nanos;
 use machine::failure::{Context, Outcome};
 
-/// What every client is answered: the head of a stream and its first comment, as a server sends
-/// them.
+/// Answer to every client: the head of a stream and its first comment, as a real server sends them.
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
     Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n\r\n\
     3\r\n:\n\n\r\n";
 
-/// Connections taken from the accept queue before others are looked at.
+/// Connections accepted before other events are handled.
 const ACCEPTS_PER_TURN: u32 = 256;
 
-/// Sends between two looks at the clock when a pace is kept.
-const SENDS_PER_LOOK: usize = 64;
+/// Sends between two readings of the clock when the rate is limited.
+const SENDS_PER_CLOCK_READ: usize = 64;
 
 const WAKER: u64 = u64::MAX;
 const LISTENER: u64 = u64::MAX - 1;
 
-/// One worker's sockets. Lives on its thread.
+/// Sockets of one worker, owned by its thread.
 pub(super) struct Holder {
     poller: Poller,
     listener: OwnedFd,
-    /// Slots by token; a slot that was closed is used again.
+    /// Sockets, indexed by poller token. Slots of closed sockets are reused.
     sockets: Vec<Option<OwnedFd>>,
     free: Vec<usize>,
     accepting: bool,
@@ -72,7 +71,7 @@ impl Holder {
                     WAKER => {
                         waker.acknowledge();
                         while let Ok(command) = mailbox.try_recv() {
-                            self.obey(command);
+                            self.execute(command);
                         }
                     }
                     token => self.on_readable(token as usize, &mut buffer),
@@ -127,7 +126,7 @@ impl Holder {
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn execute(&mut self, command: Command) {
         match command {
             Command::Count(answer) => {
                 let _ = answer.send((self.sockets.len() - self.free.len()) as u64);
@@ -149,7 +148,7 @@ impl Holder {
         let mut done = 0;
         for round in 0..order.rounds {
             let message = order.message.of_round(round);
-            for slots in slots.chunks(SENDS_PER_LOOK) {
+            for slots in slots.chunks(SENDS_PER_CLOCK_READ) {
                 for &slot in slots {
                     let Some(socket) = &self.sockets[slot as usize] else {
                         continue;
@@ -177,7 +176,7 @@ impl Holder {
     }
 }
 
-/// Microseconds of user and of system time of this thread.
+/// User and system time of this thread, in microseconds.
 fn usage() -> (i64, i64) {
     getrusage(UsageWho::RUSAGE_THREAD).map_or((0, 0), |usage| {
         (

@@ -1,4 +1,4 @@
-//! What is sent over and over: an event of a size, or events with ids and stamps.
+//! Messages to send: one event of a given size, or events with ids and stamps.
 
 use std::sync::Arc;
 
@@ -6,12 +6,13 @@ use client::stamp::Stamp;
 use machine::clock::realtime_nanos;
 use machine::failure::{Failure, Outcome};
 
-/// What is sent in each round.
+/// Message of each round.
 #[derive(Debug, Clone)]
 pub(super) enum Message {
-    /// The same.
+    /// The same bytes in every round.
     Fixed(Arc<[u8]>),
-    /// So many events, numbered on from the round before; their ids begin with the run.
+    /// `events` events whose numbers continue those of the round before. Their ids begin with
+    /// `run`.
     Stamped { events: u32, run: u64 },
 }
 
@@ -24,23 +25,23 @@ impl Message {
     }
 }
 
-/// One server-sent event in one chunk, `size` bytes in all, so that the clients decode as much as
-/// they do for a real server.
+/// Encodes one server-sent event in one chunk, `size` bytes in all (or one more), so that clients
+/// decode as much as they do with a real server.
 pub(super) fn message(size: usize) -> Outcome<Vec<u8>> {
     for padding in 0..size {
         let event = format!("id: 0-0\ndata: {}\n\n", "x".repeat(padding));
         let chunk = format!("{:x}\r\n{event}\r\n", event.len());
-        // A second digit in the chunk's size may leave one length out of reach.
+        // Some lengths are impossible: the chunk's size may take one more digit.
         if (size..=size + 1).contains(&chunk.len()) {
             return Ok(chunk.into_bytes());
         }
     }
     Err(Failure::new(format!(
-        "an event of {size} bytes has no room for its framing: use 40"
+        "an event of {size} bytes is too small for its framing: use 40 or more"
     )))
 }
 
-/// Events with ids and stamps that go on after number `before`, each in a chunk of its own.
+/// Encodes `events` events with ids and stamps, numbered from `before + 1`, each in its own chunk.
 fn stamped(run: u64, before: u32, events: u32) -> Vec<u8> {
     let (mut out, due) = (Vec::new(), realtime_nanos());
     for number in (u64::from(before) + 1..).take(events as usize) {

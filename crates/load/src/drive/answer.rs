@@ -1,5 +1,5 @@
-//! What a server answers: whole answers to requests, and the lines of an answer to a batch as they
-//! come. Bytes in, news out.
+//! Incremental parser of a server's answers: whole answers to requests, and the answer to a batch
+//! line by line. It takes bytes and returns events.
 
 use std::borrow::Cow;
 
@@ -10,42 +10,42 @@ use client::decode::Malformed;
 use client::decode::framing::{Framing, Piece};
 use client::decode::head::Head;
 
-/// Most of a body that is kept: a receipt or a refusal is shorter.
+/// Bytes of a body that are kept; receipts and error bodies are shorter.
 const BODY_MAX: usize = 64 * 1024;
 
-/// The longest line of a batch's answer. One that is longer is no receipt.
+/// Longest line in the answer to a batch; receipts are shorter.
 const LINE_MAX: usize = 64 * 1024;
 
-/// What is new.
+/// Something that the parser found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ResponseEvent<'a> {
-    /// A line of the answer to a batch that was accepted.
+    /// A line of the answer to an accepted batch.
     Line(&'a [u8]),
-    /// The answer to such a batch has ended.
+    /// The end of that answer.
     LinesEnd,
-    /// Any other answer has ended.
+    /// Any other answer, complete.
     Whole {
-        /// Its status code.
+        /// Status code.
         status: u16,
-        /// Its body, or the beginning of a very long one.
+        /// Body, cut after [`BODY_MAX`] bytes.
         body: &'a [u8],
-        /// Whether the server will take no other request on this connection.
+        /// Whether the connection takes no further request.
         closes: bool,
     },
 }
 
-/// Reads the answers of one connection.
+/// Parser of the answers on one connection.
 #[derive(Debug)]
 pub(super) struct Reader {
-    /// Whether a body with a good status is told line by line.
+    /// Whether the body of a successful answer is passed on line by line.
     by_line: bool,
-    at: At,
-    /// The head, the line or the body under way.
+    at: State,
+    /// Beginning of an incomplete head, line or body.
     bytes: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum At {
+enum State {
     Head,
     Body {
         status: u16,
@@ -55,44 +55,44 @@ enum At {
 }
 
 impl Reader {
-    /// At the beginning of a connection.
+    /// Creates a parser for a new connection.
     pub(super) fn new(by_line: bool) -> Self {
         Self {
             by_line,
-            at: At::Head,
+            at: State::Head,
             bytes: Vec::new(),
         }
     }
 
-    /// Reads what came.
+    /// Parses `input`, which may end anywhere, and calls `emit` for each event.
     pub(super) fn read(
         &mut self,
         mut input: &[u8],
-        mut tell: impl FnMut(ResponseEvent<'_>),
+        mut emit: impl FnMut(ResponseEvent<'_>),
     ) -> Result<(), Malformed> {
         loop {
             match self.at {
-                At::Head => {
+                State::Head => {
                     if !self.head(&mut input)? {
                         return Ok(());
                     }
                 }
-                At::Body {
+                State::Body {
                     status,
                     closes,
                     mut framing,
                 } => {
                     let piece = framing.next(&mut input)?;
-                    self.at = At::Body {
+                    self.at = State::Body {
                         status,
                         closes,
                         framing,
                     };
                     match piece {
-                        Some(Piece::Bytes(bytes)) => self.body(status, bytes, &mut tell)?,
+                        Some(Piece::Bytes(bytes)) => self.body(status, bytes, &mut emit)?,
                         Some(Piece::ChunkEnd) => {}
                         Some(Piece::End) => {
-                            self.whole(&mut tell);
+                            self.finish_answer(&mut emit);
                             if input.is_empty() {
                                 return Ok(());
                             }
@@ -104,19 +104,20 @@ impl Reader {
         }
     }
 
-    /// Takes note that the connection has ended; whether it was at an end, or ends an answer here.
-    pub(super) fn end(&mut self, mut tell: impl FnMut(ResponseEvent<'_>)) -> bool {
+    /// Handles the end of the connection. Returns whether it ended between two answers or at the
+    /// end of one.
+    pub(super) fn end(&mut self, mut emit: impl FnMut(ResponseEvent<'_>)) -> bool {
         match self.at {
-            At::Head => self.bytes.is_empty(),
-            At::Body { framing, .. } if framing.may_end_here() => {
-                self.whole(&mut tell);
+            State::Head => self.bytes.is_empty(),
+            State::Body { framing, .. } if framing.may_end_here() => {
+                self.finish_answer(&mut emit);
                 true
             }
-            At::Body { .. } => false,
+            State::Body { .. } => false,
         }
     }
 
-    /// Reads on in a head; whether it is whole.
+    /// Parses more of a head; returns whether it is complete.
     fn head(&mut self, input: &mut &[u8]) -> Result<bool, Malformed> {
         let before = self.bytes.len();
         self.bytes.extend_from_slice(input);
@@ -126,7 +127,7 @@ impl Reader {
         };
         // An interim answer is followed by the real one.
         if !(100..200).contains(&head.status) {
-            self.at = At::Body {
+            self.at = State::Body {
                 status: head.status,
                 closes: head.closes(),
                 framing: head.framing()?,
@@ -141,7 +142,7 @@ impl Reader {
         &mut self,
         status: u16,
         mut bytes: &[u8],
-        tell: &mut impl FnMut(ResponseEvent<'_>),
+        emit: &mut impl FnMut(ResponseEvent<'_>),
     ) -> Result<(), Malformed> {
         if !self.is_by_line(status) {
             let room = BODY_MAX.saturating_sub(self.bytes.len());
@@ -151,10 +152,10 @@ impl Reader {
         }
         while let Some(end) = memchr(b'\n', bytes) {
             if self.bytes.is_empty() {
-                tell(ResponseEvent::Line(&bytes[..end]));
+                emit(ResponseEvent::Line(&bytes[..end]));
             } else {
                 self.bytes.extend_from_slice(&bytes[..end]);
-                tell(ResponseEvent::Line(&self.bytes));
+                emit(ResponseEvent::Line(&self.bytes));
                 self.bytes.clear();
             }
             bytes = &bytes[end + 1..];
@@ -170,35 +171,35 @@ impl Reader {
         self.by_line && status < 300
     }
 
-    fn whole(&mut self, tell: &mut impl FnMut(ResponseEvent<'_>)) {
-        if let At::Body { status, closes, .. } = self.at {
-            tell(match self.is_by_line(status) {
+    fn finish_answer(&mut self, emit: &mut impl FnMut(ResponseEvent<'_>)) {
+        if let State::Body { status, closes, .. } = self.at {
+            emit(match self.is_by_line(status) {
                 true => ResponseEvent::LinesEnd,
                 false => ResponseEvent::Whole {
                     status,
                     body: &self.bytes,
-                    // Nothing follows a batch that was refused.
+                    // The connection of a refused batch takes no further request.
                     closes: closes || self.by_line,
                 },
             });
         }
         self.bytes.clear();
-        self.at = At::Head;
+        self.at = State::Head;
     }
 }
 
-/// Counts of receipts, summed. All zero where a server gives none.
+/// Sums of the counts in receipts. All are zero if the server sends no receipts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Receipts {
-    /// Ids subscribed.
+    /// Ids that subscribe to the subject.
     pub subscribers: u64,
-    /// Ids of them online.
+    /// Those of them that are online.
     pub online: u64,
     /// Sessions written to.
     pub written: u64,
-    /// Sessions in whose backlog an event waits.
+    /// Sessions whose backlog the event joined.
     pub queued: u64,
-    /// Sessions that lost one.
+    /// Sessions that the event was dropped for.
     pub shed: u64,
 }
 
@@ -211,7 +212,7 @@ impl Receipts {
         self.shed += other.shed;
     }
 
-    /// The receipt in a body, if it is one.
+    /// Parses a body; returns zeros if it is not a receipt.
     pub(super) fn of_body(body: &[u8]) -> Self {
         match serde_json::from_slice::<Line<'_>>(body) {
             Ok(line) => line.counts(),
@@ -219,7 +220,7 @@ impl Receipts {
         }
     }
 
-    /// The receipt in a line of a batch's answer, or why the event has none.
+    /// Parses a line of the answer to a batch: a receipt, or the reason why the event was refused.
     pub(super) fn of_line(line: &[u8]) -> Result<Self, String> {
         match serde_json::from_slice::<Line<'_>>(line) {
             Ok(Line {
@@ -227,14 +228,14 @@ impl Receipts {
             }) => Err(error.into_owned()),
             Ok(line) => Ok(line.counts()),
             Err(_) => Err(format!(
-                "no receipt but `{}`",
+                "not a receipt: `{}`",
                 String::from_utf8_lossy(&line[..line.len().min(80)])
             )),
         }
     }
 }
 
-/// A line as the server writes it: a receipt or an error. What else it says is passed over.
+/// A receipt or an error as the server writes it. Other fields are ignored.
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(default)]
@@ -267,11 +268,11 @@ impl Line<'_> {
 mod tests {
     use super::*;
 
-    /// ResponseEvent of a stream that comes in these pieces, as words.
-    fn news(by_line: bool, pieces: &[&[u8]]) -> Vec<String> {
+    /// Events found in a stream that arrives in these pieces, as text.
+    fn events(by_line: bool, pieces: &[&[u8]]) -> Vec<String> {
         let (mut reader, mut told) = (Reader::new(by_line), Vec::new());
-        let mut tell = |news: ResponseEvent<'_>| {
-            told.push(match news {
+        let mut emit = |events: ResponseEvent<'_>| {
+            told.push(match events {
                 ResponseEvent::Line(line) => format!("line {}", String::from_utf8_lossy(line)),
                 ResponseEvent::LinesEnd => "end of lines".to_owned(),
                 ResponseEvent::Whole {
@@ -282,9 +283,9 @@ mod tests {
             });
         };
         for piece in pieces {
-            reader.read(piece, &mut tell).unwrap();
+            reader.read(piece, &mut emit).unwrap();
         }
-        let ended = reader.end(&mut tell);
+        let ended = reader.end(&mut emit);
         told.push(format!("ended {ended}"));
         told
     }
@@ -293,17 +294,17 @@ mod tests {
         for at in 0..=stream.len() {
             let (left, right) = stream.split_at(at);
             assert_eq!(
-                news(by_line, &[left, right]),
+                events(by_line, &[left, right]),
                 expected,
                 "split at byte {at}"
             );
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
-        assert_eq!(news(by_line, &bytes), expected, "byte by byte");
+        assert_eq!(events(by_line, &bytes), expected, "byte by byte");
     }
 
     #[test]
-    fn answers_follow_each_other_alike_at_every_split() {
+    fn answers_parse_alike_at_every_split() {
         let stream = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\
             HTTP/1.1 204 No Content\r\n\r\n\
             HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 503 x\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_batch_come_alike_at_every_split() {
+    fn lines_of_a_batch_parse_alike_at_every_split() {
         let stream = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
             6\r\n{\"a\":1\r\n3\r\n}\n{\r\n2\r\n}\n\r\n0\r\n\r\n";
         alike_at_every_split(
@@ -336,18 +337,18 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_cut_short_is_no_end() {
+    fn a_connection_cut_within_an_answer_is_no_clean_end() {
         for stream in [
             &b"HTTP/1.1 200"[..],
             b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
         ] {
-            assert_eq!(news(false, &[stream]).last().unwrap(), "ended false");
+            assert_eq!(events(false, &[stream]).last().unwrap(), "ended false");
         }
     }
 
     #[test]
-    fn a_line_is_a_receipt_or_says_why_not() {
+    fn a_line_is_a_receipt_or_an_error() {
         let line = br#"{"id":"1-1","subscribers":3,"online":2,"written":1,"queued":4,"shed":5}"#;
         let receipt = Receipts::of_line(line).unwrap();
         assert_eq!((receipt.subscribers, receipt.online), (3, 2));

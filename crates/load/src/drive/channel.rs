@@ -1,4 +1,4 @@
-//! The socket of a connection, with TLS where its server has it: plaintext in, plaintext out.
+//! Socket of a connection, with TLS if the server uses it. Callers read and write plaintext.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,10 +8,10 @@ use socket2::{Domain, Socket, Type};
 
 use client::tls::{self, Session, TlsClient};
 
-/// Plaintext that is encrypted at a time: a record.
+/// Most plaintext encrypted at a time: one TLS record.
 const RECORD_BYTES: usize = 16 * 1024;
 
-/// A socket that never waits. Owned by its connection.
+/// Non-blocking socket, owned by its connection.
 #[derive(Debug)]
 pub(super) struct Channel {
     stream: TcpStream,
@@ -21,29 +21,29 @@ pub(super) struct Channel {
 #[derive(Debug)]
 struct Tls {
     session: Session,
-    /// Plaintext of one read.
+    /// Plaintext of the last read.
     plaintext: Vec<u8>,
 }
 
-/// What was read.
+/// Result of a read.
 #[derive(Debug)]
 pub(super) enum Received<'a> {
-    /// Plaintext, and whether there may be more.
+    /// Plaintext, and whether more may be available.
     Bytes(&'a [u8], bool),
-    /// Nothing more for now.
+    /// Nothing to read now.
     Blocked,
-    /// The server has ended the connection, or broken it.
+    /// The server closed or reset the connection.
     Ended,
-    /// What came is not TLS, or the certificate is not trusted.
+    /// The server does not speak TLS, or its certificate is not trusted.
     Refused(tls::Error),
 }
 
 impl Channel {
-    /// A channel to `server` that is connecting.
+    /// Begins to connect to `server`.
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Returns errors of the socket.
     pub(super) fn connect(server: SocketAddr, tls: Option<&TlsClient>) -> io::Result<Self> {
         let socket = Socket::new(
             Domain::for_address(server),
@@ -78,23 +78,24 @@ impl Channel {
             .is_some_and(|tls| tls.session.is_handshaking())
     }
 
-    /// Whether there are bytes for the socket besides the plaintext that is still to be written.
+    /// Whether the TLS session has bytes to send.
     pub(super) fn wants_send(&self) -> bool {
         self.tls
             .as_ref()
             .is_some_and(|tls| tls.session.wants_send())
     }
 
-    /// Takes plaintext; how much of it.
+    /// Writes plaintext; returns how many bytes were taken.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` while the socket or a handshake takes none, and other errors of the socket.
+    /// Returns `WouldBlock` while the socket is full or the handshake is not done; other errors of
+    /// the socket.
     pub(super) fn write(&mut self, plaintext: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
             return self.stream.write(plaintext);
         };
-        // The buffer of the session is empty when it takes a record.
+        // Send the record before first, so that the session never buffers two.
         tls.session.send(&mut self.stream)?;
         if tls.session.is_handshaking() {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -107,11 +108,11 @@ impl Channel {
         }
     }
 
-    /// Writes what the session has to say. A socket that takes nothing gets it later.
+    /// Sends the bytes of the TLS session. If the socket is full, they stay in the session.
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Returns errors of the socket.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         match &mut self.tls {
             Some(tls) => match tls.session.send(&mut self.stream) {
@@ -122,7 +123,7 @@ impl Channel {
         }
     }
 
-    /// Reads into `block`, which may be what the plaintext is given in.
+    /// Reads from the socket. `block` is the read buffer; without TLS the plaintext is in it.
     pub(super) fn read<'a>(&'a mut self, block: &'a mut [u8]) -> Received<'a> {
         let count = loop {
             match self.stream.read(block) {
@@ -140,12 +141,12 @@ impl Channel {
         tls.plaintext.clear();
         match tls.session.receive(&block[..count], &mut tls.plaintext) {
             Err(error) => {
-                // The alert that says why; the connection ends either way.
+                // Send the alert if possible; the connection ends either way.
                 let _ = tls.session.send(&mut self.stream);
                 Received::Refused(error)
             }
             Ok(true) if tls.plaintext.is_empty() => Received::Ended,
-            // What follows the end of the session is the end of the connection.
+            // If the session has ended, the next read finds the end of the connection.
             Ok(_) => Received::Bytes(&tls.plaintext, has_more),
         }
     }

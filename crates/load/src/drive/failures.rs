@@ -1,4 +1,4 @@
-//! What keeps events from being published: each kind once, as a sentence with its count and remedy.
+//! Failures to publish: one sentence for each kind, with its count and remedy.
 
 use std::collections::BTreeMap;
 
@@ -6,43 +6,43 @@ use serde::Serialize;
 
 use super::report::events;
 
-/// Kinds told apart. A server that finds another sentence for each event is not quoted for ever.
+/// Most kinds kept apart. A server may answer each event with a different text.
 const KINDS_MAX: usize = 20;
 
-/// Why an event was not accepted, or not answered.
+/// Reason why an event was not accepted or not answered.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FailureKind {
-    /// No connection could be made.
+    /// Connecting failed, with this error.
     Unreachable(String),
     /// The connection ended before the answer.
     Lost,
     /// No answer in time.
     TimedOut,
-    /// An answer that is not HTTP.
+    /// The answer is not HTTP, with this error.
     Malformed(String),
-    /// An answer with this status.
+    /// The answer has this error status.
     Status(u16),
-    /// The line of a batch was refused with this sentence.
+    /// A line of a batch was refused with this error.
     Line(String),
-    /// More than [`KINDS_MAX`] kinds.
+    /// All kinds after the first [`KINDS_MAX`].
     Others,
 }
 
 /// One kind of failure, as it is reported.
 #[derive(Debug, Clone, Serialize)]
 pub struct FailureSummary {
-    /// Events concerned.
+    /// Number of events.
     pub count: u64,
-    /// What happened, how often, and what to do.
+    /// Description with count and remedy.
     pub sentence: String,
 }
 
-/// All kinds, counted, each with what the server said the first time.
+/// Count of each kind, with the server's text the first time.
 #[derive(Debug, Default)]
 pub(super) struct Failures(BTreeMap<FailureKind, (u64, String)>);
 
 impl Failures {
-    /// Counts `count` events; `said` are the server's words.
+    /// Counts `count` events; `said` is the server's text, if any.
     pub(super) fn add(&mut self, failure: FailureKind, count: u64, said: &str) {
         let full = self.0.len() >= KINDS_MAX && !self.0.contains_key(&failure);
         let failure = if full { FailureKind::Others } else { failure };
@@ -53,8 +53,8 @@ impl Failures {
         entry.0 += count;
     }
 
-    /// The sentences; `url` is what was driven.
-    pub(super) fn told(&self, url: &str) -> Vec<FailureSummary> {
+    /// Builds the sentences. `url` is the server's.
+    pub(super) fn summaries(&self, url: &str) -> Vec<FailureSummary> {
         self.0
             .iter()
             .map(|(failure, (count, said))| FailureSummary {
@@ -68,7 +68,7 @@ impl Failures {
 impl FailureKind {
     fn sentence(&self, count: u64, said: &str, url: &str) -> String {
         let events = match count {
-            // A batch may be refused before it has an event.
+            // A batch may be refused before any event is sent.
             0 => "events".to_owned(),
             count => events(count),
         };
@@ -78,7 +78,7 @@ impl FailureKind {
         };
         match self {
             Self::Unreachable(error) => format!(
-                "{events} could not be sent since there is no connection to {url} ({error}): start \
+                "{events} could not be sent, as there is no connection to {url} ({error}): start \
                  a server with `encke serve`, or check --control or --url"
             ),
             Self::Lost => format!(
@@ -97,7 +97,7 @@ impl FailureKind {
                     401 | 403 => "pass --control-token, the one the server was started with",
                     404 | 405 => "check --control, or --url and --method",
                     413 => "use a smaller --size, or start the server with larger --event-bytes",
-                    429 | 503 => "the server has enough to do or is ending, so lower --rate",
+                    429 | 503 => "the server is overloaded or shutting down, so lower --rate",
                     500.. => "look at the server's log",
                     _ => "check --url, --method and the payload",
                 };
@@ -107,7 +107,7 @@ impl FailureKind {
                 "{events} were refused in the batch: {error}; check --size, --template and --max-id"
             ),
             Self::Others => {
-                format!("{events} failed in yet other ways{quoted}: look at the server's log")
+                format!("{events} failed for other reasons{quoted}: look at the server's log")
             }
         }
     }
@@ -118,27 +118,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_is_told_once_with_its_count_and_remedy() {
+    fn each_kind_has_one_sentence_with_count_and_remedy() {
         let mut failures = Failures::default();
         failures.add(FailureKind::Status(503), 1, "busy");
         failures.add(FailureKind::Lost, 1, "");
         failures.add(FailureKind::Status(503), 1_999, "busy still");
-        let told = failures.told("http://x");
-        assert_eq!((told.len(), told[1].count), (2, 2000));
-        assert!(told[0].sentence.starts_with("1 event had no answer"));
-        let sentence = &told[1].sentence;
+        let summaries = failures.summaries("http://x");
+        assert_eq!((summaries.len(), summaries[1].count), (2, 2000));
+        assert!(summaries[0].sentence.starts_with("1 event had no answer"));
+        let sentence = &summaries[1].sentence;
         assert!(sentence.starts_with("2,000 events were refused with status 503 (first: busy): "));
         assert!(sentence.ends_with("lower --rate"));
     }
 
     #[test]
-    fn a_server_with_ever_new_words_is_not_quoted_for_ever() {
+    fn the_number_of_kinds_is_bounded() {
         let mut failures = Failures::default();
         for number in 0..1000 {
             failures.add(FailureKind::Line(number.to_string()), 1, "");
         }
-        let told = failures.told("http://x");
-        assert_eq!(told.len(), KINDS_MAX + 1);
-        assert_eq!(told.iter().map(|told| told.count).sum::<u64>(), 1000);
+        let summaries = failures.summaries("http://x");
+        assert_eq!(summaries.len(), KINDS_MAX + 1);
+        assert_eq!(
+            summaries
+                .iter()
+                .map(|summaries| summaries.count)
+                .sum::<u64>(),
+            1000
+        );
     }
 }

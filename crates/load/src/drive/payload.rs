@@ -1,72 +1,72 @@
-//! What an event says: a template with places for its stamp, filled in for each event. Also the
-//! paths of requests, which have the same places.
+//! Payload of events: a template whose placeholders are filled in for each event. Request paths use
+//! the same placeholders.
 //!
-//! Must never allocate for an event.
+//! Filling in a template must not allocate.
 
 use client::stamp::Stamp;
 use machine::failure::{Failure, Outcome};
 
-/// The smallest payload that can be padded: a stamp whose number has ten digits, and an empty pad.
+/// Smallest payload with a pad, in bytes: a stamp whose number has ten digits, and an empty pad.
 const SIZE_MIN: usize = 49;
 
-/// The largest payload.
+/// Largest payload in bytes.
 const SIZE_MAX: usize = 1 << 30;
 
-/// One event on its way.
+/// One event to publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Event {
-    /// Whom it is about.
+    /// Subject.
     pub(super) id: u32,
-    /// Its number among those about this id, from 1.
+    /// Number among the events about this id, from 1.
     pub(super) number: u32,
-    /// When it is due, in nanoseconds since the first event is.
+    /// Due time, in nanoseconds since the due time of the first event.
     pub(super) due: u64,
 }
 
-/// Text with places for what differs from event to event: `{t}`, `{n}` and `{id}`. Other braces are
-/// text.
+/// Text with the placeholders `{t}` (due time), `{n}` (number) and `{id}` (subject). Other braces
+/// are literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template(Vec<Piece>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Text(Vec<u8>),
-    /// When the event was due, in nanoseconds since the epoch.
+    /// Due time, in nanoseconds since the epoch.
     Due,
     Number,
     Id,
     /// `"t":…,"n":…`
     Stamp,
-    /// As many `x` as make the whole this long, with `after` bytes to come.
+    /// As many `x` as bring the whole to `size` bytes, given that `after` bytes follow.
     Pad {
         size: usize,
         after: usize,
     },
 }
 
-/// What events say.
+/// Payload of all events of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
     template: Template,
-    /// Whether it is JSON; else it is text.
+    /// Whether it is JSON. Otherwise it is text.
     pub json: bool,
 }
 
 impl Payload {
-    /// A stamp and nothing else: `{"t":…,"n":…}`.
+    /// Creates a payload that is only a stamp: `{"t":…,"n":…}`.
     pub fn stamp() -> Self {
         Self::json(vec![text("{"), Piece::Stamp, text("}")])
     }
 
-    /// A stamp with a pad that makes it exactly `size` bytes long.
+    /// Creates a stamp with a pad, exactly `size` bytes long.
     ///
     /// # Errors
     ///
-    /// When `size` is too small for the stamp, or too large.
+    /// If `size` is not from 49 to 2^30.
     pub fn sized(size: usize) -> Outcome<Self> {
         if !(SIZE_MIN..=SIZE_MAX).contains(&size) {
             return Err(Failure::new(format!(
-                "a payload of {size} bytes has no room for its stamp, or is too large: give a \
+                "a payload of {size} bytes is too small for its stamp, or too large: give a \
                  --size from {SIZE_MIN} to {SIZE_MAX}"
             )));
         }
@@ -80,7 +80,8 @@ impl Payload {
         ]))
     }
 
-    /// What a template says. It is JSON if it is with the places filled in, else text.
+    /// Creates a payload from a template. It is JSON if the filled-in template parses as JSON, else
+    /// text.
     pub fn template(template: &str) -> Self {
         let mut sample = Vec::new();
         let event = Event {
@@ -90,7 +91,8 @@ impl Payload {
         };
         Template::new(template).fill(event, 0, &mut sample);
         let json = serde_json::from_slice::<serde::de::IgnoredAny>(&sample).is_ok();
-        // Within JSON a line break is a blank: one within a string would be none of JSON.
+        // In JSON, line breaks are only whitespace, as strings cannot contain them; a batch needs
+        // one line for each event.
         let template = match json {
             true => Template::new(&template.replace(['\n', '\r'], " ")),
             false => Template::new(template),
@@ -105,7 +107,7 @@ impl Payload {
         }
     }
 
-    /// The template of this payload as a JSON value, for a line of a batch.
+    /// Returns the payload as a JSON value, for a line of a batch.
     pub(super) fn as_json(&self) -> Template {
         if self.json {
             return self.template.clone();
@@ -123,23 +125,23 @@ impl Payload {
         Template(pieces)
     }
 
-    /// The template of this payload as it is.
+    /// Returns the payload as it is.
     pub(super) fn plain(&self) -> &Template {
         &self.template
     }
 }
 
 impl Template {
-    /// Finds the places in a text.
+    /// Parses the placeholders of a text.
     pub fn new(template: &str) -> Self {
-        const PLACES: [(&str, Piece); 3] = [
+        const PLACEHOLDERS: [(&str, Piece); 3] = [
             ("{t}", Piece::Due),
             ("{n}", Piece::Number),
             ("{id}", Piece::Id),
         ];
         let (mut pieces, mut rest, mut plain) = (Vec::new(), template, String::new());
         'text: while let Some(character) = rest.chars().next() {
-            for (place, piece) in PLACES {
+            for (place, piece) in PLACEHOLDERS {
                 if let Some(after) = rest.strip_prefix(place) {
                     pieces.push(text(&std::mem::take(&mut plain)));
                     pieces.push(piece);
@@ -155,8 +157,8 @@ impl Template {
         Self(pieces)
     }
 
-    /// Appends the text for `event`. `began` is when the first event was due, in nanoseconds since
-    /// the epoch.
+    /// Appends the text for `event`. `began` is the due time of the first event, in nanoseconds
+    /// since the epoch.
     pub(super) fn fill(&self, event: Event, began: u64, out: &mut Vec<u8>) {
         let start = out.len();
         let mut digits = itoa::Buffer::new();
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_has_its_places_filled_and_its_other_braces_kept() {
+    fn only_placeholders_are_filled_in() {
         let payload = Payload::template("{\"t\":{t},\n\"n\":{n},\"of\":{\"id\":{id}}}");
         assert!(payload.json);
         let expected = "{\"t\":1700000000000000005, \"n\":3,\"of\":{\"id\":42}}";

@@ -1,7 +1,7 @@
-//! One connection and the events that go over it, in their order.
+//! One connection and the events sent on it, in order.
 //!
-//! Owns the socket. All events about an id go through the same publisher, so the driver itself
-//! never changes the order of a target's events.
+//! Owns the socket. All events about an id go through the same publisher, so their order does not
+//! change here.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,57 +19,58 @@ use crate::poll::{Interest, Poller};
 use client::control_client;
 use client::tls::{self, TlsClient};
 
-/// Unsent bytes beyond which a batch takes no more events: what a socket takes at once, some times.
-/// The others wait, and are late.
+/// Unsent bytes at which a batch takes no more events: a few times what a socket takes at once.
+/// Later events wait and are counted as late.
 const UNSENT_MAX: usize = 256 * 1024;
 
-/// Reads of one publisher before others have their turn.
+/// Reads of one publisher before the next one gets its turn.
 const READS_MAX: usize = 16;
 
-/// Time for a connection to be made.
+/// Time limit for connecting.
 const CONNECT_NANOS: u64 = 5_000_000_000;
 
-/// Between two attempts to reach a server that is to come back.
+/// Delay between two attempts to reconnect.
 const RETRY_NANOS: u64 = 100_000_000;
 
-/// A server that cannot be reached for so long will not come back.
+/// Time without a connection after which a publisher gives up.
 const AWAY_MAX_NANOS: u64 = 120_000_000_000;
 
-/// What all publishers share.
+/// Context that all publishers share.
 pub(super) struct Shared<'a> {
     pub(super) poller: &'a Poller,
     pub(super) server: SocketAddr,
     pub(super) authority: &'a str,
-    /// How TLS is made with it, if it has TLS.
+    /// TLS settings, if the server uses TLS.
     pub(super) tls: Option<&'a TlsClient>,
     pub(super) requests: &'a Requests,
-    /// Whether a server that goes is waited for.
+    /// Whether publishers reconnect after they lose the server.
     pub(super) reconnects: bool,
     pub(super) tally: &'a mut Tally,
-    /// Bodies are put together here.
+    /// Buffer for building bodies.
     pub(super) scratch: &'a mut Vec<u8>,
-    /// Bytes of one read.
+    /// Buffer for one read.
     pub(super) block: &'a mut [u8],
-    /// Nanoseconds since the first event was due.
+    /// Current time, in nanoseconds since the first event was due.
     pub(super) now: u64,
 }
 
-/// One connection after another, and their events.
+/// Publisher: one connection at a time, and the events that it sends.
 #[derive(Debug)]
 pub(super) struct Publisher {
     token: u64,
-    /// Which node it uses: its own at first, then one after the other.
+    /// Index of the node to connect to: at first the publisher's own, the next one at each
+    /// reconnect.
     pub(super) node: usize,
-    /// Events that are due and not sent.
+    /// Events that are due but not sent.
     waiting: VecDeque<Event>,
-    /// Events that are sent and not answered.
-    flying: VecDeque<InFlight>,
-    link: Option<Connection>,
-    /// The server is not there, or will take no more.
+    /// Events that are sent but not answered.
+    in_flight: VecDeque<InFlight>,
+    connection: Option<Connection>,
+    /// The server is unreachable, or takes no more events.
     pub(super) is_lost: bool,
-    /// Before then no other connection is tried.
+    /// Time of the next attempt to connect.
     retry_at: u64,
-    /// Since when the server cannot be reached.
+    /// Time since which the server is unreachable.
     away_since: Option<u64>,
 }
 
@@ -79,22 +80,22 @@ struct InFlight {
     sent: u64,
 }
 
-/// A connection.
+/// A connection to the server.
 #[derive(Debug)]
 struct Connection {
     channel: Channel,
     opened: u64,
     connected: bool,
-    watches_room: bool,
+    watches_writable: bool,
     out: Outgoing,
     reader: Reader,
-    /// The last byte of a batch is written.
+    /// The end of the batch is in `out`.
     finished: bool,
 }
 
-/// How a link ended.
+/// How a connection ended.
 enum End {
-    /// As it should, or between two requests.
+    /// After an answer or between two requests.
     Fine,
     Unreachable(io::Error),
     Failed(FailureKind),
@@ -106,76 +107,82 @@ impl Publisher {
             token,
             node: token as usize,
             waiting: VecDeque::new(),
-            flying: VecDeque::new(),
-            link: None,
+            in_flight: VecDeque::new(),
+            connection: None,
             is_lost: false,
             retry_at: 0,
             away_since: None,
         }
     }
 
-    /// Takes an event that is due.
-    pub(super) fn take(&mut self, event: Event) {
+    /// Queues an event that is due.
+    pub(super) fn queue(&mut self, event: Event) {
         self.waiting.push_back(event);
     }
 
-    /// Forgets the events that were not sent.
-    pub(super) fn forget(&mut self) {
+    /// Drops the events that were not sent.
+    pub(super) fn drop_unsent(&mut self) {
         self.waiting.clear();
     }
 
-    /// Whether nothing is under way. A batch is under way until its answer is whole.
+    /// Whether nothing is left to do. A batch is done when its answer is complete.
     pub(super) fn is_done(&self, is_batch: bool) -> bool {
         self.is_lost
             || (self.waiting.is_empty()
-                && self.flying.is_empty()
-                && (!is_batch || self.link.is_none()))
+                && self.in_flight.is_empty()
+                && (!is_batch || self.connection.is_none()))
     }
 
-    /// Sends what can be sent. With `last` no other event will come.
+    /// Sends as many waiting events as possible. With `last` no further event will be queued.
     pub(super) fn send(&mut self, last: bool, with: &mut Shared<'_>) {
         if self.is_lost {
             return;
         }
-        if self.link.is_none() && with.now < self.retry_at {
+        if self.connection.is_none() && with.now < self.retry_at {
             return;
         }
-        if self.link.is_none() && (with.requests.is_batch() && !last || !self.waiting.is_empty()) {
+        if self.connection.is_none()
+            && (with.requests.is_batch() && !last || !self.waiting.is_empty())
+        {
             self.open(with);
         }
-        let Some(link) = &mut self.link else { return };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
         let is_batch = with.requests.is_batch();
         while let Some(&event) = self.waiting.front() {
             let has_room = match is_batch {
-                true => link.out.len() < UNSENT_MAX,
-                false => self.flying.is_empty(),
+                true => connection.out.len() < UNSENT_MAX,
+                false => self.in_flight.is_empty(),
             };
             if !has_room {
                 break;
             }
             self.waiting.pop_front();
-            with.requests.put(event, &mut link.out, with.scratch);
+            with.requests.put(event, &mut connection.out, with.scratch);
             with.tally.sent(event.due, with.now);
-            self.flying.push_back(InFlight {
+            self.in_flight.push_back(InFlight {
                 event,
                 sent: with.now,
             });
         }
-        if is_batch && last && self.waiting.is_empty() && !link.finished {
-            with.requests.finish(&mut link.out);
-            link.finished = true;
+        if is_batch && last && self.waiting.is_empty() && !connection.finished {
+            with.requests.finish(&mut connection.out);
+            connection.finished = true;
         }
-        if link.out.len() > 0 && link.connected {
+        if connection.out.len() > 0 && connection.connected {
             self.write(with);
         }
     }
 
-    /// Acts on a socket's news.
-    pub(super) fn hear(&mut self, flags: Interest, with: &mut Shared<'_>) {
-        let Some(link) = &mut self.link else { return };
-        if !link.connected {
-            match link.channel.socket().take_error() {
-                Ok(None) if flags.contains(Interest::OUT) => link.connected = true,
+    /// Handles readiness of the socket.
+    pub(super) fn on_ready(&mut self, flags: Interest, with: &mut Shared<'_>) {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        if !connection.connected {
+            match connection.channel.socket().take_error() {
+                Ok(None) if flags.contains(Interest::OUT) => connection.connected = true,
                 Ok(None) => {}
                 Ok(Some(error)) | Err(error) => return self.end(End::Unreachable(error), with),
             }
@@ -188,16 +195,18 @@ impl Publisher {
         }
     }
 
-    /// Gives up what takes too long: connections, and answers that were waited for longer than
-    /// `patience`.
+    /// Gives up on a connection attempt, or an answer, that takes too long; `patience` is the limit
+    /// for answers in nanoseconds.
     pub(super) fn expire(&mut self, patience: u64, with: &mut Shared<'_>) {
-        let Some(link) = &self.link else { return };
-        if !link.connected && with.now - link.opened > CONNECT_NANOS {
+        let Some(connection) = &self.connection else {
+            return;
+        };
+        if !connection.connected && with.now - connection.opened > CONNECT_NANOS {
             return self.end(End::Unreachable(io::ErrorKind::TimedOut.into()), with);
         }
-        let waits_since = match self.flying.front() {
-            Some(flight) => flight.sent,
-            None if link.finished => with.tally.last_answer.max(link.opened),
+        let waits_since = match self.in_flight.front() {
+            Some(sent) => sent.sent,
+            None if connection.finished => with.tally.last_answer.max(connection.opened),
             None => return,
         };
         if with.now.saturating_sub(waits_since) > patience {
@@ -216,11 +225,11 @@ impl Publisher {
         }
         let mut out = Outgoing::default();
         with.requests.begin(&mut out);
-        self.link = Some(Connection {
+        self.connection = Some(Connection {
             channel,
             opened: with.now,
             connected: false,
-            watches_room: true,
+            watches_writable: true,
             out,
             reader: Reader::new(with.requests.is_batch()),
             finished: false,
@@ -228,33 +237,37 @@ impl Publisher {
     }
 
     fn write(&mut self, with: &mut Shared<'_>) {
-        let Some(link) = &mut self.link else { return };
-        while link.out.len() > 0 {
-            match link.channel.write(link.out.ready()) {
-                Ok(count) => link.out.took(count),
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        while connection.out.len() > 0 {
+            match connection.channel.write(connection.out.ready()) {
+                Ok(count) => connection.out.advance(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What the server answered before it went says why.
+                // The server may have sent an answer with the reason before it closed.
                 Err(_) => return self.read(with),
             }
         }
-        if link.channel.flush().is_err() {
+        if connection.channel.flush().is_err() {
             return self.read(with);
         }
-        // The end of a handshake is something to read.
-        let waits = link.channel.is_handshaking();
-        let wants_room = link.out.len() > 0 && !waits || link.channel.wants_send();
-        if wants_room != link.watches_room {
-            let room = if wants_room {
+        // During a handshake the next step is a read.
+        let waits = connection.channel.is_handshaking();
+        let wants_writable = connection.out.len() > 0 && !waits || connection.channel.wants_send();
+        if wants_writable != connection.watches_writable {
+            let writable = if wants_writable {
                 Interest::OUT
             } else {
                 Interest::empty()
             };
-            let watched =
-                with.poller
-                    .modify(link.channel.socket(), self.token, Interest::IN | room);
+            let watched = with.poller.modify(
+                connection.channel.socket(),
+                self.token,
+                Interest::IN | writable,
+            );
             match watched {
-                Ok(()) => link.watches_room = wants_room,
+                Ok(()) => connection.watches_writable = wants_writable,
                 Err(_) => self.end(End::Failed(FailureKind::Lost), with),
             }
         }
@@ -262,18 +275,20 @@ impl Publisher {
 
     fn read(&mut self, with: &mut Shared<'_>) {
         for _ in 0..READS_MAX {
-            let Some(link) = &mut self.link else { return };
-            let was_handshaking = link.channel.is_handshaking();
-            let (bytes, has_more) = match link.channel.read(with.block) {
+            let Some(connection) = &mut self.connection else {
+                return;
+            };
+            let was_handshaking = connection.channel.is_handshaking();
+            let (bytes, has_more) = match connection.channel.read(with.block) {
                 Received::Bytes(bytes, has_more) => (bytes, has_more),
                 Received::Blocked => return,
                 Received::Ended => return self.ended(with),
                 Received::Refused(error) => return self.refuse(was_handshaking, &error, with),
             };
-            let (tally, flying, now) = (&mut *with.tally, &mut self.flying, with.now);
+            let (tally, in_flight, now) = (&mut *with.tally, &mut self.in_flight, with.now);
             let mut closes = false;
-            let read = link.reader.read(bytes, |news| {
-                closes |= hear(news, flying, tally, now);
+            let read = connection.reader.read(bytes, |event| {
+                closes |= record_answer(event, in_flight, tally, now);
             });
             if let Err(malformed) = read {
                 let failure = FailureKind::Malformed(malformed.to_string());
@@ -291,7 +306,7 @@ impl Publisher {
         }
     }
 
-    /// The server's TLS cannot be used. Before the end of the handshake nothing was sent.
+    /// Ends the connection after a TLS error. During the handshake no event has been sent yet.
     fn refuse(&mut self, was_handshaking: bool, error: &tls::Error, with: &mut Shared<'_>) {
         let sentence = tls::explain(with.authority, error);
         let end = if was_handshaking {
@@ -302,30 +317,36 @@ impl Publisher {
         self.end(end, with);
     }
 
-    /// The server has ended the connection, or broken it.
+    /// Handles the end of the connection by the server.
     fn ended(&mut self, with: &mut Shared<'_>) {
-        let Some(link) = &mut self.link else { return };
-        if !link.connected {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        if !connection.connected {
             let error = Errno::CONNREFUSED.into();
             return self.end(End::Unreachable(error), with);
         }
-        let (tally, flying, now) = (&mut *with.tally, &mut self.flying, with.now);
-        link.reader.end(|news| {
-            hear(news, flying, tally, now);
+        let (tally, in_flight, now) = (&mut *with.tally, &mut self.in_flight, with.now);
+        connection.reader.end(|event| {
+            record_answer(event, in_flight, tally, now);
         });
         self.end(End::Fine, with);
     }
 
-    /// Drops the link. What flies is lost; a batch that has not ended by itself takes no more.
+    /// Drops the connection and counts the events in sent as lost. A batch cannot be continued on
+    /// another connection, so its publisher stops.
     fn end(&mut self, end: End, with: &mut Shared<'_>) {
         let is_batch = with.requests.is_batch();
-        let finished = self.link.as_ref().is_some_and(|link| link.finished);
-        let flying = self.flying.len() as u64;
-        let left: Vec<Event> = self.flying.drain(..).map(|flight| flight.event).collect();
-        if let Some(link) = self.link.take() {
-            let _ = with.poller.remove(link.channel.socket());
+        let finished = self
+            .connection
+            .as_ref()
+            .is_some_and(|connection| connection.finished);
+        let in_flight = self.in_flight.len() as u64;
+        let left: Vec<Event> = self.in_flight.drain(..).map(|sent| sent.event).collect();
+        if let Some(connection) = self.connection.take() {
+            let _ = with.poller.remove(connection.channel.socket());
         }
-        if with.reconnects && !(finished && flying == 0) {
+        if with.reconnects && !(finished && in_flight == 0) {
             return self.reconnect(&end, left, with);
         }
         if !matches!(end, End::Unreachable(_)) {
@@ -333,29 +354,28 @@ impl Publisher {
         }
         match end {
             End::Fine => {
-                with.tally.lost(flying, FailureKind::Lost);
-                self.is_lost = is_batch && !(finished && flying == 0);
-                self.tell_unsent(flying, "the server ended the connection", with);
+                with.tally.lost(in_flight, FailureKind::Lost);
+                self.is_lost = is_batch && !(finished && in_flight == 0);
+                self.report_unsent(in_flight, "the server ended the connection", with);
             }
             End::Failed(failure) => {
-                with.tally.lost(flying, failure);
+                with.tally.lost(in_flight, failure);
                 self.is_lost = is_batch;
-                self.tell_unsent(flying, "the connection broke", with);
+                self.report_unsent(in_flight, "the connection broke", with);
             }
             End::Unreachable(error) => {
                 self.is_lost = true;
-                // What was put into the buffer of a connection that never was is unsent.
-                with.tally.unsend(flying);
-                let failure = FailureKind::Unreachable(words(&error));
+                // These events are only in the buffer of a connection that was never made.
+                with.tally.unsend(in_flight);
+                let failure = FailureKind::Unreachable(describe(&error));
                 with.tally
                     .failures
-                    .add(failure, flying + self.waiting.len() as u64, "");
+                    .add(failure, in_flight + self.waiting.len() as u64, "");
             }
         }
     }
 
-    /// Waits for the server to come back. What flew has no answer and is not sent again, as it may
-    /// have been published.
+    /// Prepares a reconnect. Events in sent are not sent again, as they may have been published.
     fn reconnect(&mut self, end: &End, left: Vec<Event>, with: &mut Shared<'_>) {
         self.retry_at = with.now + RETRY_NANOS;
         self.node += 1;
@@ -382,9 +402,9 @@ impl Publisher {
         }
     }
 
-    /// Says why a batch that ended with every answer given sends the rest no more.
-    fn tell_unsent(&self, flying: u64, why: &str, with: &mut Shared<'_>) {
-        if self.is_lost && flying == 0 {
+    /// Reports the waiting events of a stopped batch that has no events in sent.
+    fn report_unsent(&self, in_flight: u64, why: &str, with: &mut Shared<'_>) {
+        if self.is_lost && in_flight == 0 {
             let failure = FailureKind::Unreachable(why.to_owned());
             let waiting = self.waiting.len() as u64;
             with.tally.failures.add(failure, waiting, "");
@@ -392,24 +412,24 @@ impl Publisher {
     }
 }
 
-/// Counts an answer; whether the connection has to end with it.
-fn hear(
-    news: ResponseEvent<'_>,
-    flying: &mut VecDeque<InFlight>,
+/// Counts an answer; returns whether the connection must be closed.
+fn record_answer(
+    event: ResponseEvent<'_>,
+    in_flight: &mut VecDeque<InFlight>,
     tally: &mut Tally,
     now: u64,
 ) -> bool {
-    match news {
-        // An empty line keeps a connection alive.
+    match event {
+        // An empty line is a keepalive.
         ResponseEvent::Line(line) if line.trim_ascii().is_empty() => false,
         ResponseEvent::Line(line) => {
-            // More answers than events would be the server's mistake; each event has one.
-            if let Some(flight) = flying.pop_front() {
+            // Ignore more answers than events: that is an error of the server.
+            if let Some(sent) = in_flight.pop_front() {
                 match Receipts::of_line(line) {
-                    Ok(receipt) => tally.accepted(flight.event, now, receipt),
+                    Ok(receipt) => tally.accepted(sent.event, now, receipt),
                     Err(error) => {
-                        // A refusal may also say that the outcome is not known.
-                        tally.unanswered(flight.event);
+                        // The error may also mean that the outcome is unknown.
+                        tally.unanswered(sent.event);
                         tally.refused(1, now, FailureKind::Line(error), "");
                     }
                 }
@@ -423,16 +443,16 @@ fn hear(
             closes,
         } => {
             if (200..300).contains(&status) {
-                if let Some(flight) = flying.pop_front() {
-                    tally.accepted(flight.event, now, Receipts::of_body(body));
+                if let Some(sent) = in_flight.pop_front() {
+                    tally.accepted(sent.event, now, Receipts::of_body(body));
                 }
                 return closes;
             }
-            // Of a batch, all that was sent is refused at once.
-            let refused = flying.len() as u64;
-            flying
+            // This refuses every event of a batch that has no answer yet.
+            let refused = in_flight.len() as u64;
+            in_flight
                 .drain(..)
-                .for_each(|flight| tally.unanswered(flight.event));
+                .for_each(|sent| tally.unanswered(sent.event));
             let said = control_client::problem_detail(body);
             tally.refused(refused, now, FailureKind::Status(status), &said);
             closes
@@ -440,8 +460,8 @@ fn hear(
     }
 }
 
-/// An error of the system without its number.
-fn words(error: &io::Error) -> String {
+/// Describes an error of the system without its number.
+fn describe(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "nothing listens there".to_owned(),
         io::ErrorKind::TimedOut => "no answer in time".to_owned(),

@@ -1,4 +1,4 @@
-//! What a drive did: counted while it runs, reported in the end.
+//! Report of a drive: counters while it runs, and the result at the end.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -11,126 +11,127 @@ use client::stamp::Stamp;
 use machine::humanize;
 use machine::spread::Spread;
 
-/// A send is late when it leaves so long after it was due. Less is how threads wake.
+/// Delay beyond which a send counts as late. Smaller delays are normal when a thread wakes.
 pub const LATE_NANOS: u64 = 10_000_000;
 
-/// Digits of a time that are kept.
+/// Significant digits of the histograms.
 const DIGITS: u8 = 3;
 
-/// Times that are told apart: from a microsecond to ten minutes.
+/// Bounds of the histograms: one microsecond to ten minutes.
 const NANOS_MIN: u64 = 1_000;
 const NANOS_MAX: u64 = 600_000_000_000;
 
-/// What a drive did.
+/// Result of a drive, serialized as `--json` prints it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// What was driven.
+    /// URL of the server.
     pub url: String,
-    /// From when the first event was due to the last answer, or to when one more event would have
-    /// been due if that is later.
+    /// Seconds from the due time of the first event to the last answer, or to the due time of the
+    /// event after the last one if that is later.
     pub seconds: f64,
-    /// Whether it was stopped before all events were due.
+    /// Whether the drive was stopped before all events were due.
     pub interrupted: bool,
-    /// What became of the events.
+    /// Counts of events by outcome.
     pub events: Events,
-    /// Times that the server was lost and waited for.
+    /// Number of lost connections that publishers reconnected.
     pub reconnects: u64,
-    /// Whether the server was to be waited for.
+    /// Whether publishers were to reconnect.
     #[serde(skip)]
     pub(super) reconnecting: bool,
-    /// How the rate was kept.
+    /// Rates asked for and reached.
     pub rate: Rate,
-    /// The server's receipts, summed.
+    /// Sums of the counts in the receipts.
     pub receipts: Receipts,
-    /// From when an event was due to its receipt.
+    /// Time from an event's due time to its receipt.
     pub latency: Times,
-    /// The longest time between two receipts.
+    /// Longest time between two receipts.
     pub longest_silence_seconds: f64,
-    /// Processor time of the thread that drives, in seconds.
+    /// CPU time of the publishing thread, in seconds.
     pub cpu_seconds: f64,
-    /// What went wrong.
+    /// Failures, one entry for each kind.
     #[serde(rename = "troubles")]
     pub failures: Vec<FailureSummary>,
 }
 
-/// Events, counted. Those due are `accepted + refused + lost + unsent`.
+/// Counts of events: `due = accepted + refused + lost + unsent`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Events {
-    /// Their time came.
+    /// Events whose due time has passed.
     pub due: u64,
-    /// Handed to a connection.
+    /// Events written to a connection.
     pub sent: u64,
-    /// Answered well.
+    /// Events answered with success.
     pub accepted: u64,
-    /// Answered with an error.
+    /// Events answered with an error.
     pub refused: u64,
-    /// Sent, but never answered.
+    /// Events sent but not answered.
     pub lost: u64,
-    /// Due, but never sent.
+    /// Events due but not sent.
     pub unsent: u64,
 }
 
-/// How the rate was kept.
+/// Rates asked for and reached, and how late sends were.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Rate {
-    /// Events a second that were asked for.
+    /// Events a second asked for.
     pub asked: f64,
-    /// Events a second that were accepted.
+    /// Events a second accepted.
     pub reached: f64,
     /// Sends more than [`LATE_NANOS`] after they were due.
     pub late: u64,
-    /// How long after they were due events left.
+    /// Time from an event's due time to its send.
     pub lateness: Times,
 }
 
-/// Times in microseconds, to three digits.
+/// Summary of a latency histogram: microseconds, to three significant digits.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Times {
-    /// How many.
+    /// Number of samples.
     pub count: u64,
-    /// The shortest.
+    /// Minimum.
     pub min_us: f64,
-    /// The mean.
+    /// Mean.
     pub mean_us: f64,
-    /// Their standard deviation.
+    /// Standard deviation.
     pub stdev_us: f64,
-    /// Half were shorter.
+    /// Median.
     pub p50_us: f64,
-    /// 95 of 100 were shorter.
+    /// 95th percentile.
     pub p95_us: f64,
-    /// The mean of the shortest 95 of 100.
+    /// Mean of the shortest 95 %.
     pub p95_mean_us: f64,
-    /// The standard deviation of these.
+    /// Standard deviation of the shortest 95 %.
     pub p95_stdev_us: f64,
-    /// 99 of 100 were shorter.
+    /// 99th percentile.
     pub p99_us: f64,
-    /// The mean of the shortest 99 of 100.
+    /// Mean of the shortest 99 %.
     pub p99_mean_us: f64,
-    /// The standard deviation of these.
+    /// Standard deviation of the shortest 99 %.
     pub p99_stdev_us: f64,
-    /// 999 of 1000 were shorter.
+    /// 99.9th percentile.
     pub p999_us: f64,
-    /// The longest.
+    /// Maximum.
     pub max_us: f64,
 }
 
-/// How far a drive is.
+/// Progress of a running drive.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// Since the first event was due.
+    /// Seconds since the first event was due.
     pub seconds: f64,
-    /// How many events there are to be.
+    /// Number of events in the whole drive.
     pub length: u64,
-    /// What became of them up to now; `unsent` wait to be sent.
+    /// Counts so far; `unsent` are the events that wait to be sent.
     pub events: Events,
-    /// Sends that were late.
+    /// Sends that were late, as in [`Rate::late`].
     pub late: u64,
-    /// Latency of the answers since the last look.
+    /// Latency of the answers since the last progress report.
     pub recent: Times,
 }
 
 impl Report {
-    /// What failed, unless all events due were accepted or it was stopped before they could be.
+    /// Returns a summary of the failures, or `None` if every event due was accepted. Unsent events
+    /// of an interrupted drive are no failure.
     pub fn failure(&self) -> Option<String> {
         let Events {
             refused,
@@ -143,7 +144,8 @@ impl Report {
         } else {
             unsent
         };
-        // A server that was stopped on purpose leaves some without an answer.
+        // With reconnects, the server is expected to stop and to leave some events without an
+        // answer.
         let lost = if self.reconnecting { 0 } else { lost };
         let parts = [
             (refused, "refused"),
@@ -159,11 +161,11 @@ impl Report {
     }
 }
 
-/// What was published.
+/// Record of the events published.
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) published: Published,
-    /// When the first event was due, in nanoseconds since the epoch.
+    /// Due time of the first event, in nanoseconds since the epoch.
     pub(super) began: u64,
 }
 
@@ -176,18 +178,18 @@ impl Log {
     }
 }
 
-/// What is counted while a drive runs.
+/// Counters of a running drive.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) events: Events,
     pub(super) late: u64,
     pub(super) receipts: Receipts,
     pub(super) failures: Failures,
-    /// Connections that were lost and made anew.
+    /// Lost connections that publishers reconnected.
     pub(super) reconnects: u64,
-    /// What was published, if that is to be known.
+    /// Record of the events published, if it is needed.
     pub(super) published: Option<Log>,
-    /// When the last answer came, in nanoseconds since the first event was due.
+    /// Time of the last answer, in nanoseconds since the first event was due.
     pub(super) last_answer: u64,
     /// The longest time between two receipts, in nanoseconds.
     pub(super) longest_silence: u64,
@@ -213,7 +215,7 @@ impl Tally {
         }
     }
 
-    /// An event leaves at `now` that was due at `due`.
+    /// Counts an event that was due at `due` and is sent at `now`.
     pub(super) fn sent(&mut self, due: u64, now: u64) {
         let lateness = now.saturating_sub(due);
         self.events.sent += 1;
@@ -221,14 +223,14 @@ impl Tally {
         self.lateness.saturating_record(lateness);
     }
 
-    /// An event was sent, and no answer will come.
+    /// Records that `event` was sent and will have no answer.
     pub(super) fn unanswered(&mut self, event: Event) {
         if let Some(log) = &mut self.published {
             log.published.leave_unanswered(event.id, log.stamp(event));
         }
     }
 
-    /// An event has its receipt at `now`.
+    /// Counts the receipt of `event`, received at `now`.
     pub(super) fn accepted(&mut self, event: Event, now: u64, receipt: Receipts) {
         if let Some(log) = &mut self.published {
             log.published.accept(event.id, log.stamp(event));
@@ -243,19 +245,19 @@ impl Tally {
         self.recent.saturating_record(latency);
     }
 
-    /// Events were answered with an error.
+    /// Counts events answered with an error.
     pub(super) fn refused(&mut self, count: u64, now: u64, failure: FailureKind, said: &str) {
         self.events.refused += count;
         self.last_answer = now;
         self.failures.add(failure, count, said);
     }
 
-    /// Events never left: their connection could not be made.
+    /// Takes back the count of events that were not sent after all, as connecting failed.
     pub(super) fn unsend(&mut self, count: u64) {
         self.events.sent -= count;
     }
 
-    /// Events that were sent will not be answered.
+    /// Counts sent events that will have no answer.
     pub(super) fn lost(&mut self, count: u64, failure: FailureKind) {
         if count > 0 {
             self.events.lost += count;
@@ -263,7 +265,7 @@ impl Tally {
         }
     }
 
-    /// How far it is at `now`; the next look's recent answers begin here.
+    /// Returns the progress at `now` and starts the next interval of recent latencies.
     pub(super) fn progress(&mut self, now: u64, length: u64) -> Progress {
         let recent = Times::of(&self.recent);
         self.recent.reset();
@@ -312,7 +314,7 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(NANOS_MIN, NANOS_MAX, DIGITS).expect("the bounds are in order")
 }
 
-/// `1 event`, `2,000 events`.
+/// Formats a count of events: `1 event`, `2,000 events`.
 pub(super) fn events(count: u64) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} event{plural}", humanize::count(count))
@@ -358,7 +360,7 @@ mod tests {
             near(mean, expected / 1000.0);
             near(stdev, (squares.sum::<f64>() / count).sqrt() / 1000.0);
         }
-        // The histogram begins at a microsecond, and tells no smaller steps apart.
+        // The histogram's resolution is a microsecond.
         assert!((found.min_us - all[0] as f64 / 1000.0).abs() < 1.0);
         for (found, rank) in [
             (found.p50_us, 9_999),

@@ -1,4 +1,4 @@
-//! Bytes of requests: a batch that goes on as long as the drive does, or a request for each event.
+//! Bytes of requests: one batch for the whole drive, or one request for each event.
 //!
 //! Must never touch a socket.
 
@@ -6,29 +6,29 @@ use client::http::Url;
 
 use super::payload::{Event, Payload, Template};
 
-/// Digits of a chunk's size, written when the chunk is whole.
+/// Digits of a chunk's size, which is filled in when the chunk is complete.
 const SIZE_DIGITS: usize = 8;
 
-/// Where events go.
+/// Where and how events are published.
 #[derive(Debug, Clone)]
 pub enum Endpoint {
-    /// To Encke's control listener, as lines of one request a connection.
+    /// Encke's control listener, with one request for each connection and one line for each event.
     Batch,
-    /// To Encke's control listener, a request each.
+    /// Encke's control listener, with one request for each event.
     Request,
-    /// To any server, a request each.
+    /// Any server, with one request for each event.
     Url {
-        /// Path and query; `{id}`, `{n}` and `{t}` are filled in.
+        /// Path and query, with the placeholders `{id}`, `{n}` and `{t}`.
         path: Template,
-        /// For instance `POST`. `GET` and `DELETE` have no body.
+        /// HTTP method, for instance `POST`. `GET` and `DELETE` have no body.
         method: String,
     },
 }
 
-/// Writes the requests of all connections.
+/// Encoder of the requests of all connections.
 #[derive(Debug)]
 pub(super) struct Requests {
-    /// When the first event is due, in nanoseconds since the epoch.
+    /// Due time of the first event, in nanoseconds since the epoch.
     began: u64,
     form: Form,
 }
@@ -40,27 +40,28 @@ enum Form {
         data: Template,
     },
     Each {
-        /// The method and a blank.
+        /// Method and a space.
         method: Vec<u8>,
         path: Template,
-        /// What follows the path, up to the length of the body if it has one.
+        /// Everything from the path to the length of the body, or to the end of the head if there
+        /// is no body.
         fields: Vec<u8>,
         body: Option<Template>,
     },
 }
 
-/// The bytes of one connection that are to be sent.
+/// Unsent bytes of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     bytes: Vec<u8>,
     sent: usize,
-    /// Where the chunk under way has its size.
+    /// Position of the size of the open chunk.
     chunk: Option<usize>,
 }
 
 impl Requests {
     pub(super) fn new(
-        way: &Endpoint,
+        endpoint: &Endpoint,
         url: &Url,
         bearer: Option<&str>,
         payload: &Payload,
@@ -75,7 +76,7 @@ impl Requests {
             true => "Content-Type: application/json\r\n",
             false => "Content-Type: text/plain; charset=utf-8\r\n",
         };
-        let form = match way {
+        let form = match endpoint {
             Endpoint::Batch => Form::Batch {
                 head: format!(
                     "POST /v1/publish{host}Content-Type: application/x-ndjson\r\n\
@@ -106,19 +107,19 @@ impl Requests {
         Self { began, form }
     }
 
-    /// Whether all events of a connection are one request.
+    /// Whether all events of a connection are sent in one request.
     pub(super) fn is_batch(&self) -> bool {
         matches!(self.form, Form::Batch { .. })
     }
 
-    /// What a connection begins with.
+    /// Appends what a connection begins with: the head of a batch.
     pub(super) fn begin(&self, out: &mut Outgoing) {
         if let Form::Batch { head, .. } = &self.form {
             out.bytes.extend_from_slice(head);
         }
     }
 
-    /// Appends an event. `scratch` is for the body.
+    /// Appends an event. `scratch` is a buffer for the body.
     pub(super) fn put(&self, event: Event, out: &mut Outgoing, scratch: &mut Vec<u8>) {
         let mut digits = itoa::Buffer::new();
         match &self.form {
@@ -152,7 +153,7 @@ impl Requests {
         }
     }
 
-    /// What a connection ends with.
+    /// Appends what a connection ends with: the last chunk of a batch.
     pub(super) fn finish(&self, out: &mut Outgoing) {
         if self.is_batch() {
             out.close_chunk();
@@ -162,14 +163,14 @@ impl Requests {
 }
 
 impl Outgoing {
-    /// What is to be sent; a chunk under way is completed.
+    /// Closes the open chunk and returns the unsent bytes.
     pub(super) fn ready(&mut self) -> &[u8] {
         self.close_chunk();
         &self.bytes[self.sent..]
     }
 
-    /// So many bytes of it are sent.
-    pub(super) fn took(&mut self, count: usize) {
+    /// Removes the first `count` bytes, which are sent.
+    pub(super) fn advance(&mut self, count: usize) {
         self.sent += count;
         if self.sent == self.bytes.len() {
             self.bytes.clear();
@@ -177,7 +178,7 @@ impl Outgoing {
         }
     }
 
-    /// Bytes that are not sent yet.
+    /// Number of unsent bytes, at least: closing the open chunk adds two.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() - self.sent
     }
@@ -209,19 +210,19 @@ mod tests {
         due: 5,
     };
 
-    fn written(way: &Endpoint, bearer: Option<&str>, payload: &Payload) -> String {
+    fn written(endpoint: &Endpoint, bearer: Option<&str>, payload: &Payload) -> String {
         let url = Url::parse("http://host:1").unwrap();
-        let requests = Requests::new(way, &url, bearer, payload, 1000);
+        let requests = Requests::new(endpoint, &url, bearer, payload, 1000);
         let (mut out, mut scratch) = (Outgoing::default(), Vec::new());
         requests.begin(&mut out);
         requests.put(EVENT, &mut out, &mut scratch);
         let mut sent = Vec::new();
         while !out.ready().is_empty() {
-            // As a socket that takes little does.
+            // Like a socket that takes few bytes at a time.
             let bytes = out.ready();
             let count = bytes.len().min(9);
             sent.extend_from_slice(&bytes[..count]);
-            out.took(count);
+            out.advance(count);
         }
         requests.put(EVENT, &mut out, &mut scratch);
         requests.finish(&mut out);
@@ -249,11 +250,11 @@ mod tests {
             Content-Type: text/plain; charset=utf-8\r\nContent-Length: 6\r\n\r\n3 of 7";
         let payload = Payload::template("{n} of {id}");
         assert_eq!(written(&Endpoint::Request, None, &payload), one.repeat(2));
-        let way = Endpoint::Url {
+        let endpoint = Endpoint::Url {
             path: Template::new("/pub?id={id}&t={t}"),
             method: "GET".to_owned(),
         };
         let one = "GET /pub?id=7&t=1005 HTTP/1.1\r\nHost: host:1\r\n\r\n";
-        assert_eq!(written(&way, None, &Payload::stamp()), one.repeat(2));
+        assert_eq!(written(&endpoint, None, &Payload::stamp()), one.repeat(2));
     }
 }

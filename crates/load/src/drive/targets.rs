@@ -1,7 +1,7 @@
-//! Whom events are about: ids drawn at random.
+//! Subjects of events: ids drawn at random.
 //!
-//! Ids drawn with weights come from Walker's table of aliases as Vose builds it: eight bytes an id,
-//! and the same small cost for each draw whatever the weights.
+//! Weighted draws use Walker's alias method with Vose's construction: eight bytes an id and
+//! constant time for each draw.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,45 +11,45 @@ use crate::friends::USERS_MAX;
 use client::random::Random;
 use machine::failure::{Context, Failure, Outcome};
 
-/// How targets are drawn.
+/// Distribution of the subjects.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TargetDistribution {
-    /// Each id from 1 to `max_id` alike.
+    /// Each id from 1 to `max_id` with the same probability.
     Uniform {
-        /// The largest id.
+        /// Largest id.
         max_id: u32,
     },
     /// Id `k` from 1 to `max_id` in proportion to `k^-exponent`.
     Zipf {
-        /// The largest id.
+        /// Largest id.
         max_id: u32,
-        /// 1 is Zipf's own; 0 is uniform.
+        /// From 0 (uniform) to 100; 1 is Zipf's law.
         exponent: f64,
     },
-    /// Each id of an edge list in proportion to its edges.
+    /// Each id of an edge list in proportion to its degree.
     Degree {
-        /// The list: `a b` a line.
+        /// Path of the edge list, with one edge `a b` on each line.
         graph: PathBuf,
-        /// Ids above are left out.
+        /// Larger ids are ignored.
         max_id: u32,
     },
 }
 
-/// Draws ids.
+/// Generator of subjects.
 #[derive(Debug)]
 pub(super) struct Targets {
     random: Random,
     max_id: u32,
-    /// Nothing for a uniform draw.
+    /// `None` for a uniform draw.
     aliases: Option<AliasTable>,
 }
 
 impl TargetDistribution {
-    /// Says what is wrong with it.
+    /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// When the number of users or a parameter is out of its range.
+    /// If `max_id` or the exponent is out of range.
     pub fn check(&self) -> Outcome<()> {
         let max_id = match self {
             Self::Uniform { max_id } | Self::Zipf { max_id, .. } | Self::Degree { max_id, .. } => {
@@ -58,14 +58,13 @@ impl TargetDistribution {
         };
         if !(1..=USERS_MAX).contains(&max_id) {
             return Err(Failure::new(format!(
-                "{max_id} is no largest id: give one from 1 to {USERS_MAX}"
+                "the largest id cannot be {max_id}: give one from 1 to {USERS_MAX}"
             )));
         }
         match self {
             Self::Zipf { exponent, .. } if !(0.0..=100.0).contains(exponent) => {
                 Err(Failure::new(format!(
-                    "{exponent} is no exponent to draw with: give one from 0 to 100; 1 is Zipf's \
-                     own"
+                    "the exponent cannot be {exponent}: give one from 0 to 100; 1 is Zipf's law"
                 )))
             }
             _ => Ok(()),
@@ -74,7 +73,7 @@ impl TargetDistribution {
 }
 
 impl Targets {
-    /// Reads the graph, if there is one.
+    /// Creates the generator; reads the graph for [`TargetDistribution::Degree`].
     pub(super) fn new(draw: &TargetDistribution, seed: u64) -> Outcome<Self> {
         draw.check()?;
         let (max_id, aliases) = match draw {
@@ -95,27 +94,28 @@ impl Targets {
         })
     }
 
-    /// The largest id that can be drawn.
+    /// Largest id that can be drawn.
     pub(super) fn max_id(&self) -> u32 {
         self.max_id
     }
 
-    /// The next id.
+    /// Draws the next id.
     pub(super) fn next(&mut self) -> u32 {
         let column = self.random.below(self.max_id.into()) as u32;
         match &self.aliases {
             None => column + 1,
-            Some(aliases) => aliases.settle(column, self.random.bits()) + 1,
+            Some(aliases) => aliases.resolve(column, self.random.bits()) + 1,
         }
     }
 }
 
-/// For each column the share of it that is its own, in 2^-32, and whose the rest is.
+/// Alias table: for each column, the probability (in units of 2^-32) that a draw keeps it, and the
+/// column to return otherwise.
 #[derive(Debug)]
 struct AliasTable(Vec<(u32, u32)>);
 
 impl AliasTable {
-    /// Of weights that are not negative and not all zero.
+    /// Builds the table from weights, none negative and at least one positive.
     fn new(mut weights: Vec<f64>) -> Self {
         let scale = weights.len() as f64 / weights.iter().sum::<f64>();
         let (mut small, mut large) = (Vec::new(), Vec::new());
@@ -126,7 +126,8 @@ impl AliasTable {
                 false => large.push(column),
             }
         }
-        // A column that is left over is all its own, but for rounding.
+        // Columns left over at the end have probability 1; only rounding kept them from being
+        // paired.
         let mut table: Vec<(u32, u32)> = (0..weights.len() as u32)
             .map(|column| (u32::MAX, column))
             .collect();
@@ -143,14 +144,14 @@ impl AliasTable {
         Self(table)
     }
 
-    /// The column itself, or its alias, as the lower half of `bits` decides.
-    fn settle(&self, column: u32, bits: u64) -> u32 {
+    /// Returns the column or its alias, depending on the lower 32 of the random `bits`.
+    fn resolve(&self, column: u32, bits: u64) -> u32 {
         let (own, alias) = self.0[column as usize];
         if (bits as u32) < own { column } else { alias }
     }
 }
 
-/// How many edges each id has, from 1 on, up to the largest that has one.
+/// Reads the degree of each id, from 1 to the largest id that has an edge.
 fn degrees(path: &Path, max_id: u32) -> Outcome<Vec<f64>> {
     let shown = path.display();
     let mut lines = BufReader::new(File::open(path).context(format_args!("opening {shown}"))?);
@@ -167,8 +168,8 @@ fn degrees(path: &Path, max_id: u32) -> Outcome<Vec<f64>> {
         }
         for id in ends(&line).ok_or_else(|| {
             Failure::new(format!(
-                "line {number} of {shown} is no edge: it has to be two ids from 1 to {USERS_MAX} \
-                 with a blank between, as `encke friends generate` writes"
+                "line {number} of {shown} is not an edge: it must be two ids from 1 to \
+                 {USERS_MAX} with a space between, as `encke friends generate` writes"
             ))
         })? {
             if id > max_id {
@@ -189,7 +190,7 @@ fn degrees(path: &Path, max_id: u32) -> Outcome<Vec<f64>> {
     Ok(degrees)
 }
 
-/// The two ids of a line.
+/// Parses the two ids of a line.
 fn ends(line: &str) -> Option<[u32; 2]> {
     let mut words = line.split_ascii_whitespace();
     let mut id = || {
@@ -210,7 +211,7 @@ mod tests {
 
     const DRAWS: u32 = 1_000_000;
 
-    /// Pearson's statistic of so many draws against the shares expected.
+    /// Pearson's chi-square statistic of [`DRAWS`] draws against the expected shares.
     fn chi_square(draw: &TargetDistribution, expected: &[f64]) -> f64 {
         let mut targets = Targets::new(draw, 42).unwrap();
         assert_eq!(targets.max_id() as usize, expected.len());
@@ -230,8 +231,8 @@ mod tests {
             .sum()
     }
 
-    /// What the statistic exceeds once in a thousand times with so many degrees of freedom (Wilson
-    /// and Hilferty).
+    /// Value that the statistic exceeds once in a thousand times with `freedom` degrees of freedom,
+    /// by the Wilson-Hilferty approximation.
     fn bound(freedom: f64) -> f64 {
         let spread = 2.0 / (9.0 * freedom);
         freedom * (1.0 - spread + 3.09 * spread.sqrt()).powi(3)
@@ -253,7 +254,7 @@ mod tests {
             };
             let found = chi_square(&draw, &expected);
             assert!(found < bound(999.0), "{exponent}: {found}");
-            // The check would notice an exponent that is a little off.
+            // The check must notice a slightly wrong exponent.
             let off: Vec<f64> = (1..=1000)
                 .map(|id| f64::from(id).powf(-exponent - 0.02))
                 .collect();
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_edge_is_named() {
+    fn the_error_names_a_line_that_is_not_an_edge() {
         for line in ["1", "1 2 3", "0 1", "a b", "1,2", "1 4294967296"] {
             assert_eq!(ends(line), None, "{line}");
         }
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_refused() {
+    fn parameters_out_of_range_are_refused() {
         assert!(TargetDistribution::Uniform { max_id: 0 }.check().is_err());
         let zipf = |exponent| TargetDistribution::Zipf {
             max_id: 5,

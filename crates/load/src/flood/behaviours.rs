@@ -1,23 +1,23 @@
-//! Behaviours of clients: which of them behave badly on purpose, and how.
+//! Behaviours of clients, including those that misbehave on purpose.
 
 use std::time::Duration;
 
-/// Numbers of clients that behave badly. They are the first clients, in the order of these fields;
-/// the rest behave well.
+/// Numbers of misbehaving clients. They are the first clients, in the order of these fields; the
+/// others behave well.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientBehaviours {
-    /// Read the head and then never again.
+    /// Clients that read the head and then nothing more.
     pub stop_reading: u32,
-    /// Read the head, then a byte at a time.
+    /// Clients that read the head, then one byte each `every`.
     pub slow: u32,
-    /// Break their connection with a reset, and come back.
+    /// Clients that reset their connection and reconnect.
     pub reset: u32,
-    /// Close their connection, and come back.
+    /// Clients that close their connection and reconnect.
     pub reconnect: u32,
-    /// Send their request a byte at a time.
+    /// Clients that send their request one byte each `every`.
     pub trickle: u32,
-    /// How long the slow and the trickling wait between two bytes, and the others before they close
-    /// and before they come back.
+    /// Time between two bytes for `slow` and `trickle`; for `reset` and `reconnect`, time before
+    /// they close and before they reconnect.
     pub every: Duration,
 }
 
@@ -34,7 +34,7 @@ impl Default for ClientBehaviours {
     }
 }
 
-/// What one client does.
+/// Behaviour of one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Behaviour {
     Good,
@@ -46,37 +46,37 @@ pub(super) enum Behaviour {
 }
 
 impl Behaviour {
-    /// Whether its receive buffer is as small as the kernel allows, so that the server notices
-    /// soon.
+    /// Whether its receive buffer is as small as the kernel allows, so that the server soon notices
+    /// that it does not read.
     pub(super) fn reads_little(self) -> bool {
         matches!(self, Self::StopsReading | Self::Slow)
     }
 
-    /// Whether it comes back after its connection has ended.
-    pub(super) fn comes_back(self) -> bool {
+    /// Whether it reconnects after its connection has ended.
+    pub(super) fn reconnects(self) -> bool {
         matches!(self, Self::Resets | Self::Reconnects)
     }
 }
 
 impl ClientBehaviours {
-    /// How many behave badly.
+    /// Number of misbehaving clients.
     pub fn count(&self) -> u32 {
         self.kinds()
             .iter()
             .fold(0, |sum, (count, _)| sum.saturating_add(*count))
     }
 
-    /// Whether some may open a stream when all streams are closed.
-    pub(super) fn come_again(&self) -> bool {
+    /// Whether a client may open a stream later although all streams are closed now.
+    pub(super) fn may_open_later(&self) -> bool {
         self.reset > 0 || self.reconnect > 0 || self.trickle > 0
     }
 
-    /// The role of the client that is number `ordinal`, from 0.
+    /// Behaviour of client number `ordinal`, from 0.
     pub(super) fn behaviour(&self, ordinal: u32) -> Behaviour {
         let mut below = ordinal;
-        for (count, role) in self.kinds() {
+        for (count, behaviour) in self.kinds() {
             if below < count {
-                return role;
+                return behaviour;
             }
             below -= count;
         }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_clients_are_the_bad_ones() {
+    fn the_first_clients_misbehave() {
         let behaviours = ClientBehaviours {
             stop_reading: 2,
             reset: 1,

@@ -1,8 +1,8 @@
-//! One thread of clients: opens its share at a pace, then reads whatever comes.
+//! One thread of clients: opens its share at the given rate, and reads all of them.
 //!
-//! `opening` connects, `secure` sends, and opens what came over TLS, `reading` makes something of
-//! bytes, `acting` is what badly behaved clients do, `ending` is the only place where a connection
-//! ends, `returning` is what clients do that come back to their place.
+//! `opening` connects, `secure` sends bytes and handles TLS, `reading` parses what arrives,
+//! `acting` performs timed actions, `ending` is the only place that ends a connection, and
+//! `returning` lets clients reconnect and resume.
 
 mod opening;
 mod secure;
@@ -30,35 +30,35 @@ use client::random::Random;
 use machine::failure::{Context, Outcome};
 use secure::Secure;
 
-/// Bytes read at once; belongs to the thread.
+/// Size of the thread's read buffer.
 const READ_BYTES: usize = 64 * 1024;
 
-/// The waker's token; clients use their index.
+/// Poller token of the waker. The token of a client is its index.
 const WAKER: u64 = u64::MAX;
 
-/// What one thread of clients is to do.
+/// Configuration of one thread of clients.
 #[derive(Debug)]
 pub(super) struct ClientThreadConfig {
     pub(super) targets: Arc<Targets>,
-    pub(super) asking: RequestOptions,
-    /// Ordinals of its clients, over all threads.
+    pub(super) request_options: RequestOptions,
+    /// Its clients, as ordinals over all threads.
     pub(super) clients: Range<u32>,
-    /// The number of ordinal 0.
+    /// Number of the client with ordinal 0.
     pub(super) first: u32,
     pub(super) behaviours: ClientBehaviours,
     pub(super) window: u32,
-    /// Connections a second.
+    /// Connections to begin a second.
     pub(super) ramp: Option<f64>,
     pub(super) check: Check,
     pub(super) recovery: Option<RecoveryOptions>,
     pub(super) assigner: SourceAllocator,
 }
 
-/// The state of the thread. Lives on it from start to stop.
+/// State of the thread, owned by it.
 struct ClientThread<'a> {
     config: ClientThreadConfig,
     tally: &'a Tally,
-    /// What each client remembers, if clients come back; else empty.
+    /// Record of each client, if clients reconnect; else empty.
     records: &'a Records,
     epochs: Epochs,
     random: Random,
@@ -66,24 +66,24 @@ struct ClientThread<'a> {
     streams: Vec<Stream>,
     secure: Secure,
     begun: Instant,
-    /// Clients that were begun and have no head yet, but for those that trickle.
+    /// Clients that await their head, except for trickling ones.
     unanswered: u32,
-    /// Those of them that were begun for the first time. Clients that come back again and again may
-    /// never all be answered at once.
+    /// Those of them that connect for the first time. When clients keep reconnecting, `unanswered`
+    /// may never reach 0.
     first_unanswered: HashSet<usize>,
     failures_in_row: u32,
-    /// When which badly behaved client acts next, in nanoseconds since the beginning.
-    acts: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Clients whose time to come back has come, and who wait for a place in the window.
+    /// Scheduled actions: due time in nanoseconds since `begun`, and client.
+    actions: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Clients whose reconnect is due and that wait for the window.
     due: VecDeque<u32>,
-    /// When streams that have gone silent are looked for next.
-    next_look: Duration,
+    /// Time of the next search for silent streams.
+    next_search: Duration,
     request: Vec<u8>,
     reading: Reading,
     buffer: Vec<u8>,
 }
 
-/// Runs until `stop` is set and the waker called.
+/// Runs the thread until `stop` is set and the waker called.
 pub(super) fn run(
     config: ClientThreadConfig,
     tally: &Tally,
@@ -103,7 +103,7 @@ pub(super) fn run(
         streams: Vec::with_capacity(config.clients.len()),
         secure: Secure::default(),
         reading: Reading {
-            transport: config.asking.transport,
+            transport: config.request_options.transport,
             check: config.check,
             counts: Counts::default(),
             times: Times::default(),
@@ -121,19 +121,19 @@ pub(super) fn run(
         unanswered: 0,
         first_unanswered: HashSet::new(),
         failures_in_row: 0,
-        acts: BinaryHeap::new(),
+        actions: BinaryHeap::new(),
         due: VecDeque::new(),
-        next_look: Duration::ZERO,
+        next_search: Duration::ZERO,
         request: Vec::new(),
         buffer: vec![0; READ_BYTES],
     };
     let mut batch = EventBatch::new();
     while !stop.load(Ordering::Relaxed) {
         let next_open = clients.open_some();
-        let next_act = clients.act();
+        let next_action = clients.perform_due_actions();
         let next_return = clients.return_some();
-        let next_look = clients.leave_silent();
-        let timeouts = [next_open, next_act, next_return, next_look];
+        let next_search = clients.leave_silent();
+        let timeouts = [next_open, next_action, next_return, next_search];
         let timeout = timeouts.into_iter().flatten().min();
         let settled = clients.is_all_begun() && clients.first_unanswered.is_empty();
         let reading = &mut clients.reading;
@@ -174,7 +174,7 @@ impl ClientThread<'_> {
     }
 }
 
-/// The time since the flood began, as records keep it: in milliseconds.
+/// Milliseconds since the flood began, as records store times.
 fn millis_since(begun: Instant) -> u32 {
     u32::try_from(begun.elapsed().as_millis()).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,6 @@
-//! What clients show to prove who they are: the same for all, one of a list for each, or a token of
-//! its own that is signed here.
+//! Credentials of clients: none, tokens from a list, or a token signed here for each client.
 //!
-//! Secrets must never be shown: `Debug` hides them.
+//! Secrets must never be printed: `Debug` hides them.
 
 use std::fmt;
 use std::io::Write as _;
@@ -13,25 +12,25 @@ use serde_json::{Map, Value};
 
 use machine::failure::{Failure, Outcome};
 
-/// The least key of HS256, in bytes (RFC 7518, section 3.2).
+/// Minimum key length of HS256 in bytes (RFC 7518, section 3.2).
 pub const SECRET_BYTES_MIN: usize = 32;
 
-/// The head of every token that is signed here.
+/// JOSE header of the tokens signed here.
 const HEADER: &[u8] = br#"{"alg":"HS256","typ":"JWT"}"#;
 
-/// What clients show.
+/// Credentials that clients send.
 #[derive(Clone, Default)]
 pub enum Credentials {
-    /// Nothing.
+    /// No credentials.
     #[default]
     None,
-    /// A token for each client, from the start again when there are fewer. Never empty.
+    /// A token for each client; a list that is shorter than the clients repeats. Never empty.
     Tokens(Vec<String>),
-    /// A token of its own for each client.
+    /// A token signed for each client.
     Signed(Box<TokenSigner>),
 }
 
-/// Signs tokens with HS256 (RFC 7519): the client's number is the subject.
+/// Signer of JSON web tokens with HS256 (RFC 7519). The client's number is the subject.
 #[derive(Clone)]
 pub struct TokenSigner {
     key: hmac::Key,
@@ -39,17 +38,17 @@ pub struct TokenSigner {
 }
 
 impl Credentials {
-    /// The tokens in `text`, one a line.
+    /// Parses the tokens in `text`, one a line.
     ///
     /// # Errors
     ///
-    /// When there is none, or one has characters that no token has. The sentence names its line.
+    /// When there is no token, or one has spaces or non-ASCII characters. The error names the line.
     pub fn list(text: &str) -> Outcome<Self> {
         let mut tokens = Vec::new();
         for (line, token) in (1..).zip(text.lines().map(str::trim)) {
             if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Err(Failure::new(format!(
-                    "line {line} is no token: it has spaces or characters that are not ASCII"
+                    "line {line} is not a token: it has spaces or characters that are not ASCII"
                 )));
             }
             tokens.extend((!token.is_empty()).then(|| token.to_owned()));
@@ -60,7 +59,7 @@ impl Credentials {
         Ok(Self::Tokens(tokens))
     }
 
-    /// Appends the header line of client `ordinal`, whose number is `number`, if it has one.
+    /// Appends the `Authorization` header of client `ordinal`, whose number is `number`, if any.
     pub(super) fn write_field(&self, ordinal: u32, number: u32, out: &mut Vec<u8>) {
         match self {
             Self::None => {}
@@ -77,12 +76,12 @@ impl Credentials {
 }
 
 impl TokenSigner {
-    /// Signs with `secret`, without the white space around it if it is text. Each token has
-    /// `claims`, and `sub`, which replaces one of `claims`.
+    /// Creates a signer. If `secret` is text, white space around it is ignored. Each token has
+    /// `claims`, in which `sub` is replaced by the client's number.
     ///
     /// # Errors
     ///
-    /// When the secret is too short for HS256, or `claims` have no `exp`.
+    /// When the secret is shorter than [`SECRET_BYTES_MIN`], or `claims` have no `exp`.
     pub fn new(secret: &[u8], claims: Map<String, Value>) -> Outcome<Self> {
         let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
         let secret = match secret.iter().all(is_text) {
@@ -91,12 +90,14 @@ impl TokenSigner {
         };
         if secret.len() < SECRET_BYTES_MIN {
             return Err(Failure::new(format!(
-                "the secret has {} bytes, and HS256 needs {SECRET_BYTES_MIN} or more",
+                "the secret has {} bytes, but HS256 needs {SECRET_BYTES_MIN} or more",
                 secret.len()
             )));
         }
         if !claims.contains_key("exp") {
-            return Err(Failure::new("the claims need `exp`, the end of the token"));
+            return Err(Failure::new(
+                "the claims have no `exp`: add the time at which tokens expire",
+            ));
         }
         Ok(Self {
             key: hmac::Key::new(hmac::HMAC_SHA256, secret),
@@ -104,7 +105,7 @@ impl TokenSigner {
         })
     }
 
-    /// The token of the client with this number.
+    /// Signs a token for the client with this number.
     pub fn sign(&self, number: u32) -> String {
         let mut claims = self.claims.clone();
         claims.insert("sub".to_owned(), number.to_string().into());
@@ -149,8 +150,8 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_rfc_7515_is_signed_alike() {
-        // Appendix A.1: the signature of its very text, with its key.
+    fn the_signature_matches_the_example_of_rfc_7515() {
+        // Appendix A.1: its key and text must give its signature.
         let key = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0\
                    iPS4hcgUuTwjAzZr1Z9CAow";
         let text = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiO\
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_has_a_token_of_its_own() {
+    fn each_client_has_its_own_token() {
         let signer = TokenSigner::new(&[7; 32], claims()).unwrap();
         let token = signer.sign(42);
         let parts: Vec<&str> = token.split('.').collect();
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_a_list_go_round() {
+    fn a_short_list_of_tokens_repeats() {
         let credentials = Credentials::list("a.b\n\n c.d \n").unwrap();
         assert_eq!(
             [0, 1, 2].map(|ordinal| field(&credentials, ordinal)),

@@ -1,16 +1,16 @@
-//! A flood that obeys lines: the harness runs it in a process of its own, so that its processor
-//! time is not the server's.
+//! A flood controlled by commands on its input. The benchmarks run it in a separate process, so
+//! that its CPU time is not counted as the server's.
 //!
-//! Each line in is answered by one line of JSON:
+//! Each command is one line, answered by one line of JSON:
 //!
 //! - `stats`: the totals
 //! - `await open SECONDS`: the totals once every client is open or has failed
 //! - `await events COUNT SECONDS`: the totals once that many events have come
-//! - `await quiet MILLIS SECONDS`: the totals once nothing has come for so long
-//! - `owed LOG SECONDS`: waits until every client that comes back has got each event once that the
-//!   log of `encke drive` owes it, then answers the totals with what was found
-//! - `forget`: forgets latencies
-//! - `quit`, or the end of input: closes everything
+//! - `await quiet MILLIS SECONDS`: the totals once no byte has come for MILLIS
+//! - `owed LOG SECONDS`: waits until every client has received exactly the events that the log of
+//!   `encke drive` lists for it, then answers the totals and the judgement
+//! - `forget`: clears the recorded latencies
+//! - `quit`, or the end of the input: closes everything
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -26,29 +26,30 @@ use crate::published::Published;
 use machine::clock::monotonic_nanos;
 use machine::failure::{Context, Outcome};
 
-/// Pause between two looks at the counters while waiting: a round lasts a hundred times as long.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// Interval at which counters are read while waiting. A benchmark round is about a hundred times
+/// longer.
+const POLL_EVERY: Duration = Duration::from_millis(1);
 
-/// Pause between two judgements: one of a million clients takes some milliseconds.
+/// Interval of judgements while waiting. Judging a million clients takes some milliseconds.
 const JUDGE_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Serialize)]
 struct Answer {
-    /// Whether what was awaited came in time.
+    /// Whether the awaited state was reached in time.
     reached: bool,
-    /// The machine's monotonic clock when it was answered.
+    /// Monotonic clock at the time of the answer, in nanoseconds.
     at_nanos: u64,
     /// Seconds since the clients began to connect.
     seconds: f64,
-    /// Whether clients got what they were owed, if that was asked.
+    /// Result of `owed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     judgement: Option<Judgement>,
     #[serde(flatten)]
     totals: Totals,
 }
 
-/// Opens the flood and obeys `input` until it ends. `friends` gives the friendships of the clients,
-/// if there are any.
+/// Opens the flood and executes the commands in `input` until it ends. `friends` opens the edge
+/// list of the clients' friendships, if there is one.
 ///
 /// # Errors
 ///
@@ -109,7 +110,7 @@ pub fn run(
     Ok(())
 }
 
-/// What clients are owed by a log of `encke drive`.
+/// Reads the events expected at each client from a log of `encke drive`.
 ///
 /// # Errors
 ///
@@ -120,7 +121,7 @@ pub fn owed(options: &Options, log: &Path, friends: Option<Box<dyn BufRead>>) ->
 }
 
 fn wait(seconds: u64, done: impl FnMut() -> bool) -> bool {
-    wait_by(LOOK_EVERY, seconds, done)
+    wait_by(POLL_EVERY, seconds, done)
 }
 
 fn wait_by(pause: Duration, seconds: u64, mut done: impl FnMut() -> bool) -> bool {

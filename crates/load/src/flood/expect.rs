@@ -1,4 +1,4 @@
-//! What a flood is expected to see, and whether it did.
+//! Expectations of a flood, and whether they are met.
 
 use std::time::Duration;
 
@@ -7,35 +7,35 @@ use serde::Serialize;
 use super::owed::Judgement;
 use super::tally::Totals;
 
-/// Expectations; those that are absent are met.
+/// Expectations to check; absent ones are not checked.
 #[derive(Debug, Clone, Default)]
 pub struct Expectations {
-    /// At least so many events.
+    /// At least this many events arrive.
     pub events: Option<u64>,
-    /// At least so many streams open at the end.
+    /// At least this many streams are open at the end.
     pub open: Option<u64>,
-    /// No event is missing, by the publisher's numbers, or by ids that are consecutive.
+    /// No event is missing, according to the publisher's numbers or to consecutive ids.
     pub no_loss: bool,
-    /// No event comes twice or after a later one, by numbers or ids.
+    /// No event arrives twice or after a later one, according to numbers or ids.
     pub in_order: bool,
-    /// Every client that is owed something got each event once.
+    /// Every client received exactly the events expected for it.
     pub exact: bool,
-    /// 99 of 100 stamped events take no longer.
+    /// The 99th percentile of the latency of stamped events is at most this.
     pub p99: Option<Duration>,
 }
 
-/// What became of one expectation.
+/// Result of one expectation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Whether it is met.
+    /// Whether the expectation is met.
     pub met: bool,
-    /// What was expected and what was found.
+    /// Sentence with the values expected and found.
     pub sentence: String,
 }
 
 impl Expectations {
-    /// Judges what was seen, and what became of what was owed; `consecutive_ids` says that gaps
-    /// between ids count as loss.
+    /// Checks the expectations against the totals and the judgement of exact delivery. With
+    /// `consecutive_ids`, gaps between ids count as loss.
     pub fn judge(
         &self,
         seen: &Totals,
@@ -55,7 +55,7 @@ impl Expectations {
             let found = seen.active;
             judge(
                 found >= wanted,
-                format!("expected at least {wanted} open streams, and {found} are"),
+                format!("expected at least {wanted} open streams, and {found} are open"),
             );
         }
         if self.no_loss {
@@ -84,7 +84,7 @@ fn no_loss(seen: &Totals, consecutive_ids: bool) -> (bool, String) {
     let (numbers, ids) = (&seen.counts.numbers, &seen.counts.ids);
     let by_ids = if consecutive_ids { ids.checked } else { 0 };
     if numbers.checked + by_ids == 0 {
-        let sentence = "expected no loss, and no event carried a number to tell it from: publish \
+        let sentence = "expected no loss, but no event carried a number to check that: publish \
                         with the members \"t\" and \"n\", as `encke drive` does";
         return (false, sentence.to_owned());
     }
@@ -92,22 +92,22 @@ fn no_loss(seen: &Totals, consecutive_ids: bool) -> (bool, String) {
     let checked = numbers.checked.max(by_ids);
     (
         missing == 0,
-        format!("expected no loss, and {missing} events are missing beside {checked} that came"),
+        format!("expected no loss, and {missing} events are missing besides {checked} that came"),
     )
 }
 
 fn in_order(seen: &Totals) -> (bool, String) {
     let (numbers, ids) = (&seen.counts.numbers, &seen.counts.ids);
     if numbers.checked + ids.checked == 0 {
-        let sentence = "expected each event once and in order, and none carried a number or an id \
-                        to tell it from";
+        let sentence = "expected each event once and in order, but none carried a number or an id \
+                        to check that";
         return (false, sentence.to_owned());
     }
     let worst = |of: fn(&super::order::Sequence) -> u64| of(numbers).max(of(ids));
     (
         numbers.is_in_order() && ids.is_in_order(),
         format!(
-            "expected each event once and in order, and {} came again and {} after a later one",
+            "expected each event once and in order; {} came again and {} after a later one",
             worst(|sequence| sequence.duplicates),
             worst(|sequence| sequence.reordered + sequence.stale),
         ),
@@ -118,7 +118,7 @@ fn p99(seen: &Totals, bound: Duration) -> (bool, String) {
     let bound_ms = bound.as_secs_f64() * 1000.0;
     if seen.latency.count == 0 {
         let sentence = format!(
-            "expected a p99 of at most {bound_ms} ms, and no event carried a stamp to measure by: \
+            "expected a p99 of at most {bound_ms} ms, but no event carried a stamp to measure it: \
              publish with the members \"t\" and \"n\", as `encke drive` does"
         );
         return (false, sentence);
@@ -143,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_expected_is_nothing_judged() {
+    fn without_expectations_nothing_is_judged() {
         assert_eq!(judged(&Expectations::default(), &Totals::default()), []);
     }
 
     #[test]
-    fn what_cannot_be_told_is_not_met() {
+    fn an_expectation_that_cannot_be_checked_is_not_met() {
         let expectations = Expectations {
             exact: false,
             no_loss: true,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn each_expectation_has_its_bound() {
+    fn each_expectation_is_checked_at_its_bound() {
         let mut seen = Totals::default();
         seen.counts.events = 10;
         seen.counts.numbers.checked = 10;

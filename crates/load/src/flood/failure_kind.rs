@@ -1,36 +1,36 @@
-//! What can stop a client, as one sentence for all whom it stops: what happened, how often, and
-//! what to do.
+//! Kinds of client failures. Each is reported as one sentence: what happened, how often, what to
+//! do.
 
 use rustix::io::Errno;
 
-/// What can stop a client.
+/// Reason why a client failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureKind {
     /// No source address and port left.
     NoPort,
-    /// The descriptor limit.
+    /// The descriptor limit is reached.
     NoDescriptor,
     /// No memory for a socket.
     NoMemory,
-    /// Nobody listens.
+    /// The connection was refused.
     Refused,
     /// The server reset the connection before its head.
     Reset,
     /// No answer in time.
     TimedOut,
-    /// No way to the server.
+    /// The server's address is unreachable.
     Unreachable,
     /// The server ended the connection before its head.
     EndedEarly,
-    /// An answer with this status, which opens no stream.
+    /// An answer with this status, which does not open a stream.
     Status(u16),
-    /// Bytes that are not the protocol asked for.
+    /// Bytes that violate the protocol.
     Malformed,
-    /// A handshake that failed, or a record that cannot be opened.
+    /// A failed TLS handshake, or a record that cannot be decrypted.
     Tls,
     /// Anything else.
     Other,
-    /// Clients that were not begun, as too many before them had failed.
+    /// The client was not begun, as too many before it had failed.
     NotBegun,
 }
 
@@ -50,14 +50,14 @@ impl FailureKind {
         }
     }
 
-    /// The sentence about `count` clients; `detail` is what the first of them met.
+    /// Describes the failure of `count` clients; `detail` is the error of the first.
     pub(super) fn sentence(self, count: u64, detail: &str) -> String {
         let clients = if count == 1 {
             "1 client".to_owned()
         } else {
             format!("{count} clients")
         };
-        let (what, remedy) = self.words();
+        let (what, remedy) = self.describe();
         let first = match (self, detail) {
             (_, "") => String::new(),
             (Self::Status(_), line) => format!(" (the first: {line})"),
@@ -71,7 +71,7 @@ impl FailureKind {
         }
     }
 
-    fn words(self) -> (&'static str, &'static str) {
+    fn describe(self) -> (&'static str, &'static str) {
         match self {
             Self::NoPort => (
                 "found no free source address and port",
@@ -87,8 +87,8 @@ impl FailureKind {
                 "raise net.ipv4.tcp_mem, or free memory",
             ),
             Self::Refused => (
-                "found nobody listening",
-                "they were refused, so start the server or correct the address",
+                "found no server listening",
+                "start the server or correct the address",
             ),
             Self::Reset => (
                 "were reset by the server before its head",
@@ -100,8 +100,8 @@ impl FailureKind {
                  raise net.core.somaxconn",
             ),
             Self::Unreachable => (
-                "found no way to the server",
-                "choose a --source from which its address can be reached",
+                "found no route to the server",
+                "choose a --source that can reach its address",
             ),
             Self::EndedEarly => (
                 "were closed before their head",
@@ -109,17 +109,17 @@ impl FailureKind {
             ),
             Self::Status(200) => (
                 "",
-                "that opens no WebSocket, so check the URL and --transport",
+                "this answer opens no WebSocket, so check the URL and --transport",
             ),
             Self::Status(401 | 403) => (
                 "",
                 "give credentials with --token-file, --jwt-secret-file or --header",
             ),
             Self::Status(404 | 405) => ("", "check the URL's path"),
-            Self::Status(408) => ("", "their request took too long for the server"),
+            Self::Status(408) => ("", "their requests took too long for the server"),
             Self::Status(429 | 503) => (
                 "",
-                "the server takes no more, so open fewer or slower (--ramp), or raise its limits",
+                "the server takes no more clients, so open fewer, use --ramp or raise its limits",
             ),
             Self::Status(_) => (
                 "",
@@ -130,13 +130,13 @@ impl FailureKind {
                 "check --transport and the server",
             ),
             Self::Tls => (
-                "got no TLS session, or lost it",
-                "check the URL, --ca and the certificate of the server",
+                "failed in TLS",
+                "check the URL, --ca and the server's certificate",
             ),
             Self::Other => ("failed", "look the error up"),
             Self::NotBegun => (
                 "were not begun, as 100 in a row had failed",
-                "what stopped those is said beside this",
+                "see the other failures for the reason",
             ),
         }
     }
@@ -151,12 +151,12 @@ mod tests {
         assert_eq!(
             FailureKind::Status(503).sentence(2, "too many connections"),
             "2 clients were answered with status 503 (the first: too many connections): the server \
-             takes no more, so open fewer or slower (--ramp), or raise its limits"
+             takes no more clients, so open fewer, use --ramp or raise its limits"
         );
         assert!(
             FailureKind::of(Errno::CONNREFUSED)
                 .sentence(1, "")
-                .starts_with("1 client found nobody listening: they were refused")
+                .starts_with("1 client found no server listening: start the server")
         );
     }
 }

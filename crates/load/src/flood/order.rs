@@ -1,17 +1,17 @@
-//! Whether a stream brings every event once and in order: the check of one client, in 80 bytes.
+//! Check that a stream delivers every event once and in order, in 80 bytes for each client.
 //!
-//! Owns what is sound to say of which numbers:
+//! What each kind of number can prove:
 //!
-//! - A publisher's numbers (`"n"` of its stamp) are consecutive for each target, so a missing one
-//!   is a lost event, provided that the client gets the events of one target only. A number that
-//!   comes again with a later time is another run of the publisher, not a duplicate.
-//! - Ids ascend within an epoch on every server that calls itself ordered. Encke numbers all its
-//!   events in one line, of which a stream shows a part, so a gap says nothing; an id below one
-//!   before it says that two events were swapped, provided that they are about one subject.
-//! - Where a server numbers the events of each stream by themselves, [`IdRule::Consecutive`] takes
-//!   a gap for a loss.
+//! - A publisher's numbers (`"n"` of its stamp) are consecutive for each subject, so a missing one
+//!   is a lost event, provided that the client follows one subject only. A number that comes again
+//!   with a later time is a new run of the publisher, not a duplicate.
+//! - Ids ascend within an epoch on every server that promises order. Encke numbers all its events
+//!   in one sequence, of which a stream carries a part, so a gap proves nothing. A descending id
+//!   proves that two events were swapped, provided that they are about one subject.
+//! - If the server numbers the events of each stream separately, [`IdRule::Consecutive`] counts a
+//!   gap as a loss.
 //!
-//! What was lost before a stream's first event or after its last cannot be seen here.
+//! Losses before a stream's first event or after its last cannot be detected here.
 
 use std::str::FromStr;
 
@@ -20,19 +20,19 @@ use serde::{Deserialize, Serialize};
 use client::decode::event_id::EventId;
 use client::stamp::Stamp;
 
-/// Memory of the check of one client.
+/// Bytes for the check of one client.
 const ORDER_BYTES_MAX: usize = 80;
 
 const _: () = assert!(size_of::<Order>() <= ORDER_BYTES_MAX);
 
-/// Numbers below the highest of which is known whether they came.
+/// How many of the highest numbers are tracked.
 const WINDOW: u64 = 64;
 
-/// Ids of which is known that they came, where ids have gaps. One that comes again later than that
-/// counts as out of order.
+/// How many of the last ids are remembered when ids have gaps. An older one that comes again counts
+/// as out of order.
 const TRAIL: usize = 5;
 
-/// What event ids promise.
+/// Guarantee that event ids give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IdRule {
     /// Later events of a stream have higher ids.
@@ -40,17 +40,17 @@ pub enum IdRule {
     Ascending,
     /// Each event of a stream has the id after that of the one before.
     Consecutive,
-    /// Nothing.
+    /// No guarantee.
     Opaque,
 }
 
-/// What is checked.
+/// Which checks apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Check {
-    /// What event ids promise.
+    /// Guarantee that event ids give.
     pub ids: IdRule,
-    /// Whether each client gets the events of one target only, so that the numbers of their stamps
-    /// are consecutive.
+    /// Whether each client follows one subject only, so that the numbers of the stamps are
+    /// consecutive.
     pub numbers: bool,
 }
 
@@ -64,7 +64,7 @@ impl Default for Check {
 }
 
 impl Check {
-    /// Nothing is checked: clients get events of several targets, and about several subjects.
+    /// No checks: for clients that follow several subjects.
     pub const NOTHING: Self = Self {
         ids: IdRule::Opaque,
         numbers: false,
@@ -86,32 +86,32 @@ impl FromStr for IdRule {
     }
 }
 
-/// Counts of one kind of check over many clients.
+/// Results of one kind of check over many clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequence {
     /// Events that carried a number.
     pub checked: u64,
-    /// Numbers passed over, of which some came late.
+    /// Numbers skipped, including those that came late.
     pub skipped: u64,
     /// Events that came after a later one.
     pub reordered: u64,
-    /// Of these, such as had been passed over.
+    /// Those of them that had been skipped before.
     pub filled: u64,
     /// Events that came again.
     pub duplicates: u64,
-    /// Events more than 64 places late, or again: which of the two is not known.
+    /// Events more than 64 places late: reordered or duplicates, which is not known.
     pub stale: u64,
-    /// Times that a publisher, or a server, began to count anew.
+    /// Times that a publisher or a server restarted its numbers.
     pub restarts: u64,
 }
 
 impl Sequence {
-    /// Numbers that never came.
+    /// Returns how many numbers never came.
     pub fn missing(&self) -> u64 {
         self.skipped - self.filled
     }
 
-    /// Whether nothing came twice or out of order.
+    /// Whether no event came twice or out of order.
     pub fn is_in_order(&self) -> bool {
         self.reordered == 0 && self.duplicates == 0 && self.stale == 0
     }
@@ -128,7 +128,7 @@ impl Sequence {
     }
 }
 
-/// The check of one client. Lives as long as its stream.
+/// State of the checks of one stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Order {
     numbers: NumberOrder,
@@ -136,11 +136,11 @@ pub(super) struct Order {
     ids: Ids,
 }
 
-/// The check of a publisher's numbers.
+/// State of the check of a publisher's numbers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct NumberOrder {
     numbers: Window,
-    /// When the event of the highest number was due.
+    /// Due time of the event with the highest number.
     due: u64,
 }
 
@@ -157,13 +157,13 @@ impl Default for Ids {
 }
 
 impl Order {
-    /// Takes the number of a stamp.
+    /// Checks the number of a stamp.
     #[inline]
     pub(super) fn number(&mut self, stamp: Stamp, counts: &mut Sequence) {
         self.numbers.take(stamp, counts);
     }
 
-    /// Takes an event id.
+    /// Checks an event id.
     #[inline]
     pub(super) fn id(&mut self, rule: IdRule, id: EventId, counts: &mut Sequence) {
         if rule == IdRule::Opaque {
@@ -171,7 +171,7 @@ impl Order {
         }
         counts.checked += 1;
         if id.epoch != self.epoch {
-            // A stream's first id is no restart.
+            // The first id of a stream is not a restart.
             counts.restarts += u64::from(self.epoch != 0);
             self.epoch = id.epoch;
             self.ids = match rule {
@@ -189,11 +189,11 @@ impl Order {
 }
 
 impl NumberOrder {
-    /// Takes the number of a stamp.
+    /// Checks the number of a stamp.
     #[inline]
     pub(super) fn take(&mut self, stamp: Stamp, counts: &mut Sequence) {
         counts.checked += 1;
-        // Within one run the times ascend with the numbers.
+        // Within one run, due times ascend with the numbers.
         if stamp.number <= self.numbers.highest && stamp.due > self.due {
             self.numbers = Window::default();
             counts.restarts += 1;
@@ -204,18 +204,18 @@ impl NumberOrder {
     }
 }
 
-/// Which of the numbers up to the highest have come.
+/// Which of the last [`WINDOW`] numbers have come.
 #[derive(Debug, Clone, Copy, Default)]
 struct Window {
     highest: u64,
-    /// Bit `i` says that `highest - i` has come. Nothing is set before the first.
+    /// Bit `i` is set if `highest - i` has come. 0 before the first number.
     seen: u64,
-    /// How far below the highest the first number is, up to the width of the window.
+    /// Distance from the highest down to the first number, at most [`WINDOW`].
     depth: u8,
 }
 
 impl Window {
-    /// Takes a number; whether it is the highest now.
+    /// Checks a number; returns whether it is the new highest.
     #[inline]
     fn take(&mut self, number: u64, counts: &mut Sequence) -> bool {
         if self.seen == 0 {
@@ -238,7 +238,7 @@ impl Window {
         } else {
             self.seen |= 1 << back;
             counts.reordered += 1;
-            // A number before the first was never passed over.
+            // A number before the first was never counted as skipped.
             counts.filled += u64::from(back <= u64::from(self.depth));
         }
         false
@@ -249,14 +249,14 @@ fn shift(step: u64) -> u32 {
     u32::try_from(step).unwrap_or(u32::MAX)
 }
 
-/// The last few of numbers that ascend with gaps.
+/// The last few of ascending numbers with gaps.
 #[derive(Debug, Clone, Copy, Default)]
 struct Trail {
     highest: u64,
-    /// Low halves of the last numbers.
+    /// Lower 32 bits of the last numbers.
     recent: [u32; TRAIL],
     next: u8,
-    /// How many of `recent` are taken.
+    /// How many entries of `recent` are used.
     taken: u8,
 }
 
@@ -290,7 +290,7 @@ mod tests {
         counts
     }
 
-    /// Numbers whose events were due in their order.
+    /// Result of one run whose numbers arrive in the order of `all`.
     fn of_one_run(all: &[u64]) -> Sequence {
         numbers(all.iter().map(|&number| (number, number)))
     }
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_once_and_in_order_is_well() {
+    fn events_once_and_in_order_pass() {
         let counts = of_one_run(&[5, 6, 7, 8]);
         assert_eq!(
             counts,
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_duplicates_and_swaps_are_told_apart() {
+    fn losses_duplicates_and_swaps_are_distinguished() {
         let lost = of_one_run(&[1, 2, 5, 6]);
         assert_eq!((lost.missing(), lost.is_in_order()), (2, true));
         let swapped = of_one_run(&[1, 3, 2, 4]);
@@ -338,21 +338,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_behind_is_stale_and_a_far_step_is_a_loss() {
+    fn a_number_far_behind_is_stale_and_a_jump_is_a_loss() {
         let counts = of_one_run(&[1, 2, 1_000_000, 999_000, 999_937]);
         assert_eq!((counts.stale, counts.reordered, counts.filled), (1, 1, 1));
         assert_eq!(counts.missing(), 999_996);
     }
 
     #[test]
-    fn a_publisher_that_starts_again_is_no_duplicate() {
+    fn a_restarted_publisher_makes_no_duplicates() {
         let counts = numbers([(10, 1), (20, 2), (30, 1), (40, 2), (40, 2), (50, 3)]);
         assert_eq!((counts.restarts, counts.duplicates), (1, 1));
         assert_eq!(counts.missing(), 0);
     }
 
     #[test]
-    fn ids_with_gaps_may_only_ascend() {
+    fn ids_with_gaps_must_ascend() {
         let well = ids(
             IdRule::Ascending,
             &[(1, 3), (1, 90), (1, 91), (2, 1), (2, 5)],
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_ids_tell_of_losses() {
+    fn gaps_between_consecutive_ids_are_losses() {
         let counts = ids(
             IdRule::Consecutive,
             &[(1, 0), (1, 1), (1, 4), (1, 3), (1, 3)],
@@ -379,7 +379,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the naive count: a set of all that came.
+        /// Compared with a simple model: the set of all numbers that came.
         #[test]
         fn within_the_window_nothing_is_miscounted(
             steps in proptest::collection::vec(-20i64..24, 1..200)

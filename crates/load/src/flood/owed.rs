@@ -1,4 +1,4 @@
-//! Whether each client got exactly the events that it was owed.
+//! Check of exact delivery: whether each client received exactly the events published for it.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -9,41 +9,41 @@ use super::recovery::Record;
 use crate::published::{EventSet, Published};
 use machine::failure::{Context, Failure, Outcome};
 
-/// Events without an answer of one client that are tried in every combination.
+/// Most unanswered events of one client that are tried in every combination.
 const UNANSWERED_MAX: usize = 12;
 
-/// What each client is owed.
+/// Events expected at each client.
 #[derive(Debug)]
 pub struct Owed {
-    /// The number of the first client.
+    /// Number of the first client.
     first: u32,
     sets: Vec<EventSet>,
-    /// Hashes of events that a client may have got or not, by its index.
+    /// Hashes of the events that a client may or may not have received, by its index.
     unanswered: HashMap<u32, Vec<u64>>,
 }
 
-/// What became of what was owed.
+/// Result of the check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// Clients whose every event was checked.
+    /// Clients whose events were checked.
     pub checked: u64,
-    /// Of these, clients that got each event once.
+    /// Those of them that received each event exactly once.
     pub exact: u64,
-    /// Clients that were told of a reset or a gap, and are owed nothing.
+    /// Clients not checked, as the server announced a reset or a gap to them.
     pub excused: u64,
-    /// Events that clients should have got and did not, at least.
+    /// Lower bound of the events that clients missed.
     pub missing: u64,
-    /// Events that clients got and should not have, or got twice, at least.
+    /// Lower bound of the events that clients received twice or should not have received.
     pub excess: u64,
 }
 
 impl Judgement {
-    /// Whether all clients that were checked got each event once.
+    /// Whether all checked clients received each event exactly once.
     pub fn is_exact(&self) -> bool {
         self.exact == self.checked
     }
 
-    /// The sentence for a report.
+    /// Formats the result as a sentence.
     pub fn sentence(&self) -> String {
         let mut text = format!(
             "{} of {} clients got each event once",
@@ -66,8 +66,8 @@ impl Judgement {
 }
 
 impl Owed {
-    /// Clients `first` and up, `count` of them, each logged in as its number, are owed what was
-    /// `published` about them and about their `friends`: lines of two ids, or none.
+    /// Computes what `count` clients with numbers from `first` expect: the events `published` about
+    /// themselves and about their friends. `friends` is an edge list with two ids a line.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Owed {
         }
     }
 
-    /// Owes the client of `id` the events about `subject`.
+    /// Adds the events about `subject` to what client `id` expects.
     fn follow(&mut self, id: u32, subject: u32, published: &Published) {
         let Some(index) = id.checked_sub(self.first) else {
             return;
@@ -124,7 +124,7 @@ impl Owed {
         }
     }
 
-    /// Judges the clients from `start` on.
+    /// Adds the result for the clients with index `start` and up.
     pub(super) fn judge(&self, start: usize, records: &[Record], into: &mut Judgement) {
         for (index, record) in (start..).zip(records) {
             let Some(owed) = self.sets.get(index) else {
@@ -145,8 +145,8 @@ impl Owed {
         }
     }
 
-    /// Whether a client that was owed one set, and got another, got what it should: each event that
-    /// has no answer may have been published or not.
+    /// Whether `got` equals `owed` plus any subset of the client's unanswered events, each of which
+    /// may have been published or not.
     fn explains(&self, index: u32, owed: EventSet, got: EventSet) -> bool {
         if owed == got {
             return true;
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// A client that got the events with these numbers.
+    /// Record of a client that received the events with these numbers.
     fn got(numbers: &[u64]) -> Record {
         let mut record = Record::default();
         numbers
@@ -201,7 +201,7 @@ mod tests {
         judgement
     }
 
-    /// Event 1 is about client 5, 2 about 6, 3 about 99; 4 is about 6 and has no answer.
+    /// Event 1 is about client 5, 2 about 6, 3 about 99; 4 is about 6 and unanswered.
     fn published() -> Published {
         let mut published = Published::default();
         published.accept(5, stamp(1));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_a_repeat_and_a_wrong_event_are_each_found() {
+    fn losses_repeats_and_wrong_events_are_found() {
         let owed = Owed::new(&published(), 5, 2, None).unwrap();
         assert!(judge(&owed, &[got(&[1]), got(&[2])]).is_exact());
         let lost = judge(&owed, &[got(&[]), got(&[2])]);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_an_answer_may_have_come_once() {
+    fn an_unanswered_event_may_arrive_at_most_once() {
         let owed = Owed::new(&published(), 5, 2, None).unwrap();
         assert!(judge(&owed, &[got(&[1]), got(&[2, 4])]).is_exact());
         assert!(!judge(&owed, &[got(&[1]), got(&[2, 4, 4])]).is_exact());
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn friends_are_owed_what_is_about_each_other() {
+    fn friends_expect_the_events_about_each_other() {
         let list =
             |text: &'static str| -> Option<Box<dyn BufRead>> { Some(Box::new(text.as_bytes())) };
         let friends = list("# both ways\n5 6\n\n5 99\n");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_was_told_of_a_reset_is_owed_nothing() {
+    fn a_client_with_a_reset_is_not_checked() {
         let owed = Owed::new(&published(), 5, 1, None).unwrap();
         let mut record = got(&[]);
         record.excuse(None);

@@ -1,8 +1,8 @@
-//! From which addresses and ports clients connect: decided here where the kernel's own choice would
-//! run out, which is at the size of its port range for one destination.
+//! Source addresses and ports of clients. They are assigned here if the kernel's own choice would
+//! run out: for one destination it is limited to its port range.
 //!
-//! Owns the division of addresses times ports among threads, which need not agree on anything
-//! afterwards. Must never open a socket but to ask which address leads to the server.
+//! Divides the pairs of address and port among threads, so that threads need no coordination. Opens
+//! no socket, except to look up the route to the server.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -11,33 +11,33 @@ use std::ops::RangeInclusive;
 use super::sources::Sources;
 use machine::failure::{Failure, Outcome};
 
-/// Ports of a source that is a loopback address: above the ports of most listeners, which may be
-/// bound to every address of the machine.
+/// Ports of a loopback source address: above those of most listeners, which may be bound to all
+/// addresses of the machine.
 const LOOPBACK_PORTS: RangeInclusive<u16> = 10_000..=59_999;
 
-/// Ports of any other source: all that need no privilege.
+/// Ports of any other source address: all unprivileged ports.
 const PORTS: RangeInclusive<u16> = 1024..=65_535;
 
-/// Clients of one source while there are sources enough: half of the ports are left for those that
-/// turn out to be in use.
+/// Clients of one source address while there are enough addresses: half of the ports are spare, as
+/// some may be in use.
 const CLIENTS_PER_SOURCE: u32 = 25_000;
 
-/// Where the kernel keeps its own range.
+/// File with the kernel's port range.
 const RANGE_FILE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// The division of sources among the threads of a flood.
+/// Division of source addresses and ports among the threads of a flood.
 #[derive(Debug, Clone)]
 pub struct Plan {
     connections: u32,
     threads: u32,
-    ways: Ways,
+    assignment: Assignment,
 }
 
 #[derive(Debug, Clone)]
-enum Ways {
-    /// The kernel chooses address and port of each client; it has so many ports.
+enum Assignment {
+    /// The kernel chooses address and port of each client, from `ports` ports.
     Kernel { ports: u32 },
-    /// Each client is bound.
+    /// Each client is bound to an assigned address and port.
     Bound(Bound),
 }
 
@@ -45,13 +45,14 @@ enum Ways {
 struct Bound {
     sources: Sources,
     ports: RangeInclusive<u16>,
-    /// Addresses of each thread; nothing when all threads use all addresses and share the ports.
+    /// Number of addresses of each thread; `None` if all threads use all addresses and divide the
+    /// ports.
     own: Option<u32>,
 }
 
 impl Plan {
-    /// Plans `connections` clients of `server` on `threads` threads, from `wanted` sources or such
-    /// as fit. An error says what would be enough.
+    /// Plans `connections` clients of `server` on `threads` threads, from the `wanted` sources or
+    /// else from suitable ones. The error says how many sources are needed.
     ///
     /// # Errors
     ///
@@ -63,10 +64,10 @@ impl Plan {
         connections: u32,
         threads: u32,
     ) -> Outcome<Self> {
-        let ways = match wanted {
+        let assignment = match wanted {
             Some(sources) if !sources.fit(server.ip()) => {
                 return Err(Failure::new(format!(
-                    "the server is at {} and a --source is of the other family of addresses",
+                    "the server is at {}, but a --source is of the other address family",
                     server.ip()
                 )));
             }
@@ -74,14 +75,15 @@ impl Plan {
             None if server.ip().is_loopback() && server.is_ipv4() => {
                 bound(Sources::loopback(), server, connections, threads)?
             }
-            None if connections <= kernel_ports() => Ways::Kernel {
+            None if connections <= kernel_ports() => Assignment::Kernel {
                 ports: kernel_ports(),
             },
             None => {
-                let sources = leading_to(server).ok_or_else(|| {
+                let sources = sources_with_route_to(server).ok_or_else(|| {
                     Failure::new(format!(
                         "{connections} clients are more than the {} ports that the kernel chooses \
-                         from, and no address of this machine leads to {server}: give --source",
+                         from, and no address of this machine has a route to {server}: give \
+                         --source",
                         kernel_ports()
                     ))
                 })?;
@@ -91,19 +93,19 @@ impl Plan {
         Ok(Self {
             connections,
             threads,
-            ways,
+            assignment,
         })
     }
 
-    /// The plan as a sentence for a person.
+    /// Describes the plan in a sentence.
     pub fn explain(&self) -> String {
         let clients = self.connections;
-        match &self.ways {
-            Ways::Kernel { ports } => format!(
+        match &self.assignment {
+            Assignment::Kernel { ports } => format!(
                 "the kernel chooses the source address and port of each of {clients} clients, from \
                  {ports} ports"
             ),
-            Ways::Bound(bound) => {
+            Assignment::Bound(bound) => {
                 let used = bound.used(self.threads);
                 let addresses = match used {
                     1 => format!("from {}", bound.sources.at(0)),
@@ -125,9 +127,9 @@ impl Plan {
         }
     }
 
-    /// The part of thread `index`.
+    /// Returns the part of thread `index`.
     pub(super) fn of_thread(&self, index: u32) -> SourceAllocator {
-        let Ways::Bound(bound) = &self.ways else {
+        let Assignment::Bound(bound) = &self.assignment else {
             return SourceAllocator {
                 part: None,
                 used: 0,
@@ -160,15 +162,20 @@ impl Bound {
         u32::from(*self.ports.end()) - u32::from(*self.ports.start()) + 1
     }
 
-    /// How many of the addresses are used.
+    /// Returns how many of the addresses are used.
     fn used(&self, threads: u32) -> u32 {
         self.own
             .map_or(self.sources.count(), |own| own * threads.max(1))
     }
 }
 
-/// Divides `sources`, so that threads have addresses of their own where there are enough.
-fn bound(sources: Sources, server: SocketAddr, connections: u32, threads: u32) -> Outcome<Ways> {
+/// Divides `sources`, with separate addresses for each thread if there are enough.
+fn bound(
+    sources: Sources,
+    server: SocketAddr,
+    connections: u32,
+    threads: u32,
+) -> Outcome<Assignment> {
     let ports = if server.ip().is_loopback() {
         LOOPBACK_PORTS
     } else {
@@ -183,11 +190,11 @@ fn bound(sources: Sources, server: SocketAddr, connections: u32, threads: u32) -
     };
     if bound.own.is_none() {
         let count = bound.sources.count();
-        // What a thread's part of the ports holds, over all addresses.
+        // Clients that fit a thread's part of the ports, over all addresses.
         let room = (bound.port_count() / threads).saturating_mul(count);
         if share > room {
             return Err(Failure::new(format!(
-                "{connections} clients need {} source addresses, of {} ports each, and there {} \
+                "{connections} clients need {} source addresses of {} ports each, but there {} \
                  {count}: give more with --source, as a block like 127.1.0.0/16 for a server on \
                  loopback or after `ip address add ADDRESS dev INTERFACE` for another",
                 connections.div_ceil(bound.port_count()),
@@ -196,11 +203,11 @@ fn bound(sources: Sources, server: SocketAddr, connections: u32, threads: u32) -
             )));
         }
     }
-    Ok(Ways::Bound(bound))
+    Ok(Assignment::Bound(bound))
 }
 
-/// The addresses of the interface through which `server` is reached.
-fn leading_to(server: SocketAddr) -> Option<Sources> {
+/// Returns the addresses of the interface that has the route to `server`.
+fn sources_with_route_to(server: SocketAddr) -> Option<Sources> {
     let any: SocketAddr = match server.ip() {
         IpAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         IpAddr::V6(_) => ([0u16; 8], 0).into(),
@@ -211,18 +218,18 @@ fn leading_to(server: SocketAddr) -> Option<Sources> {
     Sources::beside(socket.local_addr().ok()?.ip())
 }
 
-/// Ports that the kernel chooses from for one destination.
+/// Returns the number of ports that the kernel chooses from for one destination.
 fn kernel_ports() -> u32 {
     let text = fs::read_to_string(RANGE_FILE).unwrap_or_default();
     let mut ends = text.split_whitespace().map(str::parse::<u32>);
     match (ends.next(), ends.next()) {
         (Some(Ok(first)), Some(Ok(last))) if first <= last => last - first,
-        // The default of Linux.
+        // Linux's default.
         _ => 60_999 - 32_768,
     }
 }
 
-/// One thread's sources, handed out in turn.
+/// Iterator over the source addresses and ports of one thread.
 #[derive(Debug)]
 pub(super) struct SourceAllocator {
     part: Option<Part>,
@@ -240,13 +247,13 @@ struct Part {
 }
 
 impl SourceAllocator {
-    /// Whether clients are to be bound at all.
+    /// Whether clients are bound to assigned addresses.
     pub(super) fn binds(&self) -> bool {
         self.part.is_some()
     }
 
-    /// The next address and port. After the last comes the first again: whoever reconnects may have
-    /// left it.
+    /// Returns the next address and port. After the last it starts again with the first, which may
+    /// be free again if clients reconnect.
     pub(super) fn assign(&mut self) -> Option<SocketAddr> {
         let part = self.part.as_ref()?;
         let (round, source) = (self.used / part.count, self.used % part.count);
@@ -291,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_share_ports_where_addresses_are_few() {
+    fn threads_divide_the_ports_if_addresses_are_few() {
         let sources: Sources = "127.7.0.1,127.7.0.2".parse().unwrap();
         let plan = Plan::new(Some(&sources), loopback(), 99_000, 3).unwrap();
         let seen = distinct(&plan, 3, 33_000);
@@ -306,7 +313,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("120000 clients need 3 source addresses, of 50000 ports each"),
+                .starts_with("120000 clients need 3 source addresses of 50000 ports each"),
             "{error}"
         );
         let server: SocketAddr = "[::1]:80".parse().unwrap();

@@ -1,7 +1,7 @@
-//! Clients that come back: what each remembers over all its connections, and how it is checked.
+//! Reconnecting clients: what each remembers across its connections, and how it is checked.
 //!
-//! Owns the memory of a client between two connections. It is read by its thread, and by the judge
-//! when the flood is over.
+//! Owns the state of a client between two connections. Its thread writes it; the check of exact
+//! delivery reads it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,66 +15,66 @@ use client::received::{Arrival, Received};
 use client::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 
-/// Memory of one client that comes back, beside its stream.
+/// Bytes for one reconnecting client, in addition to its stream.
 const RECORD_BYTES_MAX: usize = 136;
 
 const _: () = assert!(size_of::<Record>() <= RECORD_BYTES_MAX);
 
-/// Longest wait before an attempt, unless the first may already be longer.
+/// Longest wait before an attempt, unless `back_within` is longer.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Silence after which a stream of Encke is dead: two heartbeats of 20 s, each a tenth late, and a
 /// margin.
 pub const SILENCE: Duration = Duration::from_secs(50);
 
-/// Doublings of the wait.
+/// Most doublings of the wait.
 const ATTEMPTS_MAX: u8 = 16;
 
-/// How clients come back.
+/// Options of reconnecting clients.
 #[derive(Debug, Clone, Copy)]
 pub struct RecoveryOptions {
-    /// Mean time after which a client breaks its connection; nothing means that only the server
-    /// does.
+    /// Mean time after which a client cuts its connection. `None`: only the server ends
+    /// connections.
     pub cut_every: Option<Duration>,
-    /// A client comes back at a random time up to this, and doubles it after each failure.
+    /// Upper bound of the random wait before a reconnect. It doubles after each failed attempt.
     pub back_within: Duration,
-    /// A client leaves a stream that has said nothing for this long: its server may be gone without
-    /// a word.
+    /// Time without any byte after which a client closes its stream, as the server may be gone.
     pub silence: Duration,
-    /// Seed of the cuts and of the waits.
+    /// Seed of the random cuts and waits.
     pub seed: u64,
 }
 
-/// What clients that come back have done and seen.
+/// Counters of reconnecting clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
-    /// Connections that a client has broken at random.
+    /// Connections cut by clients.
     pub cuts: u64,
-    /// Streams opened by clients that had one before.
+    /// Streams opened by clients that had had one before.
     pub returns: u64,
-    /// Attempts to come back that came to nothing.
+    /// Failed attempts to reconnect.
     pub attempts_failed: u64,
-    /// Returns without a cursor: the client had not seen an id yet.
+    /// Reconnects without a cursor, as the client had not seen an id yet.
     pub without_cursor: u64,
-    /// Events that came again with the same id, and were dropped.
+    /// Events that came again with the same id and were dropped.
     pub repeats: u64,
-    /// Events below an id that said that everything up to it had come.
+    /// Events that came although an earlier cursor had said that all events up to a higher id had
+    /// come.
     pub late: u64,
 }
 
-/// Resets by their reason.
+/// Resets by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resets {
     /// The server began a new history.
     pub restart: u64,
-    /// The history did not go back that far.
+    /// The cursor was older than the history.
     pub expired: u64,
     /// The server did not know the cursor.
     pub unknown: u64,
 }
 
 impl Resets {
-    /// Counts one.
+    /// Counts a reset.
     pub(super) fn count(&mut self, reason: ResetReason) {
         *match reason {
             ResetReason::Restart => &mut self.restart,
@@ -83,7 +83,7 @@ impl Resets {
         } += 1;
     }
 
-    /// All of them.
+    /// Returns the number of all resets.
     pub fn sum(&self) -> u64 {
         self.restart + self.expired + self.unknown
     }
@@ -106,31 +106,32 @@ impl Recovery {
     }
 }
 
-/// What one client remembers.
+/// State of one reconnecting client.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     received: Received,
-    /// The stamped events that came, each once.
+    /// Stamped events received, without repeats.
     pub(super) events: EventSet,
     numbers: NumberOrder,
-    /// When its next act is due, in nanoseconds since the flood began; others are outdated.
-    pub(super) next_act: u64,
-    /// When its stream ended, in milliseconds since the flood began; 0 while it has one.
+    /// Due time of its latest scheduled action, in nanoseconds since the flood began. Actions with
+    /// another time are outdated.
+    pub(super) next_action: u64,
+    /// Time at which its stream ended, in milliseconds since the flood began; 0 while it is open.
     pub(super) ended_at: u32,
-    /// When its stream last said something, in milliseconds since the flood began.
+    /// Time of the last byte of its stream, in milliseconds since the flood began.
     pub(super) heard_at: u32,
-    /// Attempts in a row that came to nothing.
+    /// Consecutive failed attempts.
     attempts: u8,
-    /// Times that it has left a node for the next one, or found none there.
+    /// How often it has moved to another node.
     pub(super) moves: u8,
-    /// It has had a stream.
+    /// Whether it has had a stream.
     pub(super) was_open: bool,
-    /// The server told it that events may be missing: it is owed nothing.
+    /// Whether the server said that events may be missing, so that exact delivery is not checked.
     pub(super) is_excused: bool,
 }
 
 impl Record {
-    /// Takes an event; whether it is new.
+    /// Records an event; returns whether it is new.
     pub(super) fn event(
         &mut self,
         id: Option<EventId>,
@@ -157,12 +158,12 @@ impl Record {
         true
     }
 
-    /// Takes an id without an event.
+    /// Records an id without an event.
     pub(super) fn cursor(&mut self, id: EventId) {
         self.received.cursor(id);
     }
 
-    /// The server says that events may be missing.
+    /// Records that the server said that events may be missing.
     pub(super) fn excuse(&mut self, reset: Option<ResetReason>) {
         self.is_excused = true;
         self.numbers = NumberOrder::default();
@@ -171,7 +172,8 @@ impl Record {
         }
     }
 
-    /// A stream is open; how long there was none, in milliseconds, if there was one before.
+    /// Records that a stream is open. Returns the milliseconds since the one before ended, if there
+    /// was one.
     pub(super) fn opened(&mut self, now_millis: u32) -> Option<u32> {
         self.attempts = 0;
         self.heard_at = now_millis;
@@ -180,12 +182,12 @@ impl Record {
         std::mem::replace(&mut self.was_open, true).then(|| now_millis.saturating_sub(ended_at))
     }
 
-    /// The last id, for the next request.
+    /// Returns the cursor for the next request.
     pub(super) fn last_id(&self) -> Option<EventId> {
         self.received.last()
     }
 
-    /// How long to wait before the next attempt.
+    /// Draws the wait before the next attempt.
     pub(super) fn next_wait(&mut self, options: &RecoveryOptions, random: &mut Random) -> Duration {
         let first = options.back_within.max(Duration::from_millis(1));
         let most = first
@@ -196,7 +198,7 @@ impl Record {
     }
 }
 
-/// When a client breaks a connection that it opens now.
+/// Draws the time until a client cuts a connection that it opens now.
 pub(super) fn next_cut(mean: Duration, random: &mut Random) -> Duration {
     random_up_to(mean.saturating_mul(2), random)
 }
@@ -206,7 +208,7 @@ fn random_up_to(most: Duration, random: &mut Random) -> Duration {
     Duration::from_nanos(random.below(nanos.max(1)))
 }
 
-/// The records of one thread's clients, by index. The thread writes them, the judge reads them.
+/// Records of one thread's clients, by index.
 #[derive(Debug, Default)]
 pub(super) struct Records(Mutex<Vec<Record>>);
 
@@ -216,13 +218,13 @@ impl Records {
     }
 }
 
-/// What epochs of ids are called. Clients keep a hash of them only.
+/// Texts of the epochs of ids. Clients keep only a hash of an epoch.
 #[derive(Debug, Default)]
 pub(super) struct Epochs(Vec<(u32, Vec<u8>)>);
 
 impl Epochs {
-    /// Learns the epoch of `id`, which has come with `bytes`, unless it is known. An id that was
-    /// cut in two is learned with the next one.
+    /// Stores the epoch text of `id`, which is in `bytes`, unless it is known. If the id was split
+    /// between two reads, the next id will do.
     pub(super) fn learn(&mut self, id: EventId, bytes: &[u8]) {
         if self.0.iter().any(|(epoch, _)| *epoch == id.epoch) {
             return;
@@ -249,7 +251,7 @@ impl Epochs {
         }
     }
 
-    /// Appends `id` as it came; whether its epoch is known.
+    /// Appends `id` as the server sent it. Returns whether its epoch is known.
     pub(super) fn write(&self, id: EventId, out: &mut Vec<u8>) -> bool {
         let Some((_, prefix)) = self.0.iter().find(|(epoch, _)| *epoch == id.epoch) else {
             return false;
@@ -270,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_told_to_the_server_as_it_came() {
+    fn the_cursor_is_the_id_as_the_server_sent_it() {
         let spelled = |stream: &str, id: &str| {
             let (id, mut epochs, mut out) = (EventId::of(id).unwrap(), Epochs::default(), vec![]);
             epochs.learn(id, stream.as_bytes());
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_counts_neither_as_an_event_nor_as_a_loss() {
+    fn a_repeat_is_neither_an_event_nor_a_loss() {
         let (mut record, mut recovery) = (Record::default(), Recovery::default());
         let mut numbers = Sequence::default();
         let mut event = |record: &mut Record, id: &str, number| {

@@ -1,4 +1,4 @@
-//! What a flood has seen, for a program as JSON and for a person as a table.
+//! Report of a flood, as JSON or as a table.
 
 use std::fmt::Write as _;
 
@@ -9,34 +9,34 @@ use super::order::Sequence;
 use super::owed::Judgement;
 use super::tally::Totals;
 
-/// The end of a flood.
+/// Result of a flood.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Where the clients connected.
+    /// URL that clients connected to.
     pub url: String,
-    /// How events came.
+    /// Transport of the events.
     pub transport: String,
     /// Clients asked for.
     pub connections: u32,
-    /// From where they connected, and on how many threads, as a sentence.
+    /// Source addresses and threads, as a sentence.
     pub plan: String,
-    /// Whether somebody ended it.
+    /// Whether the flood was interrupted.
     pub interrupted: bool,
-    /// From the first client to the end.
+    /// Seconds from the first connection to the end.
     pub seconds: f64,
-    /// Until every client was open or had failed; absent if it did not come to that.
+    /// Seconds until every client was open or had failed; absent if that was not reached.
     pub opening_seconds: Option<f64>,
-    /// Mean since all were open.
+    /// Mean rate since all clients were open.
     pub events_per_second: f64,
-    /// The best second since then.
+    /// Highest rate of one second since then.
     pub best_events_per_second: f64,
-    /// What clients saw.
+    /// Totals over all clients.
     #[serde(flatten)]
     pub totals: Totals,
-    /// Whether clients got what they were owed, if that was asked.
+    /// Result of the check of exact delivery, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judgement: Option<Judgement>,
-    /// What became of expectations.
+    /// Results of the expectations.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -46,13 +46,13 @@ impl Report {
         self.verdicts.iter().all(|verdict| verdict.met)
     }
 
-    /// Expectations that are not met, as sentences.
+    /// Returns a sentence for each expectation that is not met.
     pub fn unmet_expectations(&self) -> impl Iterator<Item = &str> {
         let missed = self.verdicts.iter().filter(|verdict| !verdict.met);
         missed.map(|verdict| &verdict.sentence[..])
     }
 
-    /// A table for a terminal. Failures and expectations are not in it: they are sentences.
+    /// Formats a table for a terminal, without failures and expectations, which are sentences.
     pub fn table(&self) -> String {
         let (totals, counts) = (&self.totals, &self.totals.counts);
         let mut rows = Rows::default();
@@ -94,7 +94,7 @@ impl Report {
         rows.text
     }
 
-    /// What clients did that came back, if any did.
+    /// Adds the rows about reconnecting clients, if there are any.
     fn recovery(&self, rows: &mut Rows) {
         let (counts, recovery) = (&self.totals.counts, &self.totals.counts.recovery);
         if counts.resets.sum() + counts.gaps > 0 {
@@ -167,7 +167,7 @@ impl Report {
         text
     }
 
-    /// Mean and standard deviation of latencies, and of those up to two percentiles.
+    /// Formats mean and standard deviation of all latencies, and of the fastest 95 % and 99 %.
     fn spread(&self) -> String {
         let latency = &self.totals.latency;
         let ms = |us: f64| format!("{:.3}", us / 1000.0);
@@ -211,7 +211,7 @@ impl Report {
     }
 }
 
-/// What a check found, in words.
+/// Describes the result of a check.
 fn checked(sequence: &Sequence) -> String {
     if sequence.checked == 0 {
         return "nothing to check".to_owned();

@@ -1,4 +1,5 @@
-//! Source addresses as people write them: an address, a block of them, an interface, or a list.
+//! Source addresses as given with `--source`: an address, a block, an interface, or a list of
+//! these.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,13 +7,13 @@ use std::str::FromStr;
 
 use nix::ifaddrs::getifaddrs;
 
-/// Addresses to connect from, in the order in which they are used.
+/// Addresses to connect from, in order of use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sources {
     blocks: Vec<Block>,
 }
 
-/// Addresses one after the other.
+/// Consecutive addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Block {
     first: IpAddr,
@@ -20,28 +21,28 @@ struct Block {
 }
 
 impl Sources {
-    /// Half of all loopback addresses are free for everyone's use; these are for clients.
+    /// Returns the loopback addresses that clients use by default: 127.1.0.0/16.
     pub fn loopback() -> Self {
         Self {
             blocks: vec![of_network(Ipv4Addr::new(127, 1, 0, 0), 16)],
         }
     }
 
-    /// All addresses of the interface that has `address`, of the same family.
+    /// Returns all addresses, of the same family, of the interface that has `address`.
     pub fn beside(address: IpAddr) -> Option<Self> {
         let all: Vec<(String, IpAddr)> = interfaces();
         let name = all.iter().find(|(_, found)| *found == address)?.0.clone();
         of_interface(&all, &name, Some(address.is_ipv4()))
     }
 
-    /// How many there are.
+    /// Returns the number of addresses.
     pub fn count(&self) -> u32 {
         self.blocks
             .iter()
             .fold(0, |sum, block| sum.saturating_add(block.count))
     }
 
-    /// The address at `place`, which is below [`Sources::count`].
+    /// Returns address number `place`, which must be below [`Sources::count`].
     pub fn at(&self, place: u32) -> IpAddr {
         let mut below = place;
         for block in &self.blocks {
@@ -56,7 +57,7 @@ impl Sources {
         unreachable!("a place is below the count of addresses")
     }
 
-    /// Whether each is of the family of `server`.
+    /// Whether all addresses are of the family of `server`.
     pub(super) fn fit(&self, server: IpAddr) -> bool {
         let is_ipv4 = server.is_ipv4();
         self.blocks
@@ -76,7 +77,7 @@ impl FromStr for Sources {
                 let (address, prefix) = network
                     .filter(|(_, prefix)| (8..=32).contains(prefix))
                     .ok_or_else(|| {
-                        format!("`{part}` is no block of IPv4 addresses: write 127.1.0.0/16")
+                        format!("`{part}` is not a block of IPv4 addresses like 127.1.0.0/16")
                     })?;
                 blocks.push(of_network(address, prefix));
             } else if let Ok(first) = part.parse() {
@@ -105,7 +106,7 @@ impl fmt::Display for Sources {
     }
 }
 
-/// The hosts of a network: without its own address and that of its broadcasts.
+/// Returns the host addresses of a network, without network and broadcast address.
 fn of_network(address: Ipv4Addr, prefix: u32) -> Block {
     let size = 1u32 << (32 - prefix);
     let start = u32::from(address) & !(size - 1);
@@ -120,7 +121,7 @@ fn of_network(address: Ipv4Addr, prefix: u32) -> Block {
     }
 }
 
-/// Addresses of interfaces that can be connected from, with the interface's name.
+/// Returns the addresses that can be used as source, each with the name of its interface.
 fn interfaces() -> Vec<(String, IpAddr)> {
     let Ok(found) = getifaddrs() else {
         return Vec::new();
@@ -132,7 +133,7 @@ fn interfaces() -> Vec<(String, IpAddr)> {
                 .as_sockaddr_in()
                 .map(|address| IpAddr::from(address.ip()))
                 .or_else(|| Some(address.as_sockaddr_in6()?.ip().into()))?;
-            // A link-local address needs a scope, which a plan does not keep.
+            // A link-local address needs a scope id, which is not stored here.
             let is_link_local = matches!(ip, IpAddr::V6(ip) if ip.segments()[0] & 0xffc0 == 0xfe80);
             (!is_link_local).then_some((interface.interface_name, ip))
         })
@@ -145,7 +146,7 @@ fn of_interface(all: &[(String, IpAddr)], name: &str, only_ipv4: Option<bool>) -
         .filter(|(found, _)| found == name)
         .map(|(_, ip)| *ip)
         .collect();
-    // Both families cannot reach one server; the first is meant unless another is asked for.
+    // Only one family can reach the server: the first address decides, unless the caller does.
     let is_ipv4 = only_ipv4.or_else(|| Some(of_name.first()?.is_ipv4()))?;
     of_name.retain(|ip| ip.is_ipv4() == is_ipv4);
     let blocks = of_name

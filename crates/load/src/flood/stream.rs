@@ -1,4 +1,4 @@
-//! One client between reads: a state of fewer than 200 bytes, and what it makes of bytes.
+//! State of one client between reads, in fewer than 200 bytes, and the parsing of its bytes.
 
 use std::os::fd::OwnedFd;
 
@@ -12,34 +12,35 @@ use client::decode::websocket::{self, Kind};
 use client::decode::{Malformed, Transport};
 use machine::clock::realtime_nanos;
 
-/// User memory of one client, the check of its order and its buffers included when it is idle. A
-/// million are less than 200 MB.
+/// Bytes for one idle client, with its buffers and the check of its order. A million clients take
+/// less than 200 MB.
 const STREAM_BYTES_MAX: usize = 192;
 
 const _: () = assert!(size_of::<Stream>() <= STREAM_BYTES_MAX);
 
-/// Masks protect proxies from hostile scripts, of which there are none here: one does for all.
+/// Mask of WebSocket frames. Random masks protect proxies from hostile scripts; here a fixed one is
+/// enough.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
-/// Bytes of an unwelcome answer's body that are waited for, to show its first line.
+/// Bytes of an error body that are awaited, to report its first line.
 const REFUSAL_MAX: usize = 1024;
 
 /// One client. Owned by its thread from connect to close.
 #[derive(Debug)]
 pub(super) enum Stream {
-    /// Not connected, or no more.
+    /// Not connected.
     Closed,
-    /// The handshake is under way; the request waits for it.
+    /// The TCP handshake is under way; the request waits.
     Connecting(OwnedFd),
-    /// So many bytes of the request are sent.
+    /// This many bytes of the request are sent.
     Trickling(OwnedFd, u16),
-    /// The request is sent. Bytes of an incomplete head are kept, which is rare.
+    /// The request is sent. The bytes are those of an incomplete head, which is rare.
     Head(OwnedFd, Vec<u8>),
     /// The head has come; events follow.
     Body(OwnedFd, Body),
 }
 
-/// The reading state of an open stream.
+/// Parser and checks of an open stream.
 #[derive(Debug)]
 pub(super) struct Body {
     wire: Wire,
@@ -53,42 +54,42 @@ enum Wire {
     WebSocket(websocket::Reader),
 }
 
-/// What bytes meant to a client whose head was awaited.
+/// Result of parsing a head.
 #[derive(Debug)]
 pub(super) enum Heading {
-    /// The head is incomplete; these bytes are to be kept.
+    /// The head is incomplete; the caller keeps its bytes.
     Partial,
-    /// The stream is open; its bytes start after this many.
+    /// The stream is open; the number is the length of the head.
     Open(Body, usize),
-    /// An answer that opens no stream: its status and the first line of its body.
+    /// The answer opens no stream: status and first line of its body.
     Refused(u16, String),
 }
 
-/// What became of an open stream.
+/// State of a stream after a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It goes on.
+    /// The stream goes on.
     More,
-    /// The server has ended it.
+    /// The server has ended the stream.
     Ended,
-    /// The server has closed its WebSocket with this code.
+    /// The server has closed the WebSocket with this code.
     Closed(u16),
 }
 
-/// How a thread of clients reads, and where it counts.
+/// Reading context of a thread: settings and counters.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) transport: Transport,
     pub(super) check: Check,
     pub(super) counts: Counts,
-    /// Of this turn.
+    /// Times measured in this turn.
     pub(super) times: Times,
-    /// What is to be sent back, of the stream that is read.
+    /// Bytes to send back on the stream being read.
     pub(super) answer: Vec<u8>,
 }
 
-/// Reads a head at the start of `bytes`; `key` is the client's, of a WebSocket. After the end of
-/// the connection, what is partial is refused.
+/// Parses the head at the start of `bytes`. `key` returns the client's WebSocket key. With `ended`
+/// the connection is closed, so an incomplete error body is taken as it is.
 pub(super) fn heading(
     bytes: &[u8],
     transport: Transport,
@@ -115,7 +116,7 @@ pub(super) fn heading(
     Ok(Heading::Open(body, used))
 }
 
-/// The status and the first line of the body, once that has come.
+/// Returns the status and the first line of an error body, once it has arrived.
 fn refusal(head: &Head<'_>, mut input: &[u8], ended: bool) -> Result<Heading, Malformed> {
     let (mut framing, mut body) = (head.framing()?, Vec::new());
     let mut complete = ended || framing.is_complete();
@@ -154,7 +155,7 @@ impl Reading {
                 return;
             }
             Noticed::Cursor(id) => {
-                // One of Server-Sent Events comes with a comment, which was counted.
+                // With Server-Sent Events a cursor comes in a comment, which was counted already.
                 self.counts.heartbeats += u64::from(self.transport != Transport::Sse);
                 if let Some(record) = record {
                     record.cursor(id);
@@ -176,7 +177,7 @@ impl Reading {
                 return;
             }
         };
-        let comes_back = record.is_some();
+        let reconnects = record.is_some();
         if let Some(record) = record {
             let numbers = self.check.numbers.then_some(&mut self.counts.numbers);
             if !record.event(id, stamp, &mut self.counts.recovery, numbers) {
@@ -190,7 +191,7 @@ impl Reading {
         let Some(stamp) = stamp else {
             return;
         };
-        if self.check.numbers && stamp.number > 0 && !comes_back {
+        if self.check.numbers && stamp.number > 0 && !reconnects {
             order.number(stamp, &mut self.counts.numbers);
         }
         if *now == 0 {
@@ -202,7 +203,7 @@ impl Reading {
 }
 
 impl Body {
-    /// Reads bytes of the stream; `record` is that of a client that comes back.
+    /// Parses bytes of the stream. `record` is given if clients reconnect.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -211,7 +212,7 @@ impl Body {
         mut input: &[u8],
     ) -> Result<Progress, Malformed> {
         let transport = reading.transport;
-        // Read at the first stamp: the bytes have come together.
+        // The clock is read at the first stamp only, as all bytes of a read arrive together.
         let mut now = 0;
         let (counter, order) = (&mut self.counter, &mut self.order);
         let mut answer = std::mem::take(&mut reading.answer);
@@ -264,7 +265,7 @@ impl Body {
         Ok(progress)
     }
 
-    /// Whether the end of the connection is the end of the stream.
+    /// Whether the end of the connection is a regular end of the stream.
     pub(super) fn may_end_here(&self) -> bool {
         match &self.wire {
             Wire::Http(framing) => framing.may_end_here(),

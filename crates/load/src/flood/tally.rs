@@ -1,4 +1,4 @@
-//! What clients saw: the counts of one thread, shown to others once a turn, and their sum.
+//! Counters of one thread, published to other threads once a turn, and their totals.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,33 +11,33 @@ use super::failure_kind::FailureKind;
 use super::order::Sequence;
 use super::recovery::{Recovery, Resets};
 
-/// Digits of a latency that are kept.
+/// Significant digits of the histograms.
 const LATENCY_DIGITS: u8 = 3;
 
-/// Longest latency told apart: a minute.
+/// Upper bound of the histograms: one minute.
 const LATENCY_MAX_NANOS: u64 = 60_000_000_000;
 
-/// How streams ended.
+/// Ends of streams by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Closes {
-    /// By the server, as the protocol asks.
+    /// Ended by the server as the protocol requires.
     pub complete: u64,
-    /// By the server, in the middle of a stream that it had not ended.
+    /// Connection closed by the server without ending the stream.
     pub cut: u64,
-    /// By a reset of the server.
+    /// Reset by the server.
     pub reset: u64,
-    /// By silence: the kernel gave up.
+    /// Timed out: no bytes, or no acknowledgement.
     pub timed_out: u64,
-    /// Here, as the bytes were not the protocol's.
+    /// Closed by the client because of malformed bytes.
     pub malformed: u64,
-    /// By another error.
+    /// Ended by another error.
     pub other: u64,
-    /// Here, on purpose: clients that reset or reconnect.
+    /// Closed by the client on purpose, to reset or reconnect.
     pub own: u64,
 }
 
 impl Closes {
-    /// All of them.
+    /// Returns the number of all ends.
     pub fn sum(&self) -> u64 {
         self.complete
             + self.cut
@@ -49,40 +49,40 @@ impl Closes {
     }
 }
 
-/// What clients have done and seen, in numbers.
+/// Counters over clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Connections begun, those of clients that came back included.
+    /// Connections begun, including reconnects.
     pub opened: u64,
-    /// Heads that opened a stream.
+    /// Streams opened.
     pub heads: u64,
-    /// TLS handshakes that were completed.
+    /// TLS handshakes completed.
     pub handshakes: u64,
-    /// Of these, those that resumed an earlier session.
+    /// Those of them that resumed an earlier session.
     pub resumed: u64,
-    /// Connections that came to nothing.
+    /// Connections that opened no stream.
     pub failed: u64,
-    /// Events read.
+    /// Events received.
     pub events: u64,
     /// Comments, empty lines, empty objects, greetings, pings.
     pub heartbeats: u64,
-    /// Times that the server said that events may be missing.
+    /// Resets: the server said that events may be missing.
     pub resets: Resets,
-    /// Times that the server said that it had dropped events for a slow client.
+    /// Gaps: the server said that it dropped events for a slow client.
     pub gaps: u64,
-    /// Clients that came back.
+    /// Counters of reconnecting clients.
     pub recovery: Recovery,
-    /// Chunks of HTTP, messages of WebSockets, or reads of a stream that has neither.
+    /// HTTP chunks, WebSocket messages, or reads of a stream that has neither.
     pub chunks: u64,
-    /// Bytes read from sockets: heads, framing and TLS included.
+    /// Bytes read from sockets, including heads, framing and TLS.
     pub bytes: u64,
-    /// Events whose stamp lay in the future: the publisher's clock is ahead.
+    /// Events whose stamp was in the future, as the publisher's clock is ahead.
     pub ahead: u64,
-    /// How streams ended.
+    /// Ends of streams by cause.
     pub closes: Closes,
-    /// The check by the publisher's numbers.
+    /// Check by the publisher's numbers.
     pub numbers: Sequence,
-    /// The check by event ids.
+    /// Check by event ids.
     pub ids: Sequence,
 }
 
@@ -117,13 +117,13 @@ impl Counts {
 /// Times measured in one turn, in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct Times {
-    /// From an event's stamp until it was read.
+    /// Latencies: from an event's stamp until it was read.
     pub(super) latencies: Vec<u64>,
-    /// Without a stream, until a client came back.
+    /// Times that reconnecting clients were without a stream.
     pub(super) absences: Vec<u64>,
 }
 
-/// What one thread shows of its clients. Written by it once a turn; read by any.
+/// Published counters of one thread. The thread writes them once a turn; any thread may read them.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     shown: Mutex<Shown>,
@@ -132,22 +132,22 @@ pub(super) struct Tally {
 #[derive(Debug, Default)]
 struct Shown {
     counts: Counts,
-    /// Made when the first stamped event comes: most threads never see one.
+    /// Latencies. Allocated with the first stamped event, as many threads never receive one.
     latency: Option<Histogram<u64>>,
-    /// Times without a stream, of clients that came back.
+    /// Times that reconnecting clients were without a stream.
     absence: Option<Histogram<u64>>,
-    /// How often, and what the first of them met.
+    /// Count of each kind, and detail of the first failure.
     failures: BTreeMap<FailureKind, (u64, String)>,
-    /// Codes of WebSockets that the server closed.
+    /// Close codes of WebSockets that the server closed.
     close_codes: BTreeMap<u16, u64>,
-    /// Why the thread ended, if it ended by itself.
+    /// Error that ended the thread early.
     gave_up: Option<String>,
-    /// Every client is open or has failed.
+    /// Whether every client is open or has failed.
     settled: bool,
 }
 
 impl Tally {
-    /// Shows what there is at the end of a turn; takes the measured times.
+    /// Publishes the counters at the end of a turn, and drains `times` into the histograms.
     pub(super) fn show(&self, counts: &Counts, times: &mut Times, settled: bool) {
         let mut shown = self.shown();
         shown.counts = *counts;
@@ -160,7 +160,7 @@ impl Tally {
         self.shown().latency = None;
     }
 
-    /// Counts clients that met a failure; keeps the first detail of its kind.
+    /// Counts `count` failed clients; keeps the first detail of each kind.
     pub(super) fn failure(&self, failure: FailureKind, count: u64, detail: &str) {
         let mut shown = self.shown();
         let kind = shown.failures.entry(failure);
@@ -172,14 +172,14 @@ impl Tally {
         *self.shown().close_codes.entry(code).or_default() += 1;
     }
 
-    /// Takes note that the thread ends before it was asked to.
+    /// Records that the thread ended early.
     pub(super) fn give_up(&self, why: &str) {
         let mut shown = self.shown();
         shown.gave_up = Some(why.to_owned());
         shown.settled = true;
     }
 
-    /// The counts alone: cheap.
+    /// Returns only the counts, which is cheap.
     pub(super) fn counts(&self) -> Counts {
         self.shown().counts
     }
@@ -193,7 +193,7 @@ impl Tally {
     }
 }
 
-/// Moves times into a histogram, which is made for the first of them.
+/// Moves times into a histogram, which is created for the first of them.
 fn record(histogram: &mut Option<Histogram<u64>>, times: &mut Vec<u64>) {
     if times.is_empty() {
         return;
@@ -209,68 +209,68 @@ fn latency_histogram() -> Histogram<u64> {
         .expect("the bounds of the histogram are in order")
 }
 
-/// The sum over all threads.
+/// Totals over all threads.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Totals {
-    /// The numbers.
+    /// Counters.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Streams open now.
+    /// Streams open at present.
     pub active: u64,
-    /// Streams that ended after their head.
+    /// Streams that were opened and have ended.
     pub closed: u64,
-    /// Threads that are done opening.
+    /// Threads whose every client is open or has failed.
     pub threads_done: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Each kind of failure as a sentence.
+    /// One sentence for each kind of failure.
     #[serde(rename = "troubles")]
     pub failures: Vec<String>,
-    /// Codes with which the server closed WebSockets, and how often.
+    /// Close codes of WebSockets that the server closed, with their counts.
     pub close_codes: BTreeMap<u16, u64>,
     /// Latency of stamped events.
     pub latency: Latency,
-    /// How long clients that came back had no stream.
+    /// Times that reconnecting clients were without a stream.
     pub absence: Latency,
 }
 
-/// A latency distribution in microseconds.
+/// Summary of a latency distribution, in microseconds.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Latency {
-    /// Events that carried a stamp.
+    /// Number of samples.
     pub count: u64,
-    /// The fastest.
+    /// Minimum.
     pub min_us: f64,
-    /// The mean.
+    /// Mean.
     pub mean_us: f64,
-    /// Their standard deviation.
+    /// Standard deviation.
     pub stdev_us: f64,
-    /// Half were faster.
+    /// Median.
     pub p50_us: f64,
-    /// 9 of 10 were faster.
+    /// 90th percentile.
     pub p90_us: f64,
-    /// 95 of 100 were faster.
+    /// 95th percentile.
     pub p95_us: f64,
-    /// The mean of the fastest 95 of 100.
+    /// Mean of the fastest 95 %.
     pub p95_mean_us: f64,
-    /// The standard deviation of these.
+    /// Standard deviation of the fastest 95 %.
     pub p95_stdev_us: f64,
-    /// 99 of 100 were faster.
+    /// 99th percentile.
     pub p99_us: f64,
-    /// The mean of the fastest 99 of 100.
+    /// Mean of the fastest 99 %.
     pub p99_mean_us: f64,
-    /// The standard deviation of these.
+    /// Standard deviation of the fastest 99 %.
     pub p99_stdev_us: f64,
-    /// 999 of 1,000 were faster.
+    /// 99.9th percentile.
     pub p999_us: f64,
-    /// 9,999 of 10,000 were faster.
+    /// 99.99th percentile.
     pub p9999_us: f64,
-    /// The slowest.
+    /// Maximum.
     pub max_us: f64,
 }
 
 impl Totals {
-    /// The sum over `tallies`.
+    /// Sums up `tallies`.
     pub(super) fn of<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Self {
         let mut totals = Self::default();
         let mut latency: Option<Histogram<u64>> = None;
@@ -306,10 +306,10 @@ impl Totals {
         totals.active = totals.counts.heads - totals.closed;
         totals.latency = latency.as_ref().map(Latency::of).unwrap_or_default();
         totals.absence = absence.as_ref().map(Latency::of).unwrap_or_default();
-        let told = failures
+        let sentences = failures
             .iter()
             .map(|(failure, (count, detail))| failure.sentence(*count, detail));
-        totals.failures = told.collect();
+        totals.failures = sentences.collect();
         if let Some(why) = gave_up.first() {
             let threads = gave_up.len();
             totals
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trouble_is_told_once_with_its_count() {
+    fn each_kind_of_failure_is_one_sentence_with_its_count() {
         let tallies = [Tally::default(), Tally::default()];
         tallies[0].failure(FailureKind::Refused, 1, "");
         tallies[0].failure(FailureKind::Status(503), 1, "busy");
@@ -407,7 +407,7 @@ mod tests {
         tallies[1].failure(FailureKind::Status(503), 1, "later");
         let failures = Totals::of(tallies.iter()).failures;
         assert_eq!(failures.len(), 2);
-        assert!(failures[0].starts_with("3 clients found nobody listening"));
+        assert!(failures[0].starts_with("3 clients found no server listening"));
         assert!(
             failures[1].starts_with("2 clients were answered with status 503 (the first: busy)")
         );

@@ -1,7 +1,6 @@
-//! Where clients connect and what they ask: one URL with a place for the client's number, or a
-//! list.
+//! URLs that clients request: one with a placeholder for the client's number, or a list.
 //!
-//! Owns the request's bytes. A list is kept as one text, shared by all threads.
+//! Writes the bytes of requests. The paths of a list are kept in one string, shared by all threads.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -14,18 +13,18 @@ use client::http::Url;
 use client::tls::{Authorities, Resumption, TlsClient};
 use machine::failure::{Failure, Outcome};
 
-/// What becomes the client's number.
-const PLACE: &str = "{n}";
+/// Placeholder for the client's number.
+const PLACEHOLDER: &str = "{n}";
 
-/// Where to connect.
+/// URLs of all clients.
 #[derive(Debug, Clone)]
 pub struct Targets {
     servers: Vec<Server>,
-    /// All paths, one after the other.
+    /// All paths, concatenated.
     paths: String,
-    /// One for each URL; client `i` takes entry `i` modulo their count.
+    /// One entry for each URL. Client `i` uses entry `i` modulo their number.
     entries: Vec<Entry>,
-    /// Whether the servers are nodes of one service: a client that comes back may go to any.
+    /// Whether the servers are nodes of one service, so that a client may reconnect to any of them.
     are_nodes: bool,
 }
 
@@ -33,33 +32,33 @@ pub struct Targets {
 struct Server {
     address: SocketAddr,
     url: Url,
-    /// With TLS, once [`Targets::secure`] has set it up.
+    /// TLS settings, set by [`Targets::secure`] if the URL is secure.
     tls: Option<TlsClient>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     server: u32,
-    /// Where its path ends; it starts where that of the entry before ends.
+    /// End of its path in `paths`; it starts at the end of the path before.
     end: u32,
 }
 
 impl Targets {
-    /// One URL for all; `{n}` in its path becomes the client's number.
+    /// Creates targets with one URL; `{n}` in its path becomes the client's number.
     ///
     /// # Errors
     ///
-    /// When the URL is invalid, or its host has no address.
+    /// When the URL is invalid, or its host does not resolve.
     pub fn one(url: &str) -> Outcome<Self> {
         Self::list([url])
     }
 
-    /// A URL for each client, from the start again when there are fewer. Those that cannot be used
-    /// are counted in one error, with the first.
+    /// Creates targets with a URL for each client; a list that is shorter than the clients repeats.
     ///
     /// # Errors
     ///
-    /// When there is no URL, or any of them is invalid or has a host without an address.
+    /// When there is no URL, or any of them is invalid or has a host that does not resolve. One
+    /// error gives their number and the first of them.
     pub fn list<'a>(urls: impl IntoIterator<Item = &'a str>) -> Outcome<Self> {
         let mut targets = Self {
             servers: Vec::new(),
@@ -82,12 +81,13 @@ impl Targets {
                 "{count} of {} URLs cannot be used; the first: {failure}",
                 count + good
             ))),
-            None if good == 0 => Err(Failure::new("there is no URL: give one a line")),
+            None if good == 0 => Err(Failure::new("there is no URL: write one in each line")),
             None => Ok(targets),
         }
     }
 
-    /// The nodes of one service: a client whose stream has ended goes on at another one.
+    /// Creates targets that are nodes of one service: a client whose stream has ended reconnects to
+    /// another node.
     ///
     /// # Errors
     ///
@@ -121,11 +121,11 @@ impl Targets {
         Ok(())
     }
 
-    /// Sets TLS up for the servers that have it.
+    /// Sets up TLS for the secure URLs.
     ///
     /// # Errors
     ///
-    /// When the authorities cannot be used, or a host is neither a name nor an address.
+    /// When the certificate authorities cannot be used, or a host is neither a name nor an address.
     pub(super) fn secure(
         &mut self,
         authorities: &Authorities,
@@ -141,33 +141,34 @@ impl Targets {
         Ok(())
     }
 
-    /// How many URLs there are.
+    /// Returns the number of URLs.
     pub fn count(&self) -> u32 {
         self.entries.len() as u32
     }
 
-    /// The first server's address, by which sources are planned.
+    /// Returns the first server's address, for which source addresses are planned.
     pub fn server(&self) -> SocketAddr {
         self.servers[0].address
     }
 
-    /// The server of client `ordinal` after so many `moves`.
+    /// Returns the address of the server of client `ordinal` after `moves` moves.
     pub(super) fn server_of(&self, ordinal: u32, moves: u8) -> SocketAddr {
         self.server_entry(ordinal, moves).address
     }
 
-    /// How TLS is made with that server, if it has TLS.
+    /// Returns the TLS settings of that server, if its URL is secure.
     pub(super) fn tls_of(&self, ordinal: u32, moves: u8) -> Option<&TlsClient> {
         self.server_entry(ordinal, moves).tls.as_ref()
     }
 
-    /// What that server is called.
+    /// Returns the host and port of that server as in its URL.
     pub(super) fn authority_of(&self, ordinal: u32, moves: u8) -> &str {
         self.server_entry(ordinal, moves).url.authority()
     }
 
-    /// The server of a client: its own, and if servers are nodes, another one after each move.
-    /// Clients of one node go to all others alike, and come to their own again after all of those.
+    /// Returns the server of a client: its own or, if the servers are nodes, another one after each
+    /// move. The clients of one node spread evenly over the others, and each returns to its own
+    /// node only after all others.
     fn server_entry(&self, ordinal: u32, moves: u8) -> &Server {
         let (entry, _) = self.entry(ordinal);
         let (own, count) = (entry.server as usize, self.servers.len());
@@ -188,18 +189,18 @@ impl Targets {
         (entry, &self.paths[start..entry.end as usize])
     }
 
-    /// Writes the request of client `ordinal` after so many `moves`, whose number is `number`.
+    /// Writes the request of client `ordinal` after `moves` moves; `number` is the client's number.
     pub(super) fn write_request(
         &self,
         (ordinal, moves): (u32, u8),
         number: u32,
-        how: &RequestOptions,
+        options: &RequestOptions,
         out: &mut Vec<u8>,
     ) {
         let (_, path) = self.entry(ordinal);
         out.clear();
         out.extend_from_slice(b"GET ");
-        for (place, part) in path.split(PLACE).enumerate() {
+        for (place, part) in path.split(PLACEHOLDER).enumerate() {
             if place > 0 {
                 write!(out, "{number}").expect("a Vec takes every byte");
             }
@@ -207,37 +208,37 @@ impl Targets {
         }
         let authority = self.authority_of(ordinal, moves);
         write!(out, " HTTP/1.1\r\nHost: {authority}\r\n").expect("a Vec takes every byte");
-        match how.transport {
+        match options.transport {
             Transport::Sse => out.extend_from_slice(b"Accept: text/event-stream\r\n"),
             Transport::Ndjson => out.extend_from_slice(b"Accept: application/x-ndjson\r\n"),
             Transport::WebSocket => write!(
                 out,
                 "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
                  Sec-WebSocket-Key: {}\r\n",
-                websocket::key(how.seed, ordinal)
+                websocket::key(options.seed, ordinal)
             )
             .expect("a Vec takes every byte"),
             Transport::Chunks | Transport::Raw => {}
         }
-        out.extend_from_slice(how.fields.as_bytes());
-        how.credentials.write_field(ordinal, number, out);
+        out.extend_from_slice(options.fields.as_bytes());
+        options.credentials.write_field(ordinal, number, out);
         out.extend_from_slice(b"\r\n");
     }
 }
 
-/// What all requests have in common.
+/// Parts that all requests have in common.
 #[derive(Debug, Clone)]
 pub(super) struct RequestOptions {
     pub(super) transport: Transport,
-    /// More header lines, each with its end.
+    /// More header lines, each with its line end.
     pub(super) fields: String,
-    /// What each client shows to prove who it is.
+    /// Credentials of the clients.
     pub(super) credentials: Arc<Credentials>,
-    /// Of the keys of WebSockets.
+    /// Seed of the WebSocket keys.
     pub(super) seed: u64,
 }
 
-/// `ws://` and `wss://` addresses as `http://` and `https://` ones.
+/// Converts `ws://` and `wss://` URLs to `http://` and `https://`.
 fn as_http(url: &str) -> String {
     match url.split_once("://") {
         Some(("ws", rest)) => format!("http://{rest}"),
@@ -250,7 +251,7 @@ fn as_http(url: &str) -> String {
 mod tests {
     use super::*;
 
-    fn asking(transport: Transport) -> RequestOptions {
+    fn options(transport: Transport) -> RequestOptions {
         RequestOptions {
             transport,
             fields: "X-Test: 1\r\n".to_owned(),
@@ -261,12 +262,12 @@ mod tests {
 
     fn request(targets: &Targets, ordinal: u32, number: u32, transport: Transport) -> String {
         let mut out = Vec::new();
-        targets.write_request((ordinal, 0), number, &asking(transport), &mut out);
+        targets.write_request((ordinal, 0), number, &options(transport), &mut out);
         String::from_utf8(out).unwrap()
     }
 
     #[test]
-    fn the_number_takes_its_place_wherever_it_stands() {
+    fn every_placeholder_becomes_the_number() {
         let targets = Targets::one("http://127.0.0.1:80/events/{n}?id={n}").unwrap();
         assert_eq!(
             request(&targets, 0, 42, Transport::Raw),
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_goes_round() {
+    fn a_short_list_repeats() {
         let urls = [
             "http://127.0.0.1:1/a",
             "http://127.0.0.2:2/b{n}",
@@ -293,12 +294,12 @@ mod tests {
         };
         assert_eq!([0, 1, 2, 3, 4].map(path), ["/a", "/b1", "/", "/a", "/b4"]);
         assert_eq!(targets.server_of(4, 0).port(), 2);
-        // Servers of a list are not each other's nodes.
+        // The servers of a list are not nodes of one service.
         assert_eq!(targets.server_of(4, 1).port(), 2);
     }
 
     #[test]
-    fn clients_of_a_node_move_to_all_others_alike_and_come_back_to_it_last() {
+    fn clients_of_a_node_spread_evenly_over_the_others_and_return_to_it_last() {
         let urls = [1, 2, 3, 4].map(|port| format!("http://127.0.0.1:{port}/events/{{n}}"));
         let targets = Targets::nodes(urls.iter().map(String::as_str)).unwrap();
         let ports = |ordinal: u32| [0, 1, 2, 3, 4].map(|n| targets.server_of(ordinal, n).port());
@@ -307,7 +308,7 @@ mod tests {
         assert_eq!(ports(8), [1, 4, 2, 3, 1]);
         assert_eq!(ports(3), [4, 1, 2, 3, 4]);
         let mut out = Vec::new();
-        targets.write_request((0, 1), 7, &asking(Transport::Raw), &mut out);
+        targets.write_request((0, 1), 7, &options(Transport::Raw), &mut out);
         let request = String::from_utf8(out).unwrap();
         assert!(request.starts_with("GET /events/7 HTTP/1.1\r\nHost: 127.0.0.1:2\r\n"));
         let alone = Targets::nodes(["http://127.0.0.1:1/"]).unwrap();
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_with_tls_and_without_are_told_apart() {
+    fn servers_with_and_without_tls_are_distinct() {
         let urls = [
             "http://127.0.0.1:1/",
             "https://127.0.0.1:1/",
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_that_cannot_be_used_are_counted_in_one_sentence() {
+    fn one_error_counts_all_invalid_urls() {
         let error = |urls: &[&str]| Targets::list(urls.iter().copied()).unwrap_err().to_string();
         assert!(error(&["ftp://127.0.0.1/"]).starts_with("`ftp://127.0.0.1/` is a ftp address"));
         let several = error(&["http://127.0.0.1/", "ftp://a/", "file://b/", "http://:1"]);

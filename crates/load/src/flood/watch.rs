@@ -1,4 +1,4 @@
-//! A flood from start to report: the loop of `encke flood`, and of whoever wants the same.
+//! Main loop of `encke flood`: runs a flood from start to report.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -13,49 +13,49 @@ use super::{Flood, Options, driven};
 use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
 
-/// Pause between two looks at whether it is time to end.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Interval at which stop conditions are checked.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
 
-/// How often there is news.
-const NEWS_EVERY: Duration = Duration::from_secs(1);
+/// Interval of progress reports.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// When a flood ends by itself. Whatever else, it ends when nobody is left.
+/// Conditions that end a flood. It also ends when no client is left.
 #[derive(Debug, Clone, Default)]
 pub struct StopCondition {
-    /// So long after every client is open or has failed.
+    /// This long after every client is open or has failed.
     pub duration: Option<Duration>,
-    /// When so many events have come.
+    /// When this many events have arrived.
     pub events: Option<u64>,
-    /// Once clients have got what they are owed, but no later than this after the end.
+    /// After the end, wait until clients have received all events expected for them.
     pub owed: Option<AwaitOwed>,
 }
 
-/// What clients are owed, which is known at the end: a log of `encke drive`.
+/// Events expected at clients, read at the end from a log of `encke drive`.
 #[derive(Debug, Clone)]
 pub struct AwaitOwed {
-    /// The log.
+    /// Path of the log.
     pub log: PathBuf,
-    /// An edge list of mutual friendships.
+    /// Path of an edge list of mutual friendships.
     pub friends: Option<PathBuf>,
-    /// How long the last events are waited for.
+    /// Longest time to wait for the last events.
     pub patience: Duration,
 }
 
-/// What there is to tell.
+/// Progress of a running flood.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// Since the first client was begun.
+    /// Time since the first connection was begun.
     pub elapsed: Duration,
     /// Whether every client is open or has failed.
     pub settled: bool,
-    /// Since the news before.
+    /// Event rate since the last progress report.
     pub events_per_second: f64,
-    /// All up to now.
+    /// Totals so far.
     pub totals: Totals,
 }
 
-/// Opens the flood, keeps it until it is over or somebody interrupts, and reports. `tell` is
-/// called at the start, once a second, and when all clients are open.
+/// Runs a flood until a condition of `until` or an interrupt ends it, and returns the report. Calls
+/// `tell` at the start, once a second, and when all clients are open.
 ///
 /// # Errors
 ///
@@ -70,44 +70,44 @@ pub fn run(
     let mut flood = Flood::start(options)?;
     let begun = Instant::now();
     let mut pace = Pace::default();
-    let (mut settled_at, mut next_news) = (None, Duration::ZERO);
+    let (mut settled_at, mut next_progress) = (None, Duration::ZERO);
     let interrupted = loop {
         let elapsed = begun.elapsed();
         let counts = flood.counts();
         if settled_at.is_none() && flood.settled() {
             settled_at = Some(elapsed);
-            // What came while clients were connecting says nothing of a rate.
+            // Events that arrived while clients were connecting do not count for the rate.
             pace = Pace::starting(elapsed, counts.events);
-            next_news = elapsed;
+            next_progress = elapsed;
         }
-        if elapsed >= next_news {
-            next_news += NEWS_EVERY;
-            let news = Progress {
+        if elapsed >= next_progress {
+            next_progress += PROGRESS_EVERY;
+            let progress = Progress {
                 elapsed,
                 settled: settled_at.is_some(),
                 events_per_second: pace.second(elapsed, counts.events),
                 totals: flood.totals(),
             };
-            tell(&flood, &news);
+            tell(&flood, &progress);
         }
         let is_long_enough = until
             .duration
             .zip(settled_at)
             .is_some_and(|(duration, at)| elapsed - at >= duration);
         let has_seen_enough = until.events.is_some_and(|wanted| counts.events >= wanted);
-        let nobody_is_left = settled_at.is_some()
+        let no_client_is_left = settled_at.is_some()
             && counts.heads == counts.closes.sum()
-            && !options.behaviours.come_again()
+            && !options.behaviours.may_open_later()
             && options.recovery.is_none();
-        if is_long_enough || has_seen_enough || nobody_is_left {
+        if is_long_enough || has_seen_enough || no_client_is_left {
             break false;
         }
-        if !interrupt.sleep(LOOK_EVERY) {
+        if !interrupt.sleep(CHECK_EVERY) {
             break true;
         }
     };
     let judgement = match &until.owed {
-        Some(owed) => Some(settle(&flood, options, owed, interrupt)?),
+        Some(owed) => Some(await_owed_events(&flood, options, owed, interrupt)?),
         None => None,
     };
     let elapsed = begun.elapsed();
@@ -131,8 +131,9 @@ pub fn run(
     Ok(report)
 }
 
-/// Waits until clients have got what they are owed, and judges.
-fn settle(
+/// Waits until clients have received all events expected for them, or the patience is over, and
+/// judges.
+fn await_owed_events(
     flood: &Flood,
     options: &Options,
     await_owed: &AwaitOwed,
@@ -146,13 +147,13 @@ fn settle(
     let until = Instant::now() + await_owed.patience;
     loop {
         let judgement = flood.judge(&owed);
-        if judgement.is_exact() || Instant::now() > until || !interrupt.sleep(LOOK_EVERY * 5) {
+        if judgement.is_exact() || Instant::now() > until || !interrupt.sleep(CHECK_EVERY * 5) {
             return Ok(judgement);
         }
     }
 }
 
-/// Events a second, since all clients were open.
+/// Event rate since all clients were open.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pace {
     begun: Duration,
@@ -173,18 +174,18 @@ impl Pace {
         }
     }
 
-    /// The rate since the last second.
+    /// Returns the rate since the last call.
     fn second(&mut self, now: Duration, events: u64) -> f64 {
         let rate = rate(events - self.events_at_last, now - self.last);
-        // The first piece of a second after opening is too short to be a record.
-        if now - self.last >= NEWS_EVERY / 2 {
+        // The first interval after opening may be too short to count as a second.
+        if now - self.last >= PROGRESS_EVERY / 2 {
             self.best = self.best.max(rate);
         }
         (self.last, self.events_at_last) = (now, events);
         rate
     }
 
-    /// The mean and the best second.
+    /// Returns the mean rate and the highest rate of one second.
     fn finish(&self, now: Duration, events: u64) -> (f64, f64) {
         let mean = rate(events - self.events_at_begin, now - self.begun);
         (mean, self.best.max(mean))
@@ -204,12 +205,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_is_measured_since_all_were_open() {
+    fn the_rate_is_measured_since_all_were_open() {
         let seconds = Duration::from_secs;
         let mut pace = Pace::starting(seconds(10), 500);
         assert!((pace.second(seconds(11), 1500) - 1000.0).abs() < 0.1);
         assert!((pace.second(seconds(12), 3500) - 2000.0).abs() < 0.1);
-        // A moment's burst is no second.
+        // A burst within 10 ms does not count as a second.
         pace.second(seconds(12) + Duration::from_millis(10), 4500);
         let (mean, best) = pace.finish(seconds(14), 4500);
         assert!((mean - 1000.0).abs() < 0.1 && (best - 2000.0).abs() < 0.1);

@@ -1,52 +1,53 @@
-//! How many friends users have: the figures of a degree distribution, and the power law fitted to
-//! its tail. Pure.
+//! Degree distribution of a graph of friends: its statistics, and the power law fitted to its tail.
+//! Pure functions.
 
 use serde::Serialize;
 
-/// Users that a fit needs in the tail: with fewer its standard error is above 0.3.
+/// Fewest users in a tail that is fitted: with fewer, the standard error exceeds 0.3.
 const TAIL_MIN: u64 = 50;
 
-/// The smallest degree a tail begins at. Below it the discrete approximation is off by more than a
-/// tenth.
+/// Smallest degree at which a tail may begin. Below it the discrete approximation is off by more
+/// than a tenth.
 const TAIL_FROM_MIN: u32 = 20;
 
-/// How many friends users have.
+/// Degree distribution: how many friends users have.
 #[derive(Debug, Clone, Serialize)]
 pub struct Distribution {
-    /// The fewest.
+    /// Smallest degree.
     pub min: u32,
-    /// Half of the users have no more.
+    /// Median degree.
     pub median: u32,
-    /// On average.
+    /// Mean degree.
     pub mean: f64,
-    /// 99 of 100 users have no more.
+    /// 99th percentile of the degree.
     pub p99: u32,
-    /// The most.
+    /// Largest degree.
     pub max: u32,
-    /// Users by powers of two, without those below the first and above the last.
+    /// Histogram with bins between powers of two, from the first to the last nonempty one.
     pub histogram: Vec<Bin>,
-    /// The power law of the tail, unless that has too few users.
+    /// Power law of the tail, unless the tail has too few users.
     pub power_law: Option<PowerLaw>,
-    /// For each degree that occurs, in ascending order, the users who have at least so many.
+    /// For each degree that occurs, in ascending order: the degree, and the users with at least
+    /// that degree.
     #[serde(skip)]
     pub at_least: Vec<(u32, u64)>,
 }
 
-/// Users with `from` to `to` friends, both included.
+/// Histogram bin: users with `from` to `to` friends, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bin {
     /// A power of two, or 0.
     pub from: u32,
     /// One less than the next power of two.
     pub to: u32,
-    /// How many users.
+    /// Number of users.
     pub users: u64,
 }
 
 /// `p(k) ~ k^-exponent` for all `k` from `from` on.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct PowerLaw {
-    /// The maximum of likelihood; in theory 3 for Barabási and Albert's graph.
+    /// Maximum likelihood estimate; the theoretical value for Barabási and Albert's graph is 3.
     pub exponent: f64,
     /// Its standard error.
     pub error: f64,
@@ -56,15 +57,15 @@ pub struct PowerLaw {
     pub users: u64,
 }
 
-/// Where the tail of a graph is taken to begin: at four times the friends that a user makes, so
-/// that the bend of the smallest degrees is left out.
+/// Returns the degree at which the tail begins: four times the friends that a new user makes, as
+/// smaller degrees do not follow the power law.
 pub fn tail_from(degree: u32) -> u32 {
     degree.saturating_mul(4).max(TAIL_FROM_MIN)
 }
 
 impl Distribution {
-    /// Of users with so many friends each, of whom there is at least one; the tail begins at
-    /// `tail_from`.
+    /// Computes the distribution of `degrees`, one for each user and at least one. The tail begins
+    /// at `tail_from`.
     pub fn of(degrees: &[u32], tail_from: u32) -> Self {
         let max = degrees.iter().copied().max().unwrap_or(0);
         let mut users_with = vec![0u64; max as usize + 1];
@@ -91,7 +92,7 @@ impl Distribution {
     }
 }
 
-/// The smallest degree that at least `rank` users do not exceed.
+/// Returns the smallest degree that at least `rank` users do not exceed.
 fn quantile(occurring: impl Iterator<Item = (u32, u64)>, rank: u64) -> u32 {
     let mut seen = 0;
     for (degree, users) in occurring {
@@ -112,7 +113,7 @@ fn histogram(occurring: impl Iterator<Item = (u32, u64)>) -> Vec<Bin> {
                     bin.users += users;
                     break;
                 }
-                // Powers between two that occur are shown, with nobody.
+                // Bins between two nonempty ones are included, with no users.
                 Some(bin) => {
                     let from = bin.to + 1;
                     bins.push(bin_from(from));
@@ -147,8 +148,8 @@ fn at_least(occurring: impl Iterator<Item = (u32, u64)>, users: u64) -> Vec<(u32
 }
 
 impl PowerLaw {
-    /// Clauset, Shalizi and Newman, Power-law distributions in empirical data (2009), equation 3.7:
-    /// `1 + n / sum(ln(k / (from - 1/2)))` over the `n` users of the tail.
+    /// Fits the tail by equation 3.7 of Clauset, Shalizi and Newman, Power-law distributions in
+    /// empirical data (2009): `1 + n / sum(ln(k / (from - 1/2)))` over the `n` users of the tail.
     fn fit(occurring: impl Iterator<Item = (u32, u64)>, from: u32) -> Option<Self> {
         let (mut users, mut logs) = (0, 0.0);
         for (degree, with) in occurring.filter(|(degree, _)| *degree >= from) {
@@ -175,7 +176,7 @@ mod tests {
     use client::random::Random;
 
     #[test]
-    fn the_figures_are_those_of_a_sorted_list() {
+    fn the_statistics_agree_with_a_sorted_list() {
         let mut random = Random::seeded(5);
         let mut degrees: Vec<u32> = (0..1001).map(|_| 3 + random.below(200) as u32).collect();
         let found = Distribution::of(&degrees, 20);
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_power_law_that_was_put_in_is_found() {
+    fn a_known_power_law_is_recovered() {
         // By inversion: the share of users with at least k is ((k - 1/2) / (from - 1/2))^-(a - 1).
         let (mut random, from, exponent) = (Random::seeded(9), 20.0, 2.5);
         let degrees: Vec<u32> = (0..100_000)
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generated_graph_has_the_exponent_of_theory() {
+    fn a_generated_graph_has_the_theoretical_exponent() {
         let options = Options {
             users: 200_000,
             degree: 5,

@@ -1,37 +1,36 @@
-//! Barabási and Albert's graph, drawn as Batagelj and Brandes do (Efficient generation of large
-//! random networks, 2005): in time linear in the edges.
+//! Generator of Barabási and Albert's random graph with the algorithm of Batagelj and Brandes
+//! (Efficient generation of large random networks, 2005), in time linear in the number of edges.
 //!
-//! The list of all ends of all edges holds each user as often as he has friends. To draw from it
-//! evenly is to draw users by how many friends they have, without keeping weights.
+//! The list of the ends of all edges contains each user once for each friend. A uniform draw from
+//! it therefore draws users in proportion to their degree, without a table of weights.
 //!
-//! Each user in turn makes `degree` friends among those before him. Nobody is his own friend, since
-//! only older users are drawn, and no two are friends twice, since one drawn again is drawn anew.
-//! The first `degree` + 1 users, who have no choice, are all friends. So a graph has exactly
-//! `users * degree - degree * (degree + 1) / 2` edges, and nobody has fewer than `degree` friends.
+//! Each user in turn makes `degree` friends among the earlier users. There are no loops, as only
+//! earlier users are drawn, and no double edges, as a repeated draw is discarded. The first
+//! `degree` + 1 users are all friends of each other. So a graph has exactly `users * degree -
+//! degree * (degree + 1) / 2` edges, and every user has at least `degree` friends.
 
 use client::random::Random;
 use machine::failure::{Failure, Outcome};
 
 use super::Options;
 
-/// Makes users one after another. Keeps four bytes an edge.
+/// Generator, which makes users one after another. It stores four bytes for each edge.
 #[derive(Debug)]
 pub struct Generator {
     options: Options,
     random: Random,
-    /// The older end of each edge, in the order in which they were made. The newer end is known by
-    /// the edge's place.
+    /// Older end of each edge, in order of creation. The newer end follows from the position.
     older: Vec<u32>,
-    /// The newer end of the edges among the first `degree` + 1 users.
+    /// Newer end of the edges among the first `degree` + 1 users.
     newer_of_first: Vec<u32>,
-    /// Users made. Within, users count from 0.
+    /// Number of users made. Here users are numbered from 0, ids from 1.
     made: u32,
-    /// The friends of the last user made, as ids.
+    /// Ids of the friends that the last user made.
     friends: Vec<u32>,
 }
 
 impl Generator {
-    /// Of `options` that were checked. Fails when there is no memory for the edges.
+    /// Creates a generator. The caller has checked `options`.
     ///
     /// # Errors
     ///
@@ -41,7 +40,7 @@ impl Generator {
         let mut older = Vec::new();
         older.try_reserve_exact(edges as usize).map_err(|_| {
             Failure::new(format!(
-                "{edges} friendships need {} MiB of memory, and there are not so many: give fewer \
+                "{edges} friendships need {} MiB of memory, which is not available: give fewer \
                  users or a smaller degree",
                 (edges * 4) >> 20
             ))
@@ -56,7 +55,8 @@ impl Generator {
         })
     }
 
-    /// The id of the next user, and the ids of the friends he makes among those before him.
+    /// Makes the next user. Returns its id, and the ids of the friends that it makes among earlier
+    /// users.
     pub fn next_user(&mut self) -> Option<(u32, &[u32])> {
         if self.made == self.options.users {
             return None;
@@ -76,7 +76,7 @@ impl Generator {
         Some((user + 1, &self.friends))
     }
 
-    /// Draws the next user's friends among the ends of the edges made before him.
+    /// Draws the next user's friends among the ends of the first `before` edges.
     fn draw(&mut self, before: usize) {
         let ends = before as u64 * 2;
         while self.older.len() < before + self.options.degree as usize {
@@ -88,7 +88,8 @@ impl Generator {
         }
     }
 
-    /// Who stands at this place of the list of all ends: each edge has two, the newer one first.
+    /// Returns the user at `place` in the list of all ends. Each edge has two ends, the newer one
+    /// first.
     fn end(&self, place: u64) -> u32 {
         let edge = (place / 2) as usize;
         if place % 2 == 1 {
@@ -104,23 +105,23 @@ impl Generator {
         }
     }
 
-    /// Users made.
+    /// Returns the number of users made.
     pub fn made(&self) -> u32 {
         self.made
     }
 
-    /// Friendships made.
+    /// Returns the number of friendships made.
     pub fn edges(&self) -> u64 {
         self.older.len() as u64
     }
 
-    /// All friendships made, newer user first, as ids.
+    /// Iterates over the friendships made: ids, newer user first.
     pub fn friendships(&self) -> impl Iterator<Item = (u32, u32)> {
         let older = self.older.iter().enumerate();
         older.map(|(edge, &older)| (self.end(edge as u64 * 2) + 1, older + 1))
     }
 
-    /// How many friends each user made has, by id from 1.
+    /// Returns the degree of each user made, in order of ids.
     pub fn degrees(&self) -> Vec<u32> {
         let degree = self.options.degree;
         let mut degrees: Vec<u32> = (0..self.made).map(|user| user.min(degree)).collect();
@@ -131,7 +132,7 @@ impl Generator {
     }
 }
 
-/// Friendships of a whole graph.
+/// Returns the number of friendships in a complete graph of these options.
 fn edges(options: Options) -> u64 {
     let (users, degree) = (u64::from(options.users), u64::from(options.degree));
     users * degree - degree * (degree + 1) / 2
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn each_place_of_the_list_is_an_end_of_its_edge() {
+    fn each_position_of_the_list_is_an_end_of_its_edge() {
         let options = Options {
             users: 40,
             degree: 4,

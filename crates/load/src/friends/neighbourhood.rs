@@ -1,6 +1,6 @@
-//! A picture of one user's friends and of theirs, as an SVG document: the user in the middle,
-//! friends on a ring around it, their friends on a second one, lines for friendships, larger dots
-//! for users with more friends.
+//! SVG picture of one user's friends and their friends: the user in the middle, friends on an inner
+//! ring, friends of friends on an outer ring, lines for friendships, larger dots for users with
+//! more friends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::f64::consts::TAU;
@@ -16,10 +16,10 @@ use machine::failure::{Context, Outcome};
 use machine::humanize::count;
 use machine::plot::render::{self, FONT};
 
-/// Friends that are drawn: more would be a ring of ink. Those with most friends are.
+/// Most friends drawn, chosen by degree. More could not be told apart.
 const FRIENDS_MAX: usize = 48;
 
-/// Friends of friends that are drawn: those with most friends in common with the user.
+/// Most friends of friends drawn, chosen by the number of friends in common with the user.
 const OTHERS_MAX: usize = 160;
 
 const SIZE: (u32, u32) = (860, 920);
@@ -34,7 +34,7 @@ const TITLE_SIZE: f64 = 20.0;
 const INK: RGBColor = RGBColor(31, 35, 40);
 const GREY: RGBColor = RGBColor(101, 109, 118);
 const GRID: RGBColor = RGBColor(225, 228, 232);
-/// Told apart by the colour-blind as well (Okabe and Ito, 2008).
+/// Colours that are also distinct for the colour-blind (Okabe and Ito, 2008).
 const FRIEND: RGBColor = RGBColor(0, 114, 178);
 const USER: RGBColor = RGBColor(213, 94, 0);
 const TIE: RGBColor = RGBColor(86, 180, 233);
@@ -42,25 +42,24 @@ const TIE: RGBColor = RGBColor(86, 180, 233);
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
-/// A user, the friends that are drawn, and the friends of these that are.
+/// A user, and the friends and friends of friends to draw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Neighbourhood {
     user: u32,
-    /// By id.
+    /// Sorted by id.
     friends: Vec<u32>,
-    /// By id, each with the friends that it has in common with the user, by their place.
+    /// Sorted by id, each with the friends in common with the user, as indexes into `friends`.
     others: Vec<(u32, Vec<usize>)>,
-    /// Friendships among the friends that are drawn, by their places.
+    /// Friendships among `friends`, as indexes.
     ties: Vec<(usize, usize)>,
-    /// How many friends each user that is drawn has.
+    /// Degree of each user drawn.
     degrees: HashMap<u32, u32>,
     friends_in_all: usize,
     others_in_all: usize,
 }
 
 impl Neighbourhood {
-    /// The neighbourhood of `user` in a graph with these friendships, whose users have so many
-    /// friends.
+    /// Finds the neighbourhood of `user` in the graph with these edges and degrees.
     pub(super) fn of<E: Iterator<Item = (u32, u32)>>(
         user: u32,
         edges: impl Fn() -> E,
@@ -117,7 +116,7 @@ impl Neighbourhood {
         )
     }
 
-    /// What is drawn, for who reads the picture.
+    /// Explains which users are drawn.
     fn caption(&self) -> String {
         let mut text = if self.friends.len() < self.friends_in_all {
             format!(
@@ -136,7 +135,7 @@ impl Neighbourhood {
     }
 }
 
-/// Draws a neighbourhood.
+/// Draws a neighbourhood as an SVG document.
 ///
 /// # Errors
 ///
@@ -186,7 +185,7 @@ fn draw<'a>(all: &Neighbourhood, area: &Area<'a>) -> Drawn<'a> {
     }
     for (id, &angle) in all.friends.iter().zip(&angles) {
         dot(area, at(FRIENDS_RADIUS, angle), all.degrees[id], FRIEND)?;
-        // On its own side of the ring, outside.
+        // Labels are outside the ring, left or right of the dot.
         let side = if angle.cos() < 0.0 {
             HPos::Right
         } else {
@@ -199,7 +198,7 @@ fn draw<'a>(all: &Neighbourhood, area: &Area<'a>) -> Drawn<'a> {
     area.present()
 }
 
-/// Angles of the outer ring: evenly spread, each near the friends in common.
+/// Returns the angles on the outer ring: evenly spread, each near the friends in common.
 fn outer_angles(all: &Neighbourhood, friends: &[f64]) -> Vec<f64> {
     let towards = |shared: &[usize]| {
         let sum = |part: fn(f64) -> f64| -> f64 {
@@ -223,7 +222,7 @@ fn outer_angles(all: &Neighbourhood, friends: &[f64]) -> Vec<f64> {
     angles
 }
 
-/// A place at this distance from the middle.
+/// Returns the pixel at this distance and angle from the middle.
 fn at(radius: f64, angle: f64) -> (i32, i32) {
     let (x, y) = MIDDLE;
     (
@@ -232,7 +231,7 @@ fn at(radius: f64, angle: f64) -> (i32, i32) {
     )
 }
 
-/// A dot whose area grows with the friends of a user.
+/// Draws a dot whose area grows with the number of friends.
 fn dot<'a>(area: &Area<'a>, at: (i32, i32), friends: u32, colour: RGBColor) -> Drawn<'a> {
     let radius = (f64::from(friends).sqrt() * 0.8).clamp(2.0, 16.0) as i32;
     area.draw(&Circle::new(at, radius, ShapeStyle::from(colour).filled()))
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn friends_their_friendships_and_their_other_friends_are_found() {
+    fn friends_ties_and_friends_of_friends_are_found() {
         let found = of(1, &[(2, 1), (3, 1), (3, 2), (4, 2), (4, 3), (5, 4), (6, 3)]);
         assert_eq!(found.friends, [2, 3]);
         assert_eq!(found.ties, [(1, 0)]);
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_those_with_most_friends_are_drawn_and_the_picture_says_so() {
+    fn of_many_friends_those_with_the_highest_degree_are_drawn() {
         let mut edges: Vec<(u32, u32)> = (2..=100).map(|friend| (friend, 1)).collect();
         edges.extend([(200, 99), (201, 99), (200, 100), (202, 2)]);
         let found = of(1, &edges);
@@ -299,8 +298,8 @@ mod tests {
     }
 
     #[test]
-    fn the_outer_ring_stands_near_the_friends_in_common() {
-        // Four friends, each with one friend of its own.
+    fn the_outer_ring_is_near_the_friends_in_common() {
+        // Four friends, each with one other friend.
         let edges = [
             (2, 1),
             (3, 1),

@@ -1,5 +1,5 @@
-//! A picture of how many friends users have: the share of users with at least so many, on
-//! logarithmic scales, where a power law is a straight line. An SVG document.
+//! SVG picture of a degree distribution: the share of users with at least a given number of
+//! friends, on logarithmic scales, where a power law is a straight line.
 
 use plotters::backend::{DrawingBackend, SVGBackend};
 use plotters::coord::Shift;
@@ -14,7 +14,7 @@ use machine::failure::{Context, Outcome};
 use machine::humanize;
 use machine::plot::render::{self, FONT};
 
-/// The picture, and within it the scales, in pixels.
+/// Size of the picture and edges of the plot, in pixels.
 const SIZE: (u32, u32) = (860, 600);
 const LEFT: f64 = 90.0;
 const RIGHT: f64 = 830.0;
@@ -27,17 +27,17 @@ const TITLE_SIZE: f64 = 20.0;
 const INK: RGBColor = RGBColor(31, 35, 40);
 const GREY: RGBColor = RGBColor(101, 109, 118);
 const GRID: RGBColor = RGBColor(225, 228, 232);
-/// Told apart by the colour-blind as well (Okabe and Ito, 2008).
+/// Colours that are also distinct for the colour-blind (Okabe and Ito, 2008).
 const DOTS: RGBColor = RGBColor(0, 114, 178);
 const LAW: RGBColor = RGBColor(213, 94, 0);
 
-/// Dots that are nearer to the last one than this, in pixels, are left out.
+/// Dots closer than this to the last one, in pixels, are left out.
 const APART: i32 = 2;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
-/// Draws the degrees of a graph.
+/// Draws the degree distribution of a graph as an SVG document.
 ///
 /// # Errors
 ///
@@ -78,7 +78,13 @@ fn draw<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
         HPos::Center,
     )?;
     let above = (LEFT as i32 - 60, TOP as i32 - 18);
-    write(area, "users with at least so many", above, INK, HPos::Left)?;
+    write(
+        area,
+        "users with at least this many",
+        above,
+        INK,
+        HPos::Left,
+    )?;
     dots(degrees, users, (&across, &up), area)?;
     law(degrees, users, (&across, &up), area)?;
     area.present()
@@ -97,7 +103,7 @@ fn title<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
     area.draw(&Text::new(words, (LEFT as i32 - 60, 24), style))
 }
 
-/// What was counted.
+/// Draws the measured distribution.
 fn dots<'a>(
     degrees: &Distribution,
     users: f64,
@@ -121,7 +127,7 @@ fn dots<'a>(
     Ok(())
 }
 
-/// What was fitted.
+/// Draws the fitted power law.
 fn law<'a>(
     degrees: &Distribution,
     users: f64,
@@ -136,7 +142,7 @@ fn law<'a>(
         let share = tail * ((degree - 0.5) / (from - 0.5)).powf(1.0 - law.exponent);
         (across.place(degree), up.place(share))
     };
-    // Where fewer than one user is expected, the line would leave the picture.
+    // The line ends where it predicts less than one user.
     let last = (from - 0.5) * (tail * users).powf(1.0 / (law.exponent - 1.0)) + 0.5;
     let ends = [at(from), at(last.min(degrees.max.into()))];
     let style = ShapeStyle::from(LAW).stroke_width(2);
@@ -170,23 +176,23 @@ fn write<'a>(
 /// A logarithmic scale.
 #[derive(Debug)]
 struct Scale {
-    /// Logarithms to base 10 of the ends.
+    /// Decimal logarithms of the ends.
     low: f64,
     high: f64,
-    /// Pixels of the ends.
+    /// Positions of the ends in pixels.
     first: f64,
     last: f64,
 }
 
 impl Scale {
-    /// From the 1, 2 or 5 times a power of ten that is not above `least`, to that which is not
-    /// below `most`.
+    /// Creates a scale over `least` to `most`, extended on both sides to 1, 2 or 5 times a power of
+    /// ten.
     fn over(least: f64, most: f64, first: f64, last: f64) -> Self {
         let round = |value: f64| {
             let power = 10f64.powf(value.log10().floor());
             [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power)
         };
-        // A power of ten is not always its logarithm's power in binary fractions.
+        // The tolerances allow for rounding in `log10` and `powf`.
         let low = round(least)
             .into_iter()
             .rfind(|tick| *tick <= least * (1.0 + 1e-9));
@@ -196,7 +202,7 @@ impl Scale {
         let (low, high) = (low.unwrap_or(least), high.unwrap_or(most));
         Self {
             low: low.log10(),
-            // A scale has to have some length.
+            // A scale must not have length zero.
             high: high.log10().max(low.log10() + 0.1),
             first,
             last,
@@ -208,7 +214,7 @@ impl Scale {
         (self.first + share * (self.last - self.first)).round() as i32
     }
 
-    /// Each 1, 2 and 5 times a power of ten within.
+    /// Iterates over the values within that are 1, 2 or 5 times a power of ten.
     fn ticks(&self) -> impl Iterator<Item = f64> {
         let powers = self.low.floor() as i32..=self.high.ceil() as i32;
         powers
@@ -221,7 +227,7 @@ fn is_power_of_ten(value: f64) -> bool {
     (value.log10() - value.log10().round()).abs() < 1e-9
 }
 
-/// A power of ten in words: `10 %`, `0.001 %`.
+/// Formats a power of ten as a percentage: `10 %`, `0.001 %`.
 fn share(value: f64) -> String {
     let decimals = (-(value * 100.0).log10().round()).max(0.0) as usize;
     format!("{:.decimals$} %", value * 100.0)
@@ -245,7 +251,7 @@ mod tests {
         let text = svg(&report).unwrap();
         for words in [
             "20,000 users, 99,985 friendships",
-            "users with at least so many",
+            "users with at least this many",
             "power law fitted from 20 friends on: exponent ",
             "100 %",
             "0.01 %",
@@ -270,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_told_in_hundredths() {
+    fn shares_are_percentages() {
         assert_eq!([1.0, 0.1, 1e-6].map(share), ["100 %", "10 %", "0.0001 %"]);
     }
 }

@@ -1,4 +1,4 @@
-//! What badly behaved clients do, each at its time.
+//! Timed actions of clients: misbehaviour, cuts and reconnects.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -11,35 +11,35 @@ use crate::flood::stream::Stream;
 use crate::poll::Interest;
 
 impl ClientThread<'_> {
-    /// Lets all act whose time has come. Says how long to wait for the next.
-    pub(super) fn act(&mut self) -> Option<Duration> {
+    /// Performs all actions that are due. Returns the time until the next one.
+    pub(super) fn perform_due_actions(&mut self) -> Option<Duration> {
         let now = self.now();
-        // Those that act again do so later than now, so this comes to an end.
-        while let Some(&Reverse((at, index))) = self.acts.peek() {
+        // This loop ends, as every follow-up action is due later than `now`.
+        while let Some(&Reverse((at, index))) = self.actions.peek() {
             if let Some(early) = Duration::from_nanos(at).checked_sub(now)
                 && !early.is_zero()
             {
                 return Some(early);
             }
-            self.acts.pop();
-            if self.returns(index as usize) {
+            self.actions.pop();
+            if self.always_reconnects(index as usize) {
                 self.return_or_cut(index as usize, at);
             } else {
-                self.act_once(index as usize);
+                self.misbehave(index as usize);
             }
         }
         None
     }
 
-    /// Puts the client's next act where it belongs in time.
+    /// Schedules the client's next action after `every`.
     pub(super) fn act_later(&mut self, index: usize) {
         let every = self.config.behaviours.every.max(Duration::from_millis(1));
         let at = (self.now() + every).as_nanos();
         let at = u64::try_from(at).unwrap_or(u64::MAX);
-        self.acts.push(Reverse((at, index as u32)));
+        self.actions.push(Reverse((at, index as u32)));
     }
 
-    /// The client's stream is open: from here on it may behave badly.
+    /// Starts the misbehaviour of a client whose stream has just opened.
     pub(super) fn begin_to_misbehave(&mut self, index: usize) {
         let Stream::Body(socket, _) = &self.streams[index] else {
             return;
@@ -48,7 +48,7 @@ impl ClientThread<'_> {
             Behaviour::Good | Behaviour::Trickles => {}
             Behaviour::Resets | Behaviour::Reconnects => self.act_later(index),
             Behaviour::StopsReading | Behaviour::Slow => {
-                // The socket fills; of a reset the poller still tells.
+                // The socket fills up; the poller still reports a reset.
                 let _ = self.poller.modify(socket, index as u64, Interest::empty());
                 if self.behaviour(index) == Behaviour::Slow {
                     self.act_later(index);
@@ -57,9 +57,9 @@ impl ClientThread<'_> {
         }
     }
 
-    fn act_once(&mut self, index: usize) {
+    fn misbehave(&mut self, index: usize) {
         match (&self.streams[index], self.behaviour(index)) {
-            (Stream::Closed, role) if role.comes_back() => self.begin(index),
+            (Stream::Closed, behaviour) if behaviour.reconnects() => self.begin(index),
             (Stream::Body(..), Behaviour::Resets) => self.leave(index, true),
             (Stream::Body(..), Behaviour::Reconnects) => self.leave(index, false),
             (Stream::Body(..), Behaviour::Slow) => {
@@ -69,19 +69,20 @@ impl ClientThread<'_> {
                 }
             }
             (Stream::Trickling(..), _) => self.trickle(index),
-            // Its head has not come yet, or its stream has ended: another act follows from that.
+            // The client awaits its head, or its stream has ended; what follows schedules the next
+            // action.
             _ => {}
         }
     }
 
-    /// Sends one more byte of the request.
+    /// Sends the next byte of the request.
     fn trickle(&mut self, index: usize) {
         self.write_trickled(index);
         let Stream::Trickling(socket, sent) = &mut self.streams[index] else {
             return;
         };
         let at = usize::from(*sent);
-        // Before the handshake is over nothing is sent, and the byte waits for the next time.
+        // Until the TCP handshake is done, sending fails and the byte is tried again next time.
         if send(&*socket, &self.request[at..=at], SendFlags::NOSIGNAL).is_ok() {
             *sent += 1;
         }

@@ -1,4 +1,4 @@
-//! How connections end: the only place where one is closed, counted, and perhaps begun again.
+//! Ends of connections: the only place that closes them, counts them and schedules reconnects.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::flood::tally::Closes;
 use client::decode::Malformed;
 
 impl ClientThread<'_> {
-    /// The server has ended the stream as its protocol asks.
+    /// Closes a stream that the server ended as its protocol requires.
     pub(super) fn complete(&mut self, index: usize) {
         self.close(index, |closes| &mut closes.complete);
     }
 
-    /// The server has ended the connection.
+    /// Handles the end of the connection by the server.
     pub(super) fn on_end(&mut self, index: usize) {
         match &mut self.streams[index] {
             Stream::Body(_, body) if body.may_end_here() => self.complete(index),
@@ -36,7 +36,7 @@ impl ClientThread<'_> {
         }
     }
 
-    /// The connection has failed.
+    /// Handles an error of the connection.
     pub(super) fn on_error(&mut self, index: usize, errno: Errno) {
         if !matches!(self.streams[index], Stream::Body(..)) {
             return self.drop_unanswered(index, FailureKind::of(errno), &errno.to_string());
@@ -48,12 +48,12 @@ impl ClientThread<'_> {
         });
     }
 
-    /// The bytes are not those of the protocol.
+    /// Handles bytes that violate the protocol.
     pub(super) fn on_malformed(&mut self, index: usize, malformed: Malformed) {
         self.on_broken(index, FailureKind::Malformed, &malformed.to_string());
     }
 
-    /// The bytes are of no use, for this reason.
+    /// Closes a connection whose bytes are unusable, for the reason `failure`.
     pub(super) fn on_broken(&mut self, index: usize, failure: FailureKind, detail: &str) {
         if !matches!(self.streams[index], Stream::Body(..)) {
             return self.drop_unanswered(index, failure, detail);
@@ -62,27 +62,27 @@ impl ClientThread<'_> {
         self.close(index, |closes| &mut closes.malformed);
     }
 
-    /// The client leaves on purpose: with a reset, or as one should.
+    /// Closes a stream on the client's side: with a reset or normally.
     pub(super) fn leave(&mut self, index: usize, with_reset: bool) {
         if let Stream::Body(socket, _) = &self.streams[index]
             && with_reset
         {
             let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
         } else {
-            self.take_leave(index);
+            self.send_close_notify(index);
         }
         self.close(index, |closes| &mut closes.own);
-        if self.behaviour(index).comes_back() {
+        if self.behaviour(index).reconnects() {
             self.act_later(index);
         }
     }
 
-    /// The stream has been silent for too long.
+    /// Closes a stream that has been silent for too long.
     pub(super) fn time_out(&mut self, index: usize) {
         self.close(index, |closes| &mut closes.timed_out);
     }
 
-    /// Ends a client that was begun and has no stream.
+    /// Closes a connection that has no open stream yet, and counts it as failed.
     pub(super) fn drop_unanswered(&mut self, index: usize, failure: FailureKind, detail: &str) {
         self.streams[index] = Stream::Closed;
         self.secure.forget(index);
@@ -90,7 +90,7 @@ impl ClientThread<'_> {
         self.fail(index, failure, detail);
     }
 
-    /// Takes note that a client which was begun no longer waits for its head.
+    /// Records that a client no longer awaits its head.
     pub(super) fn answered(&mut self, index: usize) {
         if self.behaviour(index) != Behaviour::Trickles {
             self.unanswered -= 1;
@@ -98,23 +98,23 @@ impl ClientThread<'_> {
         }
     }
 
-    /// Counts a client that came to nothing.
+    /// Counts a failed connection attempt.
     pub(super) fn fail(&mut self, index: usize, failure: FailureKind, detail: &str) {
         if self.fail_to_return(index) {
             return;
         }
-        // What befalls those that ask for it says nothing of the rest.
+        // Failures of misbehaving clients do not predict those of the others.
         if self.behaviour(index) == Behaviour::Good {
             self.failures_in_row += 1;
         }
         self.reading.counts.failed += 1;
         self.tally.failure(failure, 1, detail);
-        if self.behaviour(index).comes_back() {
+        if self.behaviour(index).reconnects() {
             self.act_later(index);
         }
     }
 
-    /// Ends an open stream. One that would have left by itself comes back when that was due.
+    /// Closes an open stream, counts the reason, and schedules the reconnect if clients reconnect.
     fn close(&mut self, index: usize, reason: impl FnOnce(&mut Closes) -> &mut u64) {
         self.streams[index] = Stream::Closed;
         self.secure.forget(index);
@@ -122,7 +122,7 @@ impl ClientThread<'_> {
         self.return_later(index);
     }
 
-    /// Resets every connection: a million ports must not wait a minute each.
+    /// Resets every connection, so that a million ports do not stay in TIME_WAIT for a minute.
     pub(super) fn close_all(&mut self) {
         for stream in std::mem::take(&mut self.streams) {
             if let Stream::Connecting(socket)

@@ -1,4 +1,4 @@
-//! How a client connects: when its turn is, from where, and its request.
+//! Opening of connections: when, from which source address, and with which request.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -12,28 +12,28 @@ use crate::flood::failure_kind::FailureKind;
 use crate::flood::stream::Stream;
 use crate::poll::Interest;
 
-/// Ports tried for one client before it counts as failed: a few may be in use by others.
+/// Ports tried for one client before it counts as failed, as other programs may use some.
 const PORT_TRIES: u32 = 64;
 
-/// Clients in a row that may fail before the thread opens no more: the rest would fail alike.
+/// Consecutive failures after which the thread opens no more clients: the rest would fail too.
 const FAILURES_MAX: u32 = 100;
 
-/// Connections begun between two looks at what came, so that answers are read while opening.
+/// Connections begun in one turn, so that answers are read between turns.
 const OPENS_PER_TURN: u32 = 64;
 
-/// The receive buffer of clients that read little; the kernel rounds it up to its least.
+/// Receive buffer of clients that read little; the kernel raises it to its minimum.
 const SMALL_BUFFER_BYTES: usize = 4096;
 
 impl ClientThread<'_> {
-    /// Begins connections while window and ramp allow. Says how long to wait before it may begin
-    /// more; nothing when that depends on answers, or when there are none left.
+    /// Begins connections while window and ramp allow. Returns how long to wait before the next
+    /// one; `None` if that depends on answers or all clients are begun.
     pub(super) fn open_some(&mut self) -> Option<Duration> {
         for _ in 0..OPENS_PER_TURN {
             if self.is_all_begun() || self.unanswered >= self.config.window {
                 return None;
             }
             if self.failures_in_row >= FAILURES_MAX {
-                self.open_no_more();
+                self.give_up_opening();
                 return None;
             }
             if let Some(ramp) = self.config.ramp {
@@ -52,15 +52,15 @@ impl ClientThread<'_> {
         Some(Duration::ZERO)
     }
 
-    /// Gives the clients up that were not begun.
-    fn open_no_more(&mut self) {
+    /// Gives up on the clients that were not begun.
+    fn give_up_opening(&mut self) {
         let left = self.config.clients.len() - self.streams.len();
         self.tally.failure(FailureKind::NotBegun, left as u64, "");
         self.reading.counts.failed += left as u64;
         self.config.clients.end = self.config.clients.start + self.streams.len() as u32;
     }
 
-    /// Begins the connection of client `index`, which has none.
+    /// Begins a connection for client `index`, which has none.
     pub(super) fn begin(&mut self, index: usize) {
         self.reading.counts.opened += 1;
         match self.try_begin(index) {
@@ -74,14 +74,14 @@ impl ClientThread<'_> {
         }
     }
 
-    /// On loopback the handshake is usually over when `connect` returns, so the request is tried at
-    /// once.
+    /// Connects and tries to send the request at once: on loopback the handshake is usually
+    /// complete when `connect` returns.
     fn try_begin(&mut self, index: usize) -> Result<Stream, Errno> {
-        let role = self.behaviour(index);
-        let socket = self.connecting(index, role)?;
+        let behaviour = self.behaviour(index);
+        let socket = self.connect_socket(index, behaviour)?;
         self.write_request(index);
         self.secure(index)?;
-        if role == Behaviour::Trickles {
+        if behaviour == Behaviour::Trickles {
             sockopt::set_tcp_nodelay(&socket, true)?;
             self.watch(&socket, index, Interest::IN)?;
             self.act_later(index);
@@ -100,9 +100,9 @@ impl ClientThread<'_> {
         }
     }
 
-    /// A socket that is connecting, or connected, to the client's server.
-    fn connecting(&mut self, index: usize, role: Behaviour) -> Result<OwnedFd, Errno> {
-        let (ordinal, moves) = self.place(index);
+    /// Creates a socket that is connecting or connected to the client's server.
+    fn connect_socket(&mut self, index: usize, behaviour: Behaviour) -> Result<OwnedFd, Errno> {
+        let (ordinal, moves) = self.position(index);
         let server = self.config.targets.server_of(ordinal, moves);
         let family = if server.is_ipv4() {
             AddressFamily::INET
@@ -112,12 +112,12 @@ impl ClientThread<'_> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         for _ in 0..PORT_TRIES {
             let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-            if role.reads_little() {
+            if behaviour.reads_little() {
                 sockopt::set_socket_recv_buffer_size(&socket, SMALL_BUFFER_BYTES)?;
             }
             let bound = match self.config.assigner.assign() {
                 Some(source) => {
-                    // A port of an earlier connection may still be waiting for late segments.
+                    // The port may be in TIME_WAIT.
                     sockopt::set_socket_reuseaddr(&socket, true)?;
                     bind(&socket, &source)
                 }
@@ -125,7 +125,7 @@ impl ClientThread<'_> {
             };
             match bound.and_then(|()| connect(&socket, &server)) {
                 Ok(()) | Err(Errno::INPROGRESS) => return Ok(socket),
-                // Taken by another program, or by a connection of ours that is not quite over.
+                // Used by another program, or by an earlier connection that is still closing.
                 Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) if self.config.assigner.binds() => {}
                 Err(errno) => return Err(errno),
             }
@@ -133,7 +133,7 @@ impl ClientThread<'_> {
         Err(Errno::ADDRINUSE)
     }
 
-    /// The handshake is over, or has failed: sends the request.
+    /// Sends the request after the TCP handshake, or handles its failure.
     pub(super) fn on_connected(&mut self, index: usize) {
         let Stream::Connecting(socket) =
             std::mem::replace(&mut self.streams[index], Stream::Closed)
@@ -157,11 +157,14 @@ impl ClientThread<'_> {
     }
 
     pub(super) fn write_request(&mut self, index: usize) {
-        let place = self.place(index);
-        let number = self.config.first.wrapping_add(place.0);
-        self.config
-            .targets
-            .write_request(place, number, &self.config.asking, &mut self.request);
+        let position = self.position(index);
+        let number = self.config.first.wrapping_add(position.0);
+        self.config.targets.write_request(
+            position,
+            number,
+            &self.config.request_options,
+            &mut self.request,
+        );
         self.write_cursor(index);
     }
 

@@ -1,4 +1,4 @@
-//! What a client makes of the bytes that have come.
+//! Reading of sockets: heads, then events.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ impl ClientThread<'_> {
         }
     }
 
-    /// Reads up to `most` bytes that have come.
+    /// Reads up to `most` bytes from the socket.
     pub(super) fn receive(&mut self, index: usize, most: usize) {
         let (Stream::Trickling(socket, _) | Stream::Head(socket, _) | Stream::Body(socket, _)) =
             &self.streams[index]
@@ -88,14 +88,14 @@ impl ClientThread<'_> {
             Stream::Head(_, kept) => (std::mem::take(kept), true),
             _ => (Vec::new(), false),
         };
-        let whole = if kept.is_empty() {
+        let all = if kept.is_empty() {
             Cow::from(bytes)
         } else {
             [&kept, bytes].concat().into()
         };
-        match self.heading(index, &whole, false) {
-            Ok(Heading::Partial) => self.keep_head(index, whole.into_owned()),
-            // A server that answers before it was asked does not speak HTTP.
+        match self.heading(index, &all, false) {
+            Ok(Heading::Partial) => self.keep_head(index, all.into_owned()),
+            // A server that answers before the request is sent does not speak HTTP.
             Ok(Heading::Open(..)) if !sent => {
                 self.on_malformed(index, client::decode::Malformed::StatusLine)
             }
@@ -108,10 +108,10 @@ impl ClientThread<'_> {
                     return;
                 };
                 self.streams[index] = Stream::Body(socket, body);
-                self.returned(index);
+                self.on_reopened(index);
                 self.begin_to_misbehave(index);
-                if used < whole.len() && self.behaviour(index) != Behaviour::StopsReading {
-                    self.on_bytes(index, &whole[used..]);
+                if used < all.len() && self.behaviour(index) != Behaviour::StopsReading {
+                    self.on_bytes(index, &all[used..]);
                 }
             }
             Ok(Heading::Refused(status, line)) => {
@@ -121,14 +121,14 @@ impl ClientThread<'_> {
         }
     }
 
-    /// What the bytes of a head say; `ended` says that no more will come.
+    /// Parses the bytes of a head; `ended` means that no more bytes will come.
     pub(super) fn heading(
         &self,
         index: usize,
         bytes: &[u8],
         ended: bool,
     ) -> Result<Heading, client::decode::Malformed> {
-        let (transport, seed) = (self.reading.transport, self.config.asking.seed);
+        let (transport, seed) = (self.reading.transport, self.config.request_options.seed);
         let key = || websocket::key(seed, self.ordinal(index));
         heading(bytes, transport, key, ended)
     }

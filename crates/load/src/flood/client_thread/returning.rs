@@ -1,4 +1,4 @@
-//! Clients that come back to their place: when they leave, when they return, and what they ask for.
+//! Clients that reconnect and resume: when they leave, when they reconnect, and with which cursor.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -8,21 +8,20 @@ use crate::flood::behaviours::Behaviour;
 use crate::flood::recovery::next_cut;
 use crate::flood::stream::Stream;
 
-/// Clients that begin to come back between two looks at what came, so that answers are read
-/// meanwhile.
+/// Reconnects begun in one turn, so that answers are read between turns.
 const RETURNS_PER_TURN: u32 = 64;
 
-/// Looks for silent streams within the time that a stream may be silent.
-const LOOKS_PER_SILENCE: u32 = 16;
+/// Searches for silent streams within one silence timeout.
+const SEARCHES_PER_SILENCE: u32 = 16;
 
 impl ClientThread<'_> {
-    /// Whether client `index` comes back by itself whatever ends its stream.
-    pub(super) fn returns(&self, index: usize) -> bool {
+    /// Whether client `index` reconnects whatever ends its stream.
+    pub(super) fn always_reconnects(&self, index: usize) -> bool {
         self.config.recovery.is_some() && self.behaviour(index) == Behaviour::Good
     }
 
-    /// Takes note that the stream of client `index` is open.
-    pub(super) fn returned(&mut self, index: usize) {
+    /// Records that the stream of client `index` is open, and schedules its next cut.
+    pub(super) fn on_reopened(&mut self, index: usize) {
         let Some(options) = self.config.recovery else {
             return;
         };
@@ -34,14 +33,14 @@ impl ClientThread<'_> {
             self.reading.times.absences.push(nanos);
         }
         if let Some(mean) = options.cut_every
-            && self.returns(index)
+            && self.always_reconnects(index)
         {
             let wait = next_cut(mean, &mut self.random);
             self.act_in(index, wait);
         }
     }
 
-    /// The stream of client `index` has ended: it will come back.
+    /// Records that the stream of client `index` has ended, and schedules its reconnect.
     pub(super) fn return_later(&mut self, index: usize) {
         let Some(options) = self.config.recovery else {
             return;
@@ -50,19 +49,20 @@ impl ClientThread<'_> {
         let wait = {
             let mut records = self.records.lock();
             let record = &mut records[index];
-            // 0 says that there is a stream.
+            // 0 means that the stream is open.
             record.ended_at = now.max(1);
             record.moves = record.moves.wrapping_add(1);
             record.next_wait(&options, &mut self.random)
         };
-        if self.returns(index) {
+        if self.always_reconnects(index) {
             self.act_in(index, wait);
         }
     }
 
-    /// Counts an attempt of client `index` to come back; whether it was one.
+    /// Counts a failed attempt of client `index` to reconnect and schedules the next one. Returns
+    /// false if it was no reconnect.
     pub(super) fn fail_to_return(&mut self, index: usize) -> bool {
-        let (Some(options), true) = (self.config.recovery, self.returns(index)) else {
+        let (Some(options), true) = (self.config.recovery, self.always_reconnects(index)) else {
             return false;
         };
         let wait = {
@@ -79,9 +79,9 @@ impl ClientThread<'_> {
         true
     }
 
-    /// The time of client `index` has come, if its latest act was due at `at`.
+    /// Reconnects or cuts client `index`, if the action due at `at` is still its latest.
     pub(super) fn return_or_cut(&mut self, index: usize, at: u64) {
-        if self.records.lock()[index].next_act != at {
+        if self.records.lock()[index].next_action != at {
             return;
         }
         match &self.streams[index] {
@@ -91,13 +91,13 @@ impl ClientThread<'_> {
                 let with_reset = self.random.below(2) == 0;
                 self.leave(index, with_reset);
             }
-            // Its answer is awaited: the next act follows from that.
+            // The client awaits its answer, which schedules the next action.
             _ => {}
         }
     }
 
-    /// Lets clients come back that are due, in their order, while the window allows. Says how long
-    /// to wait before more may; nothing when that depends on answers, or when none is due.
+    /// Begins the reconnects that are due, in order, while the window allows. Returns how long to
+    /// wait before the next; `None` if that depends on answers or none is due.
     pub(super) fn return_some(&mut self) -> Option<Duration> {
         for _ in 0..RETURNS_PER_TURN {
             if self.unanswered >= self.config.window {
@@ -109,20 +109,21 @@ impl ClientThread<'_> {
         Some(Duration::ZERO)
     }
 
-    /// Ends streams that have been silent for too long. Says how long to wait before the next look.
+    /// Closes streams that have been silent for too long. Returns how long to wait before the next
+    /// search.
     pub(super) fn leave_silent(&mut self) -> Option<Duration> {
         let silence = self.config.recovery?.silence;
         let now = self.now();
-        if now < self.next_look {
-            return Some(self.next_look - now);
+        if now < self.next_search {
+            return Some(self.next_search - now);
         }
-        let pause = silence / LOOKS_PER_SILENCE;
-        self.next_look = now + pause;
+        let pause = silence / SEARCHES_PER_SILENCE;
+        self.next_search = now + pause;
         let since = now.saturating_sub(silence).as_millis();
         let silent: Vec<usize> = {
             let records = self.records.lock();
             let open = (0..self.streams.len()).filter(|&index| {
-                matches!(self.streams[index], Stream::Body(..)) && self.returns(index)
+                matches!(self.streams[index], Stream::Body(..)) && self.always_reconnects(index)
             });
             open.filter(|&index| u128::from(records[index].heard_at) < since)
                 .collect()
@@ -133,7 +134,7 @@ impl ClientThread<'_> {
         Some(pause)
     }
 
-    /// Adds to the request of client `index` where it was, if it comes back.
+    /// Adds the cursor to the request of client `index`, if it reconnects.
     pub(super) fn write_cursor(&mut self, index: usize) {
         if self.config.recovery.is_none() {
             return;
@@ -158,8 +159,9 @@ impl ClientThread<'_> {
         self.request.extend_from_slice(b"\r\n");
     }
 
-    /// Which of the servers client `index` uses: its ordinal, and how often it has moved on.
-    pub(super) fn place(&self, index: usize) -> (u32, u8) {
+    /// Returns what determines the server of client `index`: its ordinal, and how often it has
+    /// moved to another node.
+    pub(super) fn position(&self, index: usize) -> (u32, u8) {
         let moves = match self.config.recovery {
             Some(_) => self.records.lock()[index].moves,
             None => 0,
@@ -167,11 +169,11 @@ impl ClientThread<'_> {
         (self.ordinal(index), moves)
     }
 
-    /// Makes the next act of client `index` due after `wait`.
+    /// Schedules the next action of client `index` after `wait`.
     fn act_in(&mut self, index: usize, wait: Duration) {
         let at = (self.now() + wait).as_nanos();
         let at = u64::try_from(at).unwrap_or(u64::MAX);
-        self.records.lock()[index].next_act = at;
-        self.acts.push(Reverse((at, index as u32)));
+        self.records.lock()[index].next_action = at;
+        self.actions.push(Reverse((at, index as u32)));
     }
 }

@@ -1,4 +1,4 @@
-//! TLS of the clients of a thread, and the only place where bytes are sent to a socket.
+//! TLS sessions of a thread's clients, and the only position that sends bytes to a socket.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -13,12 +13,12 @@ use crate::flood::failure_kind::FailureKind;
 use crate::flood::stream::Stream;
 use client::tls::{self, Session};
 
-/// Sessions of the clients whose server has TLS. Empty where none has.
+/// TLS sessions of the clients. Empty if no server uses TLS.
 #[derive(Debug, Default)]
 pub(super) struct Secure {
-    /// By index of the client; as long as the largest index that needed one.
+    /// Indexed by client; its length is the largest index with a session, plus one.
     sessions: Vec<Option<Session>>,
-    /// First messages of handshakes that are sent a byte at a time.
+    /// First handshake messages that are being sent a byte at a time.
     trickled: HashMap<usize, Vec<u8>>,
     plaintext: Vec<u8>,
 }
@@ -28,7 +28,7 @@ impl Secure {
         self.sessions.get_mut(index)?.as_mut()
     }
 
-    /// Forgets the session of a client whose connection has ended.
+    /// Drops the session of a client whose connection has ended.
     pub(super) fn forget(&mut self, index: usize) {
         if let Some(session) = self.sessions.get_mut(index) {
             *session = None;
@@ -37,7 +37,7 @@ impl Secure {
     }
 }
 
-/// A socket that takes bytes without waiting, and without a signal if its peer has gone.
+/// Writer to a socket that never raises SIGPIPE.
 struct Outgoing<'a>(&'a OwnedFd);
 
 impl Write for Outgoing<'_> {
@@ -51,10 +51,10 @@ impl Write for Outgoing<'_> {
 }
 
 impl ClientThread<'_> {
-    /// Makes the session of a client that is about to connect, if its server has TLS. The request,
-    /// which has been written, is queued in it.
+    /// Creates the TLS session of a client that is about to connect, if its server uses TLS, and
+    /// queues the request in it.
     pub(super) fn secure(&mut self, index: usize) -> Result<(), Errno> {
-        let (ordinal, moves) = self.place(index);
+        let (ordinal, moves) = self.position(index);
         let Some(client) = self.config.targets.tls_of(ordinal, moves) else {
             return Ok(());
         };
@@ -68,7 +68,7 @@ impl ClientThread<'_> {
         Ok(())
     }
 
-    /// Sends the request, or the first message of the handshake before it.
+    /// Sends the request, or with TLS the first message of the handshake.
     pub(super) fn send_request(&mut self, index: usize, socket: &OwnedFd) -> Result<(), Errno> {
         match self.secure.session(index) {
             Some(session) => session.send(&mut Outgoing(socket)).map_err(errno_of),
@@ -76,8 +76,8 @@ impl ClientThread<'_> {
         }
     }
 
-    /// Sends a few bytes on an open stream. Losing them is the peer's loss: a peer that takes
-    /// nothing will be found to have gone.
+    /// Sends a few bytes on an open stream. They are dropped if the socket is full: the stream will
+    /// soon fail anyway.
     pub(super) fn send_answer(&mut self, index: usize, bytes: &[u8]) {
         let Stream::Body(socket, _) = &self.streams[index] else {
             return;
@@ -91,8 +91,8 @@ impl ClientThread<'_> {
         }
     }
 
-    /// Says that the client will send no more, where its protocol has a word for that.
-    pub(super) fn take_leave(&mut self, index: usize) {
+    /// Sends the TLS close_notify alert, if the client uses TLS.
+    pub(super) fn send_close_notify(&mut self, index: usize) {
         if let (Stream::Body(socket, _), Some(session)) =
             (&self.streams[index], self.secure.session(index))
         {
@@ -101,7 +101,8 @@ impl ClientThread<'_> {
         }
     }
 
-    /// What a client sends a byte at a time: its request, or the first message of its handshake.
+    /// Writes what a trickling client sends: its request, or with TLS the first message of its
+    /// handshake.
     pub(super) fn write_trickled(&mut self, index: usize) {
         self.write_request(index);
         let Some(session) = self.secure.session(index) else {
@@ -113,7 +114,7 @@ impl ClientThread<'_> {
         self.request.clone_from(kept);
     }
 
-    /// Hands on what came from a socket, opened if the client has TLS.
+    /// Passes received bytes on, decrypted if the client uses TLS.
     pub(super) fn on_received(&mut self, index: usize, bytes: &[u8]) {
         let mut plaintext = std::mem::take(&mut self.secure.plaintext);
         plaintext.clear();
@@ -136,21 +137,21 @@ impl ClientThread<'_> {
             self.on_bytes(index, &plaintext);
         }
         self.secure.plaintext = plaintext;
-        // The stream may have ended with its last bytes, and its session with it.
+        // These bytes may have ended the stream, and its session with it.
         if self.secure.session(index).is_none() {
             return;
         }
         match (received, sent) {
             (Err(error), _) => self.on_tls_error(index, &error),
             (Ok(true), _) => self.on_end(index),
-            // A socket whose peer does not read: the rest is sent when something comes.
+            // The socket is full: the rest is sent after the next read.
             (Ok(false), Ok(()) | Err(Errno::AGAIN)) => {}
             (Ok(false), Err(errno)) => self.on_error(index, errno),
         }
     }
 
     fn on_tls_error(&mut self, index: usize, error: &tls::Error) {
-        let (ordinal, moves) = self.place(index);
+        let (ordinal, moves) = self.position(index);
         let authority = self.config.targets.authority_of(ordinal, moves);
         let detail = tls::explain(authority, error);
         self.on_broken(index, FailureKind::Tls, &detail);
