@@ -1,21 +1,22 @@
-//! Time for the tools, in nanoseconds: the machine's monotonic clock, which its processes share,
-//! and the real-time clock, which a publisher on another machine shares as well.
+//! Clocks in nanoseconds: the monotonic clock, which all processes of the machine share, and the
+//! real-time clock, which can be compared between machines.
 
 use rustix::time::{ClockId, clock_gettime};
 
 const NANOS: u64 = 1_000_000_000;
 
-/// Nanoseconds since the machine started.
+/// Returns the monotonic clock in nanoseconds. Only differences have a meaning.
 pub fn monotonic_nanos() -> u64 {
     nanos_of(ClockId::Monotonic)
 }
 
-/// Nanoseconds since the epoch: comparable between machines whose clocks are synchronised.
+/// Returns the real-time clock in nanoseconds since the epoch. Comparable between machines whose
+/// clocks are synchronised.
 pub fn realtime_nanos() -> u64 {
     nanos_of(ClockId::Realtime)
 }
 
-/// Processor time that the calling thread has used, in nanoseconds.
+/// Returns the CPU time that the calling thread has used, in nanoseconds.
 pub fn thread_cpu_nanos() -> u64 {
     nanos_of(ClockId::ThreadCPUTime)
 }

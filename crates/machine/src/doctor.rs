@@ -1,9 +1,9 @@
-//! What stops a machine from holding so many connections, and what to do about it.
+//! Limits that keep a machine from holding a number of connections, and their remedies.
 //!
-//! `readings` is what the machine says, and the only part that asks it; `capacity` is arithmetic
-//! about descriptors; `descriptors`, `network` and `memory` each judge a part of the readings;
-//! `settings` is what they prescribe where nothing is known of a machine; `apply` changes settings
-//! and tells how to undo it. Nothing is changed anywhere else.
+//! `readings` reads the machine, and nothing else does. `capacity` has arithmetic about
+//! descriptors. `descriptors`, `network` and `memory` each check a part of the readings. `settings`
+//! gives the settings needed on an unknown machine. `apply` changes settings, and nothing else
+//! does.
 
 pub mod readings;
 pub mod capacity;
@@ -19,54 +19,54 @@ use serde::Serialize;
 
 use readings::Readings;
 
-/// What the machine is to do.
+/// Workload that the machine is checked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Workload {
     /// Connections to one server.
     pub connections: u64,
-    /// The server's workers.
+    /// Workers of the server.
     pub workers: u64,
-    /// Whether each worker has a descriptor table of its own.
+    /// Whether each worker has its own descriptor table.
     pub private_fds: bool,
-    /// Whether the clients run here too: each connection has both its ends on this machine.
+    /// Whether the clients run on this machine too, so that both ends of each connection are here.
     pub both_ends: bool,
 }
 
 impl Workload {
-    /// Ends of connections on this machine.
+    /// Number of ends of connections on this machine.
     fn ends(&self) -> u64 {
         self.connections * if self.both_ends { 2 } else { 1 }
     }
 }
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Severity {
     /// Nothing to do.
     #[serde(rename = "well")]
     Ok,
-    /// It works, and would work better with the remedy.
+    /// The workload runs, and would run better with the remedy.
     #[serde(rename = "better")]
     Advice,
-    /// So many connections cannot be held.
+    /// The machine cannot hold the connections.
     #[serde(rename = "stops")]
     Blocker,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// What was checked.
     pub name: &'static str,
-    /// How bad it is.
+    /// Severity.
     pub level: Severity,
-    /// What was found.
+    /// Value found.
     pub found: String,
-    /// What is needed.
+    /// Value needed.
     pub needed: String,
-    /// What happens otherwise.
+    /// Why it is needed.
     pub why: &'static str,
-    /// What to do, the simplest first; one of them is enough unless they are settings.
+    /// What to do, the simplest first. One of them is enough, except that all settings are needed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<Remedy>,
 }
@@ -93,7 +93,7 @@ impl Finding {
         self
     }
 
-    /// Makes it as bad as this where `bad`.
+    /// Raises the severity to `level` if `bad`.
     fn when(mut self, bad: bool, level: Severity) -> Self {
         if bad {
             self.level = self.level.max(level);
@@ -101,12 +101,12 @@ impl Finding {
         self
     }
 
-    /// Adds a remedy where `helps`.
+    /// Adds a remedy if `helps`.
     fn remedy_if(self, helps: bool, remedy: impl FnOnce() -> Remedy) -> Self {
         if helps { self.remedy(remedy) } else { self }
     }
 
-    /// Adds a remedy, which only a finding that is not well has.
+    /// Adds a remedy, unless the finding is [`Severity::Ok`].
     fn remedy(mut self, remedy: impl FnOnce() -> Remedy) -> Self {
         if self.level > Severity::Ok {
             self.remedies.push(remedy());
@@ -115,25 +115,25 @@ impl Finding {
     }
 }
 
-/// Something to do.
+/// Change that resolves a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Remedy {
-    /// A kernel setting (`sysctl`), which can be applied.
+    /// A kernel setting (`sysctl`), which [`apply`] can change.
     Setting {
-        /// Its name, with dots.
+        /// Name with dots.
         name: &'static str,
-        /// Its value.
+        /// New value.
         value: String,
     },
-    /// A file below `/sys` that takes a word, which can be applied.
+    /// A file below `/sys` that takes a word, which [`apply`] can change.
     Switch {
-        /// The file.
+        /// Path of the file.
         path: &'static str,
-        /// The word.
+        /// Word to write.
         word: &'static str,
     },
-    /// A command or a change that is somebody else's to make.
+    /// A command or change that the user has to make.
     Advice(String),
 }
 
@@ -147,7 +147,7 @@ impl Remedy {
         Self::Advice(text.into())
     }
 
-    /// What to type.
+    /// Returns the command to run, or the advice.
     pub fn command(&self) -> String {
         match self {
             Self::Setting { name, value } if value.contains(' ') => {
@@ -160,19 +160,19 @@ impl Remedy {
     }
 }
 
-/// All findings about one machine and one wish.
+/// All findings about one machine and workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
-    /// What was asked.
+    /// Workload that was checked.
     pub wanted: Workload,
-    /// Whether nothing stops it.
+    /// Whether no finding is a [`Severity::Blocker`].
     pub well: bool,
-    /// What was looked at, the worst first.
+    /// All findings, the worst first.
     pub findings: Vec<Finding>,
 }
 
 impl Diagnosis {
-    /// Judges `readings`.
+    /// Checks `readings` against the workload.
     pub fn of(readings: &Readings, wanted: Workload) -> Self {
         let mut findings: Vec<Finding> = [
             descriptors::findings(readings, &wanted),
@@ -180,7 +180,7 @@ impl Diagnosis {
             network::findings(readings, &wanted),
         ]
         .concat();
-        // Among equals the order is that in which a connection meets them.
+        // The sort is stable: findings of equal severity stay in the order of a connection's life.
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
         Self {
             wanted,
@@ -191,13 +191,13 @@ impl Diagnosis {
         }
     }
 
-    /// How many findings are as bad as this.
+    /// Returns the number of findings with this severity.
     pub fn count(&self, level: Severity) -> usize {
         let same = |finding: &&Finding| finding.level == level;
         self.findings.iter().filter(same).count()
     }
 
-    /// Everything that can be applied.
+    /// Iterates over the remedies that can be applied.
     pub fn changes(&self) -> impl Iterator<Item = &Remedy> {
         self.findings
             .iter()
@@ -205,7 +205,8 @@ impl Diagnosis {
             .filter(|remedy| !matches!(remedy, Remedy::Advice(_)))
     }
 
-    /// A file for `/etc/sysctl.d` with the settings that are to change, each with its reason.
+    /// Returns the text of a file for `/etc/sysctl.d` with the settings to change and their
+    /// reasons.
     pub fn sysctl_conf(&self) -> String {
         let connections = crate::humanize::count(self.wanted.connections);
         let mut text = format!(
@@ -230,7 +231,7 @@ impl Diagnosis {
             }
         }
         if !any {
-            text.push_str("\n# Nothing has to change on this machine.\n");
+            text.push_str("\n# No setting has to change on this machine.\n");
         }
         text
     }

@@ -1,17 +1,17 @@
-//! The one error of the tools: a sentence for a person, with the remedy in it.
+//! Error type of the tools: a sentence with its remedy.
 
 use std::fmt;
 use std::io;
 
-/// Result of a tool's step.
+/// Result of an operation of the tools.
 pub type Outcome<T> = Result<T, Failure>;
 
-/// Why a tool stopped: what was found, what was needed and what to do, as one sentence.
+/// Error as one sentence: what was found, what was needed and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure(String);
 
 impl Failure {
-    /// A failure that reads as `sentence`.
+    /// Creates a failure with this text.
     pub fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())
     }
@@ -31,13 +31,13 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// Says what was being done when the system refused.
+/// Extension of `Result` that adds what was being done.
 pub trait Context<T> {
-    /// Turns an error into the sentence `what: error`.
+    /// Turns an error into a [`Failure`] with the text `what: error`.
     ///
     /// # Errors
     ///
-    /// The sentence `what: error`, if `self` is an error.
+    /// If `self` is an error.
     fn context(self, what: impl fmt::Display) -> Outcome<T>;
 }
 

@@ -1,5 +1,5 @@
-//! The machine under the tools: descriptor tables, kernel settings raised and given back, free
-//! ports, and a description for reports.
+//! Host of a measurement: descriptor tables, kernel settings raised and restored, free ports, and a
+//! description for reports.
 
 use std::fs;
 use std::io;
@@ -12,12 +12,12 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 
-/// Descriptors that a thread needs besides its clients: poller, wakers, standard streams, and
-/// those copied from the table it left.
+/// Descriptors that a thread needs in addition to its clients: poller, wakers, standard streams,
+/// and those copied from the table that it left.
 pub const RESERVED_DESCRIPTORS: u64 = 512;
 
-/// Gives the calling thread a descriptor table of its own. What it opens afterwards counts against
-/// a limit of its own, and must be closed on this thread.
+/// Gives the calling thread its own descriptor table. Descriptors opened afterwards count against a
+/// separate limit and must be closed on this thread.
 ///
 /// # Errors
 ///
@@ -31,13 +31,12 @@ pub fn unshare_descriptor_table() -> Outcome<()> {
     })
 }
 
-/// How many descriptors one table may hold.
+/// Returns the soft limit on descriptors of one table.
 pub fn descriptor_limit() -> u64 {
     getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _hard)| soft)
 }
 
-/// Raises the limit on descriptors as far as an unprivileged process may; where that is refused, it
-/// stays.
+/// Raises the soft limit on descriptors to the hard limit, if the system allows it.
 pub fn raise_descriptor_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
@@ -46,10 +45,10 @@ pub fn raise_descriptor_limit() {
     }
 }
 
-/// The settings that a flood of `connections` needs, with the least value of each.
+/// Returns the settings that a flood of `connections` needs, with their minimum values.
 pub fn settings_required_for(connections: u64) -> Vec<(&'static str, String)> {
-    // Pages that all TCP sockets may hold at low, pressure and high: the queues of a burst to
-    // everyone must fit, 4 KiB an end.
+    // tcp_mem in pages (low, pressure, high): room for an event to all clients, one page for each
+    // end.
     let pages = (connections * 2).max(600_000);
     vec![
         ("net.core.somaxconn", "65535".to_owned()),
@@ -65,15 +64,15 @@ pub fn settings_required_for(connections: u64) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Kernel settings changed for the length of a measurement. Dropping it gives them back.
+/// Kernel settings raised for a measurement. Dropping it restores them.
 #[derive(Debug, Default)]
 pub struct RaisedSettings {
     before: Vec<(String, String)>,
 }
 
 impl RaisedSettings {
-    /// Raises each setting of `wanted` that is lower now. One that cannot be changed stays, with a
-    /// warning: the measurement says itself when it hits the limit.
+    /// Raises each setting of `wanted` that is lower now. If one cannot be changed, prints a
+    /// warning and goes on: the measurement reports it if the limit is reached.
     pub fn raise(wanted: &[(&str, String)]) -> Self {
         let mut raised = Self::default();
         for (name, value) in wanted {
@@ -87,20 +86,20 @@ impl RaisedSettings {
             match fs::write(path_of(name), value) {
                 Ok(()) => raised.before.push(((*name).to_owned(), before)),
                 Err(error) => eprintln!(
-                    "warning: {name} is {before}, wanted {value}, and cannot be set ({error}); \
-                     run as root: sysctl -w {name}=\"{value}\""
+                    "warning: {name} is {before}, needs {value}, and cannot be set ({error}); run \
+                     as root: sysctl -w {name}=\"{value}\""
                 ),
             }
         }
         raised
     }
 
-    /// What was before, for a cleanup that outlives this guard.
+    /// Returns the previous values, for a cleanup that outlives this guard.
     pub fn previous(&self) -> Vec<(String, String)> {
         self.before.clone()
     }
 
-    /// Writes settings back.
+    /// Writes previous values back.
     pub fn restore(before: &[(String, String)]) {
         for (name, value) in before {
             if let Err(error) = fs::write(path_of(name), value) {
@@ -134,8 +133,8 @@ fn at_least(found: &str, needed: &str) -> bool {
             .all(|(found, needed)| found >= needed)
 }
 
-/// A loopback address nobody listens on: below 1024 where this process may, so that no client's
-/// port can be in its way.
+/// Finds a loopback address that is free to listen on: with a port below 1024 if the process may
+/// use one, as clients do not use those.
 ///
 /// # Errors
 ///
@@ -155,13 +154,13 @@ pub fn free_loopback_address() -> Outcome<SocketAddr> {
         .map_err(|error| Failure::new(format!("no free loopback port to listen on: {error}")))
 }
 
-/// So many different loopback addresses that nobody listens on.
+/// Finds `count` different loopback addresses that are free to listen on.
 ///
 /// # Errors
 ///
 /// When a port cannot be bound.
 pub fn free_loopback_addresses(count: usize) -> Outcome<Vec<SocketAddr>> {
-    // Each is held until all are chosen.
+    // Keep each bound until all are chosen.
     let mut held = Vec::new();
     let mut addresses = Vec::new();
     for _ in 0..count {
@@ -174,23 +173,23 @@ pub fn free_loopback_addresses(count: usize) -> Outcome<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-/// What a figure was measured on.
+/// Description of the host that a result was measured on.
 #[derive(Debug, Clone, Serialize)]
 pub struct HostInfo {
     /// Model of the processor.
     pub processor: String,
-    /// Processors online.
+    /// Number of processors available.
     pub cores: usize,
     /// Memory in GiB.
     pub memory_gib: f64,
     /// Kernel release.
     pub kernel: String,
-    /// Commit of the working tree, with `+` when it had changes.
+    /// Commit of the working tree, with `+` if it had uncommitted changes.
     pub commit: String,
 }
 
 impl HostInfo {
-    /// Reads the machine this runs on.
+    /// Reads the description of this host.
     pub fn read() -> Self {
         let field = |file: &str, name: &str| {
             fs::read_to_string(file).ok().and_then(|text| {
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_is_enough_only_when_each_of_its_numbers_is() {
+    fn a_setting_is_sufficient_only_if_each_number_is() {
         assert!(at_least("4096", "4096"));
         assert!(at_least("10\t20\t30", "10 20 30"));
         assert!(!at_least("10 19 30", "10 20 30"));

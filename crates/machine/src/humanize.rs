@@ -1,11 +1,11 @@
-//! Figures as people read them.
+//! Formatting of numbers for people.
 
-/// A size, exact where it is round: `64 KiB`, `1500 bytes`.
+/// Formats a size with at most one decimal: `64 KiB`, `1.4 KiB`, `900 bytes`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     for (factor, unit) in UNITS {
         if bytes >= factor {
-            // In 128 bits: a limit that is none may be near the largest number.
+            // In 128 bits, as a value that means "no limit" may be near `u64::MAX`.
             let tenths = u128::from(bytes) * 10 / u128::from(factor);
             return match tenths % 10 {
                 0 => format!("{} {unit}", tenths / 10),
@@ -16,7 +16,7 @@ pub fn size(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
-/// A count with its thousands apart: `1,000,000`.
+/// Formats a count with thousands separators: `1,000,000`.
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_spoken_shortly() {
+    fn sizes_have_at_most_one_decimal() {
         assert_eq!(size(65_536), "64 KiB");
         assert_eq!(size(1_610_612_736), "1.5 GiB");
         assert_eq!(size(999), "999 bytes");

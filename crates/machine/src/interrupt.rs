@@ -1,5 +1,5 @@
-//! Somebody asks a tool to end: a flag, and a sleep that ends with it. The first signal asks; the
-//! second ends the process at once.
+//! Interruption of a tool: a flag, and a sleep that ends when it is set. The first signal sets it;
+//! the second ends the process at once.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use crate::failure::{Context, Outcome};
 use crate::signals::{Request, Signals};
 
-/// Whether somebody has asked. Clones share one answer.
+/// Flag that asks a tool to end. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<(Mutex<bool>, Condvar)>);
 
 impl Interrupt {
-    /// Catches SIGINT and SIGTERM from now on.
+    /// Starts to catch SIGINT and SIGTERM.
     ///
     /// # Errors
     ///
@@ -21,12 +21,11 @@ impl Interrupt {
         Self::catch_with_cleanup(|| {})
     }
 
-    /// Catches SIGINT and SIGTERM from now on. The second signal runs `cleanup` before it ends the
-    /// process.
+    /// Like [`Interrupt::catch`]; the second signal runs `cleanup` before it ends the process.
     ///
     /// # Errors
     ///
-    /// As [`Interrupt::catch`].
+    /// Those of [`Interrupt::catch`].
     pub fn catch_with_cleanup(cleanup: impl Fn() + Send + 'static) -> Outcome<Self> {
         let signals = Signals::catch_interrupts().context("watching for interrupts")?;
         let interrupt = Self::default();
@@ -41,24 +40,24 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Asks to end, as a signal does.
+    /// Sets the flag, as a signal does.
     pub fn ask(&self) {
         let (asked, changed) = &*self.0;
         *asked.lock().unwrap_or_else(PoisonError::into_inner) = true;
         changed.notify_all();
     }
 
-    /// Whether somebody has asked.
+    /// Whether the flag is set.
     pub fn asked(&self) -> bool {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until `when`; whether the tool is to go on.
+    /// Sleeps until `when` or until the flag is set. Returns whether the tool should go on.
     pub fn sleep_until(&self, when: Instant) -> bool {
         self.sleep(when.saturating_duration_since(Instant::now()))
     }
 
-    /// Sleeps for `pause`; whether the tool is to go on.
+    /// Sleeps for `pause` or until the flag is set. Returns whether the tool should go on.
     pub fn sleep(&self, pause: Duration) -> bool {
         let (asked, changed) = &*self.0;
         let asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sleep_ends_when_somebody_asks() {
+    fn an_interrupt_ends_a_sleep() {
         let interrupt = Interrupt::default();
         assert!(interrupt.sleep(Duration::ZERO));
         let other = interrupt.clone();

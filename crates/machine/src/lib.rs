@@ -1,19 +1,19 @@
-//! The machine under the tools: its clock, signals and limits, what a process uses, what stops it
-//! from holding more connections, and pictures of what was measured.
+//! Machine layer of the tools: clocks, signals, limits, resource use of processes, checks of how
+//! many connections fit, and charts of measurements.
 //!
-//! The lowest of the tools' crates. Must not depend on the server, its encoder or a client.
+//! The lowest of the tools' crates: it must not depend on the server, its encoder or a client.
 
 #![forbid(unsafe_code)]
 
 /// The error of the tools: a sentence with its remedy.
 pub mod failure;
-/// Numbers for people.
+/// Formatting of numbers for people.
 pub mod humanize;
 /// Monotonic and real-time clocks, in nanoseconds.
 pub mod clock;
 /// Signals that end or reload a program.
 pub mod signals;
-/// A request to end, and a sleep that ends with it.
+/// Interruption of a tool: a flag, and a sleep that ends when it is set.
 pub mod interrupt;
 /// Descriptor limits, kernel settings, free ports.
 pub mod host;
@@ -23,11 +23,11 @@ pub mod measure;
 pub mod doctor;
 /// Measured constants.
 pub mod measured;
-/// What a number of users costs.
+/// Resources that a number of users needs.
 pub mod plan;
 /// Mean and standard deviation of times.
 pub mod spread;
-/// Readings of a process and its machine, a row at a time.
+/// Recorder of the resource use of a process and its machine.
 pub mod record;
 /// Line charts of recordings.
 pub mod plot;

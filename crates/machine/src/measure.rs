@@ -1,4 +1,4 @@
-//! What a process costs, read from `/proc`: memory and processor time.
+//! Memory and CPU time of a process, read from `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,23 +8,23 @@ use serde::Serialize;
 
 use crate::failure::{Context, Failure, Outcome};
 
-/// The unit of `utime` and `stime` in `/proc/PID/stat`: a hundredth of a second on every machine
-/// that Linux runs on today (USER_HZ).
+/// Unit of `utime` and `stime` in `/proc/PID/stat` (USER_HZ): 10 ms on all current Linux machines.
 const TICK_NANOS: u64 = 10_000_000;
 
 /// Memory of a process, in bytes.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Memory {
-    /// Resident.
+    /// Resident memory.
     pub resident: u64,
-    /// Resident, shared pages divided among those who share them.
+    /// Resident memory with shared pages divided among the processes that share them (PSS).
     pub proportional: u64,
-    /// Resident and nobody else's.
+    /// Resident memory that no other process shares.
     pub private: u64,
 }
 
 impl Memory {
-    /// Reads the memory of process `pid`. Walks its page tables: a few milliseconds a gigabyte.
+    /// Reads the memory of process `pid`. The kernel walks its page tables, which takes a few
+    /// milliseconds a gigabyte.
     ///
     /// # Errors
     ///
@@ -48,35 +48,35 @@ impl Memory {
     }
 }
 
-/// Processor time of a process since it started.
+/// CPU time of a process since it started.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CpuTime {
-    /// All of it, in nanoseconds, as the scheduler counted.
+    /// Total in nanoseconds, as counted by the scheduler.
     pub total: u64,
-    /// User time, in nanoseconds, at the precision of a tick.
+    /// User time in nanoseconds, with a resolution of 10 ms.
     pub user: u64,
-    /// System time, in nanoseconds, at the precision of a tick.
+    /// System time in nanoseconds, with a resolution of 10 ms.
     pub system: u64,
-    /// Nanoseconds by thread name, digits left out: `worker` for all workers.
+    /// Nanoseconds by thread name without trailing digits: `worker` for all workers.
     pub by_thread: BTreeMap<String, u64>,
 }
 
 impl CpuTime {
-    /// Reads the processor time of process `pid`.
+    /// Reads the CPU time of process `pid`.
     ///
     /// # Errors
     ///
     /// When there is no such process, or its files in `/proc` cannot be read.
     pub fn of(pid: u32) -> Outcome<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
-            .context(format_args!("reading the processor time of process {pid}"))?;
+            .context(format_args!("reading the CPU time of process {pid}"))?;
         let (user, system) = ticks(&stat).ok_or_else(|| {
-            Failure::new(format!("/proc/{pid}/stat is not what Linux writes: {stat}"))
+            Failure::new(format!("/proc/{pid}/stat has an unknown format: {stat}"))
         })?;
         let mut by_thread = BTreeMap::new();
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).context("reading its threads")?;
         for task in tasks.flatten() {
-            // A thread may end between the listing and the look.
+            // The thread may have ended since the listing.
             let Ok(name) = fs::read_to_string(task.path().join("comm")) else {
                 continue;
             };
@@ -103,12 +103,13 @@ impl CpuTime {
         })
     }
 
-    /// The share of user time in all of it, from 0 to 1.
+    /// Returns the share of user time, from 0 to 1.
     pub fn user_share(&self) -> f64 {
         self.user as f64 / (self.user + self.system).max(1) as f64
     }
 
-    /// Takes `seconds` of an idle process away, as `idle` was over `idle_seconds`.
+    /// Subtracts the CPU time that an idle process uses in `seconds`, given that it used `idle` in
+    /// `idle_seconds`.
     #[must_use]
     pub fn without_idle(&self, seconds: f64, idle: &Self, idle_seconds: f64) -> Self {
         let share = seconds / idle_seconds;
@@ -142,14 +143,14 @@ impl Sub for &CpuTime {
     }
 }
 
-/// `utime` and `stime`, which follow the command's name; that may hold anything but ends in the
-/// last parenthesis.
+/// Parses `utime` and `stime`. They follow the command's name, which may contain any characters and
+/// ends at the last parenthesis.
 fn ticks(stat: &str) -> Option<(u64, u64)> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     Some((fields.get(11)?.parse().ok()?, fields.get(12)?.parse().ok()?))
 }
 
-/// The middle of `values`, the mean of the two middle ones when they are even in number.
+/// Returns the median of `values`; NaN if there are none.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_found_whatever_the_command_is_called() {
+    fn ticks_are_found_after_any_command_name() {
         let stat = "7 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14";
         assert_eq!(ticks(stat), Some((11, 12)));
         assert_eq!(ticks("garbage"), None);

@@ -1,45 +1,43 @@
-//! Measured constants: what a connection, an event and a login cost.
+//! Measured constants: cost of a connection, an event and a login.
 //!
-//! Each is what `docs/BENCHMARKS.md` or `docs/MEMORY.md` has in the row that is named beside it; a
-//! test compares them. All arithmetic about capacity takes them from here.
+//! Each is taken from the section of `docs/BENCHMARKS.md` or `docs/MEMORY.md` named in its comment;
+//! a test compares them. All capacity estimates use them.
 
-/// Memory of the process before the first session: program, heaps, tables. Section *Memory*,
+/// Bytes of the process before the first session: program, heaps, tables. Section *Memory*,
 /// resident at start.
 pub const PROCESS_BYTES: u64 = 10_100_000;
 
-/// Memory of the process for an idle session. Section *Memory*, rounded up.
+/// Bytes of the process for an idle session. Section *Memory*, rounded up.
 pub const SESSION_BYTES: u64 = 45;
 
-/// Memory of the process for an idle session over TLS 1.3, beyond a plain one. Section *TLS and
-/// identity*.
+/// Additional bytes of the process for an idle session over TLS 1.3. Section *TLS and identity*.
 pub const TLS_SESSION_BYTES: u64 = 251;
 
-/// Memory of the kernel for one end of an idle connection: half of 8.36 KB of slabs for both ends,
-/// of which a socket is 2,368 bytes. `docs/MEMORY.md`, at 400,000 connections.
+/// Bytes of the kernel for one end of an idle connection: half of the 8.36 KB of slabs for both
+/// ends. `docs/MEMORY.md`, at 400,000 connections.
 pub const KERNEL_END_BYTES: u64 = 4_180;
 
-/// Memory of the process for a client of `encke flood`, at most. Section *In short*.
+/// Upper bound of the bytes for a client of `encke flood`. Section *In short*.
 pub const CLIENT_BYTES: u64 = 200;
 
-/// Memory of the graph for a subscription: 5.3 bytes in each of two directions. Section *In short*.
+/// Bytes of the graph for a subscription: 5.3 bytes in each of two directions. Section *In short*.
 pub const EDGE_BYTES: f64 = 10.6;
 
-/// Memory of the history for an event without its payload: 152 bytes with one of 120. Section
+/// Bytes of the history for an event without its payload: 152 bytes with a payload of 120. Section
 /// *History and resume*.
 pub const HISTORY_EVENT_BYTES: u64 = 32;
 
-/// Processor time of a delivery to one user in a batch, the kernel's included. Section *Fan-out,
-/// 100000 sessions*.
+/// CPU seconds of a delivery to one user in a batch, including the kernel. Section *Fan-out, 100000
+/// sessions*.
 pub const DELIVERY_SECONDS: f64 = 10.9e-6;
 
-/// Processor time of a delivery over TLS, beyond a plain one. Section *TLS and identity*.
+/// Additional CPU seconds of a delivery over TLS. Section *TLS and identity*.
 pub const TLS_DELIVERY_SECONDS: f64 = 0.49e-6;
 
-/// Processor time of a login, the kernel's included. Section *Connect rate*.
+/// CPU seconds of a login, including the kernel. Section *Connect rate*.
 pub const LOGIN_SECONDS: f64 = 17.9e-6;
 
-/// Processor time of a login with a full TLS handshake, beyond a plain one. Section *TLS and
-/// identity*.
+/// Additional CPU seconds of a login with a full TLS handshake. Section *TLS and identity*.
 pub const HANDSHAKE_SECONDS: f64 = 224e-6;
 
 #[cfg(test)]
@@ -49,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    /// Part by which a constant may differ from the record: rounding.
+    /// Relative difference allowed between a constant and the document, for rounding.
     const ROUNDING: f64 = 0.012;
 
     fn document(name: &str) -> String {
@@ -57,7 +55,8 @@ mod tests {
         fs::read_to_string(path.join(name)).expect("the documents are beside the crates")
     }
 
-    /// The numbers of the first row that begins like this, below a heading that begins so.
+    /// Numbers in the first row that starts with `begins`, in the section whose heading starts with
+    /// `heading`.
     #[track_caller]
     fn row(document: &str, heading: &str, begins: &str) -> Vec<f64> {
         let (_, section) = document
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_constants_are_those_of_the_record() {
+    fn the_constants_agree_with_the_documents() {
         let record = document("BENCHMARKS.md");
         let memory = |begins| row(&record, "Memory, 1000000", begins)[0];
         near(PROCESS_BYTES as f64, memory("| resident at start |") * 1e6);
@@ -112,7 +111,7 @@ mod tests {
             LOGIN_SECONDS * 1e6,
             row(&record, "Connect rate", "| processor |")[0],
         );
-        // Plain, plain with a token, TLS; an event was not measured with a token.
+        // Columns: plain, plain with a token, TLS. Events were not measured with a token.
         let tls = |begins| row(&record, "TLS and identity", begins);
         near(
             TLS_SESSION_BYTES as f64,

@@ -1,7 +1,7 @@
-//! What a number of users costs: memory, processor time, bandwidth, descriptors.
+//! Capacity plan: memory, CPU time, bandwidth and descriptors for a number of users.
 //!
-//! Arithmetic with [`measured`] constants of one machine: an estimate, which a run of `encke prove`
-//! on the machine in question replaces. Descriptors and kernel settings are the doctor's.
+//! An estimate from the [`measured`] constants of one machine; `encke prove` gives better numbers
+//! for a particular machine. Descriptors and kernel settings are computed by the doctor.
 
 use serde::Serialize;
 
@@ -9,70 +9,70 @@ use crate::doctor::settings::{self, NeededSetting};
 use crate::doctor::{Workload, capacity};
 use crate::measured;
 
-/// A delivery on the wire, without its payload: the event's id and framing, and the headers of IP
-/// and TCP.
+/// Bytes of a delivery on the wire without its payload: id and framing of the event, IP and TCP
+/// headers.
 const FRAME_BYTES: f64 = 100.0;
-/// A record of TLS: header, type and tag.
+/// Overhead of a TLS record in bytes: header, type and tag.
 const TLS_RECORD_BYTES: f64 = 22.0;
 /// Heartbeats of a session: one in 20 s, unless told otherwise. Each costs as much as a delivery.
 const HEARTBEATS_PER_SECOND: f64 = 1.0 / 20.0;
 /// Part of a core that is planned for. Beyond it, waiting grows quickly.
 const BUSY_MAX: f64 = 0.7;
-/// Time in which all users come back after a restart.
+/// Time in which all users reconnect after a restart, in seconds.
 const RETURN_SECONDS: f64 = 60.0;
 
-/// What is asked of a server.
+/// Load that a server must handle.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Demand {
     /// Users connected at the same time.
     pub users: f64,
-    /// Events that each user publishes, a second.
+    /// Events that each user publishes a second.
     pub rate: f64,
     /// Connected subscribers of each user.
     pub friends: f64,
-    /// Payload of an event, in bytes.
+    /// Payload of an event in bytes.
     pub payload_bytes: f64,
-    /// Time for which a client may be away and miss nothing, in seconds.
+    /// Seconds for which a client may be away without missing an event.
     pub away_seconds: f64,
-    /// Whether Encke ends TLS.
+    /// Whether Encke terminates TLS.
     pub tls: bool,
 }
 
-/// What a server needs for it.
+/// Resources that a server needs for a [`Demand`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
-    /// Events published, a second.
+    /// Events published a second.
     pub events_per_second: f64,
-    /// Events delivered, a second.
+    /// Events delivered a second.
     pub deliveries_per_second: f64,
-    /// Memory of the process for sessions, in bytes.
+    /// Bytes of the process for sessions.
     pub session_bytes: f64,
-    /// Memory of the process for the graph, in bytes.
+    /// Bytes of the process for the graph.
     pub graph_bytes: f64,
-    /// Memory of the process for the history, in bytes: what `--history-bytes` needs.
+    /// Bytes of the process for the history: the value for `--history-bytes`.
     pub history_bytes: f64,
-    /// Memory of the kernel for connections, in bytes.
+    /// Bytes of the kernel for connections.
     pub kernel_bytes: f64,
-    /// All of this, and what the process takes by itself.
+    /// Total bytes: all of the above and the base size of the process.
     pub memory_bytes: f64,
-    /// Processor time, in cores that do nothing else.
+    /// CPU use in fully busy cores.
     pub cores_busy: f64,
-    /// Cores to have.
+    /// Cores needed, so that none is busier than 70 %.
     pub cores: f64,
-    /// Bytes sent, a second.
+    /// Bytes sent a second.
     pub bytes_per_second: f64,
-    /// Descriptors of the process: its limit (`LimitNOFILE`).
+    /// Descriptor limit of the process (`LimitNOFILE`).
     pub descriptors: u64,
-    /// Kernel settings, at least.
+    /// Minimum kernel settings.
     pub settings: Vec<NeededSetting>,
-    /// Logins a second when all users come back within a minute.
+    /// Logins a second when all users reconnect within a minute.
     pub logins_per_second: f64,
-    /// Part of the cores that these logins take.
+    /// Share of the cores that these logins take.
     pub logins_busy: f64,
 }
 
 impl Plan {
-    /// Computes what a demand needs.
+    /// Computes the plan for a demand.
     pub fn of(demand: &Demand) -> Self {
         let events_per_second = demand.users * demand.rate;
         let deliveries_per_second = events_per_second * demand.friends;
@@ -101,7 +101,7 @@ impl Plan {
             + graph_bytes
             + history_bytes
             + kernel_bytes;
-        // A worker for each core, and no more than there may be.
+        // One worker for each core, up to the limit.
         let wanted = Workload {
             connections: demand.users.ceil() as u64,
             workers: (cores as u64).min(capacity::WORKERS_MAX),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_users_cost_what_was_measured() {
+    fn the_plan_for_a_million_users_agrees_with_measurements() {
         let plan = Plan::of(&MILLION);
         near(plan.events_per_second, 16_667.0);
         near(plan.deliveries_per_second, 500_000.0);
@@ -158,7 +158,7 @@ mod tests {
         near(plan.kernel_bytes, 4.18e9);
         near(plan.cores_busy, 550_000.0 * 10.9e-6);
         assert_eq!(plan.cores, 9.0);
-        // Standard streams, control and the pollers of nine workers besides.
+        // 1,000,000 clients, 64 of the process, and four for each of nine workers.
         assert_eq!(plan.descriptors, 1_000_100);
     }
 
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_costs_more_and_never_less() {
+    fn tls_never_costs_less() {
         let (plain, tls) = (
             Plan::of(&MILLION),
             Plan::of(&Demand {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_do_needs_one_core() {
+    fn no_load_needs_one_core() {
         let plan = Plan::of(&Demand {
             users: 0.0,
             ..MILLION
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_are_what_the_doctor_asks_for() {
+    fn the_settings_are_those_of_the_doctor() {
         let plan = Plan::of(&MILLION);
         let settings: Vec<_> = plan
             .settings
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_demand_beyond_all_bounds_has_a_plan() {
+    fn an_extreme_demand_has_a_plan() {
         let plan = Plan::of(&Demand {
             users: 1e12,
             rate: 1e12,

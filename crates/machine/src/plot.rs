@@ -1,7 +1,7 @@
-//! Pictures that belong in a report: lines over time, a panel above the other.
+//! Line charts for reports: lines over time, in panels above each other.
 //!
-//! `recording` reads what `record` wrote, `panels` says what is drawn of it, `scale` chooses units
-//! and ticks, `figure` draws on any paper, `render` is a file: SVG or PNG.
+//! `recording` parses what `record` wrote, `panels` selects what to draw, `scale` chooses units and
+//! ticks, `figure` draws on any backend, and `render` writes SVG and PNG files.
 
 pub mod recording;
 pub mod panels;
@@ -9,36 +9,36 @@ mod scale;
 mod figure;
 pub mod render;
 
-/// What an axis measures; it is labelled in steps of a thousand.
+/// Unit of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
     Bytes,
     /// Bytes for each connection.
     BytesEach,
-    /// Bytes in a second.
+    /// Bytes a second.
     BytesPerSecond,
-    /// Things, each of them one.
+    /// A number of things.
     Count,
-    /// Things in a second.
+    /// Things a second.
     PerSecond,
-    /// Processors that are busy.
+    /// Busy processors.
     Cores,
-    /// Time, in seconds.
+    /// Seconds.
     Seconds,
 }
 
-/// A line: where it has gaps, its pieces.
+/// Line of a chart, in pieces if it has gaps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// What it is of, for the legend; lines of one label have one colour.
+    /// Name in the legend. Lines with the same label have the same colour.
     pub label: String,
     /// Points from left to right, in the units of the axes.
     pub pieces: Vec<Vec<(f64, f64)>>,
 }
 
 impl Line {
-    /// A line without gaps.
+    /// Creates a line without gaps.
     pub fn whole(label: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self {
             label: label.into(),
@@ -51,50 +51,49 @@ impl Line {
     }
 }
 
-/// Lines that share a scale.
+/// Lines that share a vertical scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What is measured.
+    /// What the lines show.
     pub title: String,
-    /// In what.
+    /// Unit of the values.
     pub unit: Unit,
-    /// The lines.
+    /// Lines.
     pub lines: Vec<Line>,
 }
 
-/// What runs from left to right.
+/// Horizontal scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum XScale {
     /// Seconds since the start.
     #[default]
     Time,
-    /// How many of so many are no more than this: 0.9, 0.99 and so on, each nine as wide as the one
-    /// before.
+    /// Quantiles 0.9, 0.99 and so on, evenly spaced.
     Nines,
 }
 
-/// One picture of the figure.
+/// One chart of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// Drawn whole, against the scale on the left.
+    /// Solid lines, with the scale on the left.
     pub left: Axis,
-    /// Drawn dashed, against the scale on the right.
+    /// Dashed lines, with the scale on the right.
     pub right: Option<Axis>,
 }
 
-/// Panels above each other, over one scale from left to right.
+/// Panels above each other, with one horizontal scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// What it shows; nothing where the text around it says so.
+    /// Title; may be empty.
     pub title: String,
-    /// From top to bottom.
+    /// Panels from top to bottom.
     pub panels: Vec<Panel>,
-    /// What runs from left to right.
+    /// Horizontal scale.
     pub across: XScale,
 }
 
 impl Figure {
-    /// The labels of all lines, each once, in order of appearance.
+    /// Returns the labels of all lines, each once, in order of appearance.
     fn labels(&self) -> Vec<&str> {
         let mut labels: Vec<&str> = Vec::new();
         for axis in self.axes() {
@@ -113,7 +112,7 @@ impl Figure {
             .flat_map(|panel| std::iter::once(&panel.left).chain(&panel.right))
     }
 
-    /// The span from left to right of all lines.
+    /// Returns the horizontal range of all lines.
     fn span(&self) -> (f64, f64) {
         let points = self
             .axes()

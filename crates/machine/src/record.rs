@@ -1,8 +1,8 @@
-//! A log of what a process and its machine use, a row at a time, for days.
+//! Recorder of the resource use of a process and its machine over days, in rows.
 //!
-//! `row` is one reading and its columns, `process` watches a process through its ends and
-//! returns, `connections` counts sockets, `machine` reads what the kernel keeps, `probe` puts them
-//! together and sees that reading costs little. The loop here owns when rows are taken.
+//! `row` is one reading and its columns, `process` watches a process across restarts, `connections`
+//! counts sockets, `machine` reads metrics of the machine, and `probe` combines them and limits the
+//! cost of reading. The loop here decides when rows are taken.
 
 pub mod row;
 pub mod process;
@@ -18,31 +18,31 @@ use serde::Serialize;
 use crate::interrupt::Interrupt;
 use row::Row;
 
-/// How long and how often.
+/// Interval and duration of a recording.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampling {
-    /// From row to row.
+    /// Interval between rows.
     pub every: Duration,
-    /// From the first row to the last; without it, until somebody interrupts.
+    /// Time from the first row to the last. `None`: until interrupted.
     pub duration: Option<Duration>,
 }
 
-/// Where rows come from.
+/// Source of rows.
 pub trait Source {
-    /// Reads everything once.
+    /// Reads one row.
     fn read(&mut self) -> Row;
 }
 
-/// Time as the loop needs it, so that a test owns it.
+/// Clock of the loop, which tests replace.
 pub trait Clock {
-    /// Time since the start.
+    /// Returns the time since the start.
     fn elapsed(&self) -> Duration;
 
-    /// Sleeps until `after` from the start; whether to go on.
+    /// Sleeps until `after` from the start. Returns false if interrupted.
     fn sleep_until(&mut self, after: Duration) -> bool;
 }
 
-/// Sleeps that end when somebody interrupts.
+/// Real clock, whose sleeps end with an interrupt.
 #[derive(Debug)]
 pub struct SystemClock {
     interrupt: Interrupt,
@@ -50,7 +50,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// Time counts from now on.
+    /// Creates a clock that starts now.
     pub fn from_now(interrupt: Interrupt) -> Self {
         Self {
             interrupt,
@@ -69,23 +69,23 @@ impl Clock for SystemClock {
     }
 }
 
-/// Bytes of all objects of the kernel, now.
+/// Reads the bytes of all kernel objects.
 pub fn kernel_slab_bytes() -> Option<u64> {
     machine::read().slab
 }
 
-/// What a recording came to.
+/// Summary of a recording.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Summary {
     /// Rows written.
     pub rows: u64,
-    /// From the first to the last.
+    /// Seconds from the first row to the last.
     pub seconds: f64,
-    /// Most that was resident.
+    /// Largest resident memory.
     pub resident_bytes_max: Option<u64>,
-    /// Most connections that were established.
+    /// Largest number of established connections.
     pub established_connections_max: Option<u64>,
-    /// Most that TCP's queues took.
+    /// Largest memory of TCP queues.
     pub socket_memory_bytes_max: Option<u64>,
 }
 
@@ -103,27 +103,28 @@ impl Summary {
     }
 }
 
-/// Writes rows to `out`, each at once, and shows each to `tell`, until the time is over or a
-/// sleep is interrupted.
+/// Writes rows to `out` and flushes each, and passes each to `tell`, until the duration is over or
+/// a sleep is interrupted.
 ///
 /// # Errors
 ///
-/// When `out` takes no more; the rows before that are in it.
+/// When `out` cannot be written; the rows before that are in it.
 pub fn run(
     source: &mut impl Source,
-    pace: Sampling,
+    sampling: Sampling,
     clock: &mut impl Clock,
     out: &mut impl Write,
     mut tell: impl FnMut(&Row),
 ) -> io::Result<Summary> {
     let mut summary = Summary::default();
     writeln!(out, "{}", row::header())?;
-    // Rows are due at multiples of the pace, so that a slow reading does not move all that follow.
-    let intervals = |time: Duration| time.div_duration_f64(pace.every) as u32;
-    let last = pace.duration.map(intervals);
+    // Rows are due at multiples of the interval, so that a slow reading does not delay all later
+    // rows.
+    let intervals = |time: Duration| time.div_duration_f64(sampling.every) as u32;
+    let last = sampling.duration.map(intervals);
     let mut number: u32 = 0;
     loop {
-        if number > 0 && !clock.sleep_until(pace.every * number) {
+        if number > 0 && !clock.sleep_until(sampling.every * number) {
             break;
         }
         let row = source.read();
@@ -134,8 +135,8 @@ pub fn run(
         if last.is_some_and(|last| number >= last) {
             break;
         }
-        // Rows that were missed meanwhile are left out: two rows at once would show rates that
-        // never were. The last one is never left out, only late.
+        // Skip rows that were missed during the reading: two rows in quick succession would show
+        // wrong rates. The last row is never skipped, only late.
         let next = intervals(clock.elapsed()).max(number) + 1;
         number = last.map_or(next, |last| next.min(last));
     }
@@ -166,7 +167,7 @@ mod tests {
 
     impl super::Clock for TestClock {
         fn elapsed(&self) -> Duration {
-            // Only the first row takes time.
+            // Only reading the first row takes time.
             let first = Duration::from_secs(self.first_row_seconds);
             self.sleeps.last().copied().unwrap_or(first)
         }
@@ -182,7 +183,7 @@ mod tests {
         ends_after: usize,
         first_row_seconds: u64,
     ) -> (Summary, Vec<Duration>, String) {
-        let pace = Sampling {
+        let sampling = Sampling {
             every: Duration::from_secs(10),
             duration: duration.map(Duration::from_secs),
         };
@@ -193,12 +194,12 @@ mod tests {
         };
         let mut out = Vec::new();
         let mut source = Fake(Duration::from_secs(7));
-        let summary = run(&mut source, pace, &mut clock, &mut out, |_| {}).unwrap();
+        let summary = run(&mut source, sampling, &mut clock, &mut out, |_| {}).unwrap();
         (summary, clock.sleeps, String::from_utf8(out).unwrap())
     }
 
     #[test]
-    fn rows_are_due_at_multiples_of_the_pace() {
+    fn rows_are_due_at_multiples_of_the_interval() {
         let (summary, sleeps, text) = record(Some(30), usize::MAX, 0);
         assert_eq!(summary.rows, 4);
         assert_eq!(sleeps, [10, 20, 30].map(Duration::from_secs));
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_were_missed_are_left_out() {
+    fn missed_rows_are_skipped() {
         let (_, sleeps, _) = record(Some(50), usize::MAX, 25);
         assert_eq!(sleeps, [30, 40, 50].map(Duration::from_secs));
     }
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_keeps_what_was_written() {
+    fn an_interrupt_keeps_the_rows_written() {
         let (summary, _, text) = record(None, 2, 0);
         assert_eq!((summary.rows, text.lines().count()), (2, 3));
     }

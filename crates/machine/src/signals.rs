@@ -10,14 +10,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals as Caught;
 use signal_hook::low_level::signal_name;
 
-/// Signals that are caught and not yet handled.
+/// Caught signals.
 #[derive(Debug)]
 pub struct Signals(Caught);
 
-/// What a signal asks for. Carries the name of the signal.
+/// Request made by a signal, with the name of the signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// End when the work under way is done.
+    /// End after the work under way.
     End(&'static str),
     /// End at once: the process exits when the handler returns.
     Exit(&'static str),
@@ -26,10 +26,10 @@ pub enum Request {
 }
 
 impl Signals {
-    /// Catches SIGINT, SIGTERM and SIGHUP from now on, for a server.
+    /// Starts to catch SIGINT, SIGTERM and SIGHUP, for a server.
     ///
-    /// Must come before the start of threads with descriptor tables of their own: the signal
-    /// handler writes to a descriptor, in the table of the thread that it interrupts.
+    /// Must be called before threads with their own descriptor tables start: the signal handler
+    /// writes to a descriptor, in the table of the thread that it interrupts.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl Signals {
         Caught::new([SIGTERM, SIGINT, SIGHUP]).map(Self)
     }
 
-    /// Catches SIGINT and SIGTERM from now on, for a tool, which SIGHUP ends.
+    /// Starts to catch SIGINT and SIGTERM, for a tool, which SIGHUP ends.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl Signals {
         Caught::new([SIGTERM, SIGINT]).map(Self)
     }
 
-    /// Hands each request to `handle`, on a thread of its own, until the process ends.
+    /// Starts a thread that passes each request to `handle` until the process ends.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Signals {
     }
 }
 
-/// The order in which signals came.
+/// Whether an end was requested already.
 #[derive(Debug, Default)]
 struct Order {
     ending: bool,
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_signal_to_end_ends_at_once_and_a_reload_does_not_count() {
+    fn the_second_request_to_end_exits_and_reloads_do_not_count() {
         let mut order = Order::default();
         let requests = [SIGHUP, SIGTERM, SIGHUP, SIGINT].map(|signal| order.request(signal));
         let expected = [

@@ -1,23 +1,24 @@
-//! Mean and standard deviation of a distribution of times, and of its fastest part.
+//! Mean and standard deviation of a distribution, and of its smallest values.
 
 use hdrhistogram::Histogram;
 
-/// Mean and standard deviation of some values, in the unit of their histogram.
+/// Mean and standard deviation, in the unit of the histogram.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spread {
     /// Mean.
     pub mean: f64,
-    /// Of these values themselves, not estimated for others.
+    /// Standard deviation of the population, not an estimate from a sample.
     pub stdev: f64,
 }
 
 impl Spread {
-    /// Computes the spread of the smallest values: `share` of them, rounded down, one at least.
-    /// What a few slow requests hide shows here (`95_avg`, `95_std` of tcprstat, Percona 2010).
+    /// Computes the spread of the smallest values: the fraction `share` of all, rounded down, but
+    /// at least one. It is not distorted by a few slow requests (`95_avg` and `95_std` of tcprstat,
+    /// Percona 2010).
     pub fn of_fastest(values: &Histogram<u64>, share: f64) -> Self {
         let wanted = ((values.len() as f64 * share) as u64).max(1);
         let mut left = wanted;
-        // Mean and sum of squared distances from it, value by value (Chan, Golub, LeVeque 1979).
+        // Running mean and sum of squared deviations (Chan, Golub, LeVeque 1979).
         let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
         for step in values.iter_recorded() {
             let taken = step.count_at_value().min(left);
@@ -42,7 +43,7 @@ impl Spread {
         }
     }
 
-    /// Returns this in another unit, of which one has so many of the old one.
+    /// Converts to a unit that is `size` of the present one.
     pub fn in_units_of(self, size: f64) -> Self {
         Self {
             mean: self.mean / size,
@@ -81,7 +82,7 @@ mod tests {
             (with_twenties.stdev - 1.969).abs() < 0.001,
             "{with_twenties:?}"
         );
-        // Of values that are alike only some: 95 times 10 and 2 times 20.
+        // A cut among equal values: 95 times 10 and 2 times 20.
         let cut = Spread::of_fastest(&values, 0.97);
         assert!((cut.mean - 10.206).abs() < 0.001, "{cut:?}");
         let all = Spread::of_fastest(&values, 1.0);
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_is_its_own_fastest_and_none_has_no_spread() {
+    fn one_value_has_no_deviation_and_no_values_have_no_spread() {
         let five = Spread {
             mean: 5.0,
             stdev: 0.0,

@@ -1,4 +1,4 @@
-//! Changes settings, and knows what they were.
+//! Applies kernel settings and reverts them.
 
 use std::fs;
 use std::io;
@@ -12,9 +12,9 @@ use crate::failure::{Failure, Outcome};
 /// A setting that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What was typed, as it were.
+    /// Command that makes the same change.
     pub command: String,
-    /// What to type to undo it.
+    /// Command that undoes it.
     pub undo: String,
     #[serde(skip)]
     file: PathBuf,
@@ -22,17 +22,17 @@ pub struct Change {
     before: String,
 }
 
-/// What became of changes.
+/// Result of [`apply`].
 #[derive(Debug, Default)]
 pub struct Applied {
-    /// Those that were made, in order.
+    /// Changes made, in order.
     pub made: Vec<Change>,
-    /// Why others were not, as a sentence.
+    /// Why the next change failed.
     pub refused: Option<Failure>,
 }
 
-/// Makes the changes of `remedies` below `root`, in order; advice is passed over. The first that
-/// the system refuses ends it; those before it stay made.
+/// Applies `remedies` to the files below `root`, in order, and skips advice. Stops at the first
+/// that the system refuses; earlier changes remain.
 pub fn apply<'a>(remedies: impl Iterator<Item = &'a Remedy>, root: &Path) -> Applied {
     let mut applied = Applied::default();
     for remedy in remedies {
@@ -56,12 +56,11 @@ pub fn apply<'a>(remedies: impl Iterator<Item = &'a Remedy>, root: &Path) -> App
     applied
 }
 
-/// Gives back what was before, the last change first. Says which could not be.
+/// Reverts the changes, the last one first.
 ///
 /// # Errors
 ///
-/// When at least one file could not be written: the sentence has the commands that remain to be
-/// run.
+/// When at least one file could not be written: the error has the commands that remain to be run.
 pub fn revert(changes: &[Change]) -> Outcome<()> {
     let failed: Vec<String> = changes
         .iter()
@@ -73,12 +72,12 @@ pub fn revert(changes: &[Change]) -> Outcome<()> {
         return Ok(());
     }
     Err(Failure::new(format!(
-        "these settings could not be given back; do it yourself: {}",
+        "these settings could not be reverted; run the commands yourself: {}",
         failed.join("; ")
     )))
 }
 
-/// Where a remedy writes what.
+/// Returns the file that a remedy writes, and the value.
 fn target(remedy: &Remedy) -> Option<(String, String)> {
     match remedy {
         Remedy::Setting { name, value } => {
@@ -90,23 +89,23 @@ fn target(remedy: &Remedy) -> Option<(String, String)> {
     }
 }
 
-/// Writes and reads back: some settings take a write and keep what they had. Others spell it in a
-/// way of their own. Returns what was.
+/// Writes a value and returns the one before. Fails if the file still has the old value, as some
+/// settings ignore a write. A different spelling of the new value is accepted.
 fn write(file: &Path, value: &str) -> io::Result<String> {
     let before = read(file)?;
     fs::write(file, line(value))?;
     if before != value && read(file)? == before {
-        return Err(io::Error::other(format!("it stays at {before}")));
+        return Err(io::Error::other(format!("the value is still {before}")));
     }
     Ok(before)
 }
 
-/// A setting that is empty has to be written as well: nothing at all would be no write.
+/// Appends a newline, as an empty value needs at least one byte to be written.
 fn line(value: &str) -> String {
     format!("{value}\n")
 }
 
-/// The value of a setting; of a choice, the word that is chosen.
+/// Reads the value of a setting; if it is a choice, the chosen word.
 fn read(file: &Path) -> io::Result<String> {
     let text = fs::read_to_string(file)?;
     let chosen = text
@@ -127,8 +126,8 @@ fn undo(remedy: &Remedy, before: &str) -> String {
 fn refused(remedy: &Remedy, error: &io::Error) -> Failure {
     Failure::new(match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "kernel settings are changed by root only: run it with sudo, or give --sysctl-conf to \
-             whoever may"
+            "only root may change kernel settings: run it with sudo, or pass the output of \
+             --sysctl-conf to an administrator"
                 .to_owned()
         }
         io::ErrorKind::ReadOnlyFilesystem => {

@@ -1,31 +1,32 @@
-//! How many connections fit in descriptor tables. `encke serve` says so at its start, and `encke
-//! doctor` before.
+//! Number of connections that fit into descriptor tables, for `encke serve` and `encke doctor`.
 
-/// Descriptors that are no clients': standard streams, signals, pollers, listeners, control.
+/// Descriptors of the process that are not clients: standard streams, signals, control connections.
 pub const DESCRIPTORS_OWN: u64 = 64;
 
 /// Pollers, wakers and listeners of a worker.
 pub const DESCRIPTORS_WORKER: u64 = 4;
 
-/// Most workers of a server: their number has ten bits in a session's name, one of them reserved.
+/// Most workers of a server: a session's name has ten bits for the worker, and one value is
+/// reserved.
 pub const WORKERS_MAX: u64 = 1023;
 
-/// Connections that may come back within a turn or two of the workers: a longer accept queue only
-/// hides that they are too slow.
+/// Longest useful accept queue: connections that may arrive within a turn or two of the workers. A
+/// longer one only hides that they are too slow.
 pub const ACCEPT_QUEUE: u64 = 4096;
 
-/// Ports from 1024 up.
+/// Number of unprivileged ports: 1024 to 65535.
 pub const PORTS_MOST: u64 = 64_512;
 
-/// Connections that tables of `limit` descriptors hold, one for all workers or one for each.
+/// Returns how many connections fit into tables of `limit` descriptors: one table for all workers,
+/// or with `private` one for each.
 pub fn connections(limit: u64, workers: u64, private: bool) -> u64 {
     let own = DESCRIPTORS_OWN + DESCRIPTORS_WORKER * workers;
     limit.saturating_sub(own) * if private { workers } else { 1 }
 }
 
-/// Descriptors that a table needs for its share of `connections`. The kernel spreads connections
-/// over listeners by a hash, so with tables for each worker the fullest has more than its share:
-/// four standard deviations leave one table of 30,000 too small.
+/// Returns the descriptors that a table needs for its share of `connections`. The kernel
+/// distributes connections over listeners by a hash, so the fullest private table has more than its
+/// share; a margin of four standard deviations is exceeded by one table in 30,000.
 pub fn descriptors(connections: u64, workers: u64, private: bool) -> u64 {
     let own = DESCRIPTORS_OWN + DESCRIPTORS_WORKER * workers;
     if !private {
@@ -35,8 +36,8 @@ pub fn descriptors(connections: u64, workers: u64, private: bool) -> u64 {
     share + 4 * share.isqrt() + own
 }
 
-/// The least number of workers with tables of their own for which `limit` descriptors are enough;
-/// nothing when no number is.
+/// Returns the smallest number of workers with private tables for which `limit` descriptors are
+/// enough, or `None` if no number is.
 pub fn workers(connections: u64, limit: u64) -> Option<u64> {
     (1..=WORKERS_MAX).find(|&workers| descriptors(connections, workers, true) <= limit)
 }
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_needed_is_room_enough() {
+    fn the_descriptors_needed_hold_all_connections() {
         for count in [1, 100, 18_000, 1_000_000] {
             for workers in [1, 2, 64, 1000] {
                 for private in [false, true] {

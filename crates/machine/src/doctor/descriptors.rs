@@ -1,10 +1,11 @@
-//! Descriptors: each connection is an open file, of its table, its process and the machine.
+//! Findings about descriptors: each connection is an open file, counted by its table, its process
+//! and the machine.
 
 use super::readings::Readings;
 use super::{Finding, Remedy, Severity, Workload, capacity};
 use crate::humanize::count;
 
-/// Files of everybody else on the machine.
+/// Open files of other processes.
 const FILES_OTHERS: u64 = 20_000;
 
 pub(super) fn findings(readings: &Readings, wanted: &Workload) -> Vec<Finding> {
@@ -59,7 +60,7 @@ fn table(readings: &Readings, wanted: &Workload) -> Finding {
     })
 }
 
-/// How far root may raise the limit of a table.
+/// Limit up to which root may raise that of a table.
 fn ceiling(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let ceiling = readings.descriptors_ceiling?;
     let needed = capacity::descriptors(wanted.connections, wanted.workers, wanted.private_fds);
@@ -75,7 +76,7 @@ fn ceiling(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     )
 }
 
-/// All files of the machine.
+/// Open files of the whole machine.
 fn machine(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let (most, open) = (readings.files_max?, readings.files_open.unwrap_or(0));
     let needed = wanted.ends() + FILES_OTHERS;

@@ -1,36 +1,35 @@
-//! Memory: what so many connections take, and what may be taken.
+//! Findings about memory: what the connections need, and what is available.
 
 use super::readings::Readings;
 use super::{Finding, Remedy, Severity, Workload};
 use crate::humanize::{count, size};
 use crate::measured::{CLIENT_BYTES, KERNEL_END_BYTES, SESSION_BYTES};
 
-/// Where connections take more than this share of what is left, there is little for traffic.
+/// Part of the available memory that connections may take. Beyond it, little is left for traffic.
 const COMFORT: (u64, u64) = (4, 5);
 
-/// Clients of a hundred that do not read, in a bad hour.
-const DEAF_OF_HUNDRED: u64 = 1;
+/// Percentage of clients that do not read, in a bad case.
+const NOT_READING_PERCENT: u64 = 1;
 
-/// A send buffer that holds some hundred events.
+/// Send buffer that is large enough: some hundred events.
 const SEND_BUFFER_ENOUGH: u64 = 262_144;
 
-/// What the server asks for its send buffers, unless `--backlog-bytes` says more.
+/// Send buffer that the server requests, unless `--backlog-bytes` is larger.
 const SEND_BUFFER_ASKED: u64 = 262_144;
 
-/// What the kernel gives a program that asks for a receive buffer, unless told otherwise. The
-/// server asks for none.
+/// Default limit of the kernel for requested receive buffers. The server requests none.
 const RECEIVE_BUFFER_ASKED: u64 = 212_992;
 
-/// Free memory for each connection of which packets may arrive within an interrupt or two.
+/// Free memory to reserve for each connection, for packets that arrive in a burst.
 const RESERVE_BYTES_EACH: u64 = 128;
 
-/// Enough for any number of connections: what one burst of a fast network brings.
+/// Reserve that is enough for any number of connections: one burst of a fast network.
 const RESERVE_ENOUGH: u64 = 128 << 20;
 
-/// More than one part in so many of a machine's memory is not kept free.
+/// At most one part in this many of a machine's memory is reserved.
 const RESERVE_PART: u64 = 50;
 
-/// Swappiness with which the kernel takes pages of files first.
+/// Swappiness up to which the kernel evicts file pages first.
 const SWAPPINESS_ENOUGH: u64 = 10;
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
@@ -38,7 +37,7 @@ const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 pub(super) fn findings(readings: &Readings, wanted: &Workload) -> Vec<Finding> {
     [
         idle(readings, wanted),
-        Some(group(readings, wanted)),
+        Some(control_group(readings, wanted)),
         queues(readings, wanted),
         send_buffers(readings, wanted),
         asked_buffers(readings),
@@ -52,7 +51,7 @@ pub(super) fn findings(readings: &Readings, wanted: &Workload) -> Vec<Finding> {
     .collect()
 }
 
-/// What idle connections take: of the kernel, and of server and clients.
+/// Predicted memory of idle connections.
 struct Prediction {
     kernel: u64,
     ours: u64,
@@ -75,7 +74,7 @@ impl Prediction {
         self.kernel + self.ours
     }
 
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         format!(
             "{}: {} for the kernel's sockets, {} for {}",
             size(self.whole()),
@@ -86,8 +85,8 @@ impl Prediction {
     }
 }
 
-/// How bad it is that `needed` is to come out of `left`.
-fn squeeze(finding: Finding, needed: u64, left: u64) -> Finding {
+/// Rates the finding if `needed` bytes must come out of `left`.
+fn rate(finding: Finding, needed: u64, left: u64) -> Finding {
     let (part, whole) = COMFORT;
     finding
         .when(needed > left / whole * part, Severity::Advice)
@@ -99,56 +98,56 @@ fn idle(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let needed = Prediction::of(wanted);
     let finding = Finding::new(
         "memory",
-        "predicted for idle connections; what waits in queues comes on top, and beyond it the \
-         kernel ends processes",
+        "predicted for idle connections, without data in queues; when memory runs out, the kernel \
+         kills processes",
     )
     .found(match readings.memory_total {
         Some(total) => format!("{} available of {}", size(available), size(total)),
         None => format!("{} available", size(available)),
     })
-    .needed(needed.words());
+    .needed(needed.describe());
     Some(
-        squeeze(finding, needed.whole(), available)
+        rate(finding, needed.whole(), available)
             .remedy(|| Remedy::advice("more memory, or fewer connections")),
     )
 }
 
-fn group(readings: &Readings, wanted: &Workload) -> Finding {
+fn control_group(readings: &Readings, wanted: &Workload) -> Finding {
     let finding = Finding::new(
         "control group",
-        "the kernel's sockets count against the limit of a container or unit, and beyond it its \
-         processes are ended",
+        "the kernel's sockets count against the limit of a container or unit, and beyond the \
+         limit its processes are killed",
     );
     let needed = Prediction::of(wanted);
-    let Some(group) = &readings.group else {
+    let Some(control_group) = &readings.group else {
         return finding.found("no limit on memory").needed("none");
     };
     let finding = finding
         .found(format!(
             "{} left of {} ({})",
-            size(group.left),
-            size(group.limit),
-            group.file.display()
+            size(control_group.left),
+            size(control_group.limit),
+            control_group.file.display()
         ))
         .needed(size(needed.whole()));
-    squeeze(finding, needed.whole(), group.left).remedy(|| {
+    rate(finding, needed.whole(), control_group.left).remedy(|| {
         Remedy::advice(format!(
             "MemoryMax={0} in the unit, or docker run --memory {0}",
-            (group.limit - group.left) + needed.whole() / COMFORT.0 * COMFORT.1
+            (control_group.limit - control_group.left) + needed.whole() / COMFORT.0 * COMFORT.1
         ))
     })
 }
 
-/// What all TCP queues may hold together.
+/// Limit on all TCP queues together.
 fn queues(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let [_, pressure, most] = readings.tcp_memory?;
-    // An event to everyone is in every queue at once, and a queue takes whole pages.
+    // An event to all clients is in every queue at once, and a queue takes whole pages.
     let needed = wanted.ends();
     let bytes = |pages: u64| size(pages.saturating_mul(readings.page_bytes));
     Some(
         Finding::new(
             "TCP memory",
-            "an event to everyone is in every socket's queue at once; under pressure the kernel \
+            "an event to all clients is in every socket's queue at once; under pressure the kernel \
              shrinks windows, and beyond the limit it drops connections",
         )
         .found(format!(
@@ -166,12 +165,12 @@ fn queues(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     )
 }
 
-/// What clients that do not read can pin.
+/// Memory that clients which do not read can pin.
 fn send_buffers(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let [least, first, most] = readings.send_buffer?;
     let (left, _) = readings.memory_left()?;
-    let deaf = wanted.connections * DEAF_OF_HUNDRED / 100;
-    let pinned = deaf.saturating_mul(most);
+    let not_reading = wanted.connections * NOT_READING_PERCENT / 100;
+    let pinned = not_reading.saturating_mul(most);
     let received = match readings.receive_buffer {
         Some([_, _, received]) => format!("; received: {} each at most", size(received)),
         None => String::new(),
@@ -179,14 +178,14 @@ fn send_buffers(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     Some(
         Finding::new(
             "socket buffers",
-            "a client that does not read pins its whole send buffer in the kernel before the \
-             server sees that its socket is full",
+            "a client that does not read fills its whole send buffer in the kernel before the \
+             server notices",
         )
         .found(format!("sent: {} each at most{received}", size(most)))
         .needed(format!(
-            "less than {}, where {} clients ({DEAF_OF_HUNDRED} in 100) do not read: now {}",
+            "less than {}, where {} clients ({NOT_READING_PERCENT} in 100) do not read: now {}",
             size(left),
-            count(deaf),
+            count(not_reading),
             size(pinned)
         ))
         .when(pinned > left && most > SEND_BUFFER_ENOUGH, Severity::Advice)
@@ -200,7 +199,7 @@ fn send_buffers(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     )
 }
 
-/// What a program may ask for: the kernel cuts the rest without a word.
+/// Limits on the buffers that a program may request: the kernel silently reduces larger requests.
 fn asked_buffers(readings: &Readings) -> Option<Finding> {
     let (received, sent) = (readings.receive_buffer_asked?, readings.send_buffer_asked?);
     let (too_little_received, too_little_sent) =
@@ -208,9 +207,9 @@ fn asked_buffers(readings: &Readings) -> Option<Finding> {
     Some(
         Finding::new(
             "buffers asked for",
-            "the server asks for send buffers of --backlog-bytes, and the kernel gives no more \
-             than this: sockets are full sooner, and events wait in the server; receive buffers it \
-             leaves to the kernel, but programs beside it may ask",
+            "the server requests send buffers of --backlog-bytes, and the kernel grants no more \
+             than this: sockets are full sooner, and events wait in the server; the server \
+             requests no receive buffers, but other programs may",
         )
         .found(format!(
             "sent: {} at most, received: {}",
@@ -232,7 +231,7 @@ fn asked_buffers(readings: &Readings) -> Option<Finding> {
     )
 }
 
-/// Memory for what cannot wait until some is freed: packets that arrive.
+/// Memory that the kernel keeps free for arriving packets.
 fn reserve(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let (reserve, total) = (readings.memory_reserve?, readings.memory_total?);
     let needed = (wanted.ends() * RESERVE_BYTES_EACH)
@@ -241,8 +240,8 @@ fn reserve(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     Some(
         Finding::new(
             "free memory",
-            "a packet that arrives gets memory at once or is dropped, and sent again after a fifth \
-             of a second: where files fill the memory, only this much is free for a burst",
+            "a packet that finds no free memory is dropped, and sent again after 200 ms; when \
+             cached files fill the memory, only this much is free for a burst",
         )
         .found(format!("the kernel keeps {} free", size(reserve)))
         .needed(size(needed))
@@ -251,13 +250,14 @@ fn reserve(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     )
 }
 
-/// Idle sessions look unused to the kernel.
+/// Swap: idle sessions look unused to the kernel.
 fn swap(readings: &Readings) -> Option<Finding> {
     let (swap, swappiness) = (readings.swap_total?, readings.swappiness?);
     let finding = Finding::new(
         "swap",
-        "records of idle sessions look unused, and an event to everyone then waits for the disk \
-         once for every page of them; with a low swappiness pages of files go first",
+        "memory of idle sessions looks unused and is swapped out, and an event to all clients \
+         then reads every page of it from disk; with a low swappiness the kernel drops file pages \
+         first",
     );
     if swap == 0 {
         return Some(finding.found("none").needed("nothing"));
@@ -276,7 +276,7 @@ fn huge_pages(readings: &Readings) -> Option<Finding> {
     Some(
         Finding::new(
             "huge pages",
-            "with `always` a heap that uses a little here and there is resident in steps of 2 MiB",
+            "with `always` a sparsely used heap is resident in steps of 2 MiB",
         )
         .found(format!("transparent huge pages: {mode}"))
         .needed("madvise or never")
@@ -295,13 +295,13 @@ fn overcommit(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let left = readings.commit_left.unwrap_or(u64::MAX);
     let finding = Finding::new(
         "overcommit",
-        "where it is strict, the stacks of threads count in full and a thread or an allocation may \
-         be refused while memory is free",
+        "if it is strict, thread stacks count in full, and a thread or an allocation may be \
+         refused while memory is free",
     )
-    .needed("not strict, or enough left to promise");
+    .needed("not strict, or enough left to commit");
     Some(if mode == STRICT {
         finding
-            .found(format!("strict, {} left to promise", size(left)))
+            .found(format!("strict, {} left to commit", size(left)))
             .when(true, Severity::Advice)
             .when(left < needed, Severity::Blocker)
             .remedy(|| Remedy::setting("vm.overcommit_memory", 0))

@@ -1,23 +1,22 @@
-//! Ports, queues, firewall and time-waits: what stands between a client and its connection.
+//! Findings about the network: ports, queues, the firewall and TIME_WAIT.
 
 use super::capacity::{ACCEPT_QUEUE, PORTS_MOST};
 use super::readings::Readings;
 use super::{Finding, Remedy, Severity, Workload};
 use crate::humanize::count;
 
-/// Packets that may wait for a processor where clients and server share it: while the kernel closes
-/// the connections of a server that ended, it produces packets faster than it takes them in, and
-/// drops the rest.
+/// Device queue that is long enough if clients and server share a machine: when a server ends, the
+/// kernel closes its connections and produces packets faster than it processes them, and drops the
+/// rest.
 const LOOPBACK_QUEUE_ENOUGH: u64 = 262_144;
 
-/// Where servers listen unless told otherwise.
+/// Default ports of the server.
 const LISTENERS: [u64; 2] = [8000, 8001];
 
-/// Connections that wait for late segments at once when all clients were closed: more are gone
-/// within the minute.
+/// Size of the TIME_WAIT table that is enough when all clients are closed at once.
 const TIME_WAITS_ENOUGH: u64 = 262_144;
 
-/// Connections that a firewall tracks besides.
+/// Other connections that a firewall tracks.
 const TRACKED_OTHERS: u64 = 10_000;
 
 pub(super) fn findings(readings: &Readings, wanted: &Workload) -> Vec<Finding> {
@@ -38,11 +37,11 @@ pub(super) fn findings(readings: &Readings, wanted: &Workload) -> Vec<Finding> {
     .collect()
 }
 
-/// The table of a stateful firewall.
+/// Connection table of a stateful firewall.
 fn tracked(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let finding = Finding::new(
         "firewall table",
-        "a firewall that tracks connections drops those that its table has no room for",
+        "a firewall that tracks connections drops new ones when its table is full",
     );
     let Some((tracked, most)) = readings.tracked else {
         return Some(
@@ -51,9 +50,9 @@ fn tracked(readings: &Readings, wanted: &Workload) -> Option<Finding> {
                 .needed("nothing"),
         );
     };
-    // Both ends on one machine are one connection to the firewall.
+    // If both ends are on this machine, they are one connection to the firewall.
     let needed = tracked + wanted.connections + TRACKED_OTHERS;
-    // A table without an entry belongs to a firewall that tracks nothing: no rule asks for it.
+    // If the table is empty, no rule of the firewall uses connection tracking.
     let level = if tracked == 0 {
         Severity::Advice
     } else {
@@ -73,8 +72,8 @@ fn accept_queue(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     Some(
         Finding::new(
             "accept queue",
-            "when clients come back all at once, handshakes beyond this are dropped and tried \
-             again a second later",
+            "when all clients reconnect at once, handshakes beyond this are dropped and retried a \
+             second later",
         )
         .found(format!("{} wait at most", count(queue)))
         .needed(count(needed))
@@ -84,7 +83,7 @@ fn accept_queue(readings: &Readings, wanted: &Workload) -> Option<Finding> {
 }
 
 fn handshakes(readings: &Readings, wanted: &Workload) -> Option<Finding> {
-    // Half of the accept queue: a handshake on a network takes a tenth of a second.
+    // Half of the accept queue, as a handshake over a network takes about a tenth of a second.
     let (most, needed) = (
         readings.handshakes?,
         (ACCEPT_QUEUE / 2).min(wanted.connections),
@@ -92,7 +91,7 @@ fn handshakes(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     Some(
         Finding::new(
             "handshakes",
-            "more handshakes under way than this are answered by cookies, or not at all",
+            "handshakes beyond this number are answered with SYN cookies, or not at all",
         )
         .found(format!("{} at once", count(most)))
         .needed(count(needed))
@@ -106,8 +105,8 @@ fn syncookies(readings: &Readings) -> Option<Finding> {
     Some(
         Finding::new(
             "syncookies",
-            "they let clients in when handshakes overflow; without them those are lost, and always \
-             sending them forgets window scaling",
+            "without them handshakes are lost when their queue overflows; if they are always \
+             sent, connections lose window scaling",
         )
         .found(match mode {
             0 => "never sent".to_owned(),
@@ -120,18 +119,18 @@ fn syncookies(readings: &Readings) -> Option<Finding> {
     )
 }
 
-/// Ports do not bind a server, but they do bind whoever connects to one.
+/// Ports for outgoing connections. They limit clients and proxies, not the server.
 fn ports(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let ports = readings.ports_count()?;
     let addresses = wanted.connections.div_ceil(ports.max(1));
     let finding = Finding::new(
         "ports",
-        "a client machine or a proxy has so many connections to one server for each address of its \
-         own; `encke flood` plans addresses and ports itself",
+        "a client machine or a proxy can open this many connections to one server from each of \
+         its addresses; `encke flood` assigns addresses and ports itself",
     )
     .found(format!("{} for each source address", count(ports)))
     .needed(format!(
-        "{} source address{} where all clients are on one machine",
+        "{} source address{} if all clients are on one machine",
         count(addresses),
         if addresses == 1 { "" } else { "es" }
     ))
@@ -142,7 +141,8 @@ fn ports(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     Some(finding.remedy(|| Remedy::setting("net.ipv4.ip_local_port_range", "10240 65535")))
 }
 
-/// A client's port that happens to be the server's keeps it from listening.
+/// Ports of the listeners. If an outgoing connection uses such a port, the server cannot listen on
+/// it.
 fn listener_ports(readings: &Readings) -> Option<Finding> {
     let (first, last) = readings.ports?;
     let reserved = reserved(&readings.ports_reserved);
@@ -162,7 +162,7 @@ fn listener_ports(readings: &Readings) -> Option<Finding> {
     Some(
         Finding::new(
             "listener ports",
-            "an outgoing connection may take port 8000 or 8001 while the server is away, which \
+            "an outgoing connection may take port 8000 or 8001 while the server is down, which \
              then cannot listen",
         )
         .found(format!(
@@ -179,7 +179,7 @@ fn listener_ports(readings: &Readings) -> Option<Finding> {
     )
 }
 
-/// Ranges as the kernel writes them: `8000-8001,9000`.
+/// Parses port ranges as the kernel writes them: `8000-8001,9000`.
 fn reserved(text: &str) -> Vec<(u64, u64)> {
     text.split(',')
         .filter_map(|range| {
@@ -194,30 +194,30 @@ fn time_wait(readings: &Readings) -> Option<Finding> {
     Some(
         Finding::new(
             "time-wait",
-            "the port of a connection that a client on this machine closed is otherwise away for a \
-             minute",
+            "otherwise the port of a connection that a client on this machine closed is unusable \
+             for a minute",
         )
         .found(match mode {
-            0 => "ports are not used again early".to_owned(),
-            1 => "ports are used again for new connections".to_owned(),
-            _ => "ports are used again on loopback".to_owned(),
+            0 => "ports are not reused early".to_owned(),
+            1 => "ports are reused for new connections".to_owned(),
+            _ => "ports are reused on loopback".to_owned(),
         })
-        .needed("ports used again, at least on loopback")
+        .needed("ports reused, at least on loopback")
         .when(mode == 0, Severity::Advice)
         .remedy(|| Remedy::setting("net.ipv4.tcp_tw_reuse", 2)),
     )
 }
 
-/// Connections that the server has closed first.
+/// TIME_WAIT table: connections that this machine closed first.
 fn time_wait_table(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let most = readings.time_waits_max?;
     let needed = TIME_WAITS_ENOUGH.min(wanted.connections);
     Some(
         Finding::new(
             "time-wait table",
-            "a server that ends closes all connections, and each waits a minute for late segments; \
-             beyond this many they do not wait, and a segment that comes late resets whoever has \
-             the port by then",
+            "a server that ends closes all connections, and each stays in TIME_WAIT for a minute; \
+             those beyond this many do not, and a late segment may reset a new connection on the \
+             same port",
         )
         .found(format!("{} wait at most", count(most)))
         .needed(count(needed))
@@ -226,15 +226,15 @@ fn time_wait_table(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     )
 }
 
-/// Connections of a server that was killed.
+/// Orphans: connections of a server that was killed.
 fn orphans(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let (most, needed) = (readings.orphans_max?, wanted.connections);
     Some(
         Finding::new(
             "orphaned connections",
-            "a server that is killed leaves all its connections to the kernel, which tells each \
-             client until it has heard; beyond this many it tells them once, and a client whose \
-             packet is lost waits for a server that is gone",
+            "a server that is killed leaves all its connections to the kernel, which repeats the \
+             closing packet until each client has acknowledged it; beyond this many it sends it \
+             only once, and a client that misses it waits for a server that is gone",
         )
         .found(format!("{} at most", count(most)))
         .needed(count(needed))
@@ -243,7 +243,7 @@ fn orphans(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     )
 }
 
-/// Packets between the device, or loopback, and TCP.
+/// Queue of packets between the network device, or loopback, and TCP.
 fn device_queue(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let enough = match wanted.both_ends {
         true => LOOPBACK_QUEUE_ENOUGH,
@@ -253,9 +253,9 @@ fn device_queue(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     Some(
         Finding::new(
             "device queue",
-            "packets that a processor has not come to yet are dropped beyond this many: on \
-             loopback, on virtual devices and where one queue serves several processors, a burst \
-             of clients that come back is more",
+            "unprocessed packets beyond this many are dropped; on loopback, on virtual devices \
+             and where one queue serves several processors, a burst of reconnecting clients \
+             exceeds it",
         )
         .found(format!("{} packets for each processor", count(most)))
         .needed(count(needed))

@@ -1,4 +1,5 @@
-//! What the machine says: one struct, read in one go, below a root that a test may fake.
+//! Readings of the machine: one struct, read at once from below a root directory that a test may
+//! fake.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,97 +7,97 @@ use std::path::{Path, PathBuf};
 use nix::sys::resource::{Resource, getrlimit};
 use serde::Serialize;
 
-/// A control group's limit below this is one; the kernel writes huge numbers for none.
+/// Values from this on mean that a control group has no limit; the kernel writes huge numbers then.
 const LIMIT_MOST: u64 = 1 << 60;
 
-/// Everything the doctor looks at. What could not be read is `None` and judged as unknown.
+/// Everything that the doctor checks. What could not be read is `None` and gives no finding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Readings {
-    /// Descriptors of a table, as they are.
+    /// Soft limit on the descriptors of a table.
     pub descriptors_soft: u64,
-    /// Descriptors of a table, as far as a process may raise them itself.
+    /// Hard limit: a process may raise its soft limit up to this.
     pub descriptors_hard: u64,
-    /// Descriptors of a table, as far as root may raise them: `fs.nr_open`.
+    /// Limit up to which root may raise the hard limit: `fs.nr_open`.
     pub descriptors_ceiling: Option<u64>,
-    /// Files that all processes may have open: `fs.file-max`.
+    /// Limit on the open files of all processes: `fs.file-max`.
     pub files_max: Option<u64>,
-    /// Files that are open: `fs.file-nr`.
+    /// Open files of all processes: `fs.file-nr`.
     pub files_open: Option<u64>,
     /// First and last port of outgoing connections.
     pub ports: Option<(u64, u64)>,
-    /// Ports that are not given to outgoing connections, as the kernel writes them.
+    /// Ports that outgoing connections may not use, as the kernel writes them.
     pub ports_reserved: String,
     /// Longest accept queue: `net.core.somaxconn`.
     pub accept_queue: Option<u64>,
-    /// Handshakes under way: `net.ipv4.tcp_max_syn_backlog`.
+    /// Limit on handshakes under way: `net.ipv4.tcp_max_syn_backlog`.
     pub handshakes: Option<u64>,
     /// `net.ipv4.tcp_syncookies`.
     pub syncookies: Option<u64>,
-    /// Connections that a firewall keeps track of, and at most; nothing when none is loaded.
+    /// Connections that a firewall tracks, and the limit; `None` if no such firewall is loaded.
     pub tracked: Option<(u64, u64)>,
-    /// `net.ipv4.tcp_mem`: pages at rest, under pressure, at most.
+    /// `net.ipv4.tcp_mem` in pages: low, pressure, high.
     pub tcp_memory: Option<[u64; 3]>,
-    /// Bytes of a page.
+    /// Size of a page in bytes.
     pub page_bytes: u64,
-    /// `net.ipv4.tcp_rmem`: bytes at least, at first, at most.
+    /// `net.ipv4.tcp_rmem` in bytes: minimum, default, maximum.
     pub receive_buffer: Option<[u64; 3]>,
-    /// `net.ipv4.tcp_wmem`.
+    /// `net.ipv4.tcp_wmem` in bytes: minimum, default, maximum.
     pub send_buffer: Option<[u64; 3]>,
     /// `net.ipv4.tcp_tw_reuse`.
     pub reuse: Option<u64>,
-    /// `net.ipv4.tcp_max_tw_buckets`: connections that may wait for late segments.
+    /// `net.ipv4.tcp_max_tw_buckets`: limit on connections in TIME_WAIT.
     pub time_waits_max: Option<u64>,
-    /// `net.ipv4.tcp_max_orphans`: connections without a process that may wait to be acknowledged.
+    /// `net.ipv4.tcp_max_orphans`: limit on connections without a process.
     pub orphans_max: Option<u64>,
-    /// `net.core.netdev_max_backlog`: packets that may wait for a processor.
+    /// `net.core.netdev_max_backlog`: limit on unprocessed packets of each processor.
     pub device_queue: Option<u64>,
-    /// `net.core.rmem_max`: bytes of a receive buffer that a program may ask for.
+    /// `net.core.rmem_max`: largest receive buffer that a program may request, in bytes.
     pub receive_buffer_asked: Option<u64>,
-    /// `net.core.wmem_max`: bytes of a send buffer that a program may ask for.
+    /// `net.core.wmem_max`: largest send buffer that a program may request, in bytes.
     pub send_buffer_asked: Option<u64>,
-    /// Memory of the machine.
+    /// Memory of the machine in bytes.
     pub memory_total: Option<u64>,
-    /// Memory that programs can still get.
+    /// Memory available to programs, in bytes.
     pub memory_available: Option<u64>,
-    /// Memory that the kernel keeps free: `vm.min_free_kbytes`.
+    /// Memory that the kernel keeps free (`vm.min_free_kbytes`), in bytes.
     pub memory_reserve: Option<u64>,
-    /// Swap space of the machine.
+    /// Swap space of the machine in bytes.
     pub swap_total: Option<u64>,
     /// `vm.swappiness`.
     pub swappiness: Option<u64>,
-    /// The tightest control group above this process.
+    /// The control group of this process, or one above it, that has the least memory left.
     pub group: Option<ControlGroup>,
-    /// The word that is chosen in `transparent_hugepage/enabled`.
+    /// The chosen word in `transparent_hugepage/enabled`.
     pub huge_pages: Option<String>,
     /// `vm.overcommit_memory`.
     pub overcommit: Option<u64>,
-    /// Bytes that may still be promised where overcommit is strict.
+    /// Bytes that may still be committed if overcommit is strict.
     pub commit_left: Option<u64>,
 }
 
-/// A control group with a limit on memory.
+/// Control group with a memory limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ControlGroup {
-    /// The file that holds the limit.
+    /// File with the limit.
     pub file: PathBuf,
-    /// The limit.
+    /// Limit in bytes.
     pub limit: u64,
-    /// What is left: the limit without what is used and cannot be given back.
+    /// Bytes left: the limit minus what is used and cannot be reclaimed.
     pub left: u64,
 }
 
-/// Memory that a process may use, and what says so.
+/// Memory that a process may use, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryLimit {
-    /// How much there is.
+    /// Limit in bytes.
     pub bytes: u64,
-    /// The file of a control group that has less than the machine.
+    /// File with the limit of a control group, if that is lower than the machine's memory.
     pub group: Option<PathBuf>,
 }
 
 impl MemoryLimit {
-    /// Reads that of this process: the memory of the machine, or the lowest limit of the control
-    /// groups that the process is in. `None` if the kernel does not say.
+    /// Reads the limit of this process: the memory of the machine, or the lowest limit of its
+    /// control groups. `None` if the kernel reports neither.
     pub fn of_process() -> Option<Self> {
         Self::below(Path::new("/"))
     }
@@ -113,7 +114,8 @@ impl MemoryLimit {
             bytes: group.limit,
             group: Some(group.file),
         });
-        // Of equal ones the first: a group that allows all of the machine is no limit.
+        // `min_by_key` returns the first of equals: a group that allows all of the machine's memory
+        // is no limit.
         machine
             .into_iter()
             .chain(groups)
@@ -122,7 +124,7 @@ impl MemoryLimit {
 }
 
 impl Readings {
-    /// Reads the machine this runs on.
+    /// Reads this machine.
     pub fn of_machine() -> Self {
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
         Self {
@@ -132,7 +134,7 @@ impl Readings {
         }
     }
 
-    /// Reads the files of a machine below `root`; the limits of the process are not among them.
+    /// Reads the files of a machine below `root`. The limits of the process are not among them.
     pub fn below(root: &Path) -> Self {
         let tree = Tree(root);
         let number = |name: &str| tree.settings(name)?.first().copied();
@@ -181,7 +183,7 @@ impl Readings {
         }
     }
 
-    /// Memory that is there for connections, and the control group where that is what binds.
+    /// Returns the memory available for connections, and the control group if that is the limit.
     pub fn memory_left(&self) -> Option<(u64, Option<&ControlGroup>)> {
         let available = self.memory_available?;
         Some(match &self.group {
@@ -190,23 +192,23 @@ impl Readings {
         })
     }
 
-    /// How many ports an outgoing connection has to choose from, for each address.
+    /// Returns the number of ports for outgoing connections, for each address.
     pub fn ports_count(&self) -> Option<u64> {
         self.ports
             .and_then(|(first, last)| (last + 1).checked_sub(first))
     }
 }
 
-/// Files below a root.
+/// Files below a root directory.
 struct Tree<'a>(&'a Path);
 
 impl Tree<'_> {
-    /// The text of a file; none when it cannot be read.
+    /// Reads a file; empty if it cannot be read.
     fn text(&self, path: impl AsRef<Path>) -> String {
         fs::read_to_string(self.0.join(path)).unwrap_or_default()
     }
 
-    /// The numbers of a kernel setting.
+    /// Reads the numbers of a kernel setting.
     fn settings(&self, name: &str) -> Option<Vec<u64>> {
         let path = Path::new("proc/sys").join(name.replace('.', "/"));
         let text = fs::read_to_string(self.0.join(path)).ok()?;
@@ -215,12 +217,12 @@ impl Tree<'_> {
             .collect()
     }
 
-    /// The tightest limit among the control groups that this process is in.
+    /// Returns the control group of this process that has the least memory left.
     fn group(&self) -> Option<ControlGroup> {
         self.groups().into_iter().min_by_key(|group| group.left)
     }
 
-    /// The limits of the control groups that this process is in, of either version.
+    /// Returns the control groups of this process that have a limit, of both cgroup versions.
     fn groups(&self) -> Vec<ControlGroup> {
         let groups = self.text("proc/self/cgroup");
         let found = groups.lines().flat_map(|line| {
@@ -238,8 +240,8 @@ impl Tree<'_> {
         found.collect()
     }
 
-    /// The limits of a group and of all above it. A container may see only its own group, at the
-    /// top of what is mounted.
+    /// Returns the limits of a group and of all above it. In a container the mount may show only
+    /// its own group, as the root.
     fn walk(&self, mount: &str, path: &str, [limit, used]: [&str; 2]) -> Vec<ControlGroup> {
         let mount = Path::new(mount);
         let below = Path::new(path.trim_start_matches('/'));
@@ -250,7 +252,7 @@ impl Tree<'_> {
                 let number = |name: &str| self.text(folder.join(name)).trim().parse::<u64>().ok();
                 let most = number(limit).filter(|&most| most < LIMIT_MOST)?;
                 let stat = self.text(folder.join("memory.stat"));
-                // Pages of files that nobody has used lately go first when memory is short.
+                // Inactive file pages are reclaimed first when memory is short.
                 let idle = number_after(&stat, "inactive_file ").unwrap_or(0);
                 let used = number(used).unwrap_or(0).saturating_sub(idle);
                 Some(ControlGroup {
@@ -263,13 +265,13 @@ impl Tree<'_> {
     }
 }
 
-/// The number that follows `name` at the start of a line.
+/// Finds the line that starts with `name`, and parses the number after it.
 fn number_after(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// The word in brackets: `always [madvise] never`.
+/// Returns the word in brackets: `always [madvise] never`.
 fn chosen(text: &str) -> Option<String> {
     let (_, rest) = text.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())

@@ -1,27 +1,27 @@
-//! Kernel settings that a workload needs at least, whatever a machine has.
+//! Kernel settings that a workload needs on any machine.
 
 use serde::Serialize;
 
 use super::readings::Readings;
 use super::{Diagnosis, Remedy, Workload};
 
-/// A kernel setting and its least value.
+/// Kernel setting with the minimum value needed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NeededSetting {
-    /// Its name, with dots.
+    /// Name with dots.
     pub name: &'static str,
-    /// Its value; one that is larger is as good.
+    /// Minimum value.
     pub value: String,
-    /// What happens otherwise.
+    /// What happens with less.
     pub why: &'static str,
 }
 
-/// Returns the settings that `wanted` needs on a machine with so much memory, by name.
+/// Returns the settings that `wanted` needs on a machine with `memory` bytes, sorted by name.
 ///
-/// They are what the doctor prescribes where each of them is zero, so it has no formulas of its
-/// own. Settings that depend on more than the workload are not among them.
+/// They are the doctor's remedies for a machine on which each setting is zero, so there are no
+/// formulas here. Settings that depend on more than the workload are not included.
 pub fn needed(wanted: Workload, memory: u64) -> Vec<NeededSetting> {
-    let findings = Diagnosis::of(&nothing(memory), wanted).findings;
+    let findings = Diagnosis::of(&all_zero(memory), wanted).findings;
     let mut settings = Vec::new();
     for finding in findings {
         for remedy in finding.remedies {
@@ -35,8 +35,8 @@ pub fn needed(wanted: Workload, memory: u64) -> Vec<NeededSetting> {
     settings
 }
 
-/// A machine whose every limit is zero. What is not a limit is unknown.
-fn nothing(memory: u64) -> Readings {
+/// Readings of a machine on which every limit is zero. Everything else is unknown.
+fn all_zero(memory: u64) -> Readings {
     Readings {
         descriptors_ceiling: Some(0),
         files_max: Some(0),

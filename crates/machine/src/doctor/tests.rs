@@ -1,4 +1,4 @@
-//! The doctor on faked machines: each finding both ways.
+//! The doctor on fake machines: each finding with and without a problem.
 
 mod files;
 
@@ -14,7 +14,7 @@ const MILLION: Workload = Workload {
     both_ends: false,
 };
 
-/// A machine that a million connections suit.
+/// Readings of a machine that is ready for a million connections.
 fn healthy() -> Readings {
     Readings {
         descriptors_soft: 20_000,
@@ -59,7 +59,7 @@ fn finding(readings: &Readings, wanted: Workload, name: &str) -> Finding {
         .expect("it is looked at")
 }
 
-/// What is found after `change`, and how bad it is.
+/// Returns the finding `name` on a healthy machine after `change`.
 #[track_caller]
 fn after(name: &str, change: impl FnOnce(&mut Readings)) -> Finding {
     let mut readings = healthy();
@@ -84,16 +84,16 @@ fn expect(finding: &Finding, level: Severity, commands: &[&str]) {
 }
 
 #[test]
-fn a_healthy_machine_has_nothing_to_do() {
+fn a_healthy_machine_needs_no_change() {
     let diagnosis = Diagnosis::of(&healthy(), MILLION);
     assert!(diagnosis.well);
     assert_eq!(diagnosis.count(Severity::Ok), diagnosis.findings.len());
     assert_eq!(diagnosis.changes().count(), 0);
-    assert!(diagnosis.sysctl_conf().contains("Nothing has to change"));
+    assert!(diagnosis.sysctl_conf().contains("No setting has to change"));
 }
 
 #[test]
-fn a_machine_with_the_settings_that_are_needed_at_least_has_nothing_to_change() {
+fn a_machine_with_the_minimum_settings_needs_no_change() {
     for (connections, both_ends) in [(1, false), (100, true), (20_000, false), (1_000_000, true)] {
         let wanted = Workload {
             connections,
@@ -131,7 +131,7 @@ fn a_machine_with_the_settings_that_are_needed_at_least_has_nothing_to_change() 
 }
 
 #[test]
-fn the_worst_comes_first_and_decides() {
+fn the_worst_finding_comes_first_and_decides() {
     let mut readings = healthy();
     readings.reuse = Some(0);
     let better = Diagnosis::of(&readings, MILLION);
@@ -144,7 +144,7 @@ fn the_worst_comes_first_and_decides() {
 }
 
 #[test]
-fn tables_for_each_worker_are_offered_where_they_help() {
+fn private_tables_are_proposed_if_they_help() {
     let shared = Workload {
         private_fds: false,
         workers: 2,
@@ -158,12 +158,12 @@ fn tables_for_each_worker_are_offered_where_they_help() {
         "{first}"
     );
     assert!(found.remedies[1].command().contains("LimitNOFILE=1000072"));
-    // The soft limit is no hindrance: the server raises it itself.
+    // The soft limit does not matter: the server raises it itself.
     let lax = after("descriptors", |readings| readings.descriptors_soft = 1024);
     expect(&lax, Severity::Ok, &[]);
     let few = after("descriptors", |readings| readings.descriptors_hard = 10);
     assert_eq!(few.remedies.len(), 1, "no number of workers helps: {few:?}");
-    // Nobody may raise a limit beyond the ceiling.
+    // Not even root may raise a limit beyond the ceiling.
     let mut readings = healthy();
     readings.descriptors_ceiling = Some(65_536);
     let low = finding(&readings, shared, "descriptor ceiling");
@@ -176,7 +176,7 @@ fn tables_for_each_worker_are_offered_where_they_help() {
 }
 
 #[test]
-fn the_machine_has_files_for_both_ends() {
+fn open_files_count_both_ends() {
     let found = after("open files", |readings| {
         readings.files_max = Some(1_001_000)
     });
@@ -202,7 +202,7 @@ fn the_machine_has_files_for_both_ends() {
 }
 
 #[test]
-fn memory_is_predicted_and_compared() {
+fn predicted_memory_is_compared_with_available_memory() {
     let found = after("memory", |readings| {
         readings.memory_available = Some(3 * GIB)
     });
@@ -232,7 +232,7 @@ fn memory_is_predicted_and_compared() {
 }
 
 #[test]
-fn a_control_group_binds_when_it_is_tighter() {
+fn a_control_group_with_less_memory_is_the_limit() {
     let group = |left| {
         Some(ControlGroup {
             file: "/sys/fs/cgroup/memory.max".into(),
@@ -254,7 +254,7 @@ fn a_control_group_binds_when_it_is_tighter() {
 }
 
 #[test]
-fn an_event_to_everyone_fits_into_the_queues() {
+fn an_event_to_all_clients_fits_into_the_queues() {
     let found = after("TCP memory", |readings| {
         readings.tcp_memory = Some([1, 2, 900_000])
     });
@@ -270,7 +270,7 @@ fn an_event_to_everyone_fits_into_the_queues() {
 }
 
 #[test]
-fn deaf_clients_pin_their_buffers() {
+fn clients_that_do_not_read_pin_their_buffers() {
     let found = after("socket buffers", |readings| {
         readings.send_buffer = Some([4096, 16_384, 4_194_304]);
     });
@@ -282,7 +282,7 @@ fn deaf_clients_pin_their_buffers() {
 }
 
 #[test]
-fn settings_of_the_network_are_judged_both_ways() {
+fn network_settings_have_findings_only_if_too_low() {
     let found = after("accept queue", |readings| readings.accept_queue = Some(128));
     expect(
         &found,
@@ -341,7 +341,7 @@ fn settings_of_the_network_are_judged_both_ways() {
         "{}",
         found.needed
     );
-    // A thousand connections need no long queue.
+    // Few connections need no long queue.
     let few = Workload {
         connections: 100,
         ..MILLION
@@ -352,7 +352,7 @@ fn settings_of_the_network_are_judged_both_ways() {
 }
 
 #[test]
-fn a_firewall_counts_once_it_tracks() {
+fn a_firewall_table_blocks_only_if_it_is_used() {
     let most = |tracked| {
         after("firewall table", |readings| {
             readings.tracked = Some((tracked, 262_144))
@@ -368,7 +368,7 @@ fn a_firewall_counts_once_it_tracks() {
 }
 
 #[test]
-fn ports_of_listeners_are_kept_out_of_the_way() {
+fn ports_of_listeners_must_be_reserved() {
     let wide = |reserved: &str| {
         after("listener ports", |readings| {
             readings.ports = Some((1024, 65_535));
@@ -387,7 +387,7 @@ fn ports_of_listeners_are_kept_out_of_the_way() {
 }
 
 #[test]
-fn settings_of_memory_are_judged_both_ways() {
+fn memory_settings_have_findings_only_if_too_low() {
     let found = after("huge pages", |readings| {
         readings.huge_pages = Some("always".to_owned())
     });
@@ -417,7 +417,7 @@ fn settings_of_memory_are_judged_both_ways() {
         Severity::Advice,
         &["sysctl -w vm.min_free_kbytes=125000"],
     );
-    // A small machine keeps a fiftieth, however many connections are wanted.
+    // A small machine reserves one fiftieth of its memory, however many connections are wanted.
     let small = after("free memory", |readings| {
         readings.memory_total = Some(GIB);
         readings.memory_reserve = Some(GIB / 50);
@@ -444,7 +444,7 @@ fn settings_of_memory_are_judged_both_ways() {
 }
 
 #[test]
-fn a_drop_in_file_says_why() {
+fn the_sysctl_file_gives_reasons() {
     let mut readings = healthy();
     readings.accept_queue = Some(128);
     readings.huge_pages = Some("always".to_owned());
@@ -455,7 +455,7 @@ fn a_drop_in_file_says_why() {
         .collect();
     assert_eq!(settings, ["net.core.somaxconn = 4096"]);
     assert!(
-        text.contains("# accept queue: when clients come back"),
+        text.contains("# accept queue: when all clients reconnect"),
         "{text}"
     );
     assert!(text.contains("# Found: 128 wait at most."), "{text}");

@@ -1,6 +1,6 @@
-//! Draws a figure on any paper: title, legend, panels, scales.
+//! Drawing of a figure on any backend: title, legend, panels, scales.
 //!
-//! Everything is placed in points; paper of a finer grain draws the same figure larger.
+//! Positions are in points. A backend with more pixels to a point draws the same figure larger.
 
 mod points;
 
@@ -14,14 +14,14 @@ use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle};
 use super::render::FONT;
 use super::scale::{self, Scale};
 use super::{Axis, Figure, Line, Panel, XScale};
-use points::{dashes, thinned};
+use points::{dashes, thin};
 
-/// Width of every figure.
+/// Width of every figure in points.
 pub(super) const WIDTH: u32 = 1000;
 
 const MARGIN: i32 = 84;
 const PANEL_HEIGHT: i32 = 170;
-/// Between panels: the title of the next one.
+/// Gap between panels, which holds the title of the next one.
 const PANEL_GAP: i32 = 52;
 const TITLE_HEIGHT: i32 = 40;
 const LEGEND_ROW: i32 = 22;
@@ -31,7 +31,7 @@ const TICK: i32 = 5;
 const TEXT_SIZE: f64 = 15.0;
 const TITLE_SIZE: f64 = 21.0;
 
-/// Ticks that are aimed at.
+/// Number of ticks to aim at.
 const TICKS_UP: usize = 4;
 const TICKS_ACROSS: usize = 9;
 
@@ -40,8 +40,7 @@ const INK: RGBColor = RGBColor(31, 35, 40);
 const GREY: RGBColor = RGBColor(101, 109, 118);
 const GRID: RGBColor = RGBColor(225, 228, 232);
 
-/// Colours that the colour-blind can tell apart as well (Okabe and Ito, 2008), on white and on
-/// black.
+/// Colours that are distinct for the colour-blind too (Okabe and Ito, 2008), on white and on black.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -53,13 +52,13 @@ const COLOURS: [RGBColor; 6] = [
 
 type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
-/// How high the figure is, in points.
+/// Returns the height of a figure in points.
 pub(super) fn height(figure: &Figure) -> u32 {
     let panels = figure.panels.len() as i32 * (PANEL_GAP + PANEL_HEIGHT);
     (top(figure) + panels + FOOT) as u32
 }
 
-/// Where the first panel's title begins.
+/// Returns the position of the first panel's title.
 fn top(figure: &Figure) -> i32 {
     let title = if figure.title.is_empty() {
         8
@@ -69,18 +68,18 @@ fn top(figure: &Figure) -> i32 {
     title + legend_rows(figure).len() as i32 * LEGEND_ROW
 }
 
-/// A figure under way.
+/// State of drawing one figure.
 struct Drawing<'a, B: DrawingBackend> {
     area: &'a DrawingArea<B, Shift>,
     figure: &'a Figure,
-    /// Pixels to a point.
+    /// Pixels of a point.
     grain: f64,
     labels: Vec<&'a str>,
-    /// From left to right, in the units of the figure.
+    /// Range of the horizontal axis, in the figure's units.
     span: (f64, f64),
 }
 
-/// Draws `figure` on `area`, which has `grain` pixels to a point.
+/// Draws `figure` on `area`, with `grain` pixels to a point.
 pub(super) fn draw<B: DrawingBackend>(
     figure: &Figure,
     area: &DrawingArea<B, Shift>,
@@ -109,7 +108,7 @@ pub(super) fn draw<B: DrawingBackend>(
 }
 
 impl<B: DrawingBackend> Drawing<'_, B> {
-    /// A title and what is below it, from `y` down.
+    /// Draws a panel and its title, from `y` down.
     fn panel(&self, panel: &Panel, y: i32) -> Drawn<B> {
         let (first, last) = (y + PANEL_GAP, y + PANEL_GAP + PANEL_HEIGHT);
         let scale = scale_of(&panel.left);
@@ -145,7 +144,7 @@ impl<B: DrawingBackend> Drawing<'_, B> {
                 self.text(&scale.label(tick), at, TEXT_SIZE, GREY, HPos::Left)?;
             }
         }
-        self.uprights(first, last)?;
+        self.vertical_lines(first, last)?;
         if let Some((axis, scale)) = &right {
             for line in &axis.lines {
                 self.line(line, scale, (first, last), true)?;
@@ -157,15 +156,15 @@ impl<B: DrawingBackend> Drawing<'_, B> {
         Ok(())
     }
 
-    /// The grid's upright lines and the line at the bottom.
-    fn uprights(&self, first: i32, last: i32) -> Drawn<B> {
+    /// Draws the vertical grid lines and the line at the bottom.
+    fn vertical_lines(&self, first: i32, last: i32) -> Drawn<B> {
         for (x, _) in self.ticks_across() {
             self.rule((x, first), (x, last), GRID)?;
         }
         self.rule((MARGIN, last), (WIDTH as i32 - MARGIN, last), GREY)
     }
 
-    /// What is written below the last panel.
+    /// Draws the labels of the horizontal axis.
     fn foot(&self, y: i32) -> Drawn<B> {
         for (x, label) in self.ticks_across() {
             self.rule((x, y), (x, y + TICK), GREY)?;
@@ -176,7 +175,7 @@ impl<B: DrawingBackend> Drawing<'_, B> {
                 let (_, _, unit) = scale::time(self.span.1, TICKS_ACROSS);
                 format!("time since the start, {unit}")
             }
-            XScale::Nines => "percent of all that are no slower".to_owned(),
+            XScale::Nines => "percent of all that are not slower".to_owned(),
         };
         let middle = WIDTH as i32 / 2;
         self.text(
@@ -188,7 +187,7 @@ impl<B: DrawingBackend> Drawing<'_, B> {
         )
     }
 
-    /// Places and labels of the ticks from left to right.
+    /// Returns the positions and labels of the ticks on the horizontal axis.
     fn ticks_across(&self) -> Vec<(i32, String)> {
         match self.figure.across {
             XScale::Time => {
@@ -200,8 +199,8 @@ impl<B: DrawingBackend> Drawing<'_, B> {
                 ticks.into_iter().map(label).collect()
             }
             XScale::Nines => {
-                // A share like 0.9999 is not exact, and its nines are a little more or less than
-                // four.
+                // A share like 0.9999 is not exact, so its number of nines is a little more or less
+                // than four.
                 let most = (self.span.1 + 1e-6).floor() as i32;
                 let label = |nines: i32| {
                     let percent = 100.0 - 100.0 / 10_f64.powi(nines);
@@ -214,14 +213,14 @@ impl<B: DrawingBackend> Drawing<'_, B> {
         }
     }
 
-    /// Where a value stands from left to right, in points.
+    /// Returns the horizontal position of a value, in points.
     fn across(&self, value: f64) -> f64 {
         let (low, high) = self.span;
         let width = f64::from(WIDTH as i32 - 2 * MARGIN);
         f64::from(MARGIN) + (value - low) / (high - low) * width
     }
 
-    /// A line of the colour of its label.
+    /// Draws a line in the colour of its label.
     fn line(
         &self,
         line: &Line,
@@ -233,7 +232,7 @@ impl<B: DrawingBackend> Drawing<'_, B> {
         let colour = COLOURS[index.unwrap_or(0) % COLOURS.len()];
         let height = f64::from(last - first);
         for piece in &line.pieces {
-            let points: Vec<(f64, f64)> = thinned(piece)
+            let points: Vec<(f64, f64)> = thin(piece)
                 .into_iter()
                 .map(|(x, y)| (self.across(x), f64::from(last) - y / scale.top * height))
                 .collect();
@@ -249,7 +248,7 @@ impl<B: DrawingBackend> Drawing<'_, B> {
         Ok(())
     }
 
-    /// What the colours stand for; nothing where there is one only.
+    /// Draws the legend, if there is more than one label.
     fn legend(&self) -> Drawn<B> {
         let mut y = top(self.figure) - legend_rows(self.figure).len() as i32 * LEGEND_ROW + 8;
         let mut number = 0;
@@ -278,7 +277,7 @@ impl<B: DrawingBackend> Drawing<'_, B> {
             .draw(&PathElement::new(pixels, colour.stroke_width(width)))
     }
 
-    /// A thin line, sharp on any grain.
+    /// Draws a thin line that is sharp at any scale.
     fn rule(&self, from: (i32, i32), to: (i32, i32), colour: RGBColor) -> Drawn<B> {
         let grain = self.grain as i32;
         let corner = |(x, y): (i32, i32)| (x * grain, y * grain);
@@ -327,7 +326,7 @@ fn up(value: f64, scale: &Scale, first: i32, last: i32) -> i32 {
     last - (value / scale.top * f64::from(last - first)).round() as i32
 }
 
-/// Labels in rows that fit the figure's width; none where a colour needs no name.
+/// Arranges the labels in rows that fit the figure's width. No rows if there is only one label.
 fn legend_rows(figure: &Figure) -> Vec<Vec<&str>> {
     let labels = figure.labels();
     let mut rows: Vec<Vec<&str>> = Vec::new();
@@ -347,7 +346,7 @@ fn legend_rows(figure: &Figure) -> Vec<Vec<&str>> {
     rows
 }
 
-/// About how wide an entry is: letters are half as wide as high.
+/// Estimates the width of an entry in points: letters are about half as wide as high.
 fn legend_width(label: &str) -> i32 {
     60 + (label.chars().count() as f64 * TEXT_SIZE * 0.52) as i32
 }

@@ -1,4 +1,4 @@
-//! What is drawn of a recording: memory, kernel, connections, processor, network.
+//! Panels of a recording: memory, kernel, connections, CPU, network.
 
 use super::recording::Recording;
 use super::{Axis, Figure, Line, Panel, Unit, XScale};
@@ -7,33 +7,33 @@ use crate::record::row::{
     CONNECTIONS, CPU_SYSTEM, CPU_USER, ELAPSED, NETWORK_SENT, RESIDENT, SLAB,
 };
 
-/// Fewer connections than this share of the most say little about what one of them costs: fixed
-/// costs are in it.
+/// Share of the largest number of connections from which the cost of one is drawn. With fewer
+/// connections, fixed costs dominate.
 const CONNECTIONS_SHARE: f64 = 0.1;
 
-/// Points over time; `None` is a gap.
+/// Points over time. `None` is a gap.
 type Points = Vec<Option<(f64, f64)>>;
 
-/// A panel that can be asked for.
+/// Kind of panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PanelKind {
-    /// Resident memory of the process, and for each connection.
+    /// Resident memory of the process, in total and for each connection.
     Memory,
-    /// Objects of the kernel, and for each connection since the start.
+    /// Kernel objects, in total and, since the start, for each connection.
     Kernel,
     /// Established connections.
     Connections,
-    /// Processors that the process keeps busy.
+    /// CPU use of the process, in cores.
     CpuTime,
     /// Bytes sent on all interfaces in a second.
     Network,
 }
 
 impl PanelKind {
-    /// Those that are drawn unless others are asked for.
+    /// Panels drawn by default.
     pub const USUAL: [Self; 4] = [Self::Memory, Self::Kernel, Self::Connections, Self::CpuTime];
 
-    /// The columns without which it cannot be drawn.
+    /// Returns the columns that the panel needs.
     fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Memory => &[RESIDENT],
@@ -49,7 +49,7 @@ impl PanelKind {
             Self::Memory => "Resident memory of the process",
             Self::Kernel => "Objects in the kernel, of all processes",
             Self::Connections => "Established connections",
-            Self::CpuTime => "Processor time of the process",
+            Self::CpuTime => "CPU time of the process",
             Self::Network => "Sent on all interfaces",
         }
     }
@@ -64,11 +64,12 @@ impl PanelKind {
     }
 }
 
-/// A figure of `recordings` one over the other. Without `kinds` it shows what is usual and there.
+/// Builds a figure in which all `recordings` share the panels. Without `kinds` it has the usual
+/// panels for which there is data.
 ///
 /// # Errors
 ///
-/// When a panel that was asked for is in none of the recordings, or none at all is.
+/// When no recording has data for a panel of `kinds`, or for any of the usual panels.
 pub fn figure(
     recordings: &[Recording],
     kinds: Option<&[PanelKind]>,
@@ -103,7 +104,7 @@ fn missing(kind: PanelKind, recordings: &[Recording]) -> Failure {
         _ => "",
     };
     Failure::new(format!(
-        "there is nothing to draw of {}: the column {} is missing or empty{hint}",
+        "nothing can be drawn of {}: the column {} is missing or empty{hint}",
         labels.join(", "),
         kind.columns().join(" or "),
     ))
@@ -136,7 +137,8 @@ fn panel(kind: PanelKind, recordings: &[&Recording]) -> Panel {
     }
 }
 
-/// What is drawn against the scale on the left. `None` is a gap; what was not due is no gap.
+/// Returns the points for the left axis. `None` is a gap; a cell that was not due is left out and
+/// makes no gap.
 fn values(recording: &Recording, kind: PanelKind) -> Points {
     match kind {
         PanelKind::Memory => level(recording, RESIDENT),
@@ -150,13 +152,14 @@ fn values(recording: &Recording, kind: PanelKind) -> Points {
     }
 }
 
-/// A column over time.
+/// Returns the values of a column over time.
 fn level(recording: &Recording, column: &str) -> Points {
     let cells = recording.column(ELAPSED).zip(recording.column(column));
     cells.map(|(time, value)| time.zip(value)).collect()
 }
 
-/// How fast the sum of columns grows, by time; a sum that falls is another process's.
+/// Returns the rate at which the sum of columns grows. If the sum falls, it belongs to another
+/// process, which makes a gap.
 fn rate(recording: &Recording, columns: &[&str]) -> Points {
     let mut sums = vec![Some(0.0); recording.rows()];
     for column in columns {
@@ -179,8 +182,8 @@ fn rate(recording: &Recording, columns: &[&str]) -> Points {
         .collect()
 }
 
-/// What a connection costs, where there are enough of them: of the process all of it, of the kernel
-/// what it took since the start.
+/// Returns the cost of a connection over time, where there are enough connections: the process's
+/// memory, or the growth of the kernel's since the start, divided by their number.
 fn each(recording: &Recording, kind: PanelKind) -> Points {
     let Some(most) = recording.most(CONNECTIONS) else {
         return Vec::new();
@@ -206,7 +209,7 @@ fn each(recording: &Recording, kind: PanelKind) -> Points {
         .collect()
 }
 
-/// Parts a line at its gaps.
+/// Splits a line at its gaps.
 fn pieces(points: Points) -> Vec<Vec<(f64, f64)>> {
     points
         .split(Option::is_none)
@@ -242,13 +245,13 @@ mod tests {
         t,50,8,4000,2,1,5,9000\n";
 
     #[test]
-    fn lines_part_where_there_is_no_process() {
+    fn lines_have_a_gap_while_there_is_no_process() {
         let figure = figure(&[recording(ROWS)], None, "").unwrap();
         assert_eq!(figure.panels.len(), 4);
         let memory = &figure.panels[0].left.lines[0].pieces;
         assert_eq!(memory.len(), 2);
         assert_eq!(memory[0], [(0.0, 1000.0), (10.0, 2000.0), (20.0, 3000.0)]);
-        // A cell that was not due is no gap.
+        // A cell that was not due makes no gap.
         let connections = &figure.panels[2].left.lines[0].pieces;
         assert_eq!(connections.len(), 1);
         let processor = &figure.panels[3].left.lines[0].pieces;
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_costs_what_it_costs_when_there_are_enough() {
+    fn the_cost_of_a_connection_needs_enough_connections() {
         let figure = figure(&[recording(ROWS)], None, "").unwrap();
         let each = |panel: usize| &figure.panels[panel].right.as_ref().unwrap().lines[0].pieces;
         assert_eq!(each(0), &[vec![(10.0, 200.0), (40.0, 40.0)]]);
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_a_sentence() {
+    fn the_error_names_the_missing_column() {
         let machine = recording("t,0,,,,,0,5000\n");
         let shown = figure(std::slice::from_ref(&machine), None, "").unwrap();
         assert_eq!(shown.panels.len(), 2);
@@ -275,7 +278,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("nothing to draw of mem") && error.contains("--pid"),
+            error.contains("nothing can be drawn of mem") && error.contains("--pid"),
             "{error}"
         );
         let empty = Recording::parse("x", "x.csv", "time,elapsed_seconds\nt,1\n").unwrap();

@@ -1,4 +1,4 @@
-//! A file that `encke record` wrote, read again.
+//! Parser of files that `encke record` writes.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::Path;
 use crate::failure::{Context, Failure, Outcome};
 use crate::record::row::{ELAPSED, TIME};
 
-/// Rows of a file, by column.
+/// Contents of a recording, by column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
-    /// What the legend calls it: the file's name without its ending.
+    /// Name in the legend: the file's name without its extension.
     pub label: String,
     columns: HashMap<String, Vec<Option<f64>>>,
     rows: usize,
@@ -30,7 +30,7 @@ impl Recording {
         Self::parse(&label.to_string_lossy(), &shown.to_string(), &text)
     }
 
-    /// Reads the text of a file called `name`.
+    /// Parses the text of a file called `name`.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Recording {
         }
         let mut columns = vec![Vec::new(); titles.len()];
         let mut rows = 0;
-        // A recording that was cut off may end in half a row.
+        // A recording that was interrupted may end with an incomplete row.
         let whole = text.ends_with('\n');
         let count = text.lines().count();
         for (number, line) in lines {
@@ -57,7 +57,7 @@ impl Recording {
                 }
                 return Err(Failure::new(format!(
                     "line {} of {name} has {} cells and the first line {}: the file is damaged \
-                     there; take the line out",
+                     there; remove the line",
                     number + 1,
                     cells.len(),
                     titles.len()
@@ -83,34 +83,34 @@ impl Recording {
         })
     }
 
-    /// How many rows it has.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The cells of a column; a column that is missing is empty in every row.
+    /// Iterates over the cells of a column. A missing column is empty in every row.
     pub fn column(&self, title: &str) -> impl Iterator<Item = Option<f64>> {
         let cells = self.columns.get(title);
         (0..self.rows).map(move |row| cells.and_then(|cells| cells[row]))
     }
 
-    /// Whether a column has a number anywhere.
+    /// Whether a column has a number in any row.
     pub fn has(&self, title: &str) -> bool {
         self.column(title).any(|cell| cell.is_some())
     }
 
-    /// The largest number of a column.
+    /// Returns the largest number of a column.
     pub fn most(&self, title: &str) -> Option<f64> {
         self.column(title).flatten().reduce(f64::max)
     }
 
-    /// The last number of a column.
+    /// Returns the last number of a column.
     pub fn last(&self, title: &str) -> Option<f64> {
         self.column(title).flatten().last()
     }
 }
 
-/// What to do about a file that has nothing to show.
+/// Remedy for a file without data.
 const REMEDY: &str = "record something with `encke record -o FILE`, for at least two rows";
 
 fn not_ours(name: &str) -> Failure {
@@ -120,14 +120,14 @@ fn not_ours(name: &str) -> Failure {
     ))
 }
 
-/// A cell: a number, or nothing. The time of day is not used.
+/// Parses a cell: a number or nothing. The time of day is ignored.
 fn number_of(title: &str, cell: &str) -> Result<Option<f64>, String> {
     if cell.is_empty() || title == TIME {
         return Ok(None);
     }
     match cell.trim().parse::<f64>() {
         Ok(number) if number.is_finite() => Ok(Some(number)),
-        _ => Err(format!("`{cell}` is not a number, which {title} has to be")),
+        _ => Err(format!("`{cell}` is not a number, but {title} must be one")),
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_record_writes_is_read() {
+    fn the_output_of_record_parses() {
         use crate::record::row::{Row, header};
         use std::time::{Duration, SystemTime};
         let row = Row::at(SystemTime::UNIX_EPOCH, Duration::from_secs(3));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_row_at_the_end_is_left_out_and_elsewhere_told() {
+    fn an_incomplete_row_is_ignored_only_at_the_end() {
         let cut = "time,elapsed_seconds,x\nt,0,1\nt,1";
         assert_eq!(parse(cut).unwrap().rows(), 1);
         let torn = "time,elapsed_seconds,x\nt,0\nt,1,1\n";
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_not_ours_are_sentences() {
+    fn other_files_are_refused() {
         assert!(refused("").contains("is empty"));
         assert!(refused("a,b\n1,2\n").contains("is not a file that `encke record` wrote"));
         assert!(refused("time,elapsed_seconds\n").contains("no rows"));

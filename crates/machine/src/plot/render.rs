@@ -1,4 +1,4 @@
-//! Figures as files: SVG for a page, PNG for everything else.
+//! Rendering of figures to SVG and PNG files.
 
 use std::fs;
 use std::path::Path;
@@ -12,23 +12,24 @@ use super::Figure;
 use super::figure::{WIDTH, draw, height};
 use crate::failure::{Context, Failure, Outcome};
 
-/// Named with what stands in for it where it is not installed.
+/// Font families, the first preferred.
 pub const FONT: &str = "Roboto, Helvetica, Arial, sans-serif";
 
-/// Roboto (Apache-2.0), cut down to Latin letters.
+/// Roboto (Apache-2.0), reduced to Latin letters.
 static ROBOTO: &[u8] = include_bytes!("Roboto-Regular.ttf");
 
-/// Pixels of a PNG to a point, so that it is sharp on a fine screen.
+/// Pixels of a point in a PNG, so that it is sharp on high-resolution screens.
 const PNG_SCALE: u32 = 2;
 
-/// A PNG is drawn this much larger, and each pixel is the mean of a square: lines without steps.
+/// Factor by which a PNG is drawn larger before each square of pixels is averaged, for smooth
+/// lines.
 const SUPERSAMPLING: u32 = 2;
 
-/// Writes the figure to a file; its ending says how.
+/// Writes a figure to a file, in the format of its extension.
 ///
 /// # Errors
 ///
-/// When the ending is neither `svg` nor `png`, drawing fails, or the file cannot be written.
+/// When the extension is neither `svg` nor `png`, drawing fails, or the file cannot be written.
 pub fn write(figure: &Figure, path: &Path) -> Outcome<()> {
     let shown = path.display();
     let ending = path.extension().and_then(|ending| ending.to_str());
@@ -37,14 +38,14 @@ pub fn write(figure: &Figure, path: &Path) -> Outcome<()> {
         Some("png") => png(figure)?,
         _ => {
             return Err(Failure::new(format!(
-                "{shown} should end in .svg or .png, which says how to draw it"
+                "{shown} should end in .svg or .png, which selects the format"
             )));
         }
     };
     fs::write(path, bytes).context(format_args!("{shown} cannot be written"))
 }
 
-/// The figure as an SVG document.
+/// Renders a figure as an SVG document.
 ///
 /// # Errors
 ///
@@ -58,7 +59,7 @@ pub fn svg(figure: &Figure) -> Outcome<String> {
     Ok(text)
 }
 
-/// The figure as a PNG file.
+/// Renders a figure as a PNG file.
 ///
 /// # Errors
 ///
@@ -82,7 +83,7 @@ pub fn png(figure: &Figure) -> Outcome<Vec<u8>> {
     Ok(file)
 }
 
-/// The mean of each square of [`SUPERSAMPLING`] pixels; `width` is that of the result.
+/// Averages each square of [`SUPERSAMPLING`] pixels on a side. `width` is that of the result.
 fn downsample(large: &[u8], width: usize) -> Vec<u8> {
     let side = SUPERSAMPLING as usize;
     let row = width * side * 3;
@@ -101,8 +102,8 @@ fn downsample(large: &[u8], width: usize) -> Vec<u8> {
     small
 }
 
-/// Text is measured, and in a PNG drawn, with a font that is in the program: before anything is
-/// drawn, it has to be loaded.
+/// Loads the built-in font, which measures text and draws it in a PNG. Must be called before
+/// drawing.
 pub fn load_font() {
     static LOADED: Once = Once::new();
     LOADED.call_once(|| {
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_png_is_what_it_says_and_not_empty() {
+    fn a_png_has_its_size_and_content() {
         let file = png(&figure()).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(&file))
             .read_info()
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ending_that_is_no_picture_is_told() {
+    fn an_unknown_extension_is_refused() {
         let error = write(&figure(), Path::new("/tmp/x.gif")).unwrap_err();
         assert!(error.to_string().contains("should end in .svg or .png"));
     }

@@ -1,29 +1,29 @@
-//! Scales: how high they reach, where their ticks are, and what is written there.
+//! Scales of axes: their end, ticks and labels.
 
 use super::Unit;
 
-/// A scale from nought to `top`.
+/// Scale from zero to `top`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scale {
-    /// The upper end.
+    /// Upper end.
     pub(super) top: f64,
-    /// Places of ticks, nought among them.
+    /// Values of the ticks, including zero.
     pub(super) ticks: Vec<f64>,
-    /// What a tick is divided by before it is written.
+    /// Divisor of the labels.
     factor: f64,
-    /// Decimals of a tick's label.
+    /// Decimals of the labels.
     decimals: usize,
-    /// The unit, in words, with its prefix.
+    /// Unit with its prefix, as text.
     pub(super) unit: String,
 }
 
 impl Scale {
-    /// A scale on which `most` is high up, with about `count` ticks.
+    /// Creates a scale that reaches just above `most`, with about `count` ticks.
     pub(super) fn of(unit: Unit, most: f64, count: usize) -> Self {
         let most = if most > 0.0 { most } else { 1.0 };
         let mut step = step(most / count as f64);
         if unit == Unit::Count {
-            // There is no half of a connection.
+            // Half a connection does not exist.
             step = step.max(1.0);
         }
         let top = (most / step).ceil() * step;
@@ -43,11 +43,11 @@ impl Scale {
             ticks,
             factor,
             decimals: decimals.unwrap_or(2),
-            unit: words(unit, prefix),
+            unit: unit_text(unit, prefix),
         }
     }
 
-    /// What is written at a tick.
+    /// Returns the label of a tick.
     pub(super) fn label(&self, tick: f64) -> String {
         let scaled = tick / self.factor;
         if self.decimals == 0 && scaled < 1e15 {
@@ -57,7 +57,7 @@ impl Scale {
     }
 }
 
-/// The round number next above `least`: 1, 2, 2.5 or 5 times a power of ten.
+/// Returns the next round number from `least` up: 1, 2, 2.5 or 5 times a power of ten.
 fn step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     let rounds = [1.0, 2.0, 2.5, 5.0, 10.0].map(|round| round * power);
@@ -67,7 +67,7 @@ fn step(least: f64) -> f64 {
     next.unwrap_or(10.0 * power)
 }
 
-/// Powers of a thousand, as they are written before a unit.
+/// Prefixes of units for powers of a thousand.
 const PREFIXES: [(f64, &str); 7] = [
     (1e12, "T"),
     (1e9, "G"),
@@ -81,9 +81,9 @@ const PREFIXES: [(f64, &str); 7] = [
 fn prefix(unit: Unit, top: f64) -> (f64, &'static str) {
     let bytes = matches!(unit, Unit::Bytes | Unit::BytesEach | Unit::BytesPerSecond);
     let fits = |&&(factor, _): &&(f64, &str)| match unit {
-        // Counts are written out, with their thousands apart.
+        // Counts are written out, with thousands separators.
         Unit::Count | Unit::PerSecond | Unit::Cores => factor <= 1.0,
-        // A scale to 8,000 bytes says more than one to 8 kB.
+        // A scale to 8,000 bytes is more precise than one to 8 kB.
         Unit::BytesEach if factor >= 1.0 => top >= factor * 100.0 || factor <= 1.0,
         _ if bytes => top >= factor || factor <= 1.0,
         _ => factor <= 1.0 && top >= factor,
@@ -91,7 +91,7 @@ fn prefix(unit: Unit, top: f64) -> (f64, &'static str) {
     PREFIXES.iter().find(fits).copied().unwrap_or((1.0, ""))
 }
 
-fn words(unit: Unit, prefix: &str) -> String {
+fn unit_text(unit: Unit, prefix: &str) -> String {
     match (unit, prefix) {
         (Unit::Bytes, "") => "bytes".to_owned(),
         (Unit::Bytes, _) => format!("{prefix}B"),
@@ -106,7 +106,7 @@ fn words(unit: Unit, prefix: &str) -> String {
     }
 }
 
-/// Ticks of a scale of time, what they are divided by, and the unit's name.
+/// Returns the ticks of a time scale, the divisor of their labels, and the unit.
 pub(super) fn time(span: f64, count: usize) -> (Vec<f64>, f64, &'static str) {
     const MINUTE: f64 = 60.0;
     const HOUR: f64 = 60.0 * MINUTE;
@@ -118,7 +118,7 @@ pub(super) fn time(span: f64, count: usize) -> (Vec<f64>, f64, &'static str) {
         _ => (1.0, "s"),
     };
     let least = span / factor / count as f64;
-    // Minutes and hours are counted by the clock, days and seconds by tens.
+    // Ticks of minutes and hours divide an hour or a day; those of days and seconds are decimal.
     let clock = [1.0, 2.0, 3.0, 5.0, 6.0, 10.0, 12.0, 15.0, 20.0, 30.0];
     let by_clock = clock.into_iter().find(|&round| round >= least);
     let chosen = match by_clock {
@@ -144,11 +144,11 @@ mod tests {
         (labels.collect(), scale.unit.clone())
     }
 
-    fn expect(unit: Unit, most: f64, ticks: &[&str], words: &str) {
+    fn expect(unit: Unit, most: f64, ticks: &[&str], unit_text: &str) {
         let (found, unit) = labels(unit, most);
         assert_eq!(
             (found.as_slice(), unit.as_str()),
-            (ticks.map_to().as_slice(), words)
+            (ticks.map_to().as_slice(), unit_text)
         );
     }
 
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_counted_by_the_clock() {
+    fn ticks_of_minutes_and_hours_follow_the_clock() {
         let ticks = |span| {
             let (ticks, factor, unit) = time(span, 8);
             let ticks: Vec<f64> = ticks.iter().map(|tick| tick / factor).collect();

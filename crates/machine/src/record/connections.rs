@@ -1,6 +1,6 @@
-//! How many connections are established on a local port, counted from the kernel's own dump
-//! (`sock_diag(7)`): it filters by port and state and sends a hundred bytes for each that is left,
-//! where `/proc/net/tcp` would print a line for every socket of the machine.
+//! Count of established connections on a local port, from `sock_diag(7)`. The kernel filters by
+//! port and state and sends about a hundred bytes for each match, whereas `/proc/net/tcp` prints a
+//! line for every socket of the machine.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,15 +17,15 @@ const DUMP: u16 = 0x0301;
 /// `NLMSG_ERROR` and `NLMSG_DONE` of linux/netlink.h.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// `nlmsghdr`, and `inet_diag_req_v2` behind it.
+/// Size of `nlmsghdr`, and of a request with `inet_diag_req_v2` after it.
 const HEADER_BYTES: usize = 16;
 const REQUEST_BYTES: usize = HEADER_BYTES + 56;
 /// `TCP_ESTABLISHED` of linux/tcp_states.h, as a bit of the filter.
 const ESTABLISHED: u32 = 1 << 1;
-/// The kernel fills at most 32 KiB at a time.
+/// Size of the receive buffer. The kernel writes at most 32 KiB at a time.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// An open line to the kernel.
+/// Netlink socket for queries.
 #[derive(Debug)]
 pub(super) struct Connections {
     socket: OwnedFd,
@@ -67,16 +67,16 @@ impl Connections {
     }
 }
 
-/// What one datagram of the dump holds.
+/// Content of one datagram of the answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
-    /// So many sockets, and more will come.
+    /// This many sockets; more datagrams follow.
     Sockets(u64),
-    /// So many, and the end.
+    /// This many sockets, and the end.
     Last(u64),
 }
 
-/// `nlmsghdr` and `inet_diag_req_v2`.
+/// Builds the request: `nlmsghdr` and `inet_diag_req_v2`.
 fn request(family: AddressFamily, port: u16) -> [u8; REQUEST_BYTES] {
     const TCP: u8 = 6;
     let mut request = [0; REQUEST_BYTES];
@@ -139,14 +139,14 @@ mod tests {
         assert_eq!(tally(&last).unwrap(), Part::Last(2));
         let refused = tally(&message(ERROR, &(-1_i32).to_ne_bytes())).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(1));
-        // Whatever is cut short ends the count and not the program.
+        // A truncated datagram must not cause a panic.
         for cut in 0..last.len() {
             let _ = tally(&last[..cut]);
         }
     }
 
     #[test]
-    fn connections_of_the_port_are_counted_at_their_server_only() {
+    fn only_the_server_side_of_connections_is_counted() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut connections = Connections::open().unwrap();
@@ -159,7 +159,7 @@ mod tests {
             .collect();
         let after = connections.established(address.port()).unwrap();
         drop(ends);
-        // Clients of others may have a port of this number, at addresses of their own.
+        // Other processes may use the same port number at other addresses.
         let counted = after as i64 - before as i64;
         assert!((290..310).contains(&counted), "{counted}");
     }

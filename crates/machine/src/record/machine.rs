@@ -1,19 +1,18 @@
-//! What the kernel says of the machine, out of `/proc`. Each file is read whole and is small at any
-//! number of connections.
+//! Metrics of the machine from `/proc`. The files read are small at any number of connections.
 
 use std::fs;
 
-use super::row::MachineFigures;
+use super::row::MachineMetrics;
 
-/// Reads all; what cannot be read is left out.
-pub(super) fn read() -> MachineFigures {
+/// Reads all metrics. What cannot be read is `None`.
+pub(super) fn read() -> MachineMetrics {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let page = rustix::param::page_size() as u64;
     let (sockstat, meminfo) = (text("/proc/net/sockstat"), text("/proc/meminfo"));
     let (slabinfo, interfaces) = (text("/proc/slabinfo"), text("/proc/net/dev"));
     let kilobytes = |name| Some(number_after(&meminfo, name)? * 1024);
     let network = network(&interfaces);
-    MachineFigures {
+    MachineMetrics {
         tcp_sockets: tcp(&sockstat, "inuse"),
         socket_memory: tcp(&sockstat, "mem").map(|pages| pages * page),
         slab: kilobytes("Slab:"),
@@ -26,13 +25,13 @@ pub(super) fn read() -> MachineFigures {
     }
 }
 
-/// The number that follows `name` at the start of a line.
+/// Finds the line that starts with `name`, and parses the number after it.
 fn number_after(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// The number that follows `name` in the line of TCP: `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 1`.
+/// Parses the number after `name` in the line `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 1`.
 fn tcp(sockstat: &str, name: &str) -> Option<u64> {
     let line = sockstat
         .lines()
@@ -42,8 +41,8 @@ fn tcp(sockstat: &str, name: &str) -> Option<u64> {
     words.next()?.parse().ok()
 }
 
-/// Bytes of the slabs of one kind of object: `name active objects size per-slab pages-per-slab :
-/// tunables … : slabdata active-slabs slabs …`.
+/// Returns the bytes of the slabs of one kind of object, from the line `name active objects size
+/// per-slab pages-per-slab : tunables … : slabdata active-slabs slabs …`.
 fn slab(slabinfo: &str, name: &str, page: u64) -> Option<u64> {
     let mut words = slabinfo.lines().find_map(|line| {
         let mut words = line.split_whitespace();
@@ -55,7 +54,7 @@ fn slab(slabinfo: &str, name: &str, page: u64) -> Option<u64> {
     Some(slabs * pages_per_slab * page)
 }
 
-/// Bytes received and sent, the sum of all interfaces.
+/// Returns the bytes received and sent, summed over all interfaces.
 fn network(interfaces: &str) -> Option<(u64, u64)> {
     let of_interface = |line: &str| {
         let (_, numbers) = line.split_once(':')?;
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_the_kernel_are_understood() {
+    fn kernel_files_are_parsed() {
         let sockstat = "sockets: used 31\nTCP: inuse 4 orphan 0 tw 1 alloc 5 mem 212\nUDP: mem 9\n";
         assert_eq!(tcp(sockstat, "inuse"), Some(4));
         assert_eq!(tcp(sockstat, "mem"), Some(212));

@@ -1,4 +1,4 @@
-//! All that is read for a row, and how often: what is dear is read less often.
+//! Reading of rows. Expensive readings are taken less often.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
@@ -11,20 +11,21 @@ use super::row::Row;
 use crate::clock::thread_cpu_nanos;
 use crate::failure::{Context, Outcome};
 
-/// A dear reading may take this share of one processor: at a pace of 10 s each is read for every
-/// row up to 200 ms, and less often beyond. The cells of the rows between are empty.
+/// Inverse of the share of one processor that an expensive reading may take. At an interval of 10
+/// s, a reading of up to 200 ms is taken for every row, a longer one less often; the cells of the
+/// rows between are empty.
 const SHARE_OF_PROCESSOR: u32 = 50;
 
-/// What to read.
+/// Options of a probe.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The process to watch; without it, the machine alone.
+    /// Process to watch. `None`: only the machine.
     pub whom: Option<ProcessSelector>,
-    /// The local port whose connections are counted.
+    /// Local port whose connections are counted.
     pub port: u16,
 }
 
-/// Reads rows. Lives as long as the recording.
+/// Reader of rows. Lives as long as the recording.
 #[derive(Debug)]
 pub struct Probe {
     watch: Option<Watch>,
@@ -37,7 +38,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Opens what is needed. Time counts from now on.
+    /// Starts a probe. Elapsed time counts from now on.
     ///
     /// # Errors
     ///
@@ -48,7 +49,7 @@ impl Probe {
             watch: options.whom.map(Watch::start).transpose()?,
             port: options.port,
             connections: Connections::open().context(
-                "asking the kernel for connections (sock_diag; the module tcp_diag must be there)",
+                "opening sock_diag to count connections (the kernel needs the module tcp_diag)",
             )?,
             counting: Budget::default(),
             walking: Budget::default(),
@@ -57,7 +58,7 @@ impl Probe {
         })
     }
 
-    /// What became of the process, each change once, in order.
+    /// Drains the changes of the process, in order.
     pub fn changes(&mut self) -> impl Iterator<Item = Change> {
         self.changes.drain(..)
     }
@@ -68,12 +69,13 @@ impl Source for Probe {
         let elapsed = self.started.elapsed();
         let mut row = Row::at(SystemTime::now(), elapsed);
         if let Some(watch) = &mut self.watch {
-            let (figures, changes) = watch.look();
-            row.process = figures;
+            let (metrics, changes) = watch.read();
+            row.process = metrics;
             self.changes.extend(changes);
         }
-        if let Some(figures) = &mut row.process {
-            self.walking.spend(elapsed, || Watch::look_closely(figures));
+        if let Some(metrics) = &mut row.process {
+            self.walking
+                .spend(elapsed, || Watch::add_memory_details(metrics));
         }
         let count = || self.connections.established(self.port).ok();
         row.connections = self.counting.spend(elapsed, count).flatten();
@@ -82,26 +84,26 @@ impl Source for Probe {
     }
 }
 
-/// Sees that a dear reading takes no more than its share.
+/// Budget of an expensive reading, which keeps it within its share of a processor.
 #[derive(Debug, Default)]
 struct Budget {
-    not_before: Duration,
+    next_at: Duration,
 }
 
 impl Budget {
-    /// Does it when it is due, `now` after the start.
+    /// Takes the reading if it is due; `now` is the time since the start.
     fn spend<T>(&mut self, now: Duration, reading: impl FnOnce() -> T) -> Option<T> {
-        if now < self.not_before {
+        if now < self.next_at {
             return None;
         }
         let before = thread_cpu_nanos();
         let read = reading();
-        self.took(now, Duration::from_nanos(thread_cpu_nanos() - before));
+        self.charge(now, Duration::from_nanos(thread_cpu_nanos() - before));
         Some(read)
     }
 
-    fn took(&mut self, now: Duration, cost: Duration) {
-        self.not_before = now + cost * SHARE_OF_PROCESSOR;
+    fn charge(&mut self, now: Duration, cost: Duration) {
+        self.next_at = now + cost * SHARE_OF_PROCESSOR;
     }
 }
 
@@ -110,18 +112,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dear_reading_waits_until_it_has_been_paid_for() {
+    fn an_expensive_reading_is_taken_less_often() {
         let seconds = Duration::from_secs;
         let mut budget = Budget::default();
         assert_eq!(budget.spend(seconds(0), || 1), Some(1));
-        budget.took(seconds(0), Duration::from_millis(250));
+        budget.charge(seconds(0), Duration::from_millis(250));
         assert_eq!(budget.spend(seconds(10), || 2), None);
         assert_eq!(budget.spend(seconds(12), || 3), None);
         assert_eq!(budget.spend(seconds(13), || 4), Some(4));
     }
 
     #[test]
-    fn a_row_tells_of_this_process_and_machine() {
+    fn a_row_describes_this_process_and_machine() {
         let options = Options {
             whom: Some(ProcessSelector::Pid(std::process::id())),
             port: 1,

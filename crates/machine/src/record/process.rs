@@ -1,36 +1,36 @@
-//! The process that is watched: found by its number or its name, and told apart from a stranger who
-//! gets its number later.
+//! Watched process, found by pid or name. A later process with the same pid is recognised as
+//! another one.
 
 use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use super::row::ProcessFigures;
+use super::row::ProcessMetrics;
 use crate::failure::{Failure, Outcome};
 use crate::measure::Memory;
 
-/// ProcessSelector to watch.
+/// Selection of the process to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessSelector {
-    /// One process. When it ends there is none.
+    /// The process with this pid. When it ends, nothing is watched.
     Pid(u32),
-    /// The longest-running process of this name; when it ends, the next one. A name without a
-    /// blank is that of the program; with blanks it is the beginning of the command line, the
-    /// program's folder left out: `encke serve`.
+    /// The longest-running process of this name; when it ends, the next one. A name without spaces
+    /// is that of the program. A name with spaces is the beginning of the command line without the
+    /// program's directory, for instance `encke serve`.
     Name(String),
 }
 
-/// What became of the process since the last look.
+/// Change of the watched process since the last read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// There is one now.
+    /// A process was found.
     Found {
-        /// It.
+        /// Its pid.
         pid: u32,
-        /// Others of the same name, which are not watched.
+        /// Pids of others with the same name, which are not watched.
         others: Vec<u32>,
     },
-    /// There is none any more.
+    /// The process with this pid has ended.
     Ended(u32),
 }
 
@@ -51,41 +51,41 @@ impl fmt::Display for Change {
             }
             Self::Ended(pid) => write!(
                 out,
-                "process {pid} has ended; recording the machine goes on (interrupt to stop)"
+                "process {pid} has ended; recording of the machine goes on (interrupt to stop)"
             ),
         }
     }
 }
 
-/// A process among all that have ever had its number: it started at this tick.
+/// Identity of a process: its pid, and its start time in ticks, as pids are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     pid: u32,
     started: u64,
 }
 
-/// Watches a process. Lives as long as the recording.
+/// Watch on a process. Lives as long as the recording.
 #[derive(Debug)]
 pub struct Watch {
     whom: ProcessSelector,
     now: Option<Identity>,
-    /// A number that was watched and has ended is not looked for again.
+    /// The process with the selected pid has ended.
     over: bool,
 }
 
-/// The part of `/proc/PID/stat` that is needed.
+/// Fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     user_ticks: u64,
     system_ticks: u64,
     threads: u64,
     started: u64,
-    /// Ended, and not yet taken note of by its parent.
+    /// Ended, but not yet reaped by its parent.
     dead: bool,
 }
 
 impl Watch {
-    /// Watches whom it may; a process that is named by its number has to be there.
+    /// Starts to watch. A process selected by its pid must exist.
     ///
     /// # Errors
     ///
@@ -105,12 +105,13 @@ impl Watch {
         })
     }
 
-    /// Looks after the process: its figures without the dear ones, and what has changed.
-    pub fn look(&mut self) -> (Option<ProcessFigures>, Vec<Change>) {
+    /// Reads the metrics of the process without the expensive ones, and the changes since the last
+    /// read.
+    pub fn read(&mut self) -> (Option<ProcessMetrics>, Vec<Change>) {
         let mut changes = Vec::new();
         if let Some(identity) = self.now {
-            if let Some(figures) = figures_of(identity) {
-                return (Some(figures), changes);
+            if let Some(metrics) = metrics_of(identity) {
+                return (Some(metrics), changes);
             }
             changes.push(Change::Ended(identity.pid));
             self.now = None;
@@ -123,15 +124,15 @@ impl Watch {
         self.now = Some(identity);
         let pid = identity.pid;
         changes.push(Change::Found { pid, others });
-        (figures_of(identity), changes)
+        (metrics_of(identity), changes)
     }
 
-    /// Adds to `figures` what a walk over the process's page tables tells.
-    pub fn look_closely(figures: &mut ProcessFigures) {
-        if let Ok(memory) = Memory::of(figures.pid) {
-            figures.resident = memory.resident;
-            figures.proportional = Some(memory.proportional);
-            figures.private = Some(memory.private);
+    /// Adds the memory metrics that need a walk over the process's page tables.
+    pub fn add_memory_details(metrics: &mut ProcessMetrics) {
+        if let Ok(memory) = Memory::of(metrics.pid) {
+            metrics.resident = memory.resident;
+            metrics.proportional = Some(memory.proportional);
+            metrics.private = Some(memory.private);
         }
     }
 }
@@ -151,7 +152,7 @@ fn identity_of(pid: u32) -> Option<Identity> {
     Some(Identity { pid, started })
 }
 
-/// All processes of this name but our own.
+/// Returns all processes of this name except this one.
 fn named(name: &str) -> Vec<Identity> {
     let own = std::process::id();
     let Ok(entries) = fs::read_dir("/proc") else {
@@ -169,8 +170,8 @@ fn named(name: &str) -> Vec<Identity> {
         .collect()
 }
 
-/// Whether a process is meant by `name`: `comm` is the first 15 bytes of its program's name or what
-/// it calls itself, and `command_line` has a zero behind each word.
+/// Whether `name` selects a process. `comm` is the first 15 bytes of its program's name, or the
+/// name that it has set; `command_line` has a zero byte after each word.
 fn is_called(name: &str, comm: &str, command_line: &str) -> bool {
     let mut words = command_line.trim_end_matches('\0').split('\0');
     let program = words.next().unwrap_or_default();
@@ -192,7 +193,8 @@ fn stat_of(pid: u32) -> Option<Stat> {
     (!stat.dead).then_some(stat)
 }
 
-/// The fields behind the command's name, which may hold anything but ends in the last parenthesis.
+/// Parses the fields after the command's name, which may contain any characters and ends at the
+/// last parenthesis.
 fn parse_stat(text: &str) -> Option<Stat> {
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse().ok();
@@ -205,11 +207,11 @@ fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-fn figures_of(identity: Identity) -> Option<ProcessFigures> {
+fn metrics_of(identity: Identity) -> Option<ProcessMetrics> {
     let pid = identity.pid;
     let stat = stat_of(pid).filter(|stat| stat.started == identity.started)?;
     let ticks = rustix::param::clock_ticks_per_second() as f64;
-    Some(ProcessFigures {
+    Some(ProcessMetrics {
         pid,
         resident: resident(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)?,
         proportional: None,
@@ -234,7 +236,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     #[test]
-    fn names_are_programs_and_lines_are_beginnings() {
+    fn names_match_programs_and_beginnings_of_command_lines() {
         let line = "/opt/bin/encke\0serve\0--workers\x008\0";
         for name in [
             "encke",
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_may_be_called_anything() {
+    fn the_command_may_have_any_name() {
         let stat = "7 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20";
         let stat = parse_stat(stat).unwrap();
         assert_eq!((stat.user_ticks, stat.system_ticks), (11, 12));
@@ -265,7 +267,7 @@ mod tests {
         assert!(parse_stat("7 (a) Z 1 2").is_none());
     }
 
-    /// A child that waits for the end of its input.
+    /// Spawns a process that waits for the end of its input.
     fn child() -> Child {
         let mut command = Command::new("cat");
         command.stdin(Stdio::piped()).stdout(Stdio::null());
@@ -273,23 +275,23 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_once_and_a_number_is_not_looked_for_again() {
+    fn an_end_is_reported_once_and_a_pid_is_not_searched_again() {
         let mut child = child();
         let mut watch = Watch::start(ProcessSelector::Pid(child.id())).unwrap();
-        let (figures, changes) = watch.look();
-        assert!(figures.is_some_and(|figures| figures.threads == 1));
+        let (metrics, changes) = watch.read();
+        assert!(metrics.is_some_and(|metrics| metrics.threads == 1));
         let others = Vec::new();
         let pid = child.id();
         assert_eq!(changes, [Change::Found { pid, others }]);
-        assert_eq!(watch.look().1, []);
+        assert_eq!(watch.read().1, []);
         child.kill().unwrap();
-        // Ended but not waited for: it is dead all the same.
+        // Killed but not reaped: it counts as ended.
         let dead = || stat_of(pid).is_none();
         while !dead() {
             std::thread::yield_now();
         }
-        assert_eq!(watch.look(), (None, vec![Change::Ended(pid)]));
-        assert_eq!(watch.look(), (None, Vec::new()));
+        assert_eq!(watch.read(), (None, vec![Change::Ended(pid)]));
+        assert_eq!(watch.read(), (None, Vec::new()));
         child.wait().unwrap();
         let error = Watch::start(ProcessSelector::Pid(pid))
             .unwrap_err()
@@ -298,8 +300,8 @@ mod tests {
     }
 
     #[test]
-    fn the_next_of_a_name_is_watched_when_the_first_ends() {
-        // Nobody else's cat is called by this line.
+    fn the_next_process_of_a_name_is_watched_when_the_first_ends() {
+        // No other process has this command line.
         let line = format!("cat - /dev/null/{}", std::process::id());
         let start = || {
             let mut command = Command::new("cat");
@@ -308,12 +310,12 @@ mod tests {
             command.spawn().unwrap()
         };
         let mut watch = Watch::start(ProcessSelector::Name(line.clone())).unwrap();
-        assert_eq!(watch.look(), (None, Vec::new()));
+        assert_eq!(watch.read(), (None, Vec::new()));
         let mut first = start();
         let found = |watch: &mut Watch| loop {
-            // Between fork and exec it is not called so yet.
-            if let (Some(figures), changes) = watch.look() {
-                break (figures.pid, changes);
+            // Between fork and exec it does not have the name yet.
+            if let (Some(metrics), changes) = watch.read() {
+                break (metrics.pid, changes);
             }
         };
         assert_eq!(found(&mut watch).0, first.id());
@@ -327,12 +329,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_with_the_same_number_is_a_stranger() {
+    fn another_process_with_the_same_pid_is_not_watched() {
         let identity = identity_of(std::process::id()).unwrap();
-        assert!(figures_of(identity).is_some());
+        assert!(metrics_of(identity).is_some());
         let started = identity.started + 1;
         assert!(
-            figures_of(Identity {
+            metrics_of(Identity {
                 started,
                 ..identity
             })

@@ -1,77 +1,78 @@
-//! One row of the log: what was read at one time, and the titles of its columns.
+//! Row of a recording, and the titles of its columns.
 //!
-//! Owns the names of the columns, which `plot` looks for. A cell that could not be read, or was
-//! not due, is empty.
+//! Owns the column titles, which `plot` uses. A cell that could not be read, or was not due, is
+//! empty.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// What a process uses, in bytes and seconds.
+/// Metrics of a process, in bytes and seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ProcessFigures {
-    /// Which process it is.
+pub struct ProcessMetrics {
+    /// Pid of the process.
     pub pid: u32,
-    /// Resident.
+    /// Resident memory.
     pub resident: u64,
-    /// Resident, shared pages divided among those who share them; `None` when not due.
+    /// Resident memory with shared pages divided among the processes that share them (PSS); `None`
+    /// when not due.
     pub proportional: Option<u64>,
-    /// Resident and nobody else's; `None` when not due.
+    /// Resident memory that no other process shares; `None` when not due.
     pub private: Option<u64>,
-    /// Processor time in user mode since it started.
+    /// CPU time in user mode since it started.
     pub user_seconds: f64,
-    /// Processor time in the kernel since it started.
+    /// CPU time in the kernel since it started.
     pub system_seconds: f64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
 }
 
-/// What the kernel keeps for all processes, in bytes.
+/// Metrics of the machine over all processes, in bytes except for `tcp_sockets`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MachineFigures {
-    /// TCP sockets that are in use, of all ports and processes.
+pub struct MachineMetrics {
+    /// Number of TCP sockets in use.
     pub tcp_sockets: Option<u64>,
-    /// What the queues of TCP sockets hold.
+    /// Memory of the queues of TCP sockets.
     pub socket_memory: Option<u64>,
-    /// All kernel objects.
+    /// Memory of all kernel objects.
     pub slab: Option<u64>,
-    /// Those that cannot be given back under pressure; sockets are.
+    /// Memory of kernel objects that cannot be reclaimed under pressure, such as sockets.
     pub slab_unreclaimable: Option<u64>,
-    /// `struct tcp_sock` of IPv4; only root may read it.
+    /// Slabs of `struct tcp_sock` of IPv4; only root may read it.
     pub slab_tcp: Option<u64>,
-    /// `struct socket` and its inode; only root may read it.
+    /// Slabs of `struct socket` and its inode; only root may read it.
     pub slab_sock_inode: Option<u64>,
-    /// What programs could still get.
+    /// Memory available to programs.
     pub available: Option<u64>,
-    /// Received on all interfaces since the machine started.
+    /// Bytes received on all interfaces since the machine started.
     pub network_received: Option<u64>,
-    /// Sent on all interfaces since the machine started.
+    /// Bytes sent on all interfaces since the machine started.
     pub network_sent: Option<u64>,
 }
 
-/// What was read at one time.
+/// Readings taken at one time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// When.
+    /// Time of the reading.
     pub time: SystemTime,
-    /// Since the recording began.
+    /// Time since the recording began.
     pub elapsed: Duration,
-    /// The process, while there is one.
-    pub process: Option<ProcessFigures>,
+    /// Metrics of the process, while there is one.
+    pub process: Option<ProcessMetrics>,
     /// Established connections on the port; `None` when not due.
     pub connections: Option<u64>,
-    /// The machine.
-    pub machine: MachineFigures,
+    /// Metrics of the machine.
+    pub machine: MachineMetrics,
 }
 
 impl Row {
-    /// A row in which nothing was read.
+    /// Creates a row without readings.
     pub fn at(time: SystemTime, elapsed: Duration) -> Self {
         Self {
             time,
             elapsed,
             process: None,
             connections: None,
-            machine: MachineFigures::default(),
+            machine: MachineMetrics::default(),
         }
     }
 }
@@ -88,7 +89,7 @@ pub const CPU_USER: &str = "cpu_user_seconds";
 pub const CPU_SYSTEM: &str = "cpu_system_seconds";
 /// Title of the column of connections.
 pub const CONNECTIONS: &str = "established_connections";
-/// Title of the column of what TCP's queues hold.
+/// Title of the column of bytes in TCP queues.
 pub const SOCKET_MEMORY: &str = "socket_memory_bytes";
 /// Title of the column of all kernel objects.
 pub const SLAB: &str = "slab_bytes";
@@ -97,10 +98,10 @@ pub const NETWORK_RECEIVED: &str = "network_received_bytes";
 /// Title of the column of bytes sent.
 pub const NETWORK_SENT: &str = "network_sent_bytes";
 
-/// A cell that is a number, or empty.
+/// Function that returns the value of a cell.
 type Cell = fn(&Row) -> Option<f64>;
 
-/// All columns but the first, which is the time of day.
+/// All columns except the first, which is the time of day.
 const COLUMNS: [(&str, Cell); 18] = [
     (ELAPSED, |row| Some(row.elapsed.as_secs_f64())),
     ("pid", |row| Some(f64::from(row.process?.pid))),
@@ -129,12 +130,12 @@ const COLUMNS: [(&str, Cell); 18] = [
 /// Title of the first column: the time of day (RFC 3339, UTC).
 pub const TIME: &str = "time";
 
-/// Counts are exact in a float up to 2^53: 8 PiB.
+/// Converts a count to a float, which is exact up to 2^53 (8 PiB).
 fn whole(count: Option<u64>) -> Option<f64> {
     count.map(|count| count as f64)
 }
 
-/// The titles, with commas between.
+/// Returns the titles, separated by commas.
 pub fn header() -> String {
     let mut text = TIME.to_owned();
     for (title, _) in COLUMNS {
@@ -144,7 +145,7 @@ pub fn header() -> String {
     text
 }
 
-/// The row's cells, with commas between.
+/// Writes the cells, separated by commas.
 impl fmt::Display for Row {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", humantime::format_rfc3339_millis(self.time))?;
@@ -172,11 +173,11 @@ mod tests {
             row.to_string(),
             "2009-02-13T23:31:30.123Z,1.500,,,,,,,,,,,,,,,,,"
         );
-        row.process = Some(ProcessFigures {
+        row.process = Some(ProcessMetrics {
             pid: 7,
             resident: 1 << 40,
             user_seconds: 0.25,
-            ..ProcessFigures::default()
+            ..ProcessMetrics::default()
         });
         row.connections = Some(0);
         let text = row.to_string();

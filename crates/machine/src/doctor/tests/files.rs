@@ -1,4 +1,4 @@
-//! A machine that is a folder: readings out of its files, and changes to them.
+//! Readings and changes of files in a directory that stands in for a machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::super::Remedy;
 use super::super::apply::{apply, revert};
 use super::super::readings::{MemoryLimit, Readings};
 
-/// A folder that goes with its test.
+/// Temporary directory, removed with its test.
 struct Machine(PathBuf);
 
 impl Machine {
@@ -122,7 +122,7 @@ fn the_tightest_control_group_of_either_version_is_found() {
     assert!(group.file.ends_with("a/memory.max"));
     let first = Machine::with(&[
         ("proc/self/cgroup", "5:cpu:/c\n4:memory:/c\n0::/\n"),
-        // Not seen below its own name in a container: what is mounted is its own.
+        // In a container the group is not mounted below its own name, but as the root.
         ("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n"),
         ("sys/fs/cgroup/memory/memory.usage_in_bytes", "500\n"),
     ]);
@@ -138,7 +138,7 @@ fn the_tightest_control_group_of_either_version_is_found() {
 }
 
 #[test]
-fn a_process_may_use_the_least_of_the_machine_and_of_its_control_groups() {
+fn the_limit_of_a_process_is_the_lowest_of_machine_and_control_groups() {
     let meminfo = ("proc/meminfo", "MemTotal:    4 kB\nMemAvailable: 1 kB\n");
     let machine = |files: &[(&str, &str)]| Machine::with(&[&[meminfo], files].concat());
     let limit = |machine: &Machine| {
@@ -148,7 +148,7 @@ fn a_process_may_use_the_least_of_the_machine_and_of_its_control_groups() {
     };
     let inner = machine(&[
         ("proc/self/cgroup", "0::/a/b\n"),
-        // The one with less left is not the one with the lower limit.
+        // The group with less left is not the one with the lower limit.
         ("sys/fs/cgroup/a/b/memory.max", "2000\n"),
         ("sys/fs/cgroup/a/memory.max", "3000\n"),
         ("sys/fs/cgroup/a/memory.current", "2999\n"),
@@ -170,7 +170,7 @@ fn a_process_may_use_the_least_of_the_machine_and_of_its_control_groups() {
 }
 
 #[test]
-fn changes_are_made_told_and_given_back() {
+fn changes_are_applied_and_reverted() {
     let enabled = "sys/kernel/mm/transparent_hugepage/enabled";
     let machine = Machine::with(&[
         (QUEUE, "128\n"),
@@ -209,7 +209,7 @@ fn changes_are_made_told_and_given_back() {
 }
 
 #[test]
-fn a_refused_change_leaves_those_before_it_to_be_undone() {
+fn a_refused_change_leaves_earlier_changes_in_place() {
     let machine = Machine::with(&[(QUEUE, "128\n")]);
     let remedies = [
         Remedy::setting("net.core.somaxconn", 4096),

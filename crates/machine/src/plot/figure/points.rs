@@ -1,10 +1,11 @@
-//! The points of a line: no more than can be told apart, and cut into dashes.
+//! Points of a line: thinned out, and cut into dashes.
 
-/// Points of a line that are drawn: more than can be told apart.
+/// Most points drawn of a line, more than can be distinguished.
 const POINTS_MAX: usize = 2000;
 
-/// At most [`POINTS_MAX`] points that look the same: of each group the lowest and the highest stay.
-pub(super) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+/// Returns at most [`POINTS_MAX`] points that look the same: the lowest and the highest of each
+/// group.
+pub(super) fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if points.len() <= POINTS_MAX {
         return points.to_vec();
     }
@@ -87,7 +88,7 @@ mod tests {
                 )
             })
             .collect();
-        let few = thinned(&points);
+        let few = thin(&points);
         assert!(few.len() <= POINTS_MAX + 2);
         assert!(few.contains(&(77_777.0, 1e9)));
         assert!(few.windows(2).all(|pair| pair[0].0 <= pair[1].0));
