@@ -115,7 +115,7 @@ def test_interrupted_early_it_reports(tmp_path):
     assert process.returncode == 0, err
     report = json.loads(out)
     assert report["interrupted"] and report["opened"]["connections"] == 100
-    assert "It was interrupted" in page.read_text()
+    assert "The experiment was interrupted" in page.read_text()
 
 
 def test_refusals(tmp_path):

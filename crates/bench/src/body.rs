@@ -1,19 +1,20 @@
-//! Bodies of requests that are made line by line as they are read.
+//! Request bodies generated line by line while they are read.
 
 use std::io::{self, Read};
 
-/// A body made line by line as it is read, so that a million lines need no memory.
+/// Body generated line by line while it is read, so that a million lines need no memory.
 pub struct Lines<F> {
     make: F,
     buffer: Vec<u8>,
     at: usize,
 }
 
-/// Bytes of lines made at once.
+/// Bytes generated at a time.
 const LINES_BYTES: usize = 64 * 1024;
 
 impl<F: FnMut(&mut Vec<u8>) -> bool> Lines<F> {
-    /// Lines that `make` appends one by one, until it answers that there is none.
+    /// Creates a body. `make` appends one line for each call and returns false when there are no
+    /// more.
     pub fn new(make: F) -> Self {
         Self {
             make,
@@ -37,7 +38,7 @@ impl<F: FnMut(&mut Vec<u8>) -> bool> Read for Lines<F> {
     }
 }
 
-/// Edges by which everyone from `first` on, `count` of them, subscribes to `subject`.
+/// Generates edges by which the `count` ids from `first` on subscribe to `subject`.
 pub fn edges(first: u32, count: u32, subject: u32) -> impl Read {
     let mut subscribers = first..first + count;
     Lines::new(move |out| {
@@ -48,7 +49,7 @@ pub fn edges(first: u32, count: u32, subject: u32) -> impl Read {
     })
 }
 
-/// A batch with one event about each of `subjects`.
+/// Generates a batch with one event about each of `subjects`.
 pub fn batch(subjects: impl IntoIterator<Item = u32>, payload: &str) -> impl Read {
     let mut subjects = subjects.into_iter();
     Lines::new(move |out| {
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_made_as_they_are_read() {
+    fn lines_are_generated_as_they_are_read() {
         let mut text = String::new();
         edges(5, 3, 9).read_to_string(&mut text).unwrap();
         assert_eq!(text, "5 9\n6 9\n7 9\n");

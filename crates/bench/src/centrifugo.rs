@@ -1,4 +1,4 @@
-//! Centrifugo: a peer that benchmarks compare with.
+//! Centrifugo, a server to compare with.
 //!
 //! Source: its documentation, version 5: unidirectional SSE transport, server HTTP API, history and
 //! recovery.
@@ -17,7 +17,7 @@ use crate::child::OwnedChild;
 use client::http::{Connection, RequestBody, Url};
 use machine::failure::{Context, Failure, Outcome};
 
-/// Time to listen.
+/// Time limit for it to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A JSON Web Token that subscribes its client to the channel `all`, signed by HS256 with `bench`:
@@ -26,10 +26,10 @@ const TOKEN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.\
                      eyJzdWIiOiJiZW5jaCIsImNoYW5uZWxzIjpbImFsbCJdfQ.\
                      TXS74SD2feKxiCUXYd1T0sGvubpAtdh2tf4a9aHTuqg";
 
-/// The one channel of the token.
+/// Channel of the token.
 const CHANNEL: &str = "all";
 
-/// A running Centrifugo, with its engine in memory.
+/// Running Centrifugo with the memory engine.
 #[derive(Debug)]
 pub(crate) struct Centrifugo {
     child: OwnedChild,
@@ -39,7 +39,7 @@ pub(crate) struct Centrifugo {
 }
 
 impl Centrifugo {
-    /// Starts `program`, which keeps so many messages of a channel.
+    /// Starts `program`, which keeps `messages` messages of a channel.
     pub(crate) fn start(program: &Path, address: SocketAddr, messages: u32) -> Outcome<Self> {
         let directory = tempfile::Builder::new()
             .prefix("encke-bench-centrifugo-")
@@ -82,19 +82,19 @@ impl Centrifugo {
         })
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.pid()
     }
 
-    /// Publishes a message to the channel.
+    /// Publishes a message to the channel [`CHANNEL`].
     pub(crate) fn publish(&mut self, text: &str) -> Outcome<()> {
         let message = json!({ "channel": CHANNEL, "data": text });
         self.call("publish", &message).map(drop)
     }
 
-    /// Returns the address of a stream that recovers all messages of the channel. They come in one
-    /// event, the answer to the connect.
+    /// Returns the URL of a stream that recovers all messages of the channel. They arrive in one
+    /// event, the answer to the connect command.
     pub(crate) fn recovery_url(&mut self) -> Outcome<String> {
         let history = self.call("history", &json!({ "channel": CHANNEL, "limit": 0 }))?;
         let epoch = &history["epoch"];

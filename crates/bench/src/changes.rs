@@ -1,4 +1,4 @@
-//! Durable changes of the graph, one edge a request, and the time that the graph takes to start.
+//! Benchmark of durable changes of the graph, one edge a request, and of its start time.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,27 +12,27 @@ use crate::report::{Bound, Report};
 use machine::failure::{Context, Failure, Outcome};
 use machine::measure::{CpuTime, median};
 
-/// The first subscriber that changes: beyond the users of a generated graph.
+/// First subscriber that changes, above the users of a generated graph.
 const FIRST: u32 = 1_500_000_000;
 
-/// Syncs that are timed.
+/// Number of syncs timed.
 const SYNCS: u32 = 200;
 
-/// What a sync writes before: a page.
+/// Bytes written before each sync: one page.
 const PAGE_BYTES: usize = 4096;
 
-/// How much is measured.
+/// Size of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Parameters {
-    /// The data directory, which may hold a graph already. It keeps what is added.
+    /// Data directory, which may already contain a graph. The changes stay in it.
     pub data: PathBuf,
-    /// Clients with a connection each; each waits for its answer before its next change.
+    /// Clients, each with its own connection. Each waits for an answer before its next change.
     pub clients: u32,
     /// Changes of each client.
     pub changes: u32,
 }
 
-/// Measures.
+/// Runs the benchmark.
 ///
 /// # Errors
 ///
@@ -57,21 +57,21 @@ pub fn run(setting: &BenchConfig, extent: &Parameters) -> Outcome<Report> {
     report.figure("one sync of a page on this disk", sync * 1e6, "us");
     change(&server, extent, &mut report)?;
 
-    // Killed, not asked to end.
+    // Dropping the server kills it.
     drop(server);
     let (_, seconds) = start(&setting)?;
     report.bounded("start after a kill", seconds, "s", Bound::AtMost(3.0));
     Ok(report)
 }
 
-/// Starts the server, and the seconds that took.
+/// Starts the server; returns it and the seconds that took.
 fn start(setting: &BenchConfig) -> Outcome<(Server, f64)> {
     let begun = Instant::now();
     let server = setting.start_server()?;
     Ok((server, begun.elapsed().as_secs_f64()))
 }
 
-/// Seconds that a sync takes after a page was written: the median.
+/// Returns the median time, in seconds, of a sync after one page was written.
 fn sync_seconds(data: &Path) -> Outcome<f64> {
     let path = data.join("sync-is-timed");
     let doing = format_args!("timing a sync in {}", data.display()).to_string();

@@ -1,5 +1,5 @@
-//! Processes that the harness starts: helpers that obey lines, and the server under measurement.
-//! Whatever ends the harness ends them.
+//! Child processes: helpers that execute commands, and the server being measured. They end with
+//! this process, also on an interrupt.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -20,16 +20,16 @@ use machine::failure::{Context, Failure, Outcome};
 use machine::host::{self, RaisedSettings};
 use machine::signals::Signals;
 
-/// Time for a server to listen.
+/// Time limit for a server to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Time for a node of a cluster to be ready: the engine elects leaders first.
+/// Time limit for a node of a cluster to be ready, as the engine elects leaders first.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Lines of a fallen server's log that are shown.
+/// Lines shown of the log of a server that ended unexpectedly.
 const LAST_LINES: usize = 5;
 
-/// What an interrupt has to undo: children by process id, settings by name.
+/// What to undo on an interrupt: children by process id, settings by name.
 static UNDO: Mutex<Undo> = Mutex::new(Undo {
     children: Vec::new(),
     settings: Vec::new(),
@@ -46,7 +46,7 @@ fn undo() -> std::sync::MutexGuard<'static, Undo> {
     UNDO.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// On an interrupt: ends the children, gives settings back, exits with 130.
+/// Sets up a handler that on an interrupt kills the children, restores settings and exits with 130.
 ///
 /// # Errors
 ///
@@ -66,21 +66,22 @@ pub fn clean_up_on_interrupt() -> Outcome<()> {
     Ok(())
 }
 
-/// Ends the children and gives settings back, for a process that is about to exit.
+/// Kills the children and restores settings, for a process that is about to exit.
 pub fn clean_up() {
     let undo = undo();
     undo.children.iter().for_each(|&pid| kill(pid));
     RaisedSettings::restore(&undo.settings);
-    // Whoever exits in a hurry has no one left to tell.
+    // An error here cannot be reported any more.
     let _ = apply::revert(&undo.changes);
 }
 
-/// These are the changes to give back on an exit in a hurry, instead of those before.
+/// Replaces the changes that an interrupt reverts.
 pub(crate) fn revert_on_interrupt(changes: &[Change]) {
     undo().changes = changes.to_vec();
 }
 
-/// Raises what a flood of `connections` needs; given back when dropped, or on an interrupt.
+/// Raises the settings that a flood of `connections` needs. They are restored on drop or on an
+/// interrupt.
 pub fn raise_settings(connections: u64) -> RaisedSettings {
     let raised = RaisedSettings::raise(&host::settings_required_for(connections));
     undo().settings.extend(raised.previous());
@@ -93,15 +94,16 @@ fn kill(pid: u32) {
     }
 }
 
-/// A child of ours. Dropping it kills it and waits for its end.
+/// Child process. Dropping it kills it and waits for its end.
 #[derive(Debug)]
 pub(crate) struct OwnedChild(Child);
 
 impl OwnedChild {
-    /// Starts it in a process group of its own.
+    /// Starts the process in its own process group.
     pub(crate) fn spawn(command: &mut Command) -> Outcome<Self> {
         let program = command.get_program().to_owned();
-        // An interrupt from the keyboard goes to the whole process group; it is ours to act upon.
+        // An interrupt from the keyboard goes to the whole process group, but only this process
+        // must handle it.
         let child = command
             .process_group(0)
             .spawn()
@@ -110,12 +112,12 @@ impl OwnedChild {
         Ok(Self(child))
     }
 
-    /// Its process.
+    /// Returns the process id.
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }
 
-    /// Whether it has ended by itself.
+    /// Whether the process has ended.
     pub(crate) fn has_ended(&mut self) -> Outcome<bool> {
         let ended = self.0.try_wait().context("looking after a process")?;
         Ok(ended.is_some())
@@ -126,12 +128,12 @@ impl Drop for OwnedChild {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-        // Only now may the number belong to a stranger.
+        // From now on the process id may be reused.
         undo().children.retain(|&pid| pid != self.0.id());
     }
 }
 
-/// A helper process that answers each line with a line of JSON.
+/// Helper process that answers each command line with a line of JSON.
 #[derive(Debug)]
 pub struct Helper {
     input: Option<ChildStdin>,
@@ -140,7 +142,7 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Starts this very program with `arguments`.
+    /// Starts this program with `arguments`.
     ///
     /// # Errors
     ///
@@ -162,17 +164,17 @@ impl Helper {
         })
     }
 
-    /// Its process.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.0.id()
     }
 
-    /// Asks without waiting for the answer.
+    /// Sends a command without waiting for the answer.
     ///
     /// # Errors
     ///
     /// When the helper has ended.
-    pub fn tell(&mut self, line: &str) -> Outcome<()> {
+    pub fn send(&mut self, line: &str) -> Outcome<()> {
         let input = self
             .input
             .as_mut()
@@ -182,7 +184,7 @@ impl Helper {
             .context("talking to a helper process")
     }
 
-    /// Waits for the answer to what was told.
+    /// Waits for the answer to a command.
     ///
     /// # Errors
     ///
@@ -194,51 +196,50 @@ impl Helper {
             .read_line(&mut line)
             .context("listening to a helper process")?;
         if read == 0 {
-            return Err(Failure::new(
-                "a helper process ended; what it said is above",
-            ));
+            return Err(Failure::new("a helper process ended; its output is above"));
         }
         serde_json::from_str(&line).context("understanding a helper process")
     }
 
-    /// Asks and waits.
+    /// Sends a command and waits for the answer.
     ///
     /// # Errors
     ///
-    /// Those of [`tell`](Self::tell) and [`answer`](Self::answer).
+    /// Those of [`send`](Self::tell) and [`answer`](Self::answer).
     pub fn ask(&mut self, line: &str) -> Outcome<Value> {
-        self.tell(line)?;
+        self.send(line)?;
         self.answer()
     }
 
-    /// Lets it end by itself, and waits for that.
+    /// Closes its input and waits for its end.
     pub fn quit(mut self) {
         self.input = None;
         let _ = self.child.0.wait();
     }
 }
 
-/// A server under measurement.
+/// Server being measured.
 #[derive(Debug)]
 pub struct Server {
     child: OwnedChild,
-    /// Its public listener.
+    /// Address of its public listener.
     pub public: SocketAddr,
-    /// Its control listener, as a URL.
+    /// URL of its control listener.
     pub control_url: String,
     program: PathBuf,
     arguments: Vec<String>,
     log: PathBuf,
-    /// Killed by us, and not started again.
+    /// Killed by [`Server::kill`] and not started again.
     was_killed: bool,
 }
 
 impl Server {
-    /// Starts `program serve` with `arguments` on free loopback ports and waits until it is well.
+    /// Starts `program serve` with `arguments` on free loopback ports and waits until it is
+    /// healthy.
     ///
     /// # Errors
     ///
-    /// When the process cannot be started, or does not become healthy in time: the sentence has its
+    /// When the process cannot be started, or does not become healthy in time; the error has its
     /// log.
     pub fn start(program: &Path, arguments: &[String]) -> Outcome<Self> {
         let public = host::free_loopback_address()?;
@@ -252,7 +253,7 @@ impl Server {
             control = host::free_loopback_address()?;
         }
         let mut server = Self::launch(program, public, control, arguments)?;
-        server.wait_until_well()?;
+        server.wait_until_healthy()?;
         Ok(server)
     }
 
@@ -284,7 +285,7 @@ impl Server {
     }
 
     /// Kills the process (`kill -9`), starts another one with the same arguments, and waits until
-    /// it is well.
+    /// it is healthy.
     ///
     /// # Errors
     ///
@@ -292,7 +293,7 @@ impl Server {
     pub fn restart(&mut self) -> Outcome<()> {
         self.kill()?;
         self.revive()?;
-        self.wait_until_well()
+        self.wait_until_healthy()
     }
 
     /// Kills the process (`kill -9`).
@@ -322,23 +323,23 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When it has ended, or is not ready in time: the sentence has its log.
+    /// When it has ended, or is not ready in time; the error has its log.
     pub(crate) fn wait_until_ready(&mut self) -> Outcome<()> {
         self.wait_until(ControlClient::is_ready, READY_TIMEOUT)
     }
 
-    fn wait_until_well(&mut self) -> Outcome<()> {
+    fn wait_until_healthy(&mut self) -> Outcome<()> {
         self.wait_until(ControlClient::is_healthy, START_TIMEOUT)
     }
 
     fn wait_until(
         &mut self,
-        is_so: impl Fn(&mut ControlClient) -> bool,
+        condition: impl Fn(&mut ControlClient) -> bool,
         timeout: Duration,
     ) -> Outcome<()> {
         let until = Instant::now() + timeout;
         loop {
-            if is_so(&mut self.control()?) {
+            if condition(&mut self.control()?) {
                 return Ok(());
             }
             let ended = self
@@ -349,7 +350,7 @@ impl Server {
             if ended.is_some() || Instant::now() > until {
                 let said = std::fs::read_to_string(&self.log).unwrap_or_default();
                 return Err(Failure::new(format!(
-                    "the server did not start to listen; it said:\n{}",
+                    "the server did not start to listen; its log:\n{}",
                     said.trim()
                 )));
             }
@@ -357,13 +358,13 @@ impl Server {
         }
     }
 
-    /// Its process.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.0.id()
     }
 
-    /// What it said that a person should read: complaints, or the end.
-    fn last_words(&self) -> String {
+    /// Returns the relevant lines of its log: a panic, or the last lines.
+    fn relevant_log_lines(&self) -> String {
         let said = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = said.lines().collect();
         let from = lines.iter().position(|line| line.contains("panicked at"));
@@ -376,7 +377,7 @@ impl Server {
             .join("\n")
     }
 
-    /// A client of its control listener.
+    /// Creates a client of its control listener.
     ///
     /// # Errors
     ///
@@ -390,14 +391,14 @@ impl Server {
 fn spawn(program: &Path, arguments: &[String], log: &Path) -> Outcome<OwnedChild> {
     let file = File::create(log).context(format_args!("creating {}", log.display()))?;
     let mut command = Command::new(program);
-    // The settings of whoever measures are for servers of their own.
+    // Settings in the user's environment must not affect the server.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("ENCKE_") {
             command.env_remove(name);
         }
     }
     command
-        // Nothing is left behind, unless `arguments` say where: flags beat the environment.
+        // Store nothing on disk unless `arguments` say so: flags override the environment.
         .env("ENCKE_MEMORY", "true")
         .args(arguments)
         .stdin(Stdio::null())
@@ -407,13 +408,13 @@ fn spawn(program: &Path, arguments: &[String], log: &Path) -> Outcome<OwnedChild
 }
 
 impl Drop for Server {
-    /// A server that fell by itself is the news of the run; one that we end needs no log.
+    /// Reports a server that ended by itself, with its log. Otherwise removes the log.
     fn drop(&mut self) {
         match self.child.0.try_wait() {
             Ok(Some(status)) if !self.was_killed => eprintln!(
-                "the server ended by itself ({status}); its log is {} and says:\n{}",
+                "the server ended by itself ({status}); its log {} says:\n{}",
                 self.log.display(),
-                self.last_words()
+                self.relevant_log_lines()
             ),
             _ => drop(std::fs::remove_file(&self.log)),
         }

@@ -1,4 +1,4 @@
-//! What the measurements share: the setting they run in, and sums of the server's counters.
+//! Configuration that all benchmarks share, and sums of the server's counters.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -9,32 +9,32 @@ use crate::child::Server;
 use client::control_client::ControlClient;
 use machine::failure::{Failure, Outcome};
 
-/// A subject that no client logs in as.
+/// Subject that no client logs in as.
 pub const SUBJECT: u32 = 2_000_000_000;
 
-/// Connections of one descriptor table: below a hard limit of 20,000 with room for the spread that
-/// the kernel's hash leaves between listeners.
+/// Connections planned for one descriptor table: below a hard limit of 20,000, with a margin as the
+/// kernel's hash distributes connections unevenly over listeners.
 pub(crate) const PER_TABLE: u32 = 16_000;
 
-/// What all measurements need to know.
+/// Configuration of a benchmark.
 #[derive(Debug, Clone)]
 pub struct BenchConfig {
-    /// The server's program.
+    /// Program of the server.
     pub server: PathBuf,
     /// Streaming clients.
     pub connections: u32,
-    /// Workers of the server and of the bare one.
+    /// Workers of the server and of the bare server.
     pub workers: u32,
     /// Client threads.
     pub threads: u32,
-    /// Unanswered clients at once.
+    /// Most clients that may await their head at a time.
     pub window: u32,
-    /// Where in the server's statistics system calls are counted: JSON pointers; all numbers
-    /// below them are summed.
+    /// JSON pointers into the server's statistics to counters of system calls. All numbers below
+    /// them are summed.
     pub calls_pointers: Vec<String>,
-    /// Whether the server and the bare one have a descriptor table for each worker.
+    /// Whether the server and the bare server have a descriptor table for each worker.
     pub private_fds: bool,
-    /// Whether the server's clients are WebSockets.
+    /// Whether the server's clients use WebSocket.
     pub websocket: bool,
     /// Ids of each of the server's clients, in which `{n}` is its number.
     pub ids: String,
@@ -56,17 +56,17 @@ impl BenchConfig {
     }
 }
 
-/// Threads, or workers, with a descriptor table each, that `connections` need.
+/// Returns how many threads or workers with their own descriptor tables `connections` need.
 pub fn tables_for(connections: u32) -> u32 {
     connections.div_ceil(PER_TABLE).clamp(2, 1024)
 }
 
-/// The sum of all numbers at or below each of `pointers` in `stats`; nothing when one has none.
+/// Sums all numbers at or below each of `pointers` in `stats`; `None` if one of them has none.
 pub fn counters(stats: &Value, pointers: &[String]) -> Option<f64> {
     pointers.iter().map(|pointer| counter(stats, pointer)).sum()
 }
 
-/// Publishes a batch of `body` and makes sure that each of its lines was taken.
+/// Publishes `body` as a batch and checks that every line was accepted.
 ///
 /// # Errors
 ///
@@ -81,7 +81,7 @@ pub fn publish_whole(control: &mut ControlClient, body: &mut dyn Read) -> Outcom
     Ok(())
 }
 
-/// The sum of all numbers at or below `pointer` in `stats`; nothing when there are none.
+/// Sums all numbers at or below `pointer` in `stats`; `None` if there are none.
 pub fn counter(stats: &Value, pointer: &str) -> Option<f64> {
     fn sum(value: &Value) -> Option<f64> {
         match value {

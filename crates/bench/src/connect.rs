@@ -1,8 +1,8 @@
-//! The rate at which sessions open, against a bare server.
+//! Benchmark of the rate at which sessions open, compared with a bare server.
 //!
-//! The kernel's memory for sockets is warm after the first ramp, and a machine has better and worse
-//! minutes: so the two servers take turns, the order changes from pair to pair, and the first ramp
-//! does not count.
+//! The kernel's memory for sockets is warm after the first ramp, and the speed of a machine varies.
+//! So the two servers alternate, the order changes from pair to pair, and the first ramp does not
+//! count.
 
 use std::thread;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::report::{Bound, Report};
 use machine::failure::Outcome;
 use machine::measure::{CpuTime, median};
 
-/// Pause after a ramp, in which the kernel takes its sockets down.
+/// Pause after a ramp, in which the kernel frees its sockets.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// What one ramp took.
+/// Result of one ramp.
 #[derive(Debug, Clone, Copy)]
 struct Ramp {
     /// Sessions a second.
     rate: f64,
-    /// Processor time of the server for each.
+    /// CPU time of the server for each session.
     cpu_us: f64,
-    /// Of which user time, by ticks.
+    /// Part of it in user mode, measured in ticks.
     user_us: f64,
 }
 
-/// Measures `pairs` of ramps.
+/// Runs `pairs` of ramps.
 ///
 /// # Errors
 ///

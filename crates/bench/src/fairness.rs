@@ -1,5 +1,5 @@
-//! Latency of an event to one user while a subject with everyone online is published without
-//! pause.
+//! Benchmark of the latency of an event to one user, while events about a subject that all clients
+//! follow are published without pause.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -10,29 +10,29 @@ use crate::child::{self, Server};
 use crate::config::{BenchConfig, SUBJECT};
 use crate::processes::{Clients, Side};
 use crate::report::{Bound, Report};
-use crate::stamped::{publish_stamped, settled};
+use crate::stamped::{await_latencies, publish_stamped};
 use client::control_client::EventMetadata;
 use machine::failure::Outcome;
 
-/// A user who subscribes to nothing.
+/// User who subscribes to nothing.
 const WITNESS: u32 = 1_900_000_000;
 
-/// A user who subscribes to the busy subject.
+/// User who subscribes to the busy subject.
 const MEMBER: u32 = 1_900_000_001;
 
-/// Time for the last events to arrive.
+/// Time limit for the last events to arrive.
 const LAST: Duration = Duration::from_secs(60);
 
-/// How much is measured.
+/// Size of the benchmark.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameters {
-    /// Length of the measurement.
+    /// Duration of each phase.
     pub duration: Duration,
     /// Events a second to each of the two users.
     pub rate: u32,
 }
 
-/// Measures.
+/// Runs the benchmark.
 ///
 /// # Errors
 ///
@@ -53,10 +53,10 @@ pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
 
     let mut report = Report::new(format!("Fairness, {count} sessions of one busy subject"));
     let quiet = publish(&server, extent)?;
-    let alone = settled(&mut witness, quiet, LAST)?;
-    settled(&mut member, quiet, LAST)?;
-    witness.forget()?;
-    member.forget()?;
+    let alone = await_latencies(&mut witness, quiet, LAST)?;
+    await_latencies(&mut member, quiet, LAST)?;
+    witness.forget_latencies()?;
+    member.forget_latencies()?;
 
     let (stop, published) = (AtomicBool::new(false), AtomicU64::new(0));
     let sent = thread::scope(|scope| {
@@ -77,8 +77,8 @@ pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
         busy.join().expect("the busy publisher does not panic")?;
         sent
     })?;
-    let beside = settled(&mut witness, sent, LAST)?;
-    let within = settled(&mut member, sent, LAST)?;
+    let beside = await_latencies(&mut witness, sent, LAST)?;
+    let within = await_latencies(&mut member, sent, LAST)?;
     let published = published.load(Ordering::Relaxed);
     let delivered = everyone.events(published * u64::from(count), LAST.as_secs())?;
 
@@ -124,12 +124,12 @@ pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
     Ok(report)
 }
 
-/// Publishes stamped events to the two users. Returns how many each was sent.
+/// Publishes stamped events to the two users. Returns the number of events to each.
 fn publish(server: &Server, extent: Parameters) -> Outcome<u64> {
     let mut control = server.control()?;
     publish_stamped(extent.rate, extent.duration, |payload| {
         for user in [WITNESS, MEMBER] {
-            // A receipt waits for a turn; waiting for it would make the next event late.
+            // A full receipt waits for the workers' turn, which would make the next event late.
             control.publish_early(&user.to_string(), payload)?;
         }
         Ok(())

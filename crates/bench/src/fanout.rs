@@ -1,5 +1,5 @@
-//! Processor time of a delivered event, against a bare loop of `send` over as many sockets, round
-//! by round in turn and at the same pace.
+//! Benchmark of the CPU time of a delivered event, compared with a bare loop of `send` over as many
+//! sockets, in alternating rounds at the same rate.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,43 +14,43 @@ use client::random::Random;
 use machine::failure::Outcome;
 use machine::measure::{CpuTime, median};
 
-/// How long the idle server is watched, to take its heartbeats and timers away.
+/// Time for which the idle server is measured, to subtract its heartbeats and timers.
 const IDLE: Duration = Duration::from_secs(3);
 
-/// Pause between rounds, so that one does not pay for another.
+/// Pause between rounds, so that they do not affect each other.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Time for a round to reach all clients.
+/// Time limit for a round to reach all clients, in seconds.
 const ROUND_SECONDS: u64 = 120;
 
-/// The payload: with its framing about as long as a short chat message.
+/// Payload, about as long as a short chat message.
 const PAYLOAD: &str = "hello, this is an event that everyone gets";
 
-/// System calls of a delivery: one, and a share of those that a turn makes for all it serves.
+/// Bound on the system calls of a delivery: one, and a share of those that a turn makes once.
 const CALLS_MAX: f64 = 1.01;
 
-/// How much is measured.
+/// Size of the benchmark.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameters {
-    /// Rounds of each kind.
+    /// Rounds of each pattern.
     pub rounds: u32,
-    /// Events to everyone in a round.
+    /// Events to all clients in a round.
     pub events: u32,
 }
 
-/// The shapes of traffic.
+/// Traffic pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// Events to everyone, one after the other, each awaited.
+    /// Events to all clients, one after the other, each awaited.
     Everyone,
-    /// One event for each user, in a random order, in one batch.
+    /// One event for each user, in random order, in one batch.
     Single,
-    /// Events to everyone in one batch: a session is owed several in a turn.
+    /// Events to all clients in one batch, so that a session gets several in a turn.
     Burst,
 }
 
 impl Shape {
-    fn words(self) -> &'static str {
+    fn describe(self) -> &'static str {
         match self {
             Self::Everyone => "one subject",
             Self::Single => "single users in a batch",
@@ -67,12 +67,13 @@ impl Shape {
     }
 }
 
-/// What one round took, for each delivered event.
+/// Result of one round, for each delivered event.
 #[derive(Debug, Clone, Default)]
 struct Each {
     total_us: f64,
     events: f64,
-    /// Ticks are coarse: only their sum over rounds says how much was user time.
+    /// CPU ticks in user mode. Ticks are coarse, so the share of user time is computed from their
+    /// sums over all rounds.
     user_ticks: f64,
     ticks: f64,
     calls: Option<f64>,
@@ -80,7 +81,7 @@ struct Each {
     by_thread: Vec<(String, f64)>,
 }
 
-/// User time of an event over all `rounds`, in microseconds.
+/// Returns the user time of an event over all `rounds`, in microseconds.
 fn user_us(rounds: &[Each]) -> f64 {
     let sum = |of: fn(&Each) -> f64| rounds.iter().map(of).sum::<f64>();
     let total = sum(|each| each.total_us * each.events);
@@ -99,7 +100,7 @@ struct Bench<'a> {
     random: Random,
 }
 
-/// Measures.
+/// Runs the benchmark.
 ///
 /// # Errors
 ///
@@ -159,13 +160,13 @@ impl<'a> Bench<'a> {
             let (each, size) = self.round(shape)?;
             let at_pace = self.bare_round(shape, size, each.rate)?;
             let at_will = self.bare_round(shape, size, 0.0)?;
-            let words = |each: &Each| format!("{:.2} us at {:.0}/s", each.total_us, each.rate);
+            let describe = |each: &Each| format!("{:.2} us at {:.0}/s", each.total_us, each.rate);
             eprintln!(
                 "{} round {round}: {}; bare {}, {}",
-                shape.words(),
-                words(&each),
-                words(&at_pace),
-                words(&at_will),
+                shape.describe(),
+                describe(&each),
+                describe(&at_pace),
+                describe(&at_will),
             );
             if round > 0 {
                 served.push(each);
@@ -183,9 +184,10 @@ impl<'a> Bench<'a> {
         let middle = |rounds: &[Each], of: fn(&Each) -> f64| {
             median(&rounds.iter().map(of).collect::<Vec<f64>>())
         };
-        let name = shape.words();
-        // A burst has no bare counterpart with as many sends: it is there to show coalescing.
-        let asked = shape != Shape::Burst;
+        let name = shape.describe();
+        // The bare server has no counterpart of a burst, which shows coalescing, so there is no
+        // bound.
+        let has_bound = shape != Shape::Burst;
         report.figure(
             format!("{name}: rate"),
             middle(&served, |each| each.rate),
@@ -199,7 +201,7 @@ impl<'a> Bench<'a> {
         let user = user_us(&served);
         let calls: Vec<f64> = served.iter().filter_map(|each| each.calls).collect();
         let calls_name = format!("{name}: system calls");
-        if asked {
+        if has_bound {
             report.bounded(
                 format!("{name}: user"),
                 user,
@@ -241,7 +243,7 @@ impl<'a> Bench<'a> {
             );
             report.figure(format!("{label}, user"), user_us(bare), "us/event");
         }
-        if asked {
+        if has_bound {
             report.bounded(
                 format!("{name}: processor, of the bare one at like pace"),
                 ratio(&paced),
@@ -269,7 +271,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// One round of the server; also the bytes of an event as clients saw them.
+    /// Runs one round of the server. Also returns the bytes of an event on the wire.
     fn round(&mut self, shape: Shape) -> Outcome<(Each, u32)> {
         thread::sleep(PAUSE);
         let subjects: Vec<u32> = match shape {

@@ -1,5 +1,6 @@
-//! What `encke flood` itself can do: how fast it opens clients against the barest ones, what a
-//! client weighs, and how many events one of its threads reads, decodes and checks in a second.
+//! Benchmark of `encke flood` itself: how fast it opens clients, compared with minimal ones, the
+//! memory of a client, and how many events one of its threads reads, decodes and checks in a
+//! second.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,33 +12,33 @@ use crate::report::{Bound, Report};
 use machine::failure::{Failure, Outcome};
 use machine::measure::{CpuTime, Memory, median};
 
-/// Pause between two openings, so that the kernel is done with the sockets before.
+/// Pause between two openings, in which the kernel frees the sockets.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Time for all events of a run to come.
+/// Time limit for all events of a run, in seconds.
 const RUN_SECONDS: u64 = 300;
 
-/// User memory that a client may take.
+/// Bound on the memory of a client, in bytes.
 const CLIENT_BYTES_MAX: f64 = 200.0;
 
-/// Events a second that one core reads.
+/// Bound on the events that one core reads in a second.
 const EVENTS_PER_SECOND_MIN: f64 = 200_000.0;
 
 /// Clients that fit one descriptor table under the usual hard limit of 20,000, with one worker.
 pub const CLIENTS_OF_ONE_TABLE: u32 = 19_000;
 
-/// How much is measured.
+/// Size of the benchmark.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameters {
-    /// Openings of each kind, in turns.
+    /// Openings of each kind, alternating.
     pub openings: u32,
-    /// Sends to every client in a run of reading; 0 leaves reading out.
+    /// Sends to every client in a run of the reading part; 0 skips that part.
     pub sends: u32,
-    /// Runs of reading that are counted.
+    /// Runs of the reading part counted.
     pub rounds: u32,
 }
 
-/// Measures.
+/// Runs the benchmark.
 ///
 /// # Errors
 ///
@@ -55,7 +56,7 @@ pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
 fn opening(setting: &BenchConfig, openings: u32, report: &mut Report) -> Outcome<()> {
     let (mut ours, mut bare, mut bytes) = (Vec::new(), Vec::new(), 0.0);
     for round in 0..openings {
-        // Whoever comes first finds the kernel's caches cold.
+        // Alternate the order, as the first one finds the kernel's caches cold.
         for turn in 0..2 {
             thread::sleep(SETTLE);
             if (round + turn) % 2 == 0 {
@@ -87,7 +88,7 @@ fn opening(setting: &BenchConfig, openings: u32, report: &mut Report) -> Outcome
     Ok(())
 }
 
-/// The rate, and the memory of a client.
+/// Returns the rate of opening (clients a second) and the memory of a client (bytes).
 fn open_flood(setting: &BenchConfig) -> Outcome<(f64, f64)> {
     let bare = Bare::start(setting)?;
     let connections = setting.connections;
@@ -125,7 +126,7 @@ fn open_bare(setting: &BenchConfig) -> Outcome<f64> {
     Ok(f64::from(setting.connections) / seconds)
 }
 
-/// What a run of reading took.
+/// Result of one run of the reading part.
 struct Run {
     events_per_second: f64,
     cpu_us: f64,

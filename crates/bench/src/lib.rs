@@ -1,23 +1,23 @@
-//! Benchmarks of a push server, and the whole experiment on one machine.
+//! Benchmarks of a push server, and the experiment `encke prove`.
 //!
-//! Owns the processes it starts and the kernel settings it changes. The server under measurement is
-//! always another process: nothing here depends on `wire` or `server`.
+//! Owns the processes that it starts and the kernel settings that it changes. The server being
+//! measured is always another process: nothing here depends on `wire` or `server`.
 
 #![forbid(unsafe_code)]
 
-/// Processes under measurement, and their end.
+/// Child processes, and their end.
 pub mod child;
 /// Results as a table, JSON and Markdown.
 pub mod report;
-/// Settings that all benchmarks share.
+/// Configuration that all benchmarks share.
 pub mod config;
-/// Clients and bare servers, each in a process of its own.
+/// Clients and bare servers, each in its own process.
 pub mod processes;
-/// nginx with nchan, a peer.
+/// nginx with nchan, a server to compare with.
 mod nginx;
-/// Centrifugo, a peer.
+/// Centrifugo, a server to compare with.
 mod centrifugo;
-/// Request bodies made line by line.
+/// Request bodies generated line by line.
 pub mod body;
 /// Stamped events at a fixed rate, and the latencies of their receivers.
 mod stamped;
@@ -25,19 +25,19 @@ mod stamped;
 pub mod memory;
 /// Rate at which sessions open.
 pub mod connect;
-/// Processor time of a delivered event.
+/// CPU time of a delivered event.
 pub mod fanout;
-/// Latency of a small event beside a large one.
+/// Latency of an event to one user while another subject is busy.
 pub mod fairness;
-/// TLS beside plain sessions, and beside nginx with nchan.
+/// Cost of TLS, compared with plain sessions and with nginx with nchan.
 pub mod tls;
-/// Cost of sessions that come back, beside nginx with nchan and Centrifugo.
+/// Cost of sessions that resume, compared with nginx with nchan and Centrifugo.
 pub mod resume;
 /// Rate of accepted events when no recipient is online.
 pub mod publish;
-/// Durable changes of the graph, and its time to start.
+/// Durable changes of the graph, and its start time.
 pub mod changes;
-/// The cost of `encke flood` itself.
+/// Cost of `encke flood` itself.
 pub mod flood;
-/// The whole experiment on one machine.
+/// Experiment `encke prove`: server and users on one machine.
 pub mod prove;

@@ -1,4 +1,4 @@
-//! Memory of a session, beside that of a bare server.
+//! Benchmark of the memory of a session, compared with a bare server.
 
 use std::thread;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use crate::report::{Bound, Report};
 use machine::failure::Outcome;
 use machine::measure::Memory;
 
-/// Pause before memory is read, so that what was under way is over.
+/// Pause before memory is read, so that work under way can finish.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Time for one event to reach each client.
+/// Time limit for one event to reach each client, in seconds.
 const TRAFFIC_SECONDS: u64 = 300;
 
-/// Events about each client when traffic is made.
+/// Events about each client in the traffic part.
 const TRAFFIC_ROUNDS: u32 = 2;
 
-/// Measures. Of the bare server only what a session costs: the rates at which two servers open a
-/// million each, one after the other, do not compare; [`crate::connect`] does that.
+/// Runs the benchmark. The connect rate of the bare server is not reported, as a rate measured
+/// after that of the other server is not comparable; [`crate::connect`] compares rates.
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ fn of_server(setting: &BenchConfig, report: &mut Report) -> Outcome<()> {
     let idle = Memory::of(server.pid())?;
     let after = match setting.ids == OWN_NUMBER {
         true => Some(after_traffic(setting, &server, &mut clients)?),
-        // Events are about numbers.
+        // Events can only be published about numbers.
         false => None,
     };
     let client_memory = Memory::of(clients.pid())?;
@@ -102,7 +102,7 @@ fn of_server(setting: &BenchConfig, report: &mut Report) -> Outcome<()> {
     Ok(())
 }
 
-/// Publishes events to each client and returns what the server takes then.
+/// Publishes events to each client and returns the server's memory afterwards.
 fn after_traffic(setting: &BenchConfig, server: &Server, clients: &mut Clients) -> Outcome<Memory> {
     let mut control = server.control()?;
     for round in 1..=TRAFFIC_ROUNDS {

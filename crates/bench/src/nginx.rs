@@ -1,4 +1,4 @@
-//! nginx with nchan: a peer that benchmarks compare with.
+//! nginx with nchan, a server to compare with.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -13,13 +13,13 @@ use crate::child::OwnedChild;
 use client::http::{Connection, RequestBody};
 use machine::failure::{Context, Failure, Outcome};
 
-/// Where Debian puts the module.
+/// Path of the module on Debian.
 const NCHAN: &str = "/usr/lib/nginx/modules/ngx_nchan_module.so";
 
-/// Time to listen.
+/// Time limit for it to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A running nginx of one process.
+/// Running nginx with one process.
 #[derive(Debug)]
 pub(crate) struct Nginx {
     child: OwnedChild,
@@ -27,7 +27,7 @@ pub(crate) struct Nginx {
 }
 
 impl Nginx {
-    /// Starts `program` with these `server` blocks, one of which listens at `address`.
+    /// Starts `program` with the blocks `servers`, one of which listens at `address`.
     pub(crate) fn start(program: &Path, servers: &str, address: SocketAddr) -> Outcome<Self> {
         let directory = tempfile::Builder::new()
             .prefix("encke-bench-nginx-")
@@ -51,7 +51,7 @@ impl Nginx {
         Ok(nginx)
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.pid()
     }
@@ -62,8 +62,8 @@ impl Nginx {
             if self.child.has_ended()? || Instant::now() > until {
                 let log = fs::read_to_string(self.directory.path().join("error.log"));
                 return Err(Failure::new(format!(
-                    "nginx did not start to listen; is Debian's libnginx-mod-nchan installed? It \
-                     said:\n{}",
+                    "nginx did not start to listen; is Debian's libnginx-mod-nchan installed? Its \
+                     log:\n{}",
                     log.unwrap_or_default().trim()
                 )));
             }
@@ -73,8 +73,8 @@ impl Nginx {
     }
 }
 
-/// As an operator would write it, with what a benchmark needs: one process, no log of requests, and
-/// no end of a publisher's connection after 1,000 requests.
+/// Returns a typical configuration, adapted to a benchmark: one process, no access log, and no
+/// limit on the requests of a publisher's connection.
 fn configuration(directory: &Path, servers: &str) -> String {
     let place = directory.display();
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -93,7 +93,7 @@ fn configuration(directory: &Path, servers: &str) -> String {
     )
 }
 
-/// Publishes a message to a channel, at `/publish/{channel}`.
+/// Publishes a message to a channel with a POST to `/publish/{channel}`.
 pub(crate) fn publish(connection: &mut Connection, channel: &str, payload: &[u8]) -> Outcome<()> {
     let path = format!("/publish/{channel}");
     let fields = [("Content-Type", "text/plain")];

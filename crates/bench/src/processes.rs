@@ -1,5 +1,4 @@
-//! Who is measured against whom: floods of clients and the bare server, each in a process of its
-//! own.
+//! Floods of clients and the bare server, each in its own process.
 
 use std::net::SocketAddr;
 
@@ -10,39 +9,39 @@ use crate::config::{BenchConfig, PER_TABLE, tables_for};
 use load::flood::order::Sequence;
 use machine::failure::{Context, Failure, Outcome};
 
-/// The id of each client where nothing else is asked for: its number.
+/// Default id of each client: its number.
 pub const OWN_NUMBER: &str = "{n}";
 
-/// What a flood may take to open, or to fail.
+/// Time limit for a flood to open, in seconds.
 const OPEN_SECONDS: u64 = 600;
 
-/// Which of several floods: each has source addresses of its own.
+/// Which of several floods. Each has its own source addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The server under measurement.
+    /// Clients of the server being measured.
     Server,
-    /// The bare one.
+    /// Clients of the bare server.
     Bare,
-    /// A few clients beside the many.
+    /// A few clients whose latency is measured.
     Witness,
-    /// A second few.
+    /// A second group of such clients.
     Member,
 }
 
-/// What a flood answers.
+/// Answer of a flood: its counters.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Seen {
-    /// Whether what was awaited came.
+    /// Whether the awaited state was reached.
     pub reached: bool,
-    /// Since the flood began.
+    /// Seconds since the flood began.
     pub seconds: f64,
-    /// The clock when it answered.
+    /// Monotonic clock at the time of the answer, in nanoseconds.
     pub at_nanos: u64,
     /// Streams opened.
     pub heads: u64,
     /// TLS handshakes completed.
     pub handshakes: u64,
-    /// Of these, those that resumed an earlier session.
+    /// Those of them that resumed an earlier session.
     pub resumed: u64,
     /// Streams that ended.
     pub closed: u64,
@@ -50,31 +49,31 @@ pub struct Seen {
     pub events: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// What went wrong, as sentences.
+    /// Failures, as sentences.
     #[serde(rename = "troubles")]
     pub failures: Vec<String>,
     /// Latency of stamped events.
     pub latency: SeenLatency,
-    /// The check by the publisher's numbers.
+    /// Check by the publisher's numbers.
     pub numbers: Sequence,
-    /// The check by event ids.
+    /// Check by event ids.
     pub ids: Sequence,
 }
 
-/// The latency part of [`Seen`].
+/// Latencies in [`Seen`].
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct SeenLatency {
-    /// Stamped events.
+    /// Number of stamped events.
     pub count: u64,
-    /// Half were faster.
+    /// Median.
     pub p50_us: f64,
-    /// 99 of 100 were faster.
+    /// 99th percentile.
     pub p99_us: f64,
-    /// The slowest.
+    /// Maximum.
     pub max_us: f64,
 }
 
-/// A flood in a process of its own.
+/// Flood of clients in its own process.
 #[derive(Debug)]
 pub struct Clients {
     helper: Helper,
@@ -82,7 +81,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Starts to open `connections` clients named `first` and up at `server`.
+    /// Starts to open `connections` clients of `server`, numbered from `first`.
     ///
     /// # Errors
     ///
@@ -94,7 +93,7 @@ impl Clients {
         first: u32,
         connections: u32,
     ) -> Outcome<Self> {
-        // The bare server has one stream for all.
+        // The bare server ignores ids.
         let ids = match side {
             Side::Bare => OWN_NUMBER,
             Side::Server | Side::Witness | Side::Member => &setting.ids,
@@ -108,8 +107,8 @@ impl Clients {
         Self::open(setting, side, &url, first, connections, &[])
     }
 
-    /// Starts to open `connections` clients of `url`, in which `{n}` is the client's number, with
-    /// more `flags`.
+    /// Starts to open `connections` clients of `url`, in which `{n}` is the client's number.
+    /// `flags` are further arguments for the process.
     ///
     /// # Errors
     ///
@@ -149,7 +148,7 @@ impl Clients {
         })
     }
 
-    /// Waits until all are open; a client that is not is a failure that says why.
+    /// Waits until all clients are open.
     ///
     /// # Errors
     ///
@@ -160,19 +159,19 @@ impl Clients {
             return Ok(seen);
         }
         Err(Failure::new(format!(
-            "of {} clients {} opened and {} of those were closed: {}",
+            "of {} clients, {} opened and {} of those were closed: {}",
             self.connections,
             seen.heads,
             seen.closed,
             if seen.failures.is_empty() {
-                "no client says why".to_owned()
+                "no client reported a reason".to_owned()
             } else {
                 seen.failures.join("; ")
             }
         )))
     }
 
-    /// Waits until `events` have come in all.
+    /// Waits until `events` events have arrived in total.
     ///
     /// # Errors
     ///
@@ -188,7 +187,7 @@ impl Clients {
         )))
     }
 
-    /// What they have seen up to now.
+    /// Returns the counters so far.
     ///
     /// # Errors
     ///
@@ -197,21 +196,21 @@ impl Clients {
         self.ask("stats")
     }
 
-    /// Forgets latencies.
+    /// Clears the recorded latencies.
     ///
     /// # Errors
     ///
     /// When the helper has ended.
-    pub fn forget(&mut self) -> Outcome<Seen> {
+    pub fn forget_latencies(&mut self) -> Outcome<Seen> {
         self.ask("forget")
     }
 
-    /// Memory of the flood's process.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.helper.pid()
     }
 
-    /// Closes all.
+    /// Closes all clients.
     pub fn quit(self) {
         self.helper.quit();
     }
@@ -222,16 +221,16 @@ impl Clients {
     }
 }
 
-/// The bare server in a process of its own.
+/// Bare server in its own process.
 #[derive(Debug)]
 pub struct Bare {
     helper: Helper,
-    /// Where it listens.
+    /// Address that it listens on.
     pub address: SocketAddr,
 }
 
 impl Bare {
-    /// Starts it on a free address.
+    /// Starts the bare server on a free address.
     ///
     /// # Errors
     ///
@@ -247,12 +246,12 @@ impl Bare {
         Ok(Self { helper, address })
     }
 
-    /// Its process.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.helper.pid()
     }
 
-    /// Runs its send loop; how many sends the kernel took.
+    /// Runs its send loop; returns the number of sends.
     ///
     /// # Errors
     ///
@@ -272,7 +271,7 @@ impl Bare {
         }
     }
 
-    /// Ends it.
+    /// Stops the server.
     pub fn quit(self) {
         self.helper.quit();
     }

@@ -1,10 +1,10 @@
-//! The whole experiment: a server and its users on one machine, events at a rate, and what it all
-//! cost.
+//! Experiment `encke prove`: a server and its users on one machine, events at a given rate, and a
+//! report of the cost.
 //!
-//! `preparation` sees to the machine, `engine` and `service` run the servers, `clients` are the
-//! users in a process of their own, `recorder` records while it goes on, `restart` and `cluster`
-//! kill servers in the midst, `proof` is what was found, `history` what was found before, `page`
-//! the report. This file is the order of events; each is a function.
+//! `preparation` sets up the machine, `engine` and `service` run the servers, `clients` runs the
+//! users in their own process, `recorder` records the servers, and `restart` and `cluster` kill
+//! servers during the run. `proof` is the result, `history` has earlier results, and `page` is the
+//! report. This file runs the steps in order.
 
 mod preparation;
 mod engine;
@@ -33,64 +33,64 @@ use machine::measure::Memory;
 use preparation::PreparedMachine;
 use proof::{DriveResult, Graph, OpeningResult, Proof};
 use recorder::Recorder;
-use restart::{Directory, add};
+use restart::{Directory, add_cpu_times};
 use service::{Service, node_name};
 
-/// Before memory is read, so that what was under way is over.
+/// Pause before memory is read, so that work under way can finish.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Between two looks at how far it is.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Interval at which progress is checked.
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 
-/// The same while users connect, which takes a second if they are few.
-const LOOK_AT_OPENING_EVERY: Duration = Duration::from_millis(50);
+/// The same while users connect, which may take only a second.
+const CHECK_OPENING_EVERY: Duration = Duration::from_millis(50);
 
-/// The same while nodes are killed: a second has some points in the plots.
-const LOOK_CLOSELY_EVERY: Duration = Duration::from_millis(200);
+/// The same while nodes are killed, for finer plots.
+const CHECK_OUTAGE_EVERY: Duration = Duration::from_millis(200);
 
-/// What users may take to connect. A million took half a minute on two cores.
-const OPEN_MOST: Duration = Duration::from_secs(600);
+/// Time limit for users to connect. A million took half a minute on two cores.
+const OPEN_MAX: Duration = Duration::from_secs(600);
 
-/// What the last deliveries may take once all events are published.
-const REST_MOST: Duration = Duration::from_secs(60);
+/// Time limit for the last deliveries after all events are published.
+const LAST_DELIVERIES_MAX: Duration = Duration::from_secs(60);
 
-/// What to do.
+/// Options of the experiment.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The program that is server and users: this one.
+    /// Program of server and users: this one.
     pub program: PathBuf,
     /// Users, each with one stream.
     pub connections: u32,
     /// Events a second.
     pub rate: f64,
-    /// How long events are published.
+    /// Time for which events are published.
     pub duration: Duration,
-    /// Friends that each new user of a generated graph makes; without it an event is for one user.
+    /// Friends that each new user of a generated graph makes. `None`: no graph, each event is for
+    /// one user.
     pub degree: Option<u32>,
-    /// Draws the graph and the targets.
+    /// Seed of the graph and the subjects.
     pub seed: u64,
-    /// Whether the server is killed and started again while events are published, and users come
-    /// back.
+    /// Whether the server is killed and restarted while events are published.
     pub restart: bool,
-    /// Nodes of a cluster of which one is killed, and a server of the engine with it; without it,
-    /// there is one server.
+    /// Number of nodes of a cluster, of which one is killed together with a server of the engine.
+    /// `None`: one server without a cluster.
     pub nodes: Option<u16>,
-    /// Workers of the server; without it, as many as the descriptor limit asks for.
+    /// Workers of the server. `None`: as many as CPUs, or as the descriptor limit requires.
     pub workers: Option<u64>,
 }
 
-/// A part of the experiment, for whoever watches.
+/// Progress of the experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
-    /// A sentence about what begins or was found.
+    /// A message.
     Said(String),
-    /// So many of so many users are connected.
+    /// Users connected, and the number of all users.
     Opening(u64, u64),
-    /// Events have been published for so long, of so long.
+    /// Time for which events have been published, and the total time.
     Driving(Duration, Duration),
 }
 
-/// Runs the experiment. When `interrupt` asks for the end, what was found so far is the result.
+/// Runs the experiment. After an interrupt, returns the result so far.
 ///
 /// # Errors
 ///
@@ -102,7 +102,7 @@ pub fn run(
 ) -> Outcome<Proof> {
     let ready = PreparedMachine::make(options, tell)?;
     let keeps = options.restart || options.nodes.is_some();
-    let directory = keeps.then(Directory::make).transpose()?;
+    let directory = keeps.then(Directory::create).transpose()?;
     let mut service = Service::start(options, &ready, directory.as_ref())?;
     let mut proof = Proof::begin(options, &ready);
     for node in &service.nodes {
@@ -122,9 +122,9 @@ pub fn run(
         directory: directory.as_ref(),
         watching: &recorders[0],
     };
-    let went = experiment.go(&mut proof, tell);
+    let outcome = experiment.run(&mut proof, tell);
     proof.interrupted = interrupt.asked();
-    // Before the users leave: the end is no part of the experiment.
+    // Stop before the users leave, which is not part of the experiment.
     for (index, recorder) in recorders.into_iter().enumerate() {
         let label = match options.nodes {
             Some(_) => node_name(index),
@@ -132,29 +132,29 @@ pub fn run(
         };
         proof.recordings.push((label, recorder.stop()?));
     }
-    let went = went.map(Clients::quit);
+    let outcome = outcome.map(Clients::quit);
     drop(service);
-    proof.settings = ready.give_back();
-    match went {
+    proof.settings = ready.restore();
+    match outcome {
         Ok(()) => Ok(proof),
-        // What was found until it was stopped is worth a report, whatever was cut off.
+        // After an interrupt, report the result so far even if a step failed.
         Err(_) if proof.interrupted && proof.opened.is_some() => Ok(proof),
         Err(failure) => Err(failure),
     }
 }
 
-/// Servers, and what is done to them.
+/// Context of the steps.
 struct Experiment<'a> {
     options: &'a Options,
     interrupt: &'a Interrupt,
     service: &'a mut Service,
-    /// What outlives a server that is killed.
+    /// Directory for data that must outlive a killed server.
     directory: Option<&'a Directory>,
     watching: &'a Recorder,
 }
 
 impl Experiment<'_> {
-    fn go(&mut self, proof: &mut Proof, tell: &mut dyn FnMut(Progress)) -> Outcome<Clients> {
+    fn run(&mut self, proof: &mut Proof, tell: &mut dyn FnMut(Progress)) -> Outcome<Clients> {
         if let Some(degree) = self.options.degree {
             proof.graph = Some(self.load(degree, tell)?);
         }
@@ -168,11 +168,12 @@ impl Experiment<'_> {
         Ok(clients)
     }
 
-    /// Generates a graph and subscribes everyone to his friends.
+    /// Generates a graph and subscribes all users to their friends.
     fn load(&self, degree: u32, tell: &mut dyn FnMut(Progress)) -> Outcome<Graph> {
         let (users, seed) = (self.options.connections, self.options.seed);
         tell(Progress::Said(format!(
-            "{users} users make {degree} friends each, and subscribe to one another"
+            "generating a graph of {users} users, each of whom makes {degree} friends, and \
+             subscribing friends to each other"
         )));
         let (reader, mut writer) = std::io::pipe().context("making a pipe for the graph")?;
         let begun = Instant::now();
@@ -206,7 +207,7 @@ impl Experiment<'_> {
         let mut arrivals = vec![(self.watching.elapsed(), 0)];
         let nodes = self.service.nodes.iter().map(|node| node.public);
         let mut clients = Clients::start(self.options, nodes)?;
-        let until = Instant::now() + OPEN_MOST;
+        let until = Instant::now() + OPEN_MAX;
         let seen = loop {
             let seen = clients.opening()?;
             arrivals.push((self.watching.elapsed(), seen.heads));
@@ -214,7 +215,7 @@ impl Experiment<'_> {
             if seen.reached || self.interrupt.asked() || Instant::now() > until {
                 break seen;
             }
-            thread::sleep(LOOK_AT_OPENING_EVERY);
+            thread::sleep(CHECK_OPENING_EVERY);
         };
         self.interrupt.sleep(SETTLE);
         let (server, kernel) = (self.service.resident()?, self.watching.kernel());
@@ -232,15 +233,15 @@ impl Experiment<'_> {
         tell(Progress::Said(opened.sentence()));
         if opened.connections < all && !self.interrupt.asked() {
             return Err(Failure::new(format!(
-                "of {all} users {} are connected: {}",
+                "of {all} users, {} are connected: {}",
                 opened.connections,
-                seen.complaint()
+                seen.failure_text()
             )));
         }
         Ok((clients, opened))
     }
 
-    /// Publishes events and watches them arrive.
+    /// Publishes events and measures their delivery.
     fn drive(
         &mut self,
         mut clients: Clients,
@@ -271,8 +272,8 @@ impl Experiment<'_> {
             |outage: &Option<Outage>| outage.as_ref().is_some_and(|outage| !outage.is_over());
         while !driver.is_finished() || is_under_way(&outage) && !self.interrupt.asked() {
             thread::sleep(match outage {
-                Some(_) => LOOK_CLOSELY_EVERY,
-                None => LOOK_EVERY,
+                Some(_) => CHECK_OUTAGE_EVERY,
+                None => CHECK_EVERY,
             });
             let is_half = begun.elapsed() >= self.options.duration / 2;
             if self.options.restart && killed.is_none() && is_half {
@@ -291,13 +292,15 @@ impl Experiment<'_> {
         let published = driver.join().expect("the driver does not panic")?;
         let awaited = before.events + published.receipts.written + published.receipts.queued;
         let after = match self.directory {
-            Some(directory) => clients.owed(&directory.log(), REST_MOST)?,
-            None => self.rest(&mut clients, awaited)?,
+            Some(directory) => clients.owed(&directory.log(), LAST_DELIVERIES_MAX)?,
+            None => self.await_deliveries(&mut clients, awaited)?,
         };
         let spent = self.service.spent()?;
         let (spent, restart) = match (killed, &outage) {
-            (Some((first, result)), _) => (add(&first, &spent), Some(result.concluded(&after))),
-            (None, Some(outage)) => (&add(&spent, outage.spent()) - &spent_before, None),
+            (Some((first, result)), _) => {
+                (add_cpu_times(&first, &spent), Some(result.finish(&after)))
+            }
+            (None, Some(outage)) => (&add_cpu_times(&spent, outage.spent()) - &spent_before, None),
             (None, None) => (&spent - &spent_before, None),
         };
         let seconds = begun.elapsed().as_secs_f64();
@@ -321,17 +324,17 @@ impl Experiment<'_> {
         };
         if let Some(outage) = outage {
             let told = acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
-            driven.cluster = Some(outage.concluded(&driven, &after, told.clone()));
+            driven.cluster = Some(outage.finish(&driven, &after, told.clone()));
         }
         tell(Progress::Said(driven.sentence()));
         Ok((clients, driven))
     }
 
     /// Waits for the last deliveries.
-    fn rest(&self, clients: &mut Clients, awaited: u64) -> Outcome<ClientStats> {
-        let until = Instant::now() + REST_MOST;
+    fn await_deliveries(&self, clients: &mut Clients, awaited: u64) -> Outcome<ClientStats> {
+        let until = Instant::now() + LAST_DELIVERIES_MAX;
         loop {
-            let seen = clients.arrived(awaited, LOOK_EVERY)?;
+            let seen = clients.arrived(awaited, CHECK_EVERY)?;
             if seen.reached || self.interrupt.asked() || Instant::now() > until {
                 return Ok(seen);
             }

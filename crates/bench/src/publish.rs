@@ -1,5 +1,5 @@
-//! Publishing to nobody: how fast a batch is accepted with all receivers offline, and what a
-//! subject with a million subscribers costs when none is online.
+//! Benchmark of publishing with no client online: the rate at which a batch is accepted, and the
+//! cost of a subject with a million offline subscribers.
 
 use std::io::Read;
 use std::thread;
@@ -14,23 +14,23 @@ use client::random::Random;
 use machine::failure::{Context, Outcome};
 use machine::measure::{CpuTime, Memory, median};
 
-/// How long the idle server is watched.
+/// Time for which the idle server is measured, to subtract its own work.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// How much is measured.
+/// Size of the benchmark.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameters {
-    /// Events of a batch.
+    /// Events in a batch.
     pub events: u32,
     /// Batches.
     pub rounds: u32,
     /// Subscribers of the popular subject.
     pub subscribers: u32,
-    /// Publishes about it.
+    /// Publishes about the popular subject.
     pub publishes: u32,
 }
 
-/// Measures.
+/// Runs the benchmark.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ fn batches(
     idle: &CpuTime,
     report: &mut Report,
 ) -> Outcome<()> {
-    // Made before, so that the harness takes little of the two processors.
+    // Generated in advance, so that it takes no CPU time during the measurement.
     let mut users: Vec<u32> = (0..extent.events).collect();
     Random::seeded(2).shuffle(&mut users);
     let mut body = Vec::new();

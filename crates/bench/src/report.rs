@@ -1,4 +1,4 @@
-//! Figures as a table for a person, JSON for a program, and Markdown for `docs/BENCHMARKS.md`.
+//! Results as a table for a terminal, as JSON, and as Markdown for `docs/BENCHMARKS.md`.
 
 use std::fmt::Write as _;
 
@@ -6,21 +6,21 @@ use serde::Serialize;
 
 use machine::host::HostInfo;
 
-/// One measured figure.
+/// One measured value.
 #[derive(Debug, Clone, Serialize)]
 pub struct Measurement {
-    /// What was measured.
+    /// Name of the measurement.
     pub name: String,
-    /// How much.
+    /// Measured value.
     pub value: f64,
-    /// Of what.
+    /// Unit of the value.
     pub unit: &'static str,
-    /// What it has to be, where something is asked.
+    /// Bound on the value, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needed: Option<Bound>,
 }
 
-/// A bound on a figure.
+/// Bound on a measured value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -30,23 +30,23 @@ pub enum Bound {
     AtLeast(f64),
 }
 
-/// The figures of one command on one machine.
+/// Results of one command on one machine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// What was measured.
+    /// Title of the benchmark.
     pub title: String,
-    /// The command that does it again.
+    /// Command that repeats it.
     pub command: String,
-    /// Where it was measured.
+    /// Machine of the benchmark.
     pub machine: HostInfo,
-    /// The figures, in the order in which they were taken.
+    /// Measurements in the order in which they were taken.
     pub figures: Vec<Measurement>,
-    /// Sentences that a reader of the figures must know.
+    /// Notes that a reader of the results needs.
     pub notes: Vec<String>,
 }
 
 impl Report {
-    /// An empty report about this machine and this process's command line.
+    /// Creates an empty report for this machine and command line.
     pub fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -57,7 +57,7 @@ impl Report {
         }
     }
 
-    /// Adds a figure of which nothing is asked.
+    /// Adds a value without a bound.
     pub fn figure(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
         self.figures.push(Measurement {
             name: name.into(),
@@ -67,7 +67,7 @@ impl Report {
         });
     }
 
-    /// Adds a figure with its bound.
+    /// Adds a value with a bound.
     pub fn bounded(
         &mut self,
         name: impl Into<String>,
@@ -83,19 +83,19 @@ impl Report {
         });
     }
 
-    /// Adds a sentence.
+    /// Adds a note.
     pub fn note(&mut self, sentence: impl Into<String>) {
         self.notes.push(sentence.into());
     }
 
-    /// The figures that miss their bound.
+    /// Iterates over the measurements that miss their bound.
     pub fn missed(&self) -> impl Iterator<Item = &Measurement> {
         self.figures
             .iter()
             .filter(|figure| figure.met() == Some(false))
     }
 
-    /// A table for a terminal.
+    /// Formats a table for a terminal.
     pub fn table(&self) -> String {
         let width = self
             .figures
@@ -119,7 +119,8 @@ impl Report {
                 } else {
                     "MISSED"
                 };
-                write!(out, "  ({}: {verdict})", needed.words()).expect("a string takes any text");
+                write!(out, "  ({}: {verdict})", needed.describe())
+                    .expect("a string takes any text");
             }
             out.push('\n');
         }
@@ -129,7 +130,7 @@ impl Report {
         out
     }
 
-    /// A section of `docs/BENCHMARKS.md`.
+    /// Formats a section of `docs/BENCHMARKS.md`.
     pub fn markdown(&self) -> String {
         let HostInfo {
             processor,
@@ -145,8 +146,8 @@ impl Report {
         );
         for figure in &self.figures {
             let asked = match figure.needed {
-                Some(needed) if figure.met() == Some(true) => needed.words(),
-                Some(needed) => format!("{} (**missed**)", needed.words()),
+                Some(needed) if figure.met() == Some(true) => needed.describe(),
+                Some(needed) => format!("{} (**missed**)", needed.describe()),
                 None => String::new(),
             };
             let value = number(figure.value);
@@ -174,7 +175,7 @@ impl Measurement {
 }
 
 impl Bound {
-    fn words(self) -> String {
+    fn describe(self) -> String {
         match self {
             Self::AtMost(bound) => format!("at most {}", number(bound)),
             Self::AtLeast(bound) => format!("at least {}", number(bound)),
@@ -182,7 +183,7 @@ impl Bound {
     }
 }
 
-/// Three significant digits, thousands set apart.
+/// Formats a number with about three significant digits and thousands separators.
 fn number(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
@@ -215,7 +216,7 @@ fn command_line() -> String {
     let mut words = std::env::args();
     let program = words.next().unwrap_or_default();
     let program = program.rsplit('/').next().unwrap_or_default().to_owned();
-    // Directories say where somebody built, not what was measured.
+    // Strip directories, which depend on the build machine.
     let words = words.map(|word| match word.rsplit_once('/') {
         Some((_, name)) if word.starts_with('/') => name.to_owned(),
         _ => word,
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_bound_is_said_everywhere() {
+    fn every_format_marks_a_missed_bound() {
         let mut report = Report::new("Memory");
         report.bounded("a session", 120.0, "bytes", Bound::AtMost(100.0));
         report.bounded("rate", 0.9, "of bare", Bound::AtLeast(0.8));

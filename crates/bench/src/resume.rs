@@ -1,5 +1,5 @@
-//! Cost of sessions that come back: to find that nothing was missed, and to catch up, beside nginx
-//! with nchan and Centrifugo.
+//! Benchmark of sessions that resume: with nothing missed, and with events to catch up, compared
+//! with nginx with nchan and Centrifugo.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,37 +17,37 @@ use machine::failure::{Context, Failure, Outcome};
 use machine::host;
 use machine::measure::{CpuTime, median};
 
-/// Time for all events to be caught up.
+/// Time limit for all clients to catch up, in seconds.
 const CATCH_UP_SECONDS: u64 = 300;
 
-/// The payload: with its framing about as long as a short chat message.
+/// Payload, about as long as a short chat message.
 const PAYLOAD: &str = "hello, this is an event that was missed by somebody who had to go";
 
-/// Memory of the history: no event of a round leaves it.
+/// Size of the history: no event is evicted within a round.
 const HISTORY_BYTES: &str = "1GiB";
 
-/// The first id of those that clients follow, and of those that nobody does.
+/// First id that clients follow, and first id that no client follows.
 const FOLLOWED: u32 = 100_000_000;
 const STRANGE: u32 = 200_000_000;
 
-/// How much is measured.
+/// Size of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Parameters {
     /// Rounds of each kind.
     pub rounds: u32,
     /// Events that each client has missed.
     pub missed: u32,
-    /// Subjects that each client follows, when nothing was missed.
+    /// Subjects that each client follows in the rounds with nothing missed.
     pub follows: u32,
-    /// Events about other subjects since then.
+    /// Events about other subjects published meanwhile.
     pub behind: u32,
-    /// Program of nginx; nothing leaves it out.
+    /// Program of nginx. `None`: no comparison with it.
     pub nginx: Option<PathBuf>,
-    /// Program of Centrifugo; nothing leaves it out.
+    /// Program of Centrifugo. `None`: no comparison with it.
     pub centrifugo: Option<PathBuf>,
 }
 
-/// What one return of all clients took.
+/// Cost of one reconnect of all clients.
 #[derive(Debug, Clone, Copy)]
 struct Return {
     seconds: f64,
@@ -55,7 +55,7 @@ struct Return {
     user_us: f64,
 }
 
-/// Measures.
+/// Runs the benchmark.
 ///
 /// # Errors
 ///
@@ -76,19 +76,20 @@ pub fn run(setting: &BenchConfig, extent: &Parameters) -> Outcome<Report> {
         for _ in 0..extent.rounds {
             returns.push(catch_up_nchan(&setting, extent, program)?);
         }
-        tell("nginx with nchan: catch up", &returns, &mut report);
+        report_cost("nginx with nchan: catch up", &returns, &mut report);
     }
     if let Some(program) = &extent.centrifugo {
         let mut returns = Vec::new();
         for _ in 0..extent.rounds {
             returns.push(catch_up_centrifugo(&setting, extent, program)?);
         }
-        tell("Centrifugo: catch up", &returns, &mut report);
+        report_cost("Centrifugo: catch up", &returns, &mut report);
     }
     Ok(report)
 }
 
-/// Nothing was missed: the price of the search, as the difference to sessions without a cursor.
+/// Measures sessions that missed nothing: the cost of the search is the difference to sessions
+/// without a cursor.
 fn find(setting: &BenchConfig, extent: &Parameters, report: &mut Report) -> Outcome<()> {
     let server = setting.start_server()?;
     let mut control = server.control()?;
@@ -100,12 +101,12 @@ fn find(setting: &BenchConfig, extent: &Parameters, report: &mut Report) -> Outc
     )?;
     let (mut plain, mut found) = (Vec::new(), Vec::new());
     for _ in 0..extent.rounds {
-        plain.push(come(setting, &server, None, 0)?);
-        found.push(come(setting, &server, Some(&cursor), 0)?);
+        plain.push(reconnect(setting, &server, None, 0)?);
+        found.push(reconnect(setting, &server, Some(&cursor), 0)?);
     }
-    tell("without a cursor", &plain, report);
+    report_cost("without a cursor", &plain, report);
     let name = format!("follows {}, {} behind", extent.follows, extent.behind);
-    tell(&name, &found, report);
+    report_cost(&name, &found, report);
     let users = |all: &[Return]| median(&all.iter().map(|one| one.user_us).collect::<Vec<f64>>());
     report.figure(
         format!("{name}: user, beyond one without a cursor"),
@@ -115,7 +116,7 @@ fn find(setting: &BenchConfig, extent: &Parameters, report: &mut Report) -> Outc
     Ok(())
 }
 
-/// Each client has missed events: about a subject of all, then about itself.
+/// Measures sessions that missed events: about a common subject, then about the client itself.
 fn catch_up(setting: &BenchConfig, extent: &Parameters, report: &mut Report) -> Outcome<()> {
     let clients = setting.connections;
     let events = u64::from(clients) * u64::from(extent.missed);
@@ -135,9 +136,9 @@ fn catch_up(setting: &BenchConfig, extent: &Parameters, report: &mut Report) -> 
         }
         let mut returns = Vec::new();
         for _ in 0..extent.rounds {
-            returns.push(come(setting, &server, Some(&cursor), events)?);
+            returns.push(reconnect(setting, &server, Some(&cursor), events)?);
         }
-        tell(name, &returns, report);
+        report_cost(name, &returns, report);
     }
     Ok(())
 }
@@ -152,7 +153,7 @@ fn catch_up_nchan(setting: &BenchConfig, extent: &Parameters, program: &Path) ->
     }
     let events = u64::from(setting.connections) * u64::from(extent.missed);
     let url = format!("http://{address}/events/all");
-    returned(setting, nginx.pid(), &url, &[], events)
+    measure_reconnect(setting, nginx.pid(), &url, &[], events)
 }
 
 fn catch_up_centrifugo(
@@ -166,8 +167,8 @@ fn catch_up_centrifugo(
         centrifugo.publish(PAYLOAD)?;
     }
     let url = centrifugo.recovery_url()?;
-    // All that a client has missed is in one event.
-    returned(
+    // All missed messages of a client arrive in one event.
+    measure_reconnect(
         setting,
         centrifugo.pid(),
         &url,
@@ -176,8 +177,8 @@ fn catch_up_centrifugo(
     )
 }
 
-/// Channels that keep so many messages. A subscriber gets all that is kept, which is what one gets
-/// that names the message before it.
+/// Returns `server` blocks for channels that keep `messages` messages. A subscriber gets all of
+/// them, like one that resumes from the message before the first.
 fn channels(address: SocketAddr, messages: u32) -> String {
     format!(
         "server {{ listen {address} backlog=65535;\n\
@@ -188,8 +189,8 @@ fn channels(address: SocketAddr, messages: u32) -> String {
     )
 }
 
-/// All clients come back to the server, and catch up so many events together.
-fn come(
+/// Reconnects all clients to the server; together they catch up `events` events.
+fn reconnect(
     setting: &BenchConfig,
     server: &Server,
     cursor: Option<&str>,
@@ -201,10 +202,10 @@ fn come(
         .into_iter()
         .flatten()
         .collect();
-    returned(setting, server.pid(), &url, &flags, events)
+    measure_reconnect(setting, server.pid(), &url, &flags, events)
 }
 
-fn returned(
+fn measure_reconnect(
     setting: &BenchConfig,
     pid: u32,
     url: &str,
@@ -218,7 +219,7 @@ fn returned(
         seen = clients.events(events, CATCH_UP_SECONDS)?;
         if seen.events > events {
             return Err(Failure::new(format!(
-                "clients got {} events where {events} were missed",
+                "clients received {} events, but had missed {events}",
                 seen.events
             )));
         }
@@ -226,7 +227,7 @@ fn returned(
     let spent = &CpuTime::of(pid)? - &before;
     clients.quit();
     let sessions = f64::from(setting.connections);
-    // Ticks are coarse: their ratio says how much of the exact time was user time.
+    // Ticks are coarse, so only their ratio is used, applied to the exact total.
     let ticks = (spent.user + spent.system).max(1) as f64;
     let cpu_us = spent.total as f64 / 1000.0 / sessions;
     let back = Return {
@@ -241,7 +242,7 @@ fn returned(
     Ok(back)
 }
 
-fn tell(name: &str, returns: &[Return], report: &mut Report) {
+fn report_cost(name: &str, returns: &[Return], report: &mut Report) {
     let middle = |of: fn(&Return) -> f64| median(&returns.iter().map(of).collect::<Vec<f64>>());
     report.figure(format!("{name}: time"), middle(|one| one.seconds), "s");
     report.figure(
@@ -256,19 +257,19 @@ fn tell(name: &str, returns: &[Return], report: &mut Report) {
     );
 }
 
-/// The id of an event that was published now.
+/// Publishes an event and returns its id as a cursor.
 fn cursor(control: &mut ControlClient) -> Outcome<String> {
     let subject = STRANGE.to_string();
     let receipt = control.publish(&subject, b"now", EventMetadata::default())?;
     Ok(receipt.id)
 }
 
-/// Edges by which each client follows so many subjects, of as many as there are clients.
+/// Generates edges by which each of `clients` clients follows `each` subjects.
 fn follows(clients: u32, each: u32) -> impl std::io::Read {
     let mut pairs = (0..clients).flat_map(move |one| (0..each).map(move |step| (one, step)));
     Lines::new(move |out: &mut Vec<u8>| {
         pairs.next().is_some_and(|(one, step)| {
-            // Neighbours share most of what they follow, and no two follow the same.
+            // Neighbours share most of their subjects, but no two clients follow the same set.
             let subject = FOLLOWED + (one + step * 7) % clients.max(each * 7);
             out.extend_from_slice(format!("{one} {subject}\n").as_bytes());
             true

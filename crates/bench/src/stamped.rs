@@ -37,8 +37,9 @@ pub(crate) fn publish_stamped(
     Ok(sent)
 }
 
-/// Returns the latencies once all `sent` stamped events have come, or `patience` is over.
-pub(crate) fn settled(
+/// Waits until all `sent` stamped events have arrived, at most for `patience`, and returns the
+/// latencies.
+pub(crate) fn await_latencies(
     clients: &mut Clients,
     sent: u64,
     patience: Duration,

@@ -1,8 +1,8 @@
-//! What TLS costs: handshakes, idle memory, delivered events, and the latency of others during a
-//! storm of handshakes.
+//! Benchmark of the cost of TLS: handshakes, idle memory, delivered events, and the latency of
+//! other users during a storm of handshakes.
 //!
-//! Four peers take turns in one run: Encke without TLS, Encke with TLS, Encke with every record
-//! handled by rustls, and nginx with nchan. Each has one worker, and a fresh process for each
+//! Several servers alternate in one run: Encke without TLS, Encke with TLS, Encke with every record
+//! handled by rustls, and nginx with nchan. Each has one worker, and a new process for each
 //! measurement.
 
 mod certificate;
@@ -25,54 +25,54 @@ use peer::Peers;
 
 pub use peer::Kind;
 
-/// Pause before a reading, so that what was under way is over.
+/// Pause before a reading, so that work under way can finish.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Clients that connect at a time: enough to keep one worker busy, and few enough that most of
-/// those who want to resume a session find a ticket.
+/// Clients that connect at a time: enough to keep one worker busy, and few enough that most clients
+/// that resume a session have a ticket.
 const WINDOW: u32 = 64;
 
-/// What is measured.
+/// Part of the benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Processor time of a handshake.
+    /// CPU time of a handshake.
     Handshakes,
     /// Memory of an idle session.
     Memory,
-    /// Processor time of a delivered event.
+    /// CPU time of a delivered event.
     Events,
-    /// Latency of others during a storm of handshakes.
+    /// Latency of other users during a storm of handshakes.
     Storm,
 }
 
-/// How much is measured.
+/// Size of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Parameters {
-    /// In this order.
+    /// Parts, in this order.
     pub parts: Vec<Part>,
     /// Servers, in this order.
     pub kinds: Vec<Kind>,
-    /// Rounds that are counted, of handshakes and of events.
+    /// Rounds counted, of handshakes and of events.
     pub rounds: u32,
     /// Sessions that receive events.
     pub listeners: u32,
-    /// Events to everyone in a round.
+    /// Events to all clients in a round.
     pub events: u32,
     /// Length of each phase of the storm.
     pub storm: Duration,
-    /// The program of nginx.
+    /// Program of nginx.
     pub nginx: PathBuf,
 }
 
-/// Measures. `setting.connections` are the sessions of a ramp and of the memory; nginx, which has
-/// one table of descriptors, gets no more than fit into it.
+/// Runs the benchmark. `setting.connections` is the number of sessions of a ramp and of the memory
+/// part; nginx, which has one descriptor table, gets no more than fit into it.
 ///
 /// # Errors
 ///
 /// When a process of the benchmark cannot be started or fails, or a client misses an event.
 pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
     let _lent = child::raise_settings(setting.connections.into());
-    let certificate = Certificate::make()?;
+    let certificate = Certificate::create()?;
     let setting = BenchConfig {
         window: setting.window.min(WINDOW),
         ..setting.clone()
@@ -83,7 +83,7 @@ pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
         nginx: &parameters.nginx,
         kinds: parameters.kinds.clone(),
     };
-    // A token is shown once, when a session opens.
+    // A token is checked only when a session opens, so it matters only for the first part.
     let mut others = peers.clone();
     others.kinds.retain(|&kind| kind != Kind::PlainWithTokens);
     let mut report = Report::new(format!("TLS, {} sessions", setting.connections));

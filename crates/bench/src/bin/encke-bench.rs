@@ -1,4 +1,4 @@
-//! `encke-bench`: the figures of a push server, measured against the barest one.
+//! `encke-bench`: benchmarks of a push server, compared with a minimal one.
 
 use std::fs;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ use load::{bare, flood};
 use machine::clock::realtime_nanos;
 use machine::failure::{Context, Outcome};
 
-/// How long the tokens of clients are valid: longer than any benchmark.
+/// Validity of the clients' tokens, longer than any benchmark.
 const TOKEN_SECONDS: u64 = 24 * 60 * 60;
 
 #[derive(Debug, Parser)]
@@ -38,37 +38,35 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Accept, read, send a fixed head, hold; obey `fanout ROUNDS SIZE RATE` lines on standard
-    /// input
+    /// Minimal server: accept, read, send a fixed head, hold; execute `fanout ROUNDS SIZE RATE`
+    /// lines on standard input
     BareHold(BareHold),
-    /// Connect, send a request, wait for the first bytes, hold
+    /// Minimal clients: connect, send a request, wait for the first bytes, hold
     BareClients(BareClientsArgs),
-    /// Say back whatever comes: a backend for a proxy
+    /// Echo server: a backend for a proxy
     BareEcho(BareEcho),
-    /// Ask and await the answer on each connection, again and again; tell how many came, and how
-    /// soon
+    /// Send requests and await the answers on each connection; print their number and latency
     BareAsk(BareAsk),
-    /// Open streaming clients and answer lines on standard input with what they saw
+    /// Open streaming clients; answer commands on standard input with their counters
     Clients(ClientsArgs),
-    /// Memory of a session, beside that of the bare server
+    /// Memory of a session, compared with the bare server
     Memory(MemoryArgs),
-    /// Connect rate against the bare server, ramp by ramp in turns
+    /// Connect rate, compared with the bare server in alternating ramps
     Connect(ConnectArgs),
-    /// Processor time of a delivered event, against a bare loop of send
+    /// CPU time of a delivered event, compared with a bare loop of `send`
     Fanout(FanoutArgs),
-    /// Latency of an event to one user beside a busy subject
+    /// Latency of an event to one user while another subject is busy
     Fairness(FairnessArgs),
-    /// Batch publish and a popular subject, with nobody online
+    /// Batch publish and a popular subject, with no client online
     Publish(PublishArgs),
-    /// Durable changes of the graph, an edge a request, and the time it takes to start
+    /// Durable changes of the graph, one edge a request, and the start time
     Changes(ChangesArgs),
-    /// Handshakes, memory, events and a storm of handshakes: over TLS, plain, and of nginx with
-    /// nchan
+    /// Handshakes, memory, events and a storm of handshakes: TLS, plain, and nginx with nchan
     Tls(TlsArgs),
-    /// Sessions that come back: to find that nothing was missed, and to catch up, beside nginx with
-    /// nchan
+    /// Sessions that resume: with nothing missed, and with events to catch up, compared with nginx
+    /// with nchan
     Resume(ResumeArgs),
-    /// Opening, memory and reading of the flood's own clients, against the barest ones
+    /// Opening, memory and reading of the flood's own clients, compared with minimal ones
     Flood(FloodArgs),
 }
 
@@ -80,22 +78,22 @@ struct BareHold {
     /// Worker threads
     #[arg(long, default_value_t = 2)]
     workers: u32,
-    /// A descriptor table for each worker
+    /// Give each worker its own descriptor table
     #[arg(long)]
     private_fds: bool,
 }
 
 #[derive(Debug, Args)]
 struct BareClientsArgs {
-    /// Where to connect, on loopback
+    /// Address of the server, on loopback
     server: SocketAddr,
-    /// How many
+    /// Number of clients
     #[arg(long, default_value_t = 1000)]
     connections: u32,
-    /// Threads, each with a descriptor table of its own
+    /// Threads, each with its own descriptor table
     #[arg(long, default_value_t = 1)]
     threads: u32,
-    /// Unanswered clients at once, over all threads
+    /// Most clients that await their first answer at a time, over all threads
     #[arg(long, default_value_t = 1024)]
     window: u32,
 }
@@ -109,18 +107,18 @@ struct BareEcho {
 
 #[derive(Debug, Args)]
 struct BareAsk {
-    /// Where to connect, on loopback
+    /// Address of the server, on loopback
     server: SocketAddr,
-    /// Clients, each with one question at a time
+    /// Clients, each with one request at a time
     #[arg(long, default_value_t = 100)]
     connections: u32,
-    /// For how long
+    /// Duration in seconds
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// What is asked: echo, http, or http-once, where each request has a connection of its own
+    /// Kind of request: echo, http, or http-once, which uses a new connection for each request
     #[arg(long, default_value = "echo")]
     ask: Asked,
-    /// Bytes of a question that is to come back
+    /// Bytes of an echo request
     #[arg(long, default_value_t = 64)]
     size: usize,
 }
@@ -134,21 +132,21 @@ enum Asked {
 
 #[derive(Debug, Args)]
 struct ClientsArgs {
-    /// Where to connect; {n} becomes the client's number
+    /// URL to request; {n} becomes the client's number
     url: String,
-    /// How many
+    /// Number of clients
     #[arg(long, default_value_t = 1000)]
     connections: u32,
-    /// The first client's number
+    /// Number of the first client
     #[arg(long, default_value_t = 0)]
     first: u32,
     /// Threads
     #[arg(long, default_value_t = 1)]
     threads: u32,
-    /// A descriptor table for each thread
+    /// Give each thread its own descriptor table
     #[arg(long)]
     private_fds: bool,
-    /// Unanswered clients at once, over all threads
+    /// Most clients that await their first answer at a time, over all threads
     #[arg(long, default_value_t = 1024)]
     window: u32,
     /// sse, ndjson, websocket, test or raw
@@ -157,7 +155,7 @@ struct ClientsArgs {
     /// Source addresses
     #[arg(long, default_value = "127.1.0.0/16")]
     source: Sources,
-    /// PEM file of the authorities to trust, for an https URL
+    /// PEM file of the certificate authorities to trust, for an https URL
     #[arg(long)]
     ca: Option<PathBuf>,
     /// Resume TLS sessions of earlier clients
@@ -169,7 +167,7 @@ struct ClientsArgs {
     /// A header line to add to each request; repeatable
     #[arg(long = "header")]
     headers: Vec<String>,
-    /// Leave as soon as the stream is open, and come back
+    /// Disconnect as soon as the stream is open, and reconnect
     #[arg(long)]
     reconnect: bool,
 }
@@ -179,33 +177,33 @@ struct Common {
     /// The server's program
     #[arg(long)]
     server: PathBuf,
-    /// Workers of the server and of the bare one; by default as many as the clients' descriptors
+    /// Workers of the server and of the bare server; by default as many as the clients' descriptors
     /// need
     #[arg(long)]
     workers: Option<u32>,
     /// Client threads; by default as many as their descriptors need
     #[arg(long)]
     threads: Option<u32>,
-    /// Unanswered clients at once
+    /// Most clients that await their first answer at a time
     #[arg(long, default_value_t = 1024)]
     window: u32,
-    /// JSON pointer into /v1/stats under which system calls are counted; repeatable. A turn is one
-    /// wait for events
+    /// JSON pointer into /v1/stats to counters of system calls; repeatable. A turn is one wait for
+    /// events
     #[arg(long, default_values_t = ["/totals/system_calls", "/totals/turns"].map(String::from))]
     calls: Vec<String>,
-    /// One descriptor table for all workers: no --private-fds
+    /// Use one descriptor table for all workers (no --private-fds)
     #[arg(long)]
     shared_fds: bool,
-    /// An argument passed on to `serve`; repeatable
+    /// Argument to pass to `serve`; repeatable
     #[arg(long = "serve-arg", allow_hyphen_values = true)]
     serve_args: Vec<String>,
-    /// Write the figures as JSON here
+    /// File to write the results to as JSON
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Append the figures as Markdown here
+    /// File to append the results to as Markdown
     #[arg(long)]
     markdown: Option<PathBuf>,
-    /// Exit with 1 when a figure misses its bound
+    /// Exit with status 1 if a result misses its bound
     #[arg(long)]
     strict: bool,
 }
@@ -239,7 +237,7 @@ struct ConnectArgs {
     /// Sessions of a ramp
     #[arg(long, default_value_t = 200_000)]
     connections: u32,
-    /// Pairs of ramps that are counted
+    /// Pairs of ramps counted
     #[arg(long, default_value_t = 5)]
     pairs: u32,
 }
@@ -251,10 +249,10 @@ struct FanoutArgs {
     /// Sessions
     #[arg(long, default_value_t = 18_000)]
     connections: u32,
-    /// Rounds that are counted
+    /// Rounds counted
     #[arg(long, default_value_t = 7)]
     rounds: u32,
-    /// Events to everyone in a round
+    /// Events to all clients in a round
     #[arg(long, default_value_t = 10)]
     events: u32,
     /// The server's clients are WebSockets, not Server-Sent Events
@@ -269,10 +267,10 @@ struct FairnessArgs {
     /// Sessions
     #[arg(long, default_value_t = 18_000)]
     connections: u32,
-    /// Seconds
+    /// Duration in seconds
     #[arg(long, default_value_t = 20)]
     seconds: u32,
-    /// Events a second to each user watched
+    /// Events a second to each measured user
     #[arg(long, default_value_t = 100)]
     rate: u32,
 }
@@ -281,7 +279,7 @@ struct FairnessArgs {
 struct PublishArgs {
     #[command(flatten)]
     common: Common,
-    /// Events of a batch
+    /// Events in a batch
     #[arg(long, default_value_t = 1_000_000)]
     events: u32,
     /// Batches
@@ -290,7 +288,7 @@ struct PublishArgs {
     /// Subscribers of the popular subject
     #[arg(long, default_value_t = 1_000_000)]
     subscribers: u32,
-    /// Publishes about it
+    /// Publishes about the popular subject
     #[arg(long, default_value_t = 100)]
     publishes: u32,
 }
@@ -299,10 +297,10 @@ struct PublishArgs {
 struct ChangesArgs {
     #[command(flatten)]
     common: Common,
-    /// The data directory, made if it is not there; what is added stays
+    /// Data directory, created if missing; changes stay in it
     #[arg(long)]
     data: PathBuf,
-    /// Clients, each with a connection of its own
+    /// Clients, each with its own connection
     #[arg(long, default_value_t = 64)]
     clients: u32,
     /// Changes of each client
@@ -323,19 +321,19 @@ struct ResumeArgs {
     /// Events that each session has missed
     #[arg(long, default_value_t = 100)]
     missed: u32,
-    /// Subjects that each session follows, when nothing was missed
+    /// Subjects that each session follows in the rounds with nothing missed
     #[arg(long, default_value_t = 200)]
     follows: u32,
-    /// Events about other subjects since then
+    /// Events about other subjects published meanwhile
     #[arg(long, default_value_t = 100_000)]
     behind: u32,
-    /// Leave nginx out
+    /// Do not compare with nginx
     #[arg(long)]
     alone: bool,
     /// Program of nginx, for which Debian's nchan module is installed
     #[arg(long, default_value = "/usr/sbin/nginx")]
     nginx: PathBuf,
-    /// Program of Centrifugo 5, to compare with
+    /// Program of Centrifugo 5, to compare with it
     #[arg(long)]
     centrifugo: Option<PathBuf>,
 }
@@ -344,10 +342,10 @@ struct ResumeArgs {
 struct TlsArgs {
     #[command(flatten)]
     common: Common,
-    /// Sessions of a ramp, and of the memory
+    /// Sessions of a ramp, and of the memory part
     #[arg(long, default_value_t = 16_000)]
     connections: u32,
-    /// What is measured
+    /// Parts to measure
     #[arg(
         long,
         value_delimiter = ',',
@@ -360,13 +358,13 @@ struct TlsArgs {
     /// Sessions that receive events
     #[arg(long, default_value_t = 4_000)]
     listeners: u32,
-    /// Events to everyone in a round
+    /// Events to all clients in a round
     #[arg(long, default_value_t = 100)]
     events: u32,
-    /// Seconds without a storm, and with one
+    /// Seconds without the storm, and with it
     #[arg(long, default_value_t = 10)]
     seconds: u32,
-    /// Servers that are compared
+    /// Servers to compare
     #[arg(
         long,
         value_delimiter = ',',
@@ -378,12 +376,12 @@ struct TlsArgs {
     nginx: PathBuf,
 }
 
-/// A server that is compared over TLS.
+/// Server to compare.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum TlsPeer {
     /// Encke without TLS
     Plain,
-    /// Encke without TLS, where each client logs in with a token of its own; only handshakes
+    /// Encke without TLS, with a token for each client; only handshakes
     Tokens,
     /// Encke with TLS
     Tls,
@@ -411,10 +409,10 @@ struct FloodArgs {
     /// Openings of each kind
     #[arg(long, default_value_t = 5)]
     openings: u32,
-    /// Sends to every client in a run of reading; 0 leaves reading out
+    /// Sends to every client in a run of the reading part; 0 skips that part
     #[arg(long, default_value_t = 30)]
     sends: u32,
-    /// Runs of reading that are counted
+    /// Runs of the reading part counted
     #[arg(long, default_value_t = 5)]
     rounds: u32,
 }
@@ -430,7 +428,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command; whether all that was asked strictly is met.
+/// Runs a command. Returns false if `--strict` was given and a bound is missed.
 fn run(command: Command) -> Outcome<bool> {
     match command {
         Command::BareHold(args) => {
@@ -472,26 +470,28 @@ fn run(command: Command) -> Outcome<bool> {
                 rounds: args.rounds.max(1),
             };
             let mut setting = args.common.setting(args.connections);
-            // One thread is one core, as far as one table reaches.
+            // Use one thread, which is one core, if one descriptor table is enough.
             if args.connections <= bench::flood::CLIENTS_OF_ONE_TABLE {
                 setting.threads = args.common.threads.unwrap_or(1);
                 setting.workers = args.common.workers.unwrap_or(1);
             }
-            args.common.tell(&bench::flood::run(&setting, extent)?)
+            args.common
+                .write_report(&bench::flood::run(&setting, extent)?)
         }
         Command::Tls(args) => {
             child::clean_up_on_interrupt()?;
             let mut setting = args.common.setting(args.connections);
-            // One worker each, as nginx has one, as far as one table reaches.
+            // Use one worker, as nginx has one, if one descriptor table is enough.
             if args.connections <= bench::flood::CLIENTS_OF_ONE_TABLE {
                 setting.workers = args.common.workers.unwrap_or(1);
             }
-            args.common.tell(&tls::run(&setting, &args.parameters())?)
+            args.common
+                .write_report(&tls::run(&setting, &args.parameters())?)
         }
         Command::Resume(args) => {
             child::clean_up_on_interrupt()?;
             let mut setting = args.common.setting(args.connections);
-            // One worker each, as nginx has one, as far as one table reaches.
+            // Use one worker, as nginx has one, if one descriptor table is enough.
             if args.connections <= bench::flood::CLIENTS_OF_ONE_TABLE {
                 setting.workers = args.common.workers.unwrap_or(1);
             }
@@ -503,7 +503,7 @@ fn run(command: Command) -> Outcome<bool> {
                 nginx: (!args.alone).then_some(args.nginx),
                 centrifugo: args.centrifugo,
             };
-            args.common.tell(&resume::run(&setting, &extent)?)
+            args.common.write_report(&resume::run(&setting, &extent)?)
         }
         Command::Clients(args) => {
             let options = args.options()?;
@@ -516,13 +516,13 @@ fn run(command: Command) -> Outcome<bool> {
             let mut setting = args.common.setting(args.connections);
             setting.websocket = args.websocket;
             setting.ids = args.ids;
-            args.common.tell(&memory::run(&setting)?)
+            args.common.write_report(&memory::run(&setting)?)
         }
         Command::Connect(args) => {
             child::clean_up_on_interrupt()?;
             let setting = args.common.setting(args.connections);
             args.common
-                .tell(&connect::run(&setting, args.pairs.max(1))?)
+                .write_report(&connect::run(&setting, args.pairs.max(1))?)
         }
         Command::Fanout(args) => {
             child::clean_up_on_interrupt()?;
@@ -532,7 +532,7 @@ fn run(command: Command) -> Outcome<bool> {
                 rounds: args.rounds.max(1),
                 events: args.events.max(1),
             };
-            args.common.tell(&fanout::run(&setting, extent)?)
+            args.common.write_report(&fanout::run(&setting, extent)?)
         }
         Command::Fairness(args) => {
             child::clean_up_on_interrupt()?;
@@ -542,7 +542,7 @@ fn run(command: Command) -> Outcome<bool> {
                 duration,
                 rate: args.rate.max(1),
             };
-            args.common.tell(&fairness::run(&setting, extent)?)
+            args.common.write_report(&fairness::run(&setting, extent)?)
         }
         Command::Changes(args) => {
             child::clean_up_on_interrupt()?;
@@ -552,7 +552,7 @@ fn run(command: Command) -> Outcome<bool> {
                 clients: args.clients.max(1),
                 changes: args.changes.max(1),
             };
-            args.common.tell(&changes::run(&setting, &extent)?)
+            args.common.write_report(&changes::run(&setting, &extent)?)
         }
         Command::Publish(args) => {
             child::clean_up_on_interrupt()?;
@@ -563,7 +563,7 @@ fn run(command: Command) -> Outcome<bool> {
                 subscribers: args.subscribers,
                 publishes: args.publishes.max(1),
             };
-            args.common.tell(&publish::run(&setting, extent)?)
+            args.common.write_report(&publish::run(&setting, extent)?)
         }
     }
 }
@@ -664,8 +664,8 @@ impl Common {
         }
     }
 
-    /// Prints the report and writes it where it is wanted.
-    fn tell(&self, report: &Report) -> Outcome<bool> {
+    /// Prints the report and writes the files asked for.
+    fn write_report(&self, report: &Report) -> Outcome<bool> {
         print!("{}", report.table());
         if let Some(path) = &self.json {
             let text = serde_json::to_string_pretty(report).context("writing JSON")?;

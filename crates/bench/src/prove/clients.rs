@@ -1,4 +1,5 @@
-//! The users: a flood in a process of its own, so that its memory and time are not the server's.
+//! Users: a flood in its own process, so that its memory and CPU time are not counted as the
+//! server's.
 
 use std::io::{self, BufRead, BufReader, PipeReader};
 use std::net::SocketAddr;
@@ -19,51 +20,51 @@ use load::flood::{self, driven};
 use load::friends;
 use machine::failure::{Context, Outcome};
 
-/// Users whose server has gone come back at a random time up to this, twice as long after each
-/// attempt that fails.
+/// Upper bound of the random time after which a user reconnects. It doubles after each failed
+/// attempt.
 const BACK_WITHIN: Duration = Duration::from_secs(10);
 
-/// The users' process.
+/// Process of the users.
 #[derive(Debug)]
 pub struct Clients(Helper);
 
-/// What users have seen up to now.
+/// Counters of the users.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ClientStats {
-    /// Whether what was awaited came.
+    /// Whether the awaited state was reached.
     pub reached: bool,
-    /// Since they began to connect.
+    /// Seconds since they began to connect.
     pub seconds: f64,
     /// Streams opened.
     pub heads: u64,
-    /// Connections that came to nothing.
+    /// Connections that opened no stream.
     pub failed: u64,
     /// Streams that ended.
     pub closed: u64,
     /// Events read.
     pub events: u64,
-    /// The check by the publisher's numbers.
+    /// Check by the publisher's numbers.
     pub numbers: Numbers,
-    /// The check by event ids, of each stream by itself.
+    /// Check by event ids, for each stream separately.
     pub ids: Numbers,
-    /// What went wrong, as sentences.
+    /// Failures, as sentences.
     #[serde(rename = "troubles")]
     pub failures: Vec<String>,
-    /// From when an event was due to its arrival.
+    /// Time from an event's due time to its arrival.
     pub latency: Latency,
-    /// Streams open now.
+    /// Streams open at present.
     pub active: u64,
-    /// How long users that came back had no stream.
+    /// Times that reconnecting users were without a stream.
     pub absence: Latency,
-    /// What users did that came back.
+    /// Counters of reconnecting users.
     pub recovery: Recovery,
-    /// Times that the server said that events may be missing.
+    /// Resets: the server said that events may be missing.
     pub resets: Resets,
-    /// Whether users got what they were owed, if that was asked.
+    /// Result of the check of exact delivery, if asked for.
     pub judgement: Option<Judgement>,
 }
 
-/// A check of numbers that are consecutive for each target.
+/// Result of a check of consecutive numbers.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Numbers {
     skipped: u64,
@@ -74,66 +75,67 @@ pub struct Numbers {
     pub duplicates: u64,
 }
 
-/// A distribution, in microseconds.
+/// Summary of a latency distribution, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, serde::Serialize)]
 pub struct Latency {
-    /// Events that carried a stamp.
+    /// Number of samples.
     pub count: u64,
-    /// The fastest.
+    /// Minimum.
     pub min_us: f64,
-    /// The mean.
+    /// Mean.
     pub mean_us: f64,
-    /// Their standard deviation.
+    /// Standard deviation.
     pub stdev_us: f64,
-    /// Half were faster.
+    /// Median.
     pub p50_us: f64,
-    /// 9 of 10 were faster.
+    /// 90th percentile.
     pub p90_us: f64,
-    /// 95 of 100 were faster.
+    /// 95th percentile.
     pub p95_us: f64,
-    /// The mean of the fastest 95 of 100.
+    /// Mean of the fastest 95 %.
     pub p95_mean_us: f64,
-    /// The standard deviation of these.
+    /// Standard deviation of the fastest 95 %.
     pub p95_stdev_us: f64,
-    /// 99 of 100 were faster.
+    /// 99th percentile.
     pub p99_us: f64,
-    /// The mean of the fastest 99 of 100.
+    /// Mean of the fastest 99 %.
     pub p99_mean_us: f64,
-    /// The standard deviation of these.
+    /// Standard deviation of the fastest 99 %.
     pub p99_stdev_us: f64,
-    /// 999 of 1,000 were faster.
+    /// 99.9th percentile.
     pub p999_us: f64,
-    /// 9,999 of 10,000 were faster.
+    /// 99.99th percentile.
     pub p9999_us: f64,
-    /// The slowest.
+    /// Maximum.
     pub max_us: f64,
 }
 
 impl Numbers {
-    /// Events that never came.
+    /// Returns the number of events that never came.
     pub fn missing(&self) -> u64 {
         self.skipped - self.filled
     }
 }
 
 impl ClientStats {
-    /// Events that came again or after a later one, by the publisher's numbers or by their ids.
+    /// Returns the number of events that came again or after a later one, according to numbers or
+    /// ids.
     pub fn out_of_order(&self) -> u64 {
         let count = |check: &Numbers| check.reordered + check.duplicates;
         count(&self.numbers).max(count(&self.ids))
     }
 
-    /// Why not all are connected.
-    pub fn complaint(&self) -> String {
+    /// Explains why not all users are connected.
+    pub fn failure_text(&self) -> String {
         if self.failures.is_empty() {
-            return "no client says why; is the machine out of time?".to_owned();
+            return "no client reported a reason; is the machine overloaded?".to_owned();
         }
         self.failures.join("; ")
     }
 }
 
 impl Clients {
-    /// Starts this program as `prove --clients-of URL`, which ends in [`obey`].
+    /// Starts this program as `prove --clients-of URL`, which calls [`obey`].
     pub(super) fn start(
         options: &Options,
         servers: impl Iterator<Item = SocketAddr>,
@@ -159,12 +161,12 @@ impl Clients {
         self.0.pid()
     }
 
-    /// Whether all are connected.
+    /// Returns the counters; `reached` tells whether all users are connected.
     pub(super) fn opening(&mut self) -> Outcome<ClientStats> {
         self.ask("await open 0")
     }
 
-    /// Waits a while until so many events have come.
+    /// Waits until `events` events have arrived, at most for `patience`.
     pub(super) fn arrived(&mut self, events: u64, patience: Duration) -> Outcome<ClientStats> {
         self.ask(&format!(
             "await events {events} {}",
@@ -172,7 +174,8 @@ impl Clients {
         ))
     }
 
-    /// Waits a while until each user has got each event of the log once.
+    /// Waits until each user has received exactly the events that the log lists for it, at most for
+    /// `patience`.
     pub(super) fn owed(&mut self, log: &Path, patience: Duration) -> Outcome<ClientStats> {
         let seconds = whole_seconds(patience);
         self.ask(&format!("owed {} {seconds}", log.display()))
@@ -196,7 +199,7 @@ fn whole_seconds(patience: Duration) -> u64 {
     patience.as_secs().max(1)
 }
 
-/// The users themselves, in their process: they obey standard input until it ends.
+/// Runs the users in their own process: executes commands from standard input until it ends.
 ///
 /// # Errors
 ///
@@ -204,7 +207,7 @@ fn whole_seconds(patience: Duration) -> u64 {
 /// written.
 pub fn obey(urls: &[String], connections: u32, users: &Users) -> Outcome<()> {
     let check = if users.degree.is_some() {
-        // A user of a graph gets the events of many subjects, each with numbers of its own.
+        // With a graph a user gets the events of many subjects, each with its own numbers.
         Check::NOTHING
     } else {
         Check {
@@ -239,26 +242,26 @@ pub fn obey(urls: &[String], connections: u32, users: &Users) -> Outcome<()> {
     driven::run(&options, friends, io::stdin().lock(), io::stdout().lock())
 }
 
-/// The edges of a graph, as they are generated.
+/// Returns a reader of the edges of a graph, which are generated meanwhile.
 fn edges(graph: friends::Options) -> Outcome<PipeReader> {
     let (reader, mut writer) = io::pipe().context("making a pipe for the graph")?;
     thread::Builder::new()
         .name("friends".to_owned())
         .spawn(move || {
-            // The reader finds an edge missing if this fails.
+            // If this fails, the reader gets an incomplete list.
             let _ = friends::write(graph, &mut writer, |_| true);
         })
         .context("starting the thread that makes the graph")?;
     Ok(reader)
 }
 
-/// What users are, beside many.
+/// Options of the users.
 #[derive(Debug, Clone, Copy)]
 pub struct Users {
     /// Friends that each new user makes, if there is a graph.
     pub degree: Option<u32>,
-    /// Draws the graph.
+    /// Seed of the graph.
     pub seed: u64,
-    /// Whether they come back when the server goes.
+    /// Whether they reconnect when the server is lost.
     pub comes_back: bool,
 }

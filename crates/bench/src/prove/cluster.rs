@@ -1,5 +1,5 @@
-//! A cluster of which a node and a server of the engine are killed in the midst, and users that go
-//! on at the other nodes.
+//! Experiment with a cluster: a node and a server of the engine are killed during the run, and
+//! users continue at the other nodes.
 
 use std::time::{Duration, Instant};
 
@@ -17,80 +17,80 @@ use machine::failure::{Failure, Outcome};
 use machine::humanize::count;
 use machine::measure::CpuTime;
 
-/// Before what was killed is started again, unless the experiment is short.
+/// Time after which the killed processes are started again, unless the experiment is short.
 const AWAY_MOST: Duration = Duration::from_secs(5);
 
-/// What users, the node and the server may take to come back.
+/// Time limit for users, node and server to recover.
 const BACK_MOST: Duration = Duration::from_secs(300);
 
-/// What a node may take to say how many sessions it has.
+/// Time limit for a node to answer how many sessions it has.
 const ANSWER_MOST: Duration = Duration::from_secs(5);
 
-/// The node that is killed.
+/// Index of the node that is killed.
 const VICTIM: usize = 0;
 
-/// What became of the cluster.
+/// Result of the experiment.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ClusterResult {
-    /// How many nodes there were.
+    /// Number of nodes.
     pub nodes: usize,
-    /// The node that was killed.
+    /// Name of the node that was killed.
     pub killed_node: String,
-    /// The server of the engine that was killed: the one that led the log.
+    /// Name of the server of the engine that was killed: the leader of the log.
     pub killed_server: String,
-    /// From the kill until both were started again.
+    /// Seconds from the kill until both were started again.
     pub away_seconds: f64,
     /// Users whose stream ended with the node.
     pub cut: u64,
-    /// Users that had a stream in the end.
+    /// Users that had a stream at the end.
     pub back: u64,
-    /// From the kill until all users had a stream again.
+    /// Seconds from the kill until all users had a stream again.
     pub back_seconds: f64,
-    /// How long these users had no stream.
+    /// Times that these users were without a stream.
     pub absence: Latency,
-    /// The longest time without a receipt, at any node.
+    /// Longest time without a receipt from any node, in seconds.
     pub silence_seconds: f64,
-    /// From the kill until the node was ready again.
+    /// Seconds from the kill until the node was ready again.
     pub node_seconds: f64,
-    /// From the kill until the server of the engine was well again.
+    /// Seconds from the kill until the server of the engine was healthy again.
     pub server_seconds: f64,
-    /// Events that were sent and not answered: published or not.
+    /// Events sent but not answered, which may have been published or not.
     pub unanswered: u64,
     /// Events that came again or after a later one about their subject.
     pub out_of_order: u64,
     /// Streams that ended.
     pub closed: u64,
-    /// What users did that came back.
+    /// Counters of reconnecting users.
     pub recovery: Recovery,
-    /// Times that a node said that events may be missing.
+    /// Resets: a node said that events may be missing.
     pub resets: Resets,
-    /// Whether users got what they were owed.
+    /// Result of the check of exact delivery.
     pub judgement: Judgement,
-    /// When the kill was, on the clock of the recording.
+    /// Time of the kill, in seconds of the recording.
     #[serde(skip)]
     pub killed_at: f64,
-    /// Streams open by then, over the time of the recording.
+    /// Open streams over time: seconds of the recording, and number.
     #[serde(skip)]
     pub streams: Vec<(f64, u64)>,
-    /// The same as each node counts them, in pieces while it runs.
+    /// The same for each node, in pieces while it runs.
     #[serde(skip)]
     pub streams_by_node: Vec<Vec<Vec<(f64, f64)>>>,
-    /// Events with a receipt by then.
+    /// Events with a receipt over time: seconds of the recording, and number.
     #[serde(skip)]
     pub acknowledged: Vec<(f64, u64)>,
 }
 
-/// A kill and what follows it, step by step while events are published.
+/// State of the kill and the recovery, while events are published.
 #[derive(Debug)]
 pub(super) struct Outage {
-    /// After so long, from when the first event was due.
+    /// Time of the kill, since the first event was due.
     begins: Duration,
     lasts: Duration,
     phase: Phase,
-    /// Which server of the engine.
+    /// Index of the killed server of the engine.
     server: usize,
     users: u64,
-    /// Processor time of the process that was killed.
+    /// CPU time of the killed node.
     spent: CpuTime,
     result: ClusterResult,
 }
@@ -98,9 +98,9 @@ pub(super) struct Outage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Before,
-    /// Both are killed, since then.
+    /// Both were killed at this time.
     Away(Instant),
-    /// Both are started again; the kill was then.
+    /// Both are started again; they were killed at this time.
     Returning(Instant),
     Over,
 }
@@ -126,12 +126,13 @@ impl Outage {
         self.phase == Phase::Over
     }
 
-    /// Processor time that is no longer in `/proc`.
+    /// Returns the CPU time of the killed node, which is no longer in `/proc`.
     pub(super) fn spent(&self) -> &CpuTime {
         &self.spent
     }
 
-    /// Looks at users and nodes `begun` ago, at `elapsed` of the recording, and acts if it is time.
+    /// Records the state of users and nodes, and performs the next step if it is due. `begun` is
+    /// the time since the start, `elapsed` the seconds of the recording.
     pub(super) fn step(
         &mut self,
         service: &mut Service,
@@ -147,7 +148,7 @@ impl Outage {
             }
             Phase::Before | Phase::Over => Ok(()),
             Phase::Away(killed) => {
-                self.look_for_users(seen, killed);
+                self.check_users(seen, killed);
                 if killed.elapsed() < self.lasts {
                     return Ok(());
                 }
@@ -160,13 +161,13 @@ impl Outage {
                 Ok(())
             }
             Phase::Returning(killed) => {
-                self.look_for_users(seen, killed);
-                self.look_for_servers(service, killed, tell)
+                self.check_users(seen, killed);
+                self.check_servers(service, killed, tell)
             }
         }
     }
 
-    /// Takes note of who has a stream where.
+    /// Records how many streams each node has.
     fn watch(&mut self, service: &Service, seen: &ClientStats, elapsed: f64) {
         self.result.streams.push((elapsed, seen.active));
         for (index, pieces) in self.result.streams_by_node.iter_mut().enumerate() {
@@ -177,7 +178,7 @@ impl Outage {
             };
             match (sessions, pieces.last_mut()) {
                 (Some(sessions), Some(piece)) => piece.push((elapsed, sessions as f64)),
-                // A gap, until there is a node again.
+                // Start a gap, until the node is back.
                 (None, Some(piece)) if !piece.is_empty() => pieces.push(Vec::new()),
                 _ => {}
             }
@@ -208,19 +209,19 @@ impl Outage {
         Ok(())
     }
 
-    /// Takes note when all users have a stream again.
-    fn look_for_users(&mut self, seen: &ClientStats, killed: Instant) {
+    /// Records when all users have a stream again.
+    fn check_users(&mut self, seen: &ClientStats, killed: Instant) {
         let result = &mut self.result;
         result.back = seen.active;
-        // Until users notice that their node has gone, all of them have a stream.
+        // Users still count as connected until they notice that their node is gone.
         let are_back = seen.active >= self.users && seen.recovery.returns >= result.cut;
         if result.back_seconds == 0.0 && are_back {
             result.back_seconds = killed.elapsed().as_secs_f64();
         }
     }
 
-    /// Takes note when the node and the server are ready, and ends when all are back.
-    fn look_for_servers(
+    /// Records when the node and the server are ready, and finishes when all have recovered.
+    fn check_servers(
         &mut self,
         service: &Service,
         killed: Instant,
@@ -247,8 +248,8 @@ impl Outage {
         Ok(())
     }
 
-    /// The result, with what publisher and users had seen in the end.
-    pub(super) fn concluded(
+    /// Returns the result, completed with the final counters of publisher and users.
+    pub(super) fn finish(
         self,
         driven: &DriveResult,
         seen: &ClientStats,
@@ -269,7 +270,7 @@ impl Outage {
     }
 }
 
-/// Sessions of a node, if it answers.
+/// Returns the number of sessions of a node, if it answers.
 fn sessions(node: &Server) -> Option<u64> {
     let mut control = node.control().ok()?;
     control.set_read_timeout(ANSWER_MOST);
@@ -279,11 +280,11 @@ fn sessions(node: &Server) -> Option<u64> {
 }
 
 impl ClusterResult {
-    /// What did not go as it should, of `users`.
+    /// Returns the failures, as sentences; `users` is the number of users.
     pub(super) fn failures(&self, users: u64) -> Vec<String> {
         let mut failures = Vec::new();
         if self.back < users {
-            failures.push(format!("{} of {users} users have a stream", self.back));
+            failures.push(format!("only {} of {users} users have a stream", self.back));
         }
         for (seconds, what) in [
             (self.back_seconds, "users did not all come back"),
@@ -297,17 +298,17 @@ impl ClusterResult {
                 failures.push(what.to_owned());
             }
         }
-        // A cluster has no reason to tell anybody that events may be missing.
+        // In a cluster no user should be told that events may be missing.
         if !self.judgement.is_exact() || self.judgement.excused > 0 {
             failures.push(self.judgement.sentence());
         }
         if self.closed > self.cut {
             failures.push(format!(
-                "{} streams ended, of which the killed node had {}",
+                "{} streams ended, although the killed node had only {}",
                 self.closed, self.cut
             ));
         }
-        // What has no answer may have been published late.
+        // Unanswered events may have been published late.
         if self.out_of_order > self.unanswered {
             failures.push(format!(
                 "{} events came again or out of order",
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_cluster_does_not_keep_is_a_failure() {
+    fn every_broken_guarantee_is_a_failure() {
         assert_eq!(good().failures(10), Vec::<String>::new());
         let spoiled: [fn(&mut ClusterResult); 7] = [
             |result| result.back = 9,

@@ -1,4 +1,4 @@
-//! The engine of a cluster: three servers of NATS, each a process with a directory of its own.
+//! Engine of a cluster: three NATS servers, each a process with its own directory.
 
 use std::env;
 use std::fs::{self, File};
@@ -15,40 +15,40 @@ use client::control_client::ControlClient;
 use machine::failure::{Context, Failure, Outcome};
 use machine::host;
 
-/// As many as keep a majority when one is killed.
+/// Number of servers: enough for a majority when one is killed.
 const SERVERS: usize = 3;
 
-/// Time for all servers to be well: they elect a leader first.
+/// Time limit for all servers to be healthy, as they elect a leader first.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Between two looks at a server that starts.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Interval of health checks during the start.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 
-/// Running servers. Dropping it kills them.
+/// Running NATS servers. Dropping it kills them.
 #[derive(Debug)]
 pub(super) struct Engine {
     program: PathBuf,
     servers: Vec<NatsServer>,
 }
 
-/// One of them.
+/// One NATS server.
 #[derive(Debug)]
 struct NatsServer {
     name: String,
     configuration: PathBuf,
     client: SocketAddr,
     monitor: SocketAddr,
-    /// Nothing while it is killed.
+    /// `None` while it is killed.
     child: Option<OwnedChild>,
 }
 
 impl Engine {
-    /// Starts three servers that keep what they store below `directory`, and waits until they are
-    /// well.
+    /// Starts the servers, which store their data below `directory`, and waits until they are
+    /// healthy.
     ///
     /// # Errors
     ///
-    /// When there is no such program, or a server does not start.
+    /// When the program is missing, or a server does not start.
     pub(super) fn start(directory: &Path) -> Outcome<Self> {
         let program = program()?;
         let addresses = host::free_loopback_addresses(3 * SERVERS)?;
@@ -84,11 +84,11 @@ impl Engine {
         for index in 0..SERVERS {
             engine.revive(index)?;
         }
-        engine.wait_until_well()?;
+        engine.wait_until_healthy()?;
         Ok(engine)
     }
 
-    /// Where clients of the engine connect: what `--cluster` takes.
+    /// Returns the URLs of the servers, for `--cluster`.
     pub(super) fn urls(&self) -> String {
         let urls = self.servers.iter();
         let urls: Vec<String> = urls
@@ -97,12 +97,12 @@ impl Engine {
         urls.join(",")
     }
 
-    /// What a server is called.
+    /// Returns the name of a server.
     pub(super) fn name(&self, index: usize) -> &str {
         &self.servers[index].name
     }
 
-    /// The server that leads `stream`, whose death costs most; the first if that is not known.
+    /// Returns the index of the leader of `stream`, whose loss costs most, or 0 if it is unknown.
     pub(super) fn leader_of(&self, stream: &str) -> usize {
         let leader = self.servers.iter().find_map(|server| {
             let state = server.ask("/jsz?accounts=true&streams=true").ok()?;
@@ -117,11 +117,11 @@ impl Engine {
 
     /// Kills a server (`kill -9`).
     pub(super) fn kill(&mut self, index: usize) {
-        // Dropping a child ends it.
+        // Dropping the child kills it.
         self.servers[index].child = None;
     }
 
-    /// Starts a server that does not run, without waiting for it.
+    /// Starts a killed server without waiting for it.
     ///
     /// # Errors
     ///
@@ -144,12 +144,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a server says that all that it stores is current.
+    /// Whether a server reports that its data is current.
     pub(super) fn is_well(&self, index: usize) -> bool {
         self.servers[index].ask("/healthz").is_ok()
     }
 
-    fn wait_until_well(&mut self) -> Outcome<()> {
+    fn wait_until_healthy(&mut self) -> Outcome<()> {
         let until = Instant::now() + START_TIMEOUT;
         for index in 0..SERVERS {
             while !self.is_well(index) {
@@ -161,12 +161,12 @@ impl Engine {
                 if ended || Instant::now() > until {
                     let said = fs::read_to_string(server.log()).unwrap_or_default();
                     return Err(Failure::new(format!(
-                        "{}, a server of NATS, does not start; it said:\n{}",
+                        "the NATS server {} does not start; its log:\n{}",
                         server.name,
                         said.trim()
                     )));
                 }
-                thread::sleep(LOOK_EVERY);
+                thread::sleep(CHECK_EVERY);
             }
         }
         Ok(())
@@ -178,13 +178,13 @@ impl NatsServer {
         self.configuration.with_extension("log")
     }
 
-    /// A document of its monitoring listener.
+    /// Reads a document from its monitoring listener.
     fn ask(&self, path: &str) -> Outcome<Value> {
         ControlClient::new(&format!("http://{}", self.monitor), None)?.read(path)
     }
 }
 
-/// The program: from `NATS_SERVER`, or from the `PATH`.
+/// Finds the program: the value of `NATS_SERVER`, or `nats-server` in the `PATH`.
 fn program() -> Outcome<PathBuf> {
     if let Some(path) = env::var_os("NATS_SERVER").filter(|path| !path.is_empty()) {
         return Ok(path.into());
@@ -193,13 +193,13 @@ fn program() -> Outcome<PathBuf> {
     let mut found = env::split_paths(&path).map(|directory| directory.join("nats-server"));
     found.find(|file| file.is_file()).ok_or_else(|| {
         Failure::new(
-            "there is no nats-server in the PATH: install NATS 2.10.23 or newer, or say in the \
-             environment variable NATS_SERVER where it is",
+            "there is no nats-server in the PATH: install NATS 2.10.23 or newer, or set the \
+             environment variable NATS_SERVER to its path",
         )
     })
 }
 
-/// The leader of a stream in what `/jsz` says.
+/// Returns the leader of a stream in an answer of `/jsz`.
 fn leader_in(state: &Value, stream: &str) -> Option<String> {
     let accounts = state["account_details"].as_array()?.iter();
     let mut streams = accounts
@@ -215,7 +215,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_leader_is_that_of_the_stream_and_not_of_another_one() {
+    fn the_leader_is_that_of_the_requested_stream() {
         let state = json!({"account_details": [{"stream_detail": [
             {"name": "other", "cluster": {"leader": "s1"}},
             {"name": "encke-prove", "cluster": {"leader": "s3"}},

@@ -1,21 +1,21 @@
-//! What the forerunners of this server reached, for comparison.
+//! Published results of earlier servers, for comparison.
 
 use serde::Serialize;
 
-/// A result of the past, as it was published.
+/// Published result of an earlier server.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct HistoricalResult {
-    /// Which server.
+    /// Name of the server.
     pub server: &'static str,
     /// Users connected.
     pub users: u64,
-    /// Messages sent, a second; nothing where it was not said.
+    /// Messages sent a second; `None` if not published.
     pub messages_a_second: Option<u64>,
-    /// Memory of its process for a user, least and most.
+    /// Memory of its process for each user in bytes: minimum and maximum.
     pub bytes_a_user: (u64, u64),
 }
 
-/// The experiments of 2008. Each was measured at its own number of users and rate.
+/// Experiments of 2008, each with a different number of users and rate.
 pub const HISTORY: [HistoricalResult; 4] = [
     HistoricalResult {
         server: "2008: Erlang, mochiweb, first version",

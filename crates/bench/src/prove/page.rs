@@ -1,4 +1,4 @@
-//! The report: one page of HTML that needs nothing else, for a screen or paper, light or dark.
+//! Report as one self-contained HTML page, for screen or paper, light or dark.
 
 mod restart;
 mod cluster;
@@ -14,11 +14,11 @@ use machine::plot::panels::PanelKind;
 use machine::plot::recording::Recording;
 use machine::plot::{Axis, Figure, Line, Panel, Unit, panels, render};
 
-/// Colours of the page follow the reader; those of the figures' ink and grid are replaced by the
-/// page's, and lines keep theirs.
+/// Style sheet. The page's colours follow the reader's preference and replace the charts' text and
+/// grid colours; the charts' lines keep theirs.
 const STYLE: &str = include_str!("page.css");
 
-/// The page.
+/// Renders the page.
 ///
 /// # Errors
 ///
@@ -49,7 +49,7 @@ pub fn html(proof: &Proof) -> Outcome<String> {
     verdict(proof, &mut page);
     if let Some(opened) = &proof.opened {
         tiles(opened, driven, &mut page);
-        // The forerunners were single servers.
+        // The earlier servers were single machines.
         if cluster.is_none() {
             history(proof, opened, &mut page);
         }
@@ -59,7 +59,7 @@ pub fn html(proof: &Proof) -> Outcome<String> {
             cluster::outage(cluster, &mut page)?;
         }
         if let Some(restart) = &driven.restart {
-            restart::come_back(restart, &mut page)?;
+            restart::recovery(restart, &mut page)?;
         }
         latency::table(driven, &mut page)?;
     }
@@ -71,7 +71,7 @@ pub fn html(proof: &Proof) -> Outcome<String> {
 
 fn machine(proof: &Proof) -> String {
     let machine = &proof.machine;
-    escaped(&format!(
+    escape(&format!(
         "{}, {} cores, {} GiB, Linux {}",
         machine.processor, machine.cores, machine.memory_gib, machine.kernel
     ))
@@ -81,13 +81,14 @@ fn verdict(proof: &Proof, page: &mut String) {
     let failures = proof.failures();
     if proof.interrupted {
         page.push_str(
-            "<p class=\"bad\">It was interrupted: this is what was found until then.</p>\n",
+            "<p class=\"bad\">The experiment was interrupted: these are the results until \
+             then.</p>\n",
         );
     }
     for failure in &failures {
         push(
             page,
-            format_args!("<p class=\"bad\">{}</p>\n", escaped(failure)),
+            format_args!("<p class=\"bad\">{}</p>\n", escape(failure)),
         );
     }
     let is_good = failures.is_empty() && !proof.interrupted;
@@ -98,8 +99,8 @@ fn verdict(proof: &Proof, page: &mut String) {
         push(
             page,
             format_args!(
-                "<p class=\"good\">The server was killed in the midst, and every user came back: \
-                 {}.</p>\n",
+                "<p class=\"good\">The server was killed during the run, and every user came \
+                 back: {}.</p>\n",
                 restart.judgement.sentence()
             ),
         );
@@ -107,20 +108,20 @@ fn verdict(proof: &Proof, page: &mut String) {
         push(
             page,
             format_args!(
-                "<p class=\"good\">A node and a server of the engine were killed in the midst, and \
-                 nothing was lost: {}, none out of order.</p>\n",
+                "<p class=\"good\">A node and a server of the engine were killed during the run, \
+                 and nothing was lost: {}, none out of order.</p>\n",
                 cluster.judgement.sentence()
             ),
         );
     } else if is_good {
         page.push_str(
-            "<p class=\"good\">Every event that the receipts promise arrived; none twice, none out \
-             of order, no stream ended.</p>\n",
+            "<p class=\"good\">Every event that the receipts promise arrived; none came twice or \
+             out of order, and no stream ended.</p>\n",
         );
     }
 }
 
-/// The figures that are read first.
+/// Appends the main results.
 fn tiles(opened: &OpeningResult, driven: Option<&DriveResult>, page: &mut String) {
     page.push_str("<div class=\"tiles\">\n");
     let mut tile = |value: String, unit: &str, what: &str| {
@@ -150,27 +151,27 @@ fn tiles(opened: &OpeningResult, driven: Option<&DriveResult>, page: &mut String
         tile(
             p99,
             "ms",
-            "99 of 100 deliveries, from when the event was due",
+            "99th percentile of the delivery latency, from when the event was due",
         );
         tile(
             format!("{processor:.1}"),
             "&micro;s",
-            "processor time of the server a delivery",
+            "CPU time of the server for each delivery",
         );
     }
     page.push_str("</div>\n");
 }
 
-/// Beside those who came before.
+/// Appends the comparison with earlier servers.
 fn history(proof: &Proof, opened: &OpeningResult, page: &mut String) {
     page.push_str(
-        "<h2>Beside its forerunners</h2>\n<table>\n<thead><tr><th>Server</th>\
+        "<h2>Compared with earlier servers</h2>\n<table>\n<thead><tr><th>Server</th>\
          <th class=\"n\">Users</th><th class=\"n\">Messages a second</th>\
-         <th class=\"n\">Memory of the process, bytes a user</th></tr></thead>\n<tbody>\n",
+         <th class=\"n\">Process memory, bytes a user</th></tr></thead>\n<tbody>\n",
     );
-    let unsaid = || "&ndash;".to_owned();
+    let unknown = || "&ndash;".to_owned();
     for past in HISTORY {
-        let rate = past.messages_a_second.map_or_else(unsaid, count);
+        let rate = past.messages_a_second.map_or_else(unknown, count);
         let bytes = match past.bytes_a_user {
             (least, most) if least == most => count(least),
             (least, most) => format!("{} to {}", count(least), count(most)),
@@ -185,7 +186,7 @@ fn history(proof: &Proof, opened: &OpeningResult, page: &mut String) {
             ),
         );
     }
-    let rate = proof.driven.as_ref().map_or_else(unsaid, |driven| {
+    let rate = proof.driven.as_ref().map_or_else(unknown, |driven| {
         count(driven.published.rate.reached.round() as u64)
     });
     push(
@@ -200,31 +201,31 @@ fn history(proof: &Proof, opened: &OpeningResult, page: &mut String) {
         ),
     );
     page.push_str(
-        "<p class=\"note\">The older results are as they were published, each with its own number \
-         of users; for a million, no rate was said. Memory is what the server&rsquo;s process grew \
-         by while users connected, divided by their number; with few users the \
-         allocator&rsquo;s steps show in it. The kernel&rsquo;s sockets come on top, for every \
-         server alike.</p>\n",
+        "<p class=\"note\">The older results are as published, each with a different number of \
+         users; for a million users no rate was published. Memory is the growth of the \
+         server&rsquo;s process while users connected, divided by their number; with few users it \
+         is imprecise, as the allocator grows in steps. The kernel&rsquo;s sockets are not \
+         included, for any server.</p>\n",
     );
 }
 
-/// What was recorded, and users and deliveries over the same time.
+/// Appends the charts over time: the recordings, users and deliveries.
 fn over_time(proof: &Proof, page: &mut String) -> Outcome<()> {
     let recordings = proof.recordings.iter();
     let recordings = recordings
         .map(|(label, text)| Recording::parse(label, "the recording", text))
         .collect::<Outcome<Vec<Recording>>>()?;
     let is_cluster = recordings.len() > 1;
-    // The users say themselves how many they are: a recording counts a million of them rarely.
+    // Users are counted by their own process: a recording counts a million connections only rarely.
     let shown = [PanelKind::Memory, PanelKind::Kernel, PanelKind::CpuTime];
     let mut figure = panels::figure(&recordings, Some(&shown), "")?;
-    // The cost of a connection is above, measured while users connected. What a line over time
-    // shows is in a short run mostly what was there before, or what other programs do.
+    // The cost of a connection is shown above. In a short run its chart over time would mostly show
+    // earlier allocations, or other programs.
     for panel in &mut figure.panels {
         panel.right = None;
     }
     if is_cluster {
-        // The machine is the same for all.
+        // All nodes run on the same machine.
         let kernel = &mut figure.panels[1];
         kernel.left.lines.truncate(1);
         kernel.left.lines[0].label = "all".to_owned();
@@ -248,10 +249,10 @@ fn over_time(proof: &Proof, page: &mut String) -> Outcome<()> {
         figure.panels.push(panel);
     }
     page.push_str("<h2>Over time</h2>\n");
-    put(&figure, page)
+    append_chart(&figure, page)
 }
 
-/// How fast a count grows, by time.
+/// Returns the rate at which a count grows, over time.
 fn rates(counts: &[(f64, u64)]) -> Vec<(f64, f64)> {
     let pairs = counts.windows(2);
     let rates = pairs.filter_map(|pair| {
@@ -272,9 +273,9 @@ fn panel(title: &str, unit: Unit, points: Vec<(f64, f64)>) -> Panel {
     }
 }
 
-fn put(figure: &Figure, page: &mut String) -> Outcome<()> {
+fn append_chart(figure: &Figure, page: &mut String) -> Outcome<()> {
     let svg = render::svg(figure)?;
-    // The declaration of an XML document has no place within a page.
+    // An XML declaration is not allowed within a page.
     let svg = svg.find("<svg").map_or(&svg[..], |start| &svg[start..]);
     push(page, format_args!("<figure>\n{svg}</figure>\n"));
     Ok(())
@@ -283,7 +284,7 @@ fn put(figure: &Figure, page: &mut String) -> Outcome<()> {
 fn details(proof: &Proof, page: &mut String) {
     page.push_str("<h2>Details</h2>\n<table class=\"details\">\n<tbody>\n");
     let mut row = |name: &str, value: &dyn fmt::Display| {
-        let value = escaped(&value.to_string());
+        let value = escape(&value.to_string());
         push(
             page,
             format_args!("<tr><td>{name}</td><td>{value}</td></tr>\n"),
@@ -291,7 +292,7 @@ fn details(proof: &Proof, page: &mut String) {
     };
     row("Command", &proof.command);
     let tables = if proof.private_fds {
-        ", a descriptor table each"
+        ", each with a descriptor table"
     } else {
         ""
     };
@@ -300,7 +301,7 @@ fn details(proof: &Proof, page: &mut String) {
         row(
             "Graph",
             &format_args!(
-                "{} friendships, made and loaded in {:.1} s",
+                "{} friendships, generated and loaded in {:.1} s",
                 count(graph.friendships),
                 graph.seconds
             ),
@@ -343,15 +344,15 @@ fn details(proof: &Proof, page: &mut String) {
         );
         row("Events delivered", &count(driven.deliveries));
         row(
-            "Processor time a delivery",
+            "CPU time for each delivery",
             &format_args!("{processor:.2} \u{b5}s, {user:.2} of it in user mode"),
         );
     }
     for setting in &proof.settings {
-        row("Set and given back", setting);
+        row("Changed and restored", setting);
     }
     for remark in &proof.remarks {
-        row("Could be better", remark);
+        row("Advice", remark);
     }
     page.push_str("</tbody>\n</table>\n");
 }
@@ -360,8 +361,8 @@ fn push(page: &mut String, arguments: fmt::Arguments<'_>) {
     page.write_fmt(arguments).expect("a string takes any text");
 }
 
-/// Text that stands for itself within a page.
-fn escaped(text: &str) -> String {
+/// Escapes text for HTML.
+fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -1,4 +1,5 @@
-//! The machine before and after the experiment: what is needed is set, and given back.
+//! Preparation of the machine: kernel settings are changed for the experiment and restored
+//! afterwards.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -12,8 +13,8 @@ use machine::doctor::{Diagnosis, Remedy, Severity, Workload, capacity};
 use machine::failure::{Failure, Outcome};
 use machine::host;
 
-/// Findings whose settings are changed for an experiment. The others say what is better for a
-/// server that is there for years; they are left to its operator.
+/// Findings whose settings are changed for an experiment. The others matter only for a permanent
+/// server and are left to its operator.
 const SET: [&str; 7] = [
     "open files",
     "firewall table",
@@ -24,17 +25,17 @@ const SET: [&str; 7] = [
     "device queue",
 ];
 
-/// A machine on which the experiment fits. Dropping it gives settings back.
+/// Machine that is ready for the experiment. Dropping it restores the settings.
 #[derive(Debug)]
 pub(super) struct PreparedMachine {
     pub(super) wanted: Workload,
-    /// What might be better, as sentences.
+    /// Advice of the doctor, as sentences.
     pub(super) remarks: Vec<String>,
     changes: Vec<Change>,
 }
 
 impl PreparedMachine {
-    /// Examines the machine, and changes what it may: as root, settings of the kernel.
+    /// Checks the machine, and changes kernel settings if run as root.
     pub(super) fn make(options: &Options, tell: &mut dyn FnMut(Progress)) -> Outcome<Self> {
         host::raise_descriptor_limit();
         let readings = Readings::of_machine();
@@ -54,7 +55,7 @@ impl PreparedMachine {
             child::revert_on_interrupt(&changes);
             if let Some(why) = applied.refused {
                 tell(Progress::Said(format!(
-                    "other settings stay as they are: {why}"
+                    "the other settings were not changed: {why}"
                 )));
             }
         }
@@ -73,15 +74,15 @@ impl PreparedMachine {
         if diagnosis.well {
             return Ok(ready);
         }
-        // Dropping it gives back what was set.
+        // Dropping `ready` restores the settings.
         Err(Failure::new(format!(
-            "{} users do not fit on this machine together with their server: {}",
+            "{} users and their server do not fit on this machine: {}",
             options.connections,
             sentences(&diagnosis, Severity::Blocker).join("; ")
         )))
     }
 
-    /// Workers and descriptor tables of the server.
+    /// Returns the arguments for workers and descriptor tables of the server.
     pub(super) fn serve_arguments(&self) -> Vec<String> {
         let mut arguments = vec!["--workers".to_owned(), self.wanted.workers.to_string()];
         if self.wanted.private_fds {
@@ -90,8 +91,8 @@ impl PreparedMachine {
         arguments
     }
 
-    /// Gives settings back; what had been set, as commands.
-    pub(super) fn give_back(mut self) -> Vec<String> {
+    /// Restores the settings. Returns the commands that had changed them.
+    pub(super) fn restore(mut self) -> Vec<String> {
         let commands = self.changes.iter().map(|change| change.command.clone());
         let commands = commands.collect();
         self.undo();
@@ -120,7 +121,7 @@ fn sentences(diagnosis: &Diagnosis, level: Severity) -> Vec<String> {
         .map(|finding| {
             let remedy = finding.remedies.first().map(|remedy| remedy.command());
             format!(
-                "{}: found {}, needed {} ({})",
+                "{}: found {}, needs {} ({})",
                 finding.name,
                 finding.found,
                 finding.needed,
@@ -130,7 +131,8 @@ fn sentences(diagnosis: &Diagnosis, level: Severity) -> Vec<String> {
         .collect()
 }
 
-/// One table for all where it is large enough, else one for each of enough workers.
+/// Plans one descriptor table for all workers if it is large enough, else one for each of enough
+/// workers.
 fn wanted(options: &Options, readings: &Readings) -> Outcome<Workload> {
     let connections = u64::from(options.connections);
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
@@ -155,7 +157,7 @@ fn wanted(options: &Options, readings: &Readings) -> Outcome<Workload> {
     })
 }
 
-/// Friendship is mutual: each line `a b` becomes two subscriptions.
+/// Turns each friendship `a b` into two subscriptions, as friendship is mutual.
 pub(super) fn both_ways(list: impl Read) -> impl Read {
     let mut lines = BufReader::new(list).lines();
     Lines::new(move |out: &mut Vec<u8>| match lines.next() {
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_divided_only_where_one_is_too_small() {
+    fn private_tables_are_used_only_if_one_is_too_small() {
         assert!(!of(10_000, 20_000).unwrap().private_fds);
         let million = of(1_000_000, 20_000).unwrap();
         assert!(million.private_fds && million.workers > 50 && million.both_ends);

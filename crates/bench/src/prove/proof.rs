@@ -1,4 +1,4 @@
-//! What an experiment found: figures, what is derived from them, and whether it went well.
+//! Result of an experiment: measurements, derived values, and failures.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -14,14 +14,14 @@ use machine::host::HostInfo;
 use machine::humanize::{count, size};
 use machine::measure::CpuTime;
 
-/// All that was found. Parts that were not reached are missing.
+/// Complete result. Parts that were not reached are `None`.
 #[derive(Debug, Clone)]
 pub struct Proof {
-    /// The program's version.
+    /// Version of the program.
     pub version: &'static str,
-    /// What does it again.
+    /// Command that repeats the experiment.
     pub command: String,
-    /// Where it was measured.
+    /// Machine of the experiment.
     pub machine: HostInfo,
     /// Users asked for.
     pub connections: u32,
@@ -29,86 +29,86 @@ pub struct Proof {
     pub rate: f64,
     /// Workers of the server.
     pub workers: u64,
-    /// Whether each had a descriptor table of its own.
+    /// Whether each worker had its own descriptor table.
     pub private_fds: bool,
-    /// What the doctor would have better.
+    /// Advice of the doctor.
     pub remarks: Vec<String>,
-    /// Settings that were changed for the experiment, and given back, as commands.
+    /// Settings that were changed for the experiment and restored, as commands.
     pub settings: Vec<String>,
-    /// Whether somebody ended it early.
+    /// Whether the experiment was interrupted.
     pub interrupted: bool,
-    /// The graph, where there was one.
+    /// Graph, if there was one.
     pub graph: Option<Graph>,
-    /// Users connected.
+    /// Result of connecting the users.
     pub opened: Option<OpeningResult>,
-    /// Events published.
+    /// Result of publishing events.
     pub driven: Option<DriveResult>,
-    /// What was recorded meanwhile of each server, as `encke record` writes it.
+    /// Label and recording of each server, in the format of `encke record`.
     pub recordings: Vec<(String, String)>,
 }
 
-/// A graph that was generated and loaded.
+/// Generated graph.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Graph {
     /// Friends that each new user made.
     pub degree: u32,
-    /// Friendships; each is two subscriptions.
+    /// Friendships, each of which is two subscriptions.
     pub friendships: u64,
-    /// Time to make and load it.
+    /// Seconds to generate and load it.
     pub seconds: f64,
 }
 
-/// How users connected, and what they take while idle, in bytes.
+/// Result of connecting the users, with the memory of idle users in bytes.
 #[derive(Debug, Clone)]
 pub struct OpeningResult {
     /// Users connected.
     pub connections: u64,
-    /// Time until the last of them was.
+    /// Seconds until the last of them was connected.
     pub seconds: f64,
-    /// Resident memory of the server before.
+    /// Resident memory of the server before any user.
     pub server_before: u64,
-    /// And with all of them.
+    /// Resident memory of the server with all users.
     pub server: u64,
     /// Resident memory of the users' process.
     pub users: u64,
-    /// What the kernel's objects grew by: both ends of each connection.
+    /// Growth of the kernel's objects, for both ends of each connection.
     pub kernel: u64,
-    /// Users connected by then, over the time of the recording.
+    /// Users connected over time: seconds of the recording, and number.
     pub arrivals: Vec<(f64, u64)>,
-    /// What went wrong, as sentences.
+    /// Failures, as sentences.
     pub failures: Vec<String>,
 }
 
-/// How events were published and delivered.
+/// Result of publishing and delivering events.
 #[derive(Debug, Clone)]
 pub struct DriveResult {
-    /// What the publisher says.
+    /// Report of the publisher.
     pub published: drive::Report,
-    /// Events that users read.
+    /// Events received by users.
     pub deliveries: u64,
-    /// From the first event to the last delivery.
+    /// Seconds from the first event to the last delivery.
     pub seconds: f64,
     /// Deliveries that the receipts promise.
     pub awaited: u64,
-    /// Processor time of the server.
+    /// CPU time of the servers.
     pub processor: CpuTime,
-    /// From when an event was due to its arrival.
+    /// Time from an event's due time to its arrival.
     pub latency: Latency,
-    /// Events that users missed, by the publisher's numbers.
+    /// Events that users missed, according to the publisher's numbers.
     pub missing: u64,
     /// Events that came again or after a later one.
     pub out_of_order: u64,
     /// Streams that ended.
     pub closed: u64,
-    /// How the server was killed and users came back, if it was.
+    /// Result of killing the server, if it was killed.
     pub restart: Option<RestartResult>,
-    /// What became of a cluster of which parts were killed, if there was one.
+    /// Result of killing parts of a cluster, if there was one.
     pub cluster: Option<ClusterResult>,
-    /// Resident memory of the server afterwards.
+    /// Resident memory of the servers afterwards, in bytes.
     pub resident: u64,
-    /// Events read by then, over the time of the recording.
+    /// Events received over time: seconds of the recording, and number.
     pub arrivals: Vec<(f64, u64)>,
-    /// Users with a stream then.
+    /// Users with a stream over time: seconds of the recording, and number.
     pub connected: Vec<(f64, u64)>,
 }
 
@@ -132,7 +132,7 @@ impl Proof {
         }
     }
 
-    /// What did not go as it should, as sentences; none where all did.
+    /// Returns the failures, as sentences.
     pub fn failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
         if let Some(driven) = &self.driven {
@@ -154,7 +154,7 @@ impl Proof {
             for (number, what) in [
                 (driven.missing, "events are missing at their users"),
                 (driven.out_of_order, "events came again or out of order"),
-                (driven.closed, "streams ended before their time"),
+                (driven.closed, "streams ended too early"),
             ] {
                 if number > 0 {
                     failures.push(format!("{} {what}", count(number)));
@@ -166,7 +166,7 @@ impl Proof {
         failures
     }
 
-    /// For a program.
+    /// Returns the result as JSON.
     pub fn json(&self) -> Value {
         json!({
             "version": self.version,
@@ -193,7 +193,7 @@ impl Proof {
     }
 }
 
-/// The command line that does it again; paths say where somebody built, not what was measured.
+/// Returns the command line that repeats the experiment, without paths.
 fn command(options: &Options) -> String {
     let mut command = format!(
         "encke prove --connections {} --rate {} --duration {}s --seed {}",
@@ -222,30 +222,30 @@ impl OpeningResult {
         bytes as f64 / (self.connections as f64).max(1.0)
     }
 
-    /// Memory of the server's process for a connection.
+    /// Returns the bytes of the server's process for each connection.
     pub fn server_each(&self) -> f64 {
         self.each(self.server.saturating_sub(self.server_before))
     }
 
-    /// Memory of the users' process for a user.
+    /// Returns the bytes of the users' process for each user.
     pub fn user_each(&self) -> f64 {
         self.each(self.users)
     }
 
-    /// Memory of the kernel for one end of a connection.
+    /// Returns the bytes of the kernel for one end of a connection.
     pub fn kernel_end_each(&self) -> f64 {
         self.each(self.kernel) / 2.0
     }
 
-    /// Connections opened in a second.
+    /// Returns the connections opened a second.
     pub fn rate(&self) -> f64 {
         self.connections as f64 / self.seconds.max(0.001)
     }
 
     pub(super) fn sentence(&self) -> String {
         format!(
-            "{} users connected in {:.1} s; the server is resident with {}, {:.0} bytes a \
-             connection, and the kernel takes {} for both ends",
+            "{} users connected in {:.1} s; the server uses {}, {:.0} bytes a connection, and the \
+             kernel {} for both ends",
             count(self.connections),
             self.seconds,
             size(self.server),
@@ -270,12 +270,12 @@ impl OpeningResult {
 }
 
 impl DriveResult {
-    /// Deliveries in a second, over the whole time.
+    /// Returns the deliveries a second, over the whole time.
     pub fn rate(&self) -> f64 {
         self.deliveries as f64 / self.seconds.max(0.001)
     }
 
-    /// Processor time of the server for a delivery, in microseconds: all of it, and that in user
+    /// Returns the CPU time of the servers for each delivery in microseconds: total, and in user
     /// mode.
     pub fn processor_each(&self) -> (f64, f64) {
         let each = |nanos: u64| nanos as f64 / 1000.0 / (self.deliveries as f64).max(1.0);

@@ -1,4 +1,4 @@
-//! The recording that runs beside the experiment.
+//! Recording of a server during the experiment.
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use machine::record::probe::{Options, Probe};
 use machine::record::process::ProcessSelector;
 use machine::record::{self, Sampling, SystemClock};
 
-/// Fine enough for the shortest experiment, and few rows for the longest.
+/// Interval of rows: fine enough for the shortest experiment, and few rows for the longest.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// A recording under way.
+/// Running recording.
 #[derive(Debug)]
 pub(super) struct Recorder {
     stop: Interrupt,
@@ -21,7 +21,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Records process `pid` and the connections of `port`.
+    /// Starts to record process `pid` and the connections of `port`.
     pub(super) fn start(pid: u32, port: u16) -> Outcome<Self> {
         let whom = Some(ProcessSelector::Pid(pid));
         let mut probe = Probe::start(Options { whom, port })?;
@@ -47,21 +47,21 @@ impl Recorder {
         })
     }
 
-    /// Seconds since it began: the time of its rows.
+    /// Returns the seconds since the start, as in the rows.
     pub(super) fn elapsed(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }
 
-    /// Bytes of all objects of the kernel, now.
+    /// Returns the bytes of all kernel objects at present.
     pub(super) fn kernel(&self) -> u64 {
         record::kernel_slab_bytes().unwrap_or(0)
     }
 
-    /// Ends it; its rows, as a file.
+    /// Stops the recording and returns it as the text of a file.
     pub(super) fn stop(self) -> Outcome<String> {
         self.stop.ask();
         let rows = self.thread.join().expect("the recorder does not panic");
         let rows = rows.context("recording")?;
-        String::from_utf8(rows).map_err(|_| Failure::new("the recording is no text"))
+        String::from_utf8(rows).map_err(|_| Failure::new("the recording is not valid UTF-8"))
     }
 }

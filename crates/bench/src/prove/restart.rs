@@ -1,4 +1,4 @@
-//! A server that is killed in the midst, and users that come back to it.
+//! Experiment with a restart: the server is killed during the run, and users reconnect.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -15,37 +15,37 @@ use load::flood::recovery::{Recovery, Resets};
 use machine::failure::{Context, Outcome};
 use machine::measure::CpuTime;
 
-/// Between two looks at how many users are back: a second has some points in the plot.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Interval at which the reconnected users are counted.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 
-/// What users may take to come back.
+/// Time limit for users to reconnect.
 const BACK_MOST: Duration = Duration::from_secs(600);
 
-/// What a restart took, and whether anything was lost.
+/// Result of a restart.
 #[derive(Debug, Clone, Serialize)]
 pub struct RestartResult {
-    /// From the kill until the new server was well.
+    /// Seconds from the kill until the new server was healthy.
     pub server_seconds: f64,
-    /// From the kill until all users had a stream again.
+    /// Seconds from the kill until all users had a stream again.
     pub back_seconds: f64,
-    /// Users that had one by then.
+    /// Users that had a stream by then.
     pub back: u64,
-    /// How long users had no stream.
+    /// Times that users were without a stream.
     pub absence: Latency,
-    /// What users did that came back.
+    /// Counters of reconnecting users.
     pub recovery: Recovery,
-    /// Times that the server said that events may be missing.
+    /// Resets: the server said that events may be missing.
     pub resets: Resets,
-    /// Whether users got what they were owed.
+    /// Result of the check of exact delivery.
     pub judgement: Judgement,
-    /// Streams open by then, over the time of the recording.
+    /// Open streams over time: seconds of the recording, and number.
     #[serde(skip)]
     pub streams: Vec<(f64, u64)>,
 }
 
 impl RestartResult {
-    /// The result with what users had seen in the end.
-    pub(super) fn concluded(mut self, seen: &ClientStats) -> Self {
+    /// Completes the result with the final counters of the users.
+    pub(super) fn finish(mut self, seen: &ClientStats) -> Self {
         self.absence = seen.absence;
         self.recovery = seen.recovery;
         self.resets = seen.resets;
@@ -53,13 +53,13 @@ impl RestartResult {
         self
     }
 
-    /// What did not go as it should, of `users`.
+    /// Returns the failures, as sentences; `users` is the number of users.
     pub(super) fn failures(&self, users: u64) -> Vec<String> {
         let mut failures = Vec::new();
         if self.back < users {
             failures.push(format!("{} of {users} users came back", self.back));
         }
-        // A user that had an event which was not on disk yet is told so by a reset.
+        // A user that had received an event before it was on disk gets a reset.
         if !self.judgement.is_exact() {
             failures.push(self.judgement.sentence());
         }
@@ -68,14 +68,15 @@ impl RestartResult {
 
     pub(super) fn sentence(&self) -> String {
         format!(
-            "the server was killed and well again after {:.1} s; all users were back after {:.1} s",
+            "the server was killed and healthy again after {:.1} s; all users were back after \
+             {:.1} s",
             self.server_seconds, self.back_seconds
         )
     }
 }
 
 impl Experiment<'_> {
-    /// Kills the server, starts it again, and waits until all users are back.
+    /// Kills the server, starts it again, and waits until all users have reconnected.
     pub(super) fn restart(
         &mut self,
         clients: &mut Clients,
@@ -91,12 +92,12 @@ impl Experiment<'_> {
             let active = clients.seen()?.active;
             streams.push((self.watching.elapsed(), active));
             tell(Progress::Opening(active, all));
-            // Until users notice that their server has gone, all of them have a stream.
+            // Users still count as connected until they notice that their server is gone.
             let is_over = active == all && clients.seen()?.recovery.returns >= all;
             if is_over || self.interrupt.asked() || killed.elapsed() > BACK_MOST {
                 break active;
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(CHECK_EVERY);
         };
         let result = RestartResult {
             server_seconds,
@@ -113,20 +114,20 @@ impl Experiment<'_> {
     }
 }
 
-/// A directory for what outlives the server. Dropping it removes it.
+/// Directory for data that must outlive the server. Dropping it removes it.
 #[derive(Debug)]
 pub(super) struct Directory(PathBuf);
 
 impl Directory {
-    pub(super) fn make() -> Outcome<Self> {
+    pub(super) fn create() -> Outcome<Self> {
         let path = std::env::temp_dir().join(format!("encke-prove-{}", std::process::id()));
         let made = fs::DirBuilder::new().mode(0o700).create(&path);
         made.context(format_args!("making {}", path.display()))?;
         Ok(Self(path))
     }
 
-    /// Subscriptions and history on disk. Each event is there before its publisher gets its
-    /// receipt.
+    /// Returns arguments that keep subscriptions and history on disk, where each event is synced
+    /// before its receipt.
     pub(super) fn serve_arguments(&self) -> Vec<String> {
         let at = |name: &str| self.0.join(name).display().to_string();
         let arguments = [
@@ -138,7 +139,7 @@ impl Directory {
         arguments.concat()
     }
 
-    /// What was published.
+    /// Returns the path of the log of published events.
     pub(super) fn log(&self) -> PathBuf {
         self.path().join("log")
     }
@@ -148,8 +149,8 @@ impl Directory {
     }
 }
 
-/// Enough for a minute of the usual experiment, so that none of its events leaves before all users
-/// are back.
+/// Size of the history: enough for a minute of the usual experiment, so that no event is evicted
+/// before all users have reconnected.
 const HISTORY_BYTES: &str = "256MiB";
 
 impl Drop for Directory {
@@ -158,8 +159,8 @@ impl Drop for Directory {
     }
 }
 
-/// The processor time of two processes, one after the other.
-pub(super) fn add(one: &CpuTime, other: &CpuTime) -> CpuTime {
+/// Adds the CPU times of two processes.
+pub(super) fn add_cpu_times(one: &CpuTime, other: &CpuTime) -> CpuTime {
     let mut sum = other.clone();
     sum.total += one.total;
     sum.user += one.user;

@@ -1,11 +1,11 @@
-//! What serves the users: one server, or the nodes of a cluster with its engine.
+//! Servers of the users: one server, or the nodes of a cluster and its engine.
 
 use std::path::Path;
 
 use super::Options;
 use super::engine::Engine;
 use super::preparation::PreparedMachine;
-use super::restart::{Directory, add};
+use super::restart::{Directory, add_cpu_times};
 use crate::child::Server;
 use machine::failure::Outcome;
 use machine::host;
@@ -14,16 +14,16 @@ use machine::measure::{CpuTime, Memory};
 /// Name of the cluster.
 const CLUSTER: &str = "prove";
 
-/// The stream that is the log of this cluster.
+/// Stream that holds the cluster's log.
 pub(super) const STREAM: &str = "encke-prove";
 
-/// Room for the events of some minutes.
+/// Size of the log: enough for the events of some minutes.
 const LOG_BYTES: &str = "2GiB";
 
-/// So much of them that no event leaves before all users are back.
+/// Size of the history: no event is evicted before all users have reconnected.
 const HISTORY_BYTES: &str = "256MiB";
 
-/// Running servers. Dropping it kills them: nodes before their engine.
+/// Running servers. Dropping it kills them, the nodes before their engine.
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) nodes: Vec<Server>,
@@ -31,7 +31,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Starts what `options` ask for, and waits until it is ready.
+    /// Starts the servers that `options` ask for, and waits until they are ready.
     ///
     /// # Errors
     ///
@@ -68,29 +68,29 @@ impl Service {
         })
     }
 
-    /// The server that is asked where any would do.
+    /// Returns the first server, for requests that any server can answer.
     pub(super) fn first(&self) -> &Server {
         &self.nodes[0]
     }
 
-    /// Resident memory of all servers, without the engine.
+    /// Returns the resident memory of all servers, without the engine, in bytes.
     pub(super) fn resident(&self) -> Outcome<u64> {
         let each = self.nodes.iter().map(|node| Memory::of(node.pid()));
         each.map(|memory| memory.map(|memory| memory.resident))
             .sum()
     }
 
-    /// Processor time of all servers, without the engine.
+    /// Returns the CPU time of all servers, without the engine.
     pub(super) fn spent(&self) -> Outcome<CpuTime> {
         let mut sum = CpuTime::default();
         for node in &self.nodes {
-            sum = add(&sum, &CpuTime::of(node.pid())?);
+            sum = add_cpu_times(&sum, &CpuTime::of(node.pid())?);
         }
         Ok(sum)
     }
 }
 
-/// What node `index` is called.
+/// Returns the name of node `index`.
 pub(super) fn node_name(index: usize) -> String {
     format!("n{}", index + 1)
 }

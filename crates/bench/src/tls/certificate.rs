@@ -1,4 +1,4 @@
-//! A certificate for 127.0.0.1, made with openssl for one run, and a secret to sign tokens with.
+//! Certificate for 127.0.0.1, created with openssl for one run, and a secret that signs tokens.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,20 +12,20 @@ use client::random::Random;
 use machine::clock::realtime_nanos;
 use machine::failure::{Context, Failure, Outcome};
 
-/// What openssl is told. The certificate vouches for itself.
+/// Configuration of openssl for a self-signed certificate.
 const REQUEST: &str = "[req]\ndistinguished_name=name\nx509_extensions=extensions\nprompt=no\n\
     [name]\nCN=localhost\n[extensions]\nbasicConstraints=critical,CA:FALSE\n\
     subjectAltName=IP:127.0.0.1,DNS:localhost\n";
 
-/// A certificate with a P-256 key, in files that are removed with it.
+/// Certificate with a P-256 key, in files that are removed on drop.
 #[derive(Debug)]
 pub(super) struct Certificate {
     directory: TempDir,
 }
 
 impl Certificate {
-    /// Makes one.
-    pub(super) fn make() -> Outcome<Self> {
+    /// Creates the certificate, its key and the secret.
+    pub(super) fn create() -> Outcome<Self> {
         let directory = tempfile::Builder::new()
             .prefix("encke-bench-tls-")
             .tempdir()
@@ -46,12 +46,12 @@ impl Certificate {
         }
         let said = String::from_utf8_lossy(&done.stderr);
         Err(Failure::new(format!(
-            "openssl made no certificate: {}",
+            "openssl could not create a certificate: {}",
             said.trim()
         )))
     }
 
-    /// Writes the secret that tokens are signed with, for this run.
+    /// Writes a random secret that signs tokens.
     fn write_secret(&self) -> Outcome<()> {
         let mut random = Random::seeded(realtime_nanos());
         let secret: String = (0..4).map(|_| format!("{:016x}", random.bits())).collect();
@@ -62,17 +62,17 @@ impl Certificate {
             .context("writing a secret")
     }
 
-    /// The secret of tokens.
+    /// Returns the path of the secret.
     pub(super) fn secret(&self) -> PathBuf {
         self.directory.path().join("secret")
     }
 
-    /// The certificate, which is also the authority that clients trust.
+    /// Returns the path of the certificate, which is also the authority that clients trust.
     pub(super) fn chain(&self) -> PathBuf {
         self.directory.path().join("certificate.pem")
     }
 
-    /// Its key.
+    /// Returns the path of the key.
     pub(super) fn key(&self) -> PathBuf {
         self.directory.path().join("key.pem")
     }

@@ -1,4 +1,4 @@
-//! Processor time of an event that is delivered to everyone.
+//! CPU time of an event delivered to all clients.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,22 +11,22 @@ use crate::report::{Bound, Report};
 use machine::failure::Outcome;
 use machine::measure::{CpuTime, median};
 
-/// The payload: with its framing about as long as a short chat message.
+/// Payload, about as long as a short chat message.
 const PAYLOAD: &[u8] = b"hello, this is an event that everyone gets";
 
-/// Time for a round to reach all clients.
+/// Time limit for a round to reach all clients, in seconds.
 const ROUND_SECONDS: u64 = 120;
 
-/// How long an idle server is watched, to take its heartbeats and timers away.
+/// Time for which an idle server is measured, to subtract its heartbeats and timers.
 const IDLE: Duration = Duration::from_secs(3);
 
-/// User time of an event over TLS.
+/// Bound on the user time of an event over TLS.
 const USER_MAX_US: f64 = 0.75;
 
-/// System calls of a delivery: one, and a share of those that a turn makes for all it serves.
+/// Bound on the system calls of a delivery: one, and a share of those that a turn makes once.
 const CALLS_MAX: f64 = 1.01;
 
-/// One server and its listeners.
+/// One server and its clients.
 struct Contender<'a> {
     peer: Peer<'a>,
     publisher: Publisher,
@@ -35,7 +35,7 @@ struct Contender<'a> {
     rounds: Vec<Each>,
 }
 
-/// What a round took, for each delivered event.
+/// Result of a round, for each delivered event.
 #[derive(Debug, Clone, Copy)]
 struct Each {
     total_us: f64,
@@ -70,13 +70,13 @@ pub(super) fn measure(
         }
     }
     for side in sides {
-        tell(&side, report);
+        report_cost(&side, report);
         side.clients.quit();
     }
     Ok(())
 }
 
-fn tell(side: &Contender<'_>, report: &mut Report) {
+fn report_cost(side: &Contender<'_>, report: &mut Report) {
     let kind = side.peer.kind;
     let middle = |of: fn(&Each) -> f64| median(&side.rounds.iter().map(of).collect::<Vec<f64>>());
     let name = format!("{}: event", kind.name());
@@ -85,7 +85,7 @@ fn tell(side: &Contender<'_>, report: &mut Report) {
         middle(|each| each.total_us),
         "us",
     );
-    // Ticks are coarse: only their sum over rounds says how much was user time.
+    // Ticks are coarse, so the share of user time is computed from their sums over all rounds.
     let sum = |of: fn(&Each) -> u64| side.rounds.iter().map(of).sum::<u64>() as f64;
     let share = sum(|each| each.user) / sum(|each| each.user + each.system).max(1.0);
     let user = middle(|each| each.total_us) * share;
@@ -116,7 +116,7 @@ fn tell(side: &Contender<'_>, report: &mut Report) {
     report.figure(format!("{name}, delivered"), middle(|each| each.rate), "/s");
 }
 
-/// Starts a server whose clients all listen to one subject.
+/// Starts a server whose clients all follow one subject.
 fn start<'a>(peers: &'a Peers<'a>, kind: Kind, listeners: u32) -> Outcome<Contender<'a>> {
     let peer = peers.start(kind)?;
     let mut clients = peer.clients(
@@ -146,8 +146,8 @@ fn round(side: &mut Contender<'_>, parameters: &Parameters) -> Outcome<Each> {
     let seen_before = side.clients.seen()?;
     let (before, begun) = (side.peer.cpu()?, Instant::now());
     for number in 1..=u64::from(parameters.events) {
-        side.publisher.publish_through(SUBJECT, PAYLOAD)?;
-        // Each event alone, whether the server's answer says that it has arrived or not.
+        side.publisher.publish_and_await(SUBJECT, PAYLOAD)?;
+        // Await each event, whether or not the server's answer implies that it has arrived.
         let so_far = number * u64::from(parameters.listeners);
         side.clients
             .events(seen_before.events + so_far, ROUND_SECONDS)?;

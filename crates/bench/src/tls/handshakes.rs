@@ -1,4 +1,4 @@
-//! Processor time of a session that opens: plain, after a full handshake, and after a resumed one.
+//! CPU time of opening a session: plain, with a full handshake, and with a resumed one.
 
 use std::thread;
 
@@ -9,7 +9,7 @@ use crate::report::{Bound, Report};
 use machine::failure::Outcome;
 use machine::measure::median;
 
-/// What one ramp took, for each session.
+/// Result of one ramp, for each session.
 #[derive(Debug, Clone, Copy)]
 struct Ramp {
     kind: Kind,
@@ -104,7 +104,7 @@ fn ramp(peers: &Peers<'_>, kind: Kind, resumes: bool) -> Outcome<Ramp> {
         resumes,
         rate: sessions / seen.seconds,
         total_us: spent.total as f64 / 1000.0 / sessions,
-        // Ticks are coarse, so they only say which share of the exact total is user time.
+        // Ticks are coarse, so only their ratio is used, applied to the exact total.
         user_us: spent.total as f64 / 1000.0 / sessions * spent.user_share(),
         resumed: seen.resumed as f64 / seen.handshakes.max(1) as f64,
     };

@@ -1,5 +1,5 @@
-//! Handshakes of the library by itself: server and client in one thread, without sockets, timed
-//! while the server runs.
+//! Handshakes of the TLS library alone: server and client on one thread, without sockets. Only the
+//! server's side is timed.
 
 use std::fs;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use client::tls::{self, Authorities, Resumption, TlsClient};
 use machine::clock::thread_cpu_nanos;
 use machine::failure::{Context, Failure, Outcome};
 
-/// Handshakes of one loop.
+/// Number of handshakes in a loop.
 const COUNT: u32 = 2000;
 
-/// Processor time of the server's side of a full handshake, in microseconds.
+/// Measures the CPU time of the server's side of a full handshake, in microseconds.
 pub(super) fn full_handshake_micros(certificate: &Certificate) -> Outcome<f64> {
     let server = server_config(certificate)?;
     let authorities = Authorities::new(Some(&certificate.chain()));
     let client = TlsClient::new(&authorities, "127.0.0.1", Resumption::Never)?;
-    // Caches are warm after some, which do not count.
+    // Warm up the caches.
     handshakes(&server, &client, COUNT / 10)?;
     let nanos = handshakes(&server, &client, COUNT)?;
     Ok(nanos as f64 / 1000.0 / f64::from(COUNT))
 }
 
-/// The configuration of a server that prefers the cipher suites that Encke prefers.
+/// Returns a server configuration with the same preference of cipher suites as Encke.
 fn server_config(certificate: &Certificate) -> Outcome<Arc<ServerConfig>> {
     let read = |path| fs::read(path).context("reading the certificate");
     let chain = CertificateDer::from_pem_slice(&read(certificate.chain())?);
@@ -52,7 +52,7 @@ fn server_config(certificate: &Certificate) -> Outcome<Arc<ServerConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Makes handshakes; the server's nanoseconds in all.
+/// Performs `count` handshakes; returns the total CPU time of the server's side in nanoseconds.
 fn handshakes(config: &Arc<ServerConfig>, client: &TlsClient, count: u32) -> Outcome<u64> {
     let mut spent = 0;
     let (mut up, mut down, mut plaintext) = (Vec::new(), Vec::new(), Vec::new());
@@ -74,7 +74,7 @@ fn handshakes(config: &Arc<ServerConfig>, client: &TlsClient, count: u32) -> Out
                 .context("a handshake in memory")?;
         }
         if session.is_handshaking() {
-            return Err(Failure::new("a handshake in memory came to nothing"));
+            return Err(Failure::new("a handshake in memory did not complete"));
         }
         let begun = thread_cpu_nanos();
         drop(server);

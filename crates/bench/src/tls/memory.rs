@@ -9,7 +9,7 @@ use crate::report::{Bound, Report};
 use machine::failure::Outcome;
 use machine::measure::Memory;
 
-/// Bytes that TLS may add to an idle session.
+/// Bound on the bytes that TLS adds to an idle session.
 const TLS_BYTES_MAX: f64 = 260.0;
 
 pub(super) fn measure(peers: &Peers<'_>, report: &mut Report) -> Outcome<()> {
@@ -38,7 +38,7 @@ pub(super) fn measure(peers: &Peers<'_>, report: &mut Report) -> Outcome<()> {
     Ok(())
 }
 
-/// Bytes of a session in the server and in the harness.
+/// Returns the bytes of a session in the server and of a client in the flood.
 fn of(peers: &Peers<'_>, kind: Kind) -> Outcome<(f64, f64)> {
     let connections = peers.connections(kind);
     let peer = peers.start(kind)?;

@@ -1,5 +1,4 @@
-//! The servers that are compared, behind one face: where clients connect, how to publish, what it
-//! costs.
+//! Common interface of the compared servers: where clients connect, how to publish, and its cost.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -14,12 +13,12 @@ use client::http::{Connection, Url};
 use machine::failure::{Context, Outcome};
 use machine::measure::{CpuTime, Memory};
 
-/// Which server.
+/// Kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Encke without TLS.
     Plain,
-    /// Encke without TLS, where each client logs in with a token of its own.
+    /// Encke without TLS, with a token for each client.
     PlainWithTokens,
     /// Encke with TLS.
     Tls,
@@ -30,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What it is called in reports.
+    /// Returns its name in reports.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -41,13 +40,13 @@ impl Kind {
         }
     }
 
-    /// Whether its clients make handshakes.
+    /// Whether its clients use TLS.
     pub(super) fn is_secure(self) -> bool {
         !matches!(self, Self::Plain | Self::PlainWithTokens)
     }
 }
 
-/// All servers that are compared, and what starting one takes.
+/// All compared servers, and what is needed to start one.
 #[derive(Debug, Clone)]
 pub(super) struct Peers<'a> {
     pub(super) setting: &'a BenchConfig,
@@ -56,7 +55,7 @@ pub(super) struct Peers<'a> {
     pub(super) kinds: Vec<Kind>,
 }
 
-/// One running server.
+/// Running server.
 #[derive(Debug)]
 pub(super) struct Peer<'a> {
     pub(super) kind: Kind,
@@ -71,14 +70,15 @@ enum Running {
     Nginx { nginx: Nginx, publishers: Url },
 }
 
-/// A connection of a publisher.
+/// Connection of a publisher.
 pub(super) enum Publisher {
     Encke(Box<ControlClient>),
     Nginx(Box<Connection>),
 }
 
 impl Peers<'_> {
-    /// Sessions that it is given: as many as are measured, or as its descriptors allow.
+    /// Returns the number of sessions that it gets: the configured number, or what its descriptor
+    /// table allows.
     pub(super) fn connections(&self, kind: Kind) -> u32 {
         match kind {
             Kind::Nginx => self.setting.connections.min(PER_TABLE),
@@ -86,7 +86,7 @@ impl Peers<'_> {
         }
     }
 
-    /// Starts one of them.
+    /// Starts a server.
     pub(super) fn start(&self, kind: Kind) -> Outcome<Peer<'_>> {
         let [mut streams, publishers] = free_addresses()?;
         let running = match kind {
@@ -110,7 +110,8 @@ impl Peers<'_> {
         })
     }
 
-    /// Starts nginx without stored messages: streams over TLS, a plain listener for publishers.
+    /// Starts nginx without stored messages, with streams over TLS and a plain listener for
+    /// publishers.
     fn start_nginx(&self, streams: SocketAddr, publishers: SocketAddr) -> Outcome<Nginx> {
         let servers = format!(
             "server {{ listen {streams} ssl backlog=65535;\n\
@@ -181,7 +182,7 @@ impl Peer<'_> {
         Clients::open(self.peers.setting, side, &url, first, connections, &flags)
     }
 
-    /// A connection for publishing.
+    /// Opens a connection for publishing.
     pub(super) fn publisher(&self) -> Outcome<Publisher> {
         match &self.running {
             Running::Encke(server) => Ok(Publisher::Encke(Box::new(server.control()?))),
@@ -192,17 +193,17 @@ impl Peer<'_> {
         }
     }
 
-    /// Processor time up to now.
+    /// Returns the CPU time so far.
     pub(super) fn cpu(&self) -> Outcome<CpuTime> {
         CpuTime::of(self.pid())
     }
 
-    /// Memory now.
+    /// Returns the memory at present.
     pub(super) fn memory(&self) -> Outcome<Memory> {
         Memory::of(self.pid())
     }
 
-    /// System calls up to now, if it counts them.
+    /// Returns the number of system calls so far, if the server counts them.
     pub(super) fn calls(&self) -> Outcome<Option<f64>> {
         match &self.running {
             Running::Encke(server) => {
@@ -222,7 +223,8 @@ impl Peer<'_> {
 }
 
 impl Publisher {
-    /// Publishes, and waits for the answer. Encke answers before the workers' turns.
+    /// Publishes an event and waits for the answer. Encke answers early, before the workers have
+    /// written it.
     pub(super) fn publish(&mut self, subject: u32, payload: &[u8]) -> Outcome<()> {
         match self {
             Self::Encke(control) => control.publish_early(&subject.to_string(), payload),
@@ -230,8 +232,8 @@ impl Publisher {
         }
     }
 
-    /// Publishes, and waits until all have been written to, where the server can tell.
-    pub(super) fn publish_through(&mut self, subject: u32, payload: &[u8]) -> Outcome<()> {
+    /// Publishes an event and waits until it is written to all clients, if the server can tell.
+    pub(super) fn publish_and_await(&mut self, subject: u32, payload: &[u8]) -> Outcome<()> {
         match self {
             Self::Encke(control) => control
                 .publish(&subject.to_string(), payload, EventMetadata::default())
@@ -241,7 +243,7 @@ impl Publisher {
     }
 }
 
-/// Free loopback addresses, all different.
+/// Returns free loopback addresses, all different.
 fn free_addresses<const COUNT: usize>() -> Outcome<[SocketAddr; COUNT]> {
     let mut held = Vec::new();
     for _ in 0..COUNT {

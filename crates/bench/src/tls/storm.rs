@@ -1,5 +1,5 @@
-//! Latency of an event to one user while as many clients as possible connect, make a handshake, and
-//! leave.
+//! Latency of an event to one user while as many clients as possible connect, perform a handshake,
+//! and leave.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,22 +8,22 @@ use super::SETTLE;
 use super::peer::{Kind, Peer, Peers, Publisher};
 use crate::processes::{Clients, SeenLatency, Side};
 use crate::report::{Bound, Report};
-use crate::stamped::{publish_stamped, settled};
+use crate::stamped::{await_latencies, publish_stamped};
 use machine::failure::Outcome;
 
-/// The user whose latency counts.
+/// User whose latency is measured.
 const WITNESS: u32 = 1_900_000_000;
 
 /// Events a second to that user.
 const RATE: u32 = 100;
 
-/// Clients of the storm. Each is always connecting, or about to.
+/// Clients of the storm, each of which keeps reconnecting.
 const STORM: u32 = 512;
 
-/// Time for the last events to arrive.
+/// Time limit for the last events to arrive.
 const LAST: Duration = Duration::from_secs(30);
 
-/// The 99th percentile that others may see, in milliseconds.
+/// Bound on the 99th percentile of the latency, in milliseconds.
 const P99_MAX_MS: f64 = 50.0;
 
 pub(super) fn measure(peers: &Peers<'_>, length: Duration, report: &mut Report) -> Outcome<()> {
@@ -67,7 +67,7 @@ pub(super) fn measure(peers: &Peers<'_>, length: Duration, report: &mut Report) 
     Ok(())
 }
 
-/// A phase during a storm, and the sessions that the storm opened a second.
+/// Runs a phase during a storm. Also returns the sessions that the storm opened a second.
 fn in_storm(
     peer: &Peer<'_>,
     publisher: &mut Publisher,
@@ -84,13 +84,13 @@ fn in_storm(
     Ok((busy, rate))
 }
 
-/// Publishes stamped events to the witness. Returns its latencies once all have come.
+/// Publishes stamped events to the measured user. Returns the latencies when all have arrived.
 fn phase(
     publisher: &mut Publisher,
     witness: &mut Clients,
     length: Duration,
 ) -> Outcome<SeenLatency> {
-    witness.forget()?;
+    witness.forget_latencies()?;
     let sent = publish_stamped(RATE, length, |payload| publisher.publish(WITNESS, payload))?;
-    settled(witness, sent, LAST)
+    await_latencies(witness, sent, LAST)
 }

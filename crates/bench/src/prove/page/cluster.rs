@@ -1,23 +1,23 @@
-//! What became of a cluster, as a part of the page.
+//! Section of the report about a cluster.
 
-use super::{panel, push, put, rates};
+use super::{append_chart, panel, push, rates};
 use crate::prove::cluster::ClusterResult;
 use crate::prove::service::node_name;
 use machine::failure::Outcome;
 use machine::humanize::count;
 use machine::plot::{Axis, Figure, Line, Panel, Unit, XScale};
 
-/// What followed when a node and a server of the engine were killed.
+/// Appends the section about the killed node and server of the engine.
 pub(super) fn outage(cluster: &ClusterResult, page: &mut String) -> Outcome<()> {
     push(
         page,
         format_args!(
             "<h2>Killed and back</h2>\n<p class=\"note\">kill -9 of node {}, which had {} users, \
              and of {}, the server of the engine that led the log, {:.1} s after the start; both \
-             were started again {:.1} s later. Users whose node has gone choose another one at a \
-             random time up to 10 s, and come back with their last event id. {} of their attempts \
-             came to nothing; {} events came again and were dropped; {} events had no answer when \
-             their node was killed, so may have been published or not.</p>\n",
+             were started again {:.1} s later. Users who lose their node reconnect to another one \
+             after a random time of up to 10 s, with their last event id. {} attempts to \
+             reconnect failed; {} events came again and were dropped; {} events had no answer \
+             when their node was killed, and may have been published or not.</p>\n",
             cluster.killed_node,
             count(cluster.cut),
             cluster.killed_server,
@@ -35,15 +35,15 @@ pub(super) fn outage(cluster: &ClusterResult, page: &mut String) -> Outcome<()> 
     let absence = &cluster.absence;
     for (what, seconds) in [
         (
-            "Longest time without a receipt, at any node",
+            "Longest time without a receipt from any node",
             cluster.silence_seconds,
         ),
         (
-            "Without a stream: half of these users",
+            "Without a stream: median of these users",
             absence.p50_us / 1e6,
         ),
-        ("99 of 100 of them", absence.p99_us / 1e6),
-        ("The last of them", absence.max_us / 1e6),
+        ("Without a stream: 99th percentile", absence.p99_us / 1e6),
+        ("Without a stream: maximum", absence.max_us / 1e6),
         (
             "All users have a stream, from the kill",
             cluster.back_seconds,
@@ -53,7 +53,7 @@ pub(super) fn outage(cluster: &ClusterResult, page: &mut String) -> Outcome<()> 
             cluster.node_seconds,
         ),
         (
-            "The server of the engine is well again, from the kill",
+            "The server of the engine is healthy again, from the kill",
             cluster.server_seconds,
         ),
     ] {
@@ -89,5 +89,5 @@ pub(super) fn outage(cluster: &ClusterResult, page: &mut String) -> Outcome<()> 
         panels: vec![streams, receipts],
         across: XScale::Time,
     };
-    put(&figure, page)
+    append_chart(&figure, page)
 }

@@ -1,12 +1,13 @@
-//! How long deliveries and receipts took, as a part of the page.
+//! Section of the report about latency.
 
-use super::{push, put};
+use super::{append_chart, push};
 use crate::prove::proof::DriveResult;
 use machine::failure::Outcome;
 use machine::humanize::count;
 use machine::plot::{Axis, Figure, Line, Panel, Unit, XScale};
 
-/// A time of microseconds, with the mean and the standard deviation of those up to it.
+/// Formats a percentile in milliseconds, with the mean and the standard deviation of the times up
+/// to it.
 fn milliseconds((us, spread): (f64, Option<(f64, f64)>)) -> String {
     let ms = |us: f64| format!("{:.3}", us / 1000.0);
     match spread {
@@ -15,18 +16,14 @@ fn milliseconds((us, spread): (f64, Option<(f64, f64)>)) -> String {
     }
 }
 
-/// A table of percentiles with means and deviations, and a chart.
+/// Appends a table of percentiles with means and standard deviations, and a chart.
 pub(super) fn table(driven: &DriveResult, page: &mut String) -> Outcome<()> {
     let (latency, published) = (&driven.latency, &driven.published.latency);
-    // Quantiles have no spread of their own but for the two that tcprstat has.
+    // Only the 95th and the 99th percentile have mean and deviation, as in tcprstat.
     let row = |share, delivered, receipt| (share, (delivered, None), receipt);
     let spread = |mean, stdev| Some((mean, stdev));
     let rows = [
-        row(
-            "the fastest",
-            latency.min_us,
-            Some((published.min_us, None)),
-        ),
+        row("minimum", latency.min_us, Some((published.min_us, None))),
         row("50 %", latency.p50_us, Some((published.p50_us, None))),
         row("90 %", latency.p90_us, None),
         (
@@ -66,9 +63,9 @@ pub(super) fn table(driven: &DriveResult, page: &mut String) -> Outcome<()> {
         page,
         format_args!(
             "<h2>Latency</h2>\n<p class=\"note\">From the time at which an event was due, whether \
-             or not it left in time; {} deliveries. In brackets the mean of so many, and their \
-             standard deviation.</p>\n<table>\n<thead><tr><th>So many were no \
-             slower</th><th class=\"n\">Delivered, ms</th><th class=\"n\">Receipt, ms</th></tr>\
+             or not it was sent in time; {} deliveries. In brackets: mean and standard deviation \
+             of the times up to the percentile.</p>\n<table>\n<thead><tr><th>Percentile</th><th \
+             class=\"n\">Delivered, ms</th><th class=\"n\">Receipt, ms</th></tr>\
              </thead>\n<tbody>\n",
             count(latency.count)
         ),
@@ -106,7 +103,7 @@ pub(super) fn table(driven: &DriveResult, page: &mut String) -> Outcome<()> {
             }],
             across: XScale::Nines,
         };
-        put(&figure, page)?;
+        append_chart(&figure, page)?;
     }
     Ok(())
 }

@@ -1,20 +1,20 @@
-//! How users came back to a server that was killed, as a part of the page.
+//! Section of the report about a killed server.
 
-use super::{panel, push, put};
+use super::{append_chart, panel, push};
 use crate::prove::restart::RestartResult;
 use machine::failure::Outcome;
 use machine::humanize::count;
 use machine::plot::{Figure, Unit, XScale};
 
-/// How users came back after the server was killed.
-pub(super) fn come_back(restart: &RestartResult, page: &mut String) -> Outcome<()> {
+/// Appends the section about the recovery of the users.
+pub(super) fn recovery(restart: &RestartResult, page: &mut String) -> Outcome<()> {
     push(
         page,
         format_args!(
             "<h2>Killed and back</h2>\n<p class=\"note\">kill -9 while events were published. The \
-             server was well again after {:.1} s, and all users had a stream again after {:.1} s. \
-             Without a stream: half of the users {:.1} s, 99 of 100 {:.1} s, the last {:.1} s. {} \
-             attempts met no server; {} events came again and were dropped.</p>\n",
+             server was healthy again after {:.1} s, and all users had a stream again after {:.1} \
+             s. Time without a stream: median {:.1} s, 99th percentile {:.1} s, maximum {:.1} s. \
+             {} attempts to reconnect failed; {} events came again and were dropped.</p>\n",
             restart.server_seconds,
             restart.back_seconds,
             restart.absence.p50_us / 1e6,
@@ -34,5 +34,5 @@ pub(super) fn come_back(restart: &RestartResult, page: &mut String) -> Outcome<(
         panels: vec![panel("Users with a stream", Unit::Count, points)],
         across: XScale::Time,
     };
-    put(&figure, page)
+    append_chart(&figure, page)
 }
