@@ -1,4 +1,5 @@
-//! What a core makes of entries of a hundred events: encoding, decoding, reading, and the writer.
+//! Measures the throughput of one core with entries of a hundred events: encoding, decoding, the
+//! reader and the writer.
 //!
 //!     cargo run --release -p replication --example measure_replication
 
@@ -45,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     report("decode", start.elapsed());
 
-    // The writer and the reader of one node, with a log between them that loses nothing.
+    // The writer and the reader of one node, with a lossless log between them.
     let options = WriterOptions::new("a", "1", ENTRY_BYTES_MAX).ok_or("too long")?;
     let mut writer = Writer::new(options, incarnation, StreamSequence::ZERO);
     let mut reader = Reader::default();
@@ -70,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     report("writer", writing);
     report("reader", reading);
 
-    // Single publishes: an append an event, and a hundred of them in an entry.
+    // Single publishes: one append for each event, a hundred of them in an entry.
     let start = Instant::now();
     for turn in 1..=ENTRIES {
         let now = Duration::from_millis(ENTRIES + turn);

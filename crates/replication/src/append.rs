@@ -1,4 +1,4 @@
-//! Appending to the log, as publishers see it.
+//! Interface for appending to the log.
 
 use std::error::Error;
 use std::fmt::{self, Debug};
@@ -11,47 +11,47 @@ use crate::place::Position;
 use crate::report::{DrainDone, DrainError};
 use crate::status::Status;
 
-/// Called once with the outcome, from any thread. It must not block.
+/// Callback of an append. Called once with the result, on any thread; must not block.
 pub type Done = Box<dyn FnOnce(Result<Applied, AppendError>) + Send>;
 
-/// The log, for those who publish and change.
+/// The log, as seen by publishers and by callers that change the graph or shared state.
 pub trait Append: Debug + Send + Sync {
     /// Appends commands, which count together or not at all and have consecutive positions. Calls
-    /// `done` once: when this node has applied the entry that has them and `wait` is over, or with
-    /// the reason why not. Commands of one thread keep their order.
+    /// `done` once: when this node has applied their entry and `wait` is over, or with the error.
+    /// Commands appended by one thread keep their order.
     fn append(&self, commands: Vec<Command>, wait: Wait, done: Done);
 
     /// Returns the status of this node in its cluster.
     fn status(&self) -> Status;
 
-    /// Asks a node by its name to send its clients elsewhere and to end. Calls `done` once: when
-    /// the node has said that it does so, or with the reason why that is not known. A log without
-    /// nodes says that none can be reached.
+    /// Asks the node of this name to send its clients to other nodes and to end. Calls `done` once:
+    /// when the node has confirmed it, or with the error. The default implementation, for a log
+    /// without nodes, returns [`DrainError::Unreachable`].
     fn drain(&self, node: &str, done: DrainDone) {
         let _ = node;
         done(Err(DrainError::Unreachable));
     }
 }
 
-/// What an append waits for, beyond its entry being applied by this node.
+/// What an append waits for, after its entry was applied by this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// Nothing else.
     Logged,
-    /// Until every node has said what became of the events there, or a second has passed.
+    /// The results of the events at every node, for a second at most.
     Delivered,
 }
 
-/// Commands that count, and were applied by this node.
+/// Commands that count and were applied by this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
-    /// Position of the first command; that of a command at index `i` is `i` more.
+    /// Position of the first command. The command at index `i` has this position plus `i`.
     pub first: Position,
     /// Result of each command, in order.
     pub results: Vec<CommandResult>,
-    /// Nodes whose answers are part of the results, this one included.
+    /// Number of nodes whose answers are part of the results, including this one.
     pub nodes: u32,
-    /// Names of the nodes that did not answer in time. With [`Wait::Logged`] it is empty: none was
+    /// Names of the nodes that did not answer in time. Empty with [`Wait::Logged`], as no node is
     /// asked.
     pub missing: Vec<Box<str>>,
 }
@@ -59,45 +59,46 @@ pub struct Applied {
 /// Result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandResult {
-    /// What became of an event: the sums over all nodes that answered.
+    /// Result of an event: sums over all nodes that answered.
     Event {
-        /// Its position.
+        /// Position of the event.
         position: Position,
-        /// Subscribers of the subject, and the subject itself, at that position.
+        /// Number of subscribers at that position, including the subject itself.
         subscribers: u64,
-        /// Sessions it was for.
+        /// Number of sessions that were to receive it.
         online: u64,
-        /// Sessions whose socket took it.
+        /// Number of sessions to whose sockets it was written.
         written: u64,
-        /// Sessions that will get it later.
+        /// Number of sessions for which it is queued.
         queued: u64,
-        /// Sessions that lost it.
+        /// Number of sessions for which it was dropped.
         shed: u64,
     },
-    /// What became of a change.
+    /// Result of a change.
     Change(Result<Effect, GraphError>),
     /// A command that has no result.
     None,
 }
 
-/// Reason why commands were not appended, or why that is not known.
+/// Error of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendError {
     /// The log cannot be reached. The commands do not count, and may be appended again.
     Unavailable {
-        /// When to try again.
+        /// Time after which to try again.
         retry_after: Duration,
     },
-    /// Whether the commands count is not known: they may be applied later, or never.
+    /// It is not known whether the commands count: they may be applied later or never.
     Unknown,
-    /// The commands, or a part of one, have more bytes than an entry may have. They do not count.
+    /// The commands, or a part of one, are too large for an entry. They do not count.
     TooLarge {
-        /// Bytes of the commands or of the part.
+        /// Size of the commands or of the part, in bytes.
         bytes: usize,
-        /// The largest that there may be.
+        /// Maximum size, in bytes.
         max: usize,
     },
-    /// Too much waits for the log already. The commands do not count, and may be appended again.
+    /// Too many appends are waiting for the log. The commands do not count, and may be appended
+    /// again.
     Full,
 }
 

@@ -1,6 +1,7 @@
 //! Checkpoints: the state of a reader between two entries.
 //!
-//! A reader that starts at a checkpoint skips and counts exactly what the first one did.
+//! A reader that starts at a checkpoint skips and counts exactly the same entries as the reader
+//! that made it.
 
 use bytes::Bytes;
 
@@ -12,25 +13,25 @@ use crate::table::Table;
 /// Version of the format.
 const VERSION: u8 = 1;
 
-/// State of a reader: everything up to an entry was read. Stored with the graph, in one
-/// transaction with the changes up to there.
+/// State of a reader after an entry. Stored with the graph, in one transaction with the changes up
+/// to that entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The last entry that was read.
+    /// Sequence of the last entry that was read.
     pub read: StreamSequence,
-    /// The incarnations after it.
+    /// Incarnations after that entry.
     pub table: Table,
 }
 
 impl Checkpoint {
-    /// Returns the checkpoint as bytes.
+    /// Encodes the checkpoint.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         self.put(&mut out);
         out
     }
 
-    /// Reads a checkpoint.
+    /// Decodes a checkpoint.
     ///
     /// # Errors
     ///

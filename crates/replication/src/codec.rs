@@ -1,7 +1,7 @@
-//! Reading and writing of integers, ids and text as bytes.
+//! Encoding and decoding of integers, ids and text.
 //!
-//! Integers are little-endian. Whatever has a length says it before its bytes, and reading bounds
-//! it before any memory is taken.
+//! Integers are little-endian. A length precedes its bytes, and a decoder checks it before it
+//! allocates memory.
 
 use std::str::from_utf8;
 
@@ -12,7 +12,7 @@ use crate::error::DecodeError;
 use crate::incarnation::Incarnation;
 use crate::place::StreamSequence;
 
-/// Bytes that are read from the front.
+/// Cursor over bytes that are decoded.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
     whole: &'a Bytes,
@@ -24,7 +24,7 @@ impl<'a> Source<'a> {
         Self { whole, at: 0 }
     }
 
-    /// Returns an error unless everything was read.
+    /// Returns an error unless all bytes were read.
     pub(crate) fn end(&self) -> Result<(), DecodeError> {
         match self.remaining() {
             0 => Ok(()),
@@ -60,7 +60,7 @@ impl<'a> Source<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Reads an integer of seven bits a byte, the lowest first, in its shortest form (LEB128).
+    /// Reads an unsigned LEB128 integer, which must have its shortest form.
     pub(crate) fn varint(&mut self) -> Result<u32, DecodeError> {
         let what = "an integer of variable length";
         let mut value = 0;
@@ -79,7 +79,7 @@ impl<'a> Source<'a> {
         Err(DecodeError::Invalid { what })
     }
 
-    /// Reads a count of items, each of which takes at least `item_bytes` of what follows.
+    /// Reads the number of items that follow, each of which has at least `item_bytes` bytes.
     pub(crate) fn count(
         &mut self,
         what: &'static str,
@@ -88,14 +88,14 @@ impl<'a> Source<'a> {
     ) -> Result<usize, DecodeError> {
         let found = self.u32()? as usize;
         bounded(what, found, max)?;
-        // So no memory is taken for items that cannot be there.
+        // Prevents allocating memory for items that cannot be there.
         if found * item_bytes > self.remaining() {
             return Err(DecodeError::Truncated);
         }
         Ok(found)
     }
 
-    /// Reads bytes that share the memory of the whole.
+    /// Reads bytes without copying them.
     pub(crate) fn shared(&mut self, bytes: usize) -> Result<Bytes, DecodeError> {
         let start = self.at;
         self.take(bytes)?;
@@ -110,7 +110,7 @@ impl<'a> Source<'a> {
         from_utf8(self.take(bytes)?).map_err(|_| DecodeError::Invalid { what })
     }
 
-    /// Reads text with its length in a byte.
+    /// Reads text that is preceded by its length, one byte.
     pub(crate) fn short_text(
         &mut self,
         what: &'static str,
@@ -127,7 +127,7 @@ impl<'a> Source<'a> {
             0 => Id::integer(self.u64()?).map_err(|_| invalid),
             bytes => {
                 let id = Id::parse(self.text("an id", bytes)?).map_err(|_| invalid)?;
-                // Text that spells an integer has another form, and each id has one.
+                // Text that spells an integer is refused, as each id has only one encoding.
                 matches!(id, Id::Text(_)).then_some(id).ok_or(invalid)
             }
         }
@@ -144,7 +144,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Returns an error if something is longer, or there is more of it, than there may be.
+/// Returns an error if a length or number is above its maximum.
 pub(crate) const fn bounded(
     what: &'static str,
     found: usize,
@@ -156,10 +156,10 @@ pub(crate) const fn bounded(
     Ok(())
 }
 
-/// Bytes of an id at least: the length, and one byte of text.
+/// Minimum size of an id, in bytes: the length, and one byte of text.
 pub(crate) const ID_BYTES_MIN: usize = 2;
 
-/// Returns the bytes that [`put_id`] appends.
+/// Returns the number of bytes that [`put_id`] appends.
 pub(crate) const fn id_bytes(id: &Id) -> usize {
     match id {
         Id::Integer(_) => 1 + size_of::<u64>(),
@@ -167,7 +167,7 @@ pub(crate) const fn id_bytes(id: &Id) -> usize {
     }
 }
 
-/// Returns an error if an id could not be read back.
+/// Returns an error if the id could not be decoded again.
 pub(crate) fn check_id(id: &Id) -> Result<(), DecodeError> {
     let is_valid = match id {
         Id::Integer(integer) => *integer <= ID_INTEGER_MAX,
@@ -189,19 +189,19 @@ pub(crate) fn put_id(out: &mut Vec<u8>, id: &Id) {
     }
 }
 
-/// Appends text with its length in a byte.
+/// Appends the length of a text, one byte, and the text.
 pub(crate) fn put_short_text(out: &mut Vec<u8>, text: &str) {
     out.push(u8::try_from(text.len()).expect("checked to be short"));
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends the length of something that was checked to be below 2^32.
+/// Appends a length, which must be below 2^32.
 pub(crate) fn put_count(out: &mut Vec<u8>, count: usize) {
     let count = u32::try_from(count).expect("checked to be bounded");
     out.extend_from_slice(&count.to_le_bytes());
 }
 
-/// Appends an integer of seven bits a byte, the lowest first (LEB128).
+/// Appends an integer as unsigned LEB128.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u32) {
     while value > 0x7f {
         out.push(value as u8 | 0x80);

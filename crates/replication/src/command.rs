@@ -1,6 +1,6 @@
-//! Commands: what an entry does.
+//! Commands: the contents of an entry.
 //!
-//! Owns their layout. Commands name ids and never keys, because each node has keys of its own.
+//! Owns their encoding. Commands have ids and never keys, as each node has its own keys.
 
 use bytes::Bytes;
 use graph::{Change, ID_BYTES_MAX, Id};
@@ -13,19 +13,19 @@ use crate::incarnation::Incarnation;
 use crate::place::StreamSequence;
 use crate::shared;
 
-/// Most bytes of an event type, as the history has it.
+/// Maximum size of an event type, in bytes, as in the history.
 pub const EVENT_TYPE_BYTES_MAX: usize = u8::MAX as usize;
 
-/// Most bytes of the name of a node: it is part of file names and metric labels.
+/// Maximum size of the name of a node, in bytes: it is part of file names and metric labels.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// Most bytes of the version of a node.
+/// Maximum size of the version of a node, in bytes.
 pub const VERSION_BYTES_MAX: usize = 64;
 
-/// Most bytes of one piece of shared state: an idempotency key with its answer fits.
+/// Maximum size of one piece of shared state, in bytes: an idempotency key with its answer fits.
 pub const SHARED_BYTES_MAX: usize = 64 << 10;
 
-/// Most ids in one command: beyond it an entry cannot have them.
+/// Maximum number of ids in one command: an entry has no room for more.
 const IDS_MAX: usize = ENTRY_BYTES_MAX / codec::ID_BYTES_MIN;
 
 const EVENT: u8 = 0;
@@ -37,64 +37,65 @@ const NODE_UP: u8 = 5;
 const NODE_GONE: u8 = 6;
 const SHARED: u8 = 7;
 
-/// Flag of an event that goes to the sessions of the subject only.
+/// Flag of an event that goes only to the sessions of the subject.
 const TO_SUBJECT: u8 = 1;
-/// Flag of an event that the history keeps.
+/// Flag of an event that is stored in the history.
 const IS_STORED: u8 = 2;
 
 /// Largest tag of an event.
 const TAG_MAX: u8 = history::Entry::TAG_MAX;
 
-/// What one command of an entry does. Owned by its entry.
+/// One command of an entry. Owned by the entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Publish an event.
+    /// Publishes an event.
     Event(EventRecord),
-    /// Change the graph.
+    /// Changes the graph.
     Change(Change),
-    /// Begin an incarnation. The writer makes it, and it is alone in the first entry.
+    /// Begins an incarnation. Made by the writer, as the only command of its first entry.
     NodeUp {
-        /// The name of the node.
+        /// Name of the node.
         name: Box<str>,
-        /// The version of its program.
+        /// Version of its program.
         version: Box<str>,
-        /// The last sequence that the node had read. If a `NodeGone` stands between it and this
-        /// entry, this entry does not count: it may be a late copy of an incarnation that is gone.
+        /// Last sequence that the node had read. If there is a `NodeGone` between it and this
+        /// entry, this entry does not count, as it may be a late copy from an incarnation that has
+        /// ended.
         after: StreamSequence,
     },
-    /// End an incarnation: none of its later entries counts.
+    /// Ends an incarnation, so that none of its later entries counts.
     NodeGone {
-        /// The incarnation.
+        /// Incarnation that ends.
         incarnation: Incarnation,
     },
-    /// State that nodes keep in common, which the log does not look into.
+    /// Changes shared state, which the log does not interpret.
     Shared {
-        /// What it is: one of the kinds in [`shared`].
+        /// Kind of shared state, one of those in [`shared`].
         kind: u8,
-        /// At most [`SHARED_BYTES_MAX`].
+        /// Contents, at most [`SHARED_BYTES_MAX`].
         bytes: Bytes,
     },
 }
 
-/// Event as the log carries it.
+/// Event in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRecord {
-    /// About whom or what.
+    /// Subject.
     pub subject: Id,
     /// Recipients.
     pub reach: Reach,
-    /// Whether the history keeps it.
+    /// Whether it is stored in the history.
     pub is_stored: bool,
-    /// Kind of payload, as in the history: at most 127.
+    /// Tag of the payload, as in the history: at most 127.
     pub tag: u8,
-    /// Event type; empty for none. At most [`EVENT_TYPE_BYTES_MAX`].
+    /// Event type, at most [`EVENT_TYPE_BYTES_MAX`] bytes; empty for none.
     pub event_type: Box<str>,
     /// Payload.
     pub payload: Bytes,
 }
 
 impl Command {
-    /// Returns the bytes that it takes in an entry.
+    /// Returns the size of the encoded command, in bytes.
     pub fn encoded_bytes(&self) -> usize {
         1 + match self {
             Self::Event(event) => {
@@ -108,11 +109,11 @@ impl Command {
         }
     }
 
-    /// Returns an error if it could not be read back.
+    /// Returns an error if the command could not be decoded again.
     ///
     /// # Errors
     ///
-    /// When a part is longer than it may be, or not valid.
+    /// When a part is too long or invalid.
     pub fn check(&self) -> Result<(), DecodeError> {
         match self {
             Self::Event(event) => {
@@ -158,7 +159,7 @@ impl Command {
         }
     }
 
-    /// Appends its bytes. It must have passed [`check`](Self::check).
+    /// Appends the encoded command, which must have passed [`check`](Self::check).
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::Event(event) => put_event(out, event),

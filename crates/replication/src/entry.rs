@@ -1,6 +1,6 @@
 //! Entries of the log.
 //!
-//! Owns the layout of an entry: version, incarnation, number, count, commands.
+//! Owns the encoding of an entry: version, incarnation, number, number of commands, commands.
 
 use bytes::Bytes;
 
@@ -10,51 +10,51 @@ use crate::error::DecodeError;
 use crate::incarnation::Incarnation;
 use crate::place::Position;
 
-/// Most bytes of an entry: the largest message that the engine's makers recommend. A writer keeps
-/// to the engine's own limit, which is 1 MiB by default.
+/// Maximum size of an entry, in bytes: the largest message size that the NATS documentation
+/// recommends. A writer also obeys the limit set in the engine, which is 1 MiB by default.
 pub const ENTRY_BYTES_MAX: usize = 8 << 20;
 
-/// Most commands of an entry: as many as have a position.
+/// Maximum number of commands in an entry: as many as have a position.
 pub const ENTRY_COMMANDS_MAX: usize = 1 << Position::INDEX_BITS;
 
 /// Version of the format.
 const VERSION: u8 = 1;
 
-/// Bytes of a command at least: a kind, and an id.
+/// Minimum size of a command, in bytes: a kind and an id.
 const COMMAND_BYTES_MIN: usize = 1 + codec::ID_BYTES_MIN;
 
 /// One message of the log: commands that count together or not at all. Owned by
 /// the caller that decoded it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The writer.
+    /// Incarnation of the writer.
     pub incarnation: Incarnation,
-    /// Number that the writer gave to it: 1, 2, 3 …
+    /// Number given by the writer: 1, 2, 3 …
     pub number: u64,
-    /// At most [`ENTRY_COMMANDS_MAX`].
+    /// Commands, at most [`ENTRY_COMMANDS_MAX`].
     pub commands: Vec<Command>,
 }
 
-/// The part of an entry that decides whether it counts.
+/// Head of an entry: the part that decides whether the entry counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryHead {
-    /// The writer.
+    /// Incarnation of the writer.
     pub incarnation: Incarnation,
-    /// Number that the writer gave to it.
+    /// Number given by the writer.
     pub number: u64,
     /// Number of commands.
     pub commands: usize,
 }
 
 impl EntryHead {
-    /// Bytes of a head.
+    /// Size of a head, in bytes.
     pub(crate) const BYTES: usize = 1 + 2 * size_of::<u64>() + size_of::<u32>();
 
-    /// Reads the head of an entry. Its commands may still be wrong.
+    /// Decodes the head of an entry. The commands may still be malformed.
     ///
     /// # Errors
     ///
-    /// When the bytes do not begin with a head, or there are more than an entry may have.
+    /// When the bytes do not begin with a head, or the entry is too large.
     pub fn decode(bytes: &Bytes) -> Result<Self, DecodeError> {
         Self::take(bytes, &mut Source::new(bytes))
     }
@@ -79,7 +79,7 @@ impl EntryHead {
         })
     }
 
-    /// Returns the head as bytes.
+    /// Encodes the head.
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut out = Vec::with_capacity(Self::BYTES);
         out.push(VERSION);
@@ -91,12 +91,11 @@ impl EntryHead {
 }
 
 impl Entry {
-    /// Returns the entry as bytes.
+    /// Encodes the entry.
     ///
     /// # Errors
     ///
-    /// When a command has a part that could not be read back, or there are too many commands or
-    /// bytes.
+    /// When a command could not be decoded again, or there are too many commands or bytes.
     pub fn encode(&self) -> Result<Bytes, DecodeError> {
         let commands = self.commands.len();
         bounded("the number of commands", commands, ENTRY_COMMANDS_MAX)?;
@@ -112,7 +111,7 @@ impl Entry {
         Ok(out.into())
     }
 
-    /// Reads an entry. Payloads share the memory of `bytes`.
+    /// Decodes an entry. Payloads share the memory of `bytes`.
     ///
     /// # Errors
     ///
@@ -133,7 +132,7 @@ impl Entry {
         })
     }
 
-    /// Returns its head.
+    /// Returns the head of the entry.
     pub fn head(&self) -> EntryHead {
         EntryHead {
             incarnation: self.incarnation,

@@ -1,4 +1,4 @@
-//! Reasons why bytes are not what they should be.
+//! Errors of decoding.
 
 use std::error::Error;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 pub enum DecodeError {
     /// The format has a version that this program does not know.
     Version {
-        /// The version.
+        /// Version found.
         found: u8,
     },
     /// A command has a kind that this program does not know.
@@ -26,27 +26,28 @@ pub enum DecodeError {
     Truncated,
     /// Bytes follow the end.
     Trailing {
-        /// Their number.
+        /// Number of those bytes.
         bytes: usize,
     },
-    /// Something is longer, or there is more of it, than there may be.
+    /// A length or number is above its maximum.
     TooLong {
-        /// The thing.
+        /// Name of the part.
         what: &'static str,
-        /// Its length or number.
+        /// Length or number found.
         found: usize,
-        /// The largest that there may be.
+        /// Maximum.
         max: usize,
     },
-    /// A value that must not be there.
+    /// A value is invalid.
     Invalid {
-        /// The thing.
+        /// Name of the part.
         what: &'static str,
     },
 }
 
 impl DecodeError {
-    /// Returns whether a newer program may have written the bytes, so that an update is the remedy.
+    /// Returns whether a newer version of the program may have written the bytes, so that an update
+    /// may help.
     pub const fn is_newer(&self) -> bool {
         matches!(
             self,
@@ -67,7 +68,7 @@ impl fmt::Display for DecodeError {
             Self::Truncated => f.write_str("the bytes end too early"),
             Self::Trailing { bytes } => write!(f, "{bytes} bytes follow the end"),
             Self::TooLong { what, found, max } => {
-                write!(f, "{what} is {found}, and may be {max} at most")
+                write!(f, "{what} is {found}, but may be {max} at most")
             }
             Self::Invalid { what } => write!(f, "{what} is invalid"),
         }

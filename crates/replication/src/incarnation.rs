@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// One run of one node as a writer, by a random number that is not 0.
+/// Random number, not 0, that identifies one run of a node as a writer.
 ///
-/// Never used again: a node that reads its own `NodeGone` goes on under another one.
+/// Never reused: a node that reads its own `NodeGone` continues under a new incarnation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Incarnation(u64);
 
 impl Incarnation {
-    /// Makes an incarnation of a random number; `None` for 0.
+    /// Creates an incarnation from a random number; `None` for 0.
     pub const fn new(random: u64) -> Option<Self> {
         if random == 0 {
             return None;

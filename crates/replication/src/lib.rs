@@ -1,10 +1,10 @@
 //! Replication: the core of a cluster of nodes that share one replicated log.
 //!
-//! Everything that changes what subscribers see is a command in an entry of the log, and all nodes
-//! read the same entries in the same order. This crate owns the format of entries, the rule that
-//! decides which of them count, the writer that appends and resends them, and the messages between
-//! nodes. Must never know a session or a router, or touch a socket, a file, a thread or a clock:
-//! bytes and the time are arguments.
+//! Every change that subscribers can see is a command in an entry of the log, and all nodes read
+//! the same entries in the same order. This crate owns the format of entries, the rule that decides
+//! which of them count, the writer that appends and resends them, and the messages between nodes.
+//! Must never know a session or a router, or touch a socket, a file, a thread or a clock: bytes and
+//! the time are arguments.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -13,13 +13,13 @@
 mod place;
 /// Incarnations: runs of nodes.
 mod incarnation;
-/// Commands: what an entry does.
+/// Commands: the contents of an entry.
 mod command;
-/// Kinds of shared state that nodes keep in common, and who takes them.
+/// Shared state: its kinds, and the interface to its keeper.
 pub mod shared;
-/// Reading and writing of integers, ids and text as bytes.
+/// Encoding and decoding of integers, ids and text.
 mod codec;
-/// Reasons why bytes are not what they should be.
+/// Errors of decoding.
 mod error;
 /// Entries of the log.
 mod entry;
@@ -27,23 +27,23 @@ mod entry;
 mod table;
 /// Checkpoints: the state of a reader between two entries.
 mod checkpoint;
-/// Manifests: what a snapshot is of.
+/// Manifests: descriptions of snapshots.
 mod manifest;
-/// The reader: entries of the log in order.
+/// The reader, which decides which entries of the log count.
 mod reader;
-/// The writer: entries of one node on their way into the log.
+/// The writer, which groups, sends and resends the entries of one node.
 mod writer;
-/// Appending to the log, as publishers see it.
+/// Interface for appending to the log.
 mod append;
-/// Messages between nodes beside the log: heartbeats and answers.
+/// Messages between nodes outside the log: heartbeats and answers.
 mod message;
-/// What nodes say of themselves, and how one is asked to end.
+/// Reports of nodes, and requests to drain a node.
 mod report;
-/// Receipts: sums of what nodes answered.
+/// Receipts: sums of the answers of nodes.
 mod receipts;
 /// Status of a node in its cluster.
 mod status;
-/// Membership: heartbeats, silence, and who is to be declared gone.
+/// Membership: heartbeats, and detection of silent nodes.
 mod membership;
 
 pub use append::{Append, AppendError, Applied, CommandResult, Done, Wait};

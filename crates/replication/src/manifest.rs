@@ -1,7 +1,7 @@
-//! Manifests: what a snapshot is of.
+//! Manifests: descriptions of snapshots.
 //!
-//! A snapshot is a copy of a node's graph in the engine's object store, from which another node
-//! starts when the log no longer has what it must read next.
+//! A snapshot is a copy of a node's graph in the object store of the engine. Another node starts
+//! from it if the log no longer has the entries that the node needs.
 
 use bytes::Bytes;
 
@@ -9,39 +9,39 @@ use crate::checkpoint::Checkpoint;
 use crate::codec::{self, Source, bounded};
 use crate::error::DecodeError;
 
-/// Most bytes of an epoch.
+/// Maximum size of an epoch, in bytes.
 pub const EPOCH_BYTES_MAX: usize = 64;
 
-/// Most earlier checkpoints of a snapshot.
+/// Maximum number of earlier checkpoints of a snapshot.
 pub const EARLIER_MAX: usize = 64;
 
 /// Version of the format.
 const VERSION: u8 = 1;
 
-/// Bytes of a checkpoint at least: two sequences and a count.
+/// Minimum size of a checkpoint, in bytes: two sequences and a number.
 const CHECKPOINT_BYTES_MIN: usize = 2 * size_of::<u64>() + size_of::<u32>();
 
-/// Description of a snapshot, stored beside it.
+/// Description of a snapshot, stored with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotManifest {
-    /// Epoch of the stream: a snapshot of another stream is of no use.
+    /// Epoch of the stream. A snapshot of another stream cannot be used.
     pub epoch: Box<str>,
-    /// State of the reader that the graph is the effect of.
+    /// State of the reader at the time of the copy.
     pub checkpoint: Checkpoint,
-    /// States before it, the oldest first, from which a node may fill its history.
+    /// Earlier states, the oldest first, from which a node may refill its history.
     pub earlier: Vec<Checkpoint>,
-    /// Bytes of the copy.
+    /// Size of the copy, in bytes.
     pub bytes: u64,
     /// SHA-256 of the copy.
     pub checksum: [u8; 32],
 }
 
 impl SnapshotManifest {
-    /// Returns the manifest as bytes.
+    /// Encodes the manifest.
     ///
     /// # Errors
     ///
-    /// When a part could not be read back.
+    /// When a part could not be decoded again.
     pub fn encode(&self) -> Result<Bytes, DecodeError> {
         bounded("an epoch", self.epoch.len(), EPOCH_BYTES_MAX)?;
         let what = "the number of checkpoints";
@@ -59,7 +59,7 @@ impl SnapshotManifest {
         Ok(out.into())
     }
 
-    /// Reads a manifest.
+    /// Decodes a manifest.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! Membership: which nodes are heard of, and which are to be declared gone.
+//! Membership: which nodes send heartbeats, and which are to be declared gone.
 //!
-//! Silence only makes a node propose a `NodeGone`. That a node is gone is decided by the entry,
-//! which all nodes read at the same place.
+//! Silence only makes a node append a `NodeGone`. A node is gone when that entry is read, which is
+//! at the same position for all nodes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use crate::table::Table;
 /// Time between two heartbeats of a node.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
 
-/// Silence after which a node is to be declared gone, and time after which that is repeated if it
-/// has not come to the log.
+/// Silence after which a node is to be declared gone, and time after which that is repeated if the
+/// `NodeGone` has not been read.
 pub const SILENT_AFTER: Duration = Duration::from_secs(5);
 
-/// Time without a call after which this node itself has stood still: what others sent meanwhile
-/// still waits to be read, so that their silence says nothing.
+/// Time without a call after which this node itself was stalled: heartbeats of other nodes may be
+/// unread, so their silence means nothing.
 pub const STOOD_STILL_AFTER: Duration = Duration::from_secs(2);
 
-/// Nodes that this one hears of. Owned by its driver.
+/// The other nodes and their heartbeats. Owned by the driver of the node.
 #[derive(Debug, Default)]
 pub struct Membership {
-    /// Live incarnations, as the log says.
+    /// Live incarnations according to the log.
     nodes: BTreeMap<Incarnation, Node>,
     polled: Duration,
     next_heartbeat: Duration,
@@ -37,19 +37,19 @@ pub struct Membership {
 struct Node {
     name: Box<str>,
     version: Box<str>,
-    /// Sequence of its first entry.
+    /// Sequence of the first entry of the node.
     since: StreamSequence,
     heartbeat: Option<Heartbeat>,
     report: Option<Report>,
-    /// When it was last heard of, or when silence began to count.
+    /// Time of the last heartbeat, or when silence began to count.
     heard: Duration,
-    /// When it is to be declared gone at the earliest: it was proposed before.
-    not_before: Duration,
+    /// Earliest time to declare the node gone, as it was declared before.
+    gone_at_earliest: Duration,
 }
 
 impl Membership {
-    /// Takes over the live incarnations from the log: at the start, and whenever one has begun or
-    /// ended.
+    /// Takes the live incarnations from the log. To be called at the start, and whenever one has
+    /// begun or ended.
     pub fn sync(&mut self, now: Duration, table: &Table) {
         self.nodes.retain(|&it, _| table.member(it).is_some());
         for (incarnation, member) in table.members() {
@@ -60,12 +60,12 @@ impl Membership {
                 heartbeat: None,
                 report: None,
                 heard: now,
-                not_before: Duration::ZERO,
+                gone_at_earliest: Duration::ZERO,
             });
         }
     }
 
-    /// Takes in a heartbeat. One of an incarnation that is not in the log's table says nothing.
+    /// Records a heartbeat. One of an incarnation that is not in the table is ignored.
     pub fn heartbeat(&mut self, now: Duration, heartbeat: Heartbeat) {
         if let Some(node) = self.nodes.get_mut(&heartbeat.incarnation) {
             node.heard = now;
@@ -73,25 +73,25 @@ impl Membership {
         }
     }
 
-    /// Takes in a report, which says nothing about silence. One of an incarnation that is not in
-    /// the log's table says nothing at all.
+    /// Records a report, which does not end silence. One of an incarnation that is not in the table
+    /// is ignored.
     pub fn report(&mut self, report: Report) {
         if let Some(node) = self.nodes.get_mut(&report.incarnation) {
             node.report = Some(report);
         }
     }
 
-    /// Returns the node of this name that was heard last.
+    /// Returns the node of this name with the most recent heartbeat.
     pub fn find(&self, now: Duration, name: &str) -> Option<NodeStatus> {
         let nodes = self.status(now).into_iter();
         let named = nodes.filter(|node| *node.name == *name);
         named.min_by_key(|node| node.silent)
     }
 
-    /// Returns the node that has the name of `own`, came into the log before it, and lives on: it
-    /// has applied the first entry of `own`. Of two nodes with one name the one that came first
-    /// stays, and all agree which one that is. A node that was killed has applied nothing since,
-    /// so the one that is started in its place finds none.
+    /// Returns a node that has the same name as `own`, joined the log earlier, and is still alive,
+    /// as it has applied the first entry of `own`. Of two nodes with one name the earlier one
+    /// stays, and both agree which one that is. A killed node applies no later entries, so its
+    /// replacement finds no namesake.
     pub fn namesake(&self, own: Incarnation) -> Option<Incarnation> {
         let this = self.nodes.get(&own)?;
         let is_earlier = |node: &Node| node.name == this.name && node.since < this.since;
@@ -104,7 +104,7 @@ impl Membership {
         found.map(|(&incarnation, _)| incarnation)
     }
 
-    /// Lets silence count from now on: this node was cut off, and could not have heard anything.
+    /// Counts silence from now on, as this node was disconnected and could not receive heartbeats.
     pub fn reset(&mut self, now: Duration) {
         for node in self.nodes.values_mut() {
             node.heard = now;
@@ -112,7 +112,7 @@ impl Membership {
     }
 
     /// Returns the incarnations for which to append a `NodeGone`. To be called several times a
-    /// second, after what came from other nodes was taken in. `own` is never among them.
+    /// second, after the heartbeats received were recorded. `own` is never among them.
     pub fn poll_gone(&mut self, now: Duration, own: Option<Incarnation>) -> Vec<Incarnation> {
         if now > self.polled + STOOD_STILL_AFTER {
             self.reset(now);
@@ -120,23 +120,23 @@ impl Membership {
         self.polled = now;
         let mut gone = Vec::new();
         for (&incarnation, node) in &mut self.nodes {
-            let is_due = now >= node.heard + SILENT_AFTER && now >= node.not_before;
+            let is_due = now >= node.heard + SILENT_AFTER && now >= node.gone_at_earliest;
             if is_due && own != Some(incarnation) {
-                node.not_before = now + SILENT_AFTER;
+                node.gone_at_earliest = now + SILENT_AFTER;
                 gone.push(incarnation);
             }
         }
         gone
     }
 
-    /// Returns whether all nodes of the cluster are heard, beside `own`, which needs no messages to
-    /// be there.
+    /// Returns whether no node of the cluster except `own` is silent.
     pub fn hears_all(&self, now: Duration, own: Option<Incarnation>) -> bool {
         let mut others = self.nodes.iter().filter(|(it, _)| own != Some(**it));
         others.all(|(_, node)| now < node.heard + SILENT_AFTER)
     }
 
-    /// Returns whether this node must send a heartbeat now. It is then taken as sent.
+    /// Returns whether this node must send a heartbeat now. If so, the next one is due
+    /// [`HEARTBEAT_EVERY`] later.
     pub fn poll_heartbeat(&mut self, now: Duration) -> bool {
         let is_due = now >= self.next_heartbeat;
         if is_due {
@@ -145,7 +145,7 @@ impl Membership {
         is_due
     }
 
-    /// Returns the nodes of the cluster, by name.
+    /// Returns the nodes of the cluster, sorted by name.
     pub fn status(&self, now: Duration) -> Vec<NodeStatus> {
         let status = |(&incarnation, node): (&Incarnation, &Node)| {
             let heartbeat = node.heartbeat.as_ref();

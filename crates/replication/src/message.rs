@@ -1,7 +1,7 @@
 //! Messages between nodes: heartbeats, and answers to entries.
 //!
-//! Owns their layout. They do not go through the log, and none of them is needed for an entry to
-//! count: a message that is lost makes a receipt shorter, which the receipt says.
+//! Owns their encoding. They are sent outside the log, and no entry depends on them: if an answer
+//! is lost, the receipt names the node as missing.
 
 use bytes::Bytes;
 
@@ -12,78 +12,78 @@ use crate::error::DecodeError;
 use crate::incarnation::Incarnation;
 use crate::place::StreamSequence;
 
-/// Most bytes of a message between nodes: the engine's default limit.
+/// Maximum size of a message between nodes, in bytes: the default limit of the engine.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
-/// Most entries that a message answers.
+/// Maximum number of answers in a message.
 pub const ANSWERS_MAX: usize = 4096;
 
 /// First byte of a heartbeat: its kind and the version of its format.
 const HEARTBEAT: u8 = 0x11;
 
-/// First byte of answers.
+/// First byte of a message of answers.
 const ANSWERS: u8 = 0x21;
 
-/// Bytes of an answer at least: sequence and number of events.
+/// Minimum size of an answer, in bytes: sequence and number of events.
 const ANSWER_BYTES_MIN: usize = size_of::<u64>() + size_of::<u32>();
 
-/// Bytes of an event's counts at least, a byte for each number.
+/// Minimum size of the counts of an event, in bytes: one for each number.
 const COUNTS_BYTES_MIN: usize = 5;
 
-/// What a node says every second.
+/// Heartbeat, sent by every node once a second.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Its incarnation.
+    /// Incarnation of the node.
     pub incarnation: Incarnation,
-    /// Its name.
+    /// Name of the node.
     pub name: Box<str>,
-    /// The version of its program.
+    /// Version of its program.
     pub version: Box<str>,
-    /// Last entry that it has applied.
+    /// Last entry that the node has applied.
     pub applied: StreamSequence,
-    /// Sessions that it has.
+    /// Number of its sessions.
     pub sessions: u64,
 }
 
-/// What became of entries of one writer at one node.
+/// Answers of one node to the entries of one writer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answers {
-    /// The node that answers.
+    /// Node that answers.
     pub node: Incarnation,
-    /// At most [`ANSWERS_MAX`].
+    /// Answers, at most [`ANSWERS_MAX`].
     pub answers: Vec<Answer>,
 }
 
-/// What became of an entry at a node.
+/// Result of an entry at a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The place of the entry.
+    /// Sequence of the entry.
     pub sequence: StreamSequence,
-    /// Events that had recipients there, by index, each once.
+    /// Counts of each event that had recipients at the node, ascending by index.
     pub events: Vec<EventCounts>,
 }
 
-/// What became of an event at a node.
+/// Result of an event at a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventCounts {
-    /// Index in its entry.
+    /// Index of the event in its entry.
     pub index: u16,
-    /// Sessions it was for.
+    /// Number of sessions that were to receive it.
     pub online: u32,
-    /// Sessions whose socket took it.
+    /// Number of sessions to whose sockets it was written.
     pub written: u32,
-    /// Sessions that will get it later.
+    /// Number of sessions for which it is queued.
     pub queued: u32,
-    /// Sessions that lost it.
+    /// Number of sessions for which it was dropped.
     pub shed: u32,
 }
 
 impl Heartbeat {
-    /// Returns the heartbeat as bytes.
+    /// Encodes the heartbeat.
     ///
     /// # Errors
     ///
-    /// When the name or the version is longer than it may be.
+    /// When the name or the version is too long.
     pub fn encode(&self) -> Result<Bytes, DecodeError> {
         bounded("a node's name", self.name.len(), NAME_BYTES_MAX)?;
         bounded("a node's version", self.version.len(), VERSION_BYTES_MAX)?;
@@ -96,7 +96,7 @@ impl Heartbeat {
         Ok(out.into())
     }
 
-    /// Reads a heartbeat.
+    /// Decodes a heartbeat.
     ///
     /// # Errors
     ///
@@ -121,12 +121,12 @@ impl Heartbeat {
 }
 
 impl Answers {
-    /// Returns the answers as bytes.
+    /// Encodes the answers.
     ///
     /// # Errors
     ///
-    /// When there are more than a message may have. Then the caller sends fewer at once; one that
-    /// does not fit alone is not sent, and the receipt names this node as missing.
+    /// When the message would be too large. The caller then sends fewer answers at once. An answer
+    /// that does not fit alone is not sent, so the receipt names this node as missing.
     pub fn encode(&self) -> Result<Bytes, DecodeError> {
         bounded("the number of answers", self.answers.len(), ANSWERS_MAX)?;
         let mut out = vec![ANSWERS];
@@ -145,7 +145,7 @@ impl Answers {
         Ok(out.into())
     }
 
-    /// Reads answers.
+    /// Decodes answers.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ impl Answer {
         let mut events: Vec<EventCounts> = Vec::with_capacity(count);
         for _ in 0..count {
             let event = EventCounts::take(source)?;
-            // An event that is named twice would count twice.
+            // A repeated event would be counted twice.
             if events.last().is_some_and(|last| last.index >= event.index) {
                 let what = "the order of events";
                 return Err(DecodeError::Invalid { what });
@@ -204,7 +204,7 @@ impl EventCounts {
     }
 }
 
-/// Reads the first byte of a message.
+/// Reads and checks the first byte of a message.
 pub(crate) fn kind(source: &mut Source<'_>, expected: u8) -> Result<(), DecodeError> {
     match source.u8()? {
         found if found == expected => Ok(()),

@@ -1,4 +1,4 @@
-//! Places in the log: stream sequences, and positions of commands.
+//! Sequences of entries and positions of commands in the log.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use std::fmt;
 pub struct StreamSequence(u64);
 
 impl StreamSequence {
-    /// The place before the first entry.
+    /// Sequence before the first entry.
     pub const ZERO: Self = Self(0);
 
-    /// The largest sequence whose commands have a position. At a million entries a second a stream
+    /// Largest sequence whose commands have a position. At a million entries a second a stream
     /// reaches it after nine years.
     pub const MAX: Self = Self((1 << (u64::BITS - Position::INDEX_BITS)) - 1);
 
-    /// Makes a sequence of the number that the engine gave to an entry; `None` above
+    /// Creates a sequence from the number that the engine gave to an entry; `None` above
     /// [`MAX`](Self::MAX).
     pub const fn new(number: u64) -> Option<Self> {
         if number > Self::MAX.0 {
@@ -51,20 +51,20 @@ impl fmt::Display for StreamSequence {
 
 /// Position of a command: the sequence of its entry times 65,536, plus its index in the entry.
 ///
-/// The number is the one in event ids, and grows along the log.
+/// Its number is part of event ids, and increases along the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Position(u64);
 
 impl Position {
-    /// Bits of the index in the entry.
+    /// Number of bits of the index in the entry.
     pub(crate) const INDEX_BITS: u32 = 16;
 
-    /// Makes the position of the command at `index` of an entry.
+    /// Creates the position of the command at `index` of an entry.
     pub const fn new(sequence: StreamSequence, index: u16) -> Self {
         Self(sequence.0 << Self::INDEX_BITS | index as u64)
     }
 
-    /// Makes a position of its number.
+    /// Creates a position from its number.
     pub const fn from_number(number: u64) -> Self {
         Self(number)
     }
@@ -74,7 +74,7 @@ impl Position {
         self.0
     }
 
-    /// Returns the sequence of the entry.
+    /// Returns the sequence of the command's entry.
     pub const fn sequence(self) -> StreamSequence {
         StreamSequence(self.0 >> Self::INDEX_BITS)
     }

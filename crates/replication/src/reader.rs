@@ -1,6 +1,6 @@
-//! Reader: decides for each entry of the log, in order, whether it counts.
+//! The reader: decides for each entry of the log, in order, whether it counts.
 //!
-//! Must never let an entry pass unseen: a gap in the stream's sequences is an error.
+//! Must never skip an unread entry: a gap in the sequences of the stream is an error.
 
 use std::error::Error;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::incarnation::Incarnation;
 use crate::place::StreamSequence;
 use crate::table::{Skip, Table};
 
-/// State of a node's reading. Owned by the thread that applies.
+/// Reader of the log of one node. Owned by the thread that applies entries.
 #[derive(Debug, Clone, Default)]
 pub struct Reader {
     at: Checkpoint,
@@ -23,55 +23,55 @@ pub struct Reader {
 /// An entry that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
-    /// Its place in the stream.
+    /// Sequence of the entry.
     pub sequence: StreamSequence,
-    /// Its writer and number.
+    /// Head of the entry, with its writer and number.
     pub head: EntryHead,
-    /// Whether it counts.
+    /// Whether the entry counts.
     pub outcome: Outcome,
-    /// Incarnations that it ended; nearly always none.
+    /// Incarnations that the entry ended; nearly always none.
     pub ended: Vec<Incarnation>,
 }
 
 /// Whether an entry counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It counts, and is to be applied.
+    /// It counts and must be applied.
     Counts(Entry),
-    /// It does not.
+    /// It does not count.
     Skipped(Skip),
 }
 
-/// Reason why a message of the stream could not be read. The reader is as it was before.
+/// Error of reading a message of the stream. The reader is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadError {
-    /// Entries are missing: the consumer must be made again at the expected place. If they are
-    /// still missing then, the log was trimmed, and the node must start from a snapshot.
+    /// Entries are missing: the consumer must be created again at the expected sequence. If they
+    /// are still missing then, the log was trimmed, and the node must start from a snapshot.
     Gap {
-        /// The next sequence to read.
+        /// Next sequence to read.
         expected: StreamSequence,
-        /// The sequence that came.
+        /// Sequence found.
         found: StreamSequence,
     },
     /// The message was read before.
     AlreadyRead {
-        /// The next sequence to read.
+        /// Next sequence to read.
         expected: StreamSequence,
-        /// The sequence that came.
+        /// Sequence found.
         found: StreamSequence,
     },
     /// The message is not an entry that this program can read. The node must stop applying.
     Entry {
-        /// Its sequence.
+        /// Sequence of the entry.
         sequence: StreamSequence,
-        /// The reason.
+        /// Error of decoding it.
         error: DecodeError,
     },
 }
 
 impl Reader {
-    /// Makes a reader that goes on after a checkpoint. The default checkpoint is the beginning of
-    /// the log.
+    /// Creates a reader that continues after a checkpoint. The default checkpoint is the beginning
+    /// of the log.
     pub const fn new(at: Checkpoint) -> Self {
         Self { at }
     }
@@ -80,7 +80,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// When it is not the next one, or not an entry.
+    /// When the message is not the next one, or is not an entry.
     pub fn read(&mut self, sequence: StreamSequence, bytes: &Bytes) -> Result<Read, ReadError> {
         let (expected, found) = (self.next(), sequence);
         if found > expected {
@@ -120,7 +120,7 @@ impl Reader {
         &self.at.table
     }
 
-    /// Returns its state, to be stored together with the effects of what it has read.
+    /// Returns the state of the reader, to be stored together with the effects of the entries read.
     pub const fn checkpoint(&self) -> &Checkpoint {
         &self.at
     }
@@ -131,12 +131,12 @@ impl fmt::Display for ReadError {
         match self {
             Self::Gap { expected, found } => write!(
                 f,
-                "the log goes on at entry {found}, and entry {expected} is the next to read: what \
-                 is between was not delivered, or was removed from the log"
+                "the log continues at entry {found}, but entry {expected} is the next to read: \
+                 the entries between them were not delivered, or were removed from the log"
             ),
             Self::AlreadyRead { expected, found } => write!(
                 f,
-                "entry {found} of the log came again; entry {expected} is the next to read"
+                "entry {found} of the log was delivered again; entry {expected} is the next to read"
             ),
             Self::Entry { sequence, error } => {
                 write!(f, "entry {sequence} of the log cannot be read: {error}")

@@ -1,6 +1,6 @@
-//! Receipts: what became of this node's events at all nodes.
+//! Receipts: the results of this node's events at all nodes.
 //!
-//! Must never be silently short: a node that was to answer and did not is named.
+//! Must never be silently incomplete: a node that did not answer is named.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,41 +11,41 @@ use crate::message::{Answer, EventCounts};
 use crate::place::StreamSequence;
 use crate::table::Table;
 
-/// Time that nodes have for their answers.
+/// Time that nodes have to answer.
 pub const ANSWER_TIME: Duration = Duration::from_secs(1);
 
-/// Most entries whose answers are awaited: four times what one writer can append in a second.
-/// Beyond it the oldest receipt is given without the answers that it lacks.
+/// Maximum number of entries with incomplete receipts: four times the number that one writer can
+/// append in a second. Beyond it the oldest receipt is returned incomplete.
 pub const AWAITED_MAX: usize = 16_384;
 
-/// Most events in answers to entries that this node has not read yet. Beyond it the oldest are
-/// dropped, and those receipts name the node as missing.
+/// Maximum number of events in answers to entries that this node has not read yet. Beyond it the
+/// answers to the oldest entry are dropped, and its receipt names those nodes as missing.
 pub const EARLY_EVENTS_MAX: usize = 65_536;
 
-/// Receipts of one node that are not complete. `T` is what the caller wants back with a receipt.
-/// Owned by the node's driver.
+/// Incomplete receipts of one node. `T` is a token that the caller gets back with a receipt. Owned
+/// by the driver of the node.
 #[derive(Debug)]
 pub struct Receipts<T> {
     awaited: BTreeMap<StreamSequence, Awaited<T>>,
-    /// Answers of nodes that are ahead of this one.
+    /// Answers to entries that this node has not read yet.
     early: BTreeMap<StreamSequence, Vec<(Incarnation, Vec<EventCounts>)>>,
     early_events: usize,
-    /// Last entry that this node has read.
+    /// Sequence of the last entry that this node has read.
     read: StreamSequence,
 }
 
-/// Sum of what nodes answered.
+/// Sum of the answers to an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt<T> {
-    /// The place of the entry.
+    /// Sequence of the entry.
     pub sequence: StreamSequence,
-    /// What the caller gave with it.
+    /// Token of the caller.
     pub token: T,
     /// Results of the entry's commands, with the sums over the nodes that answered.
     pub results: Vec<CommandResult>,
     /// Number of nodes that answered.
     pub nodes: u32,
-    /// Names of the nodes that did not.
+    /// Names of the nodes that did not answer.
     pub missing: Vec<Box<str>>,
 }
 
@@ -63,7 +63,7 @@ impl<T> Awaited<T> {
     fn add(&mut self, node: Incarnation, events: &[EventCounts]) {
         let mut unanswered = self.unanswered.iter();
         let Some(at) = unanswered.position(|(awaited, _)| *awaited == node) else {
-            // It came twice, or from a node that was not up at that place.
+            // A repeated answer, or one of a node that was not up at that entry.
             return;
         };
         self.unanswered.swap_remove(at);
@@ -112,10 +112,10 @@ impl<T> Default for Receipts<T> {
 }
 
 impl<T> Receipts<T> {
-    /// Awaits the answers of all nodes of `table` to an entry of this node, which was applied just
-    /// now. This node answers too, by [`answer`](Self::answer). `results` are those of the entry's
-    /// commands, with no counts of sessions. Returns receipts that are complete, or given up to
-    /// keep the bound.
+    /// Begins to wait for the answers of all nodes of `table` to an entry of this node, which was
+    /// applied just now. This node answers too, with [`answer`](Self::answer). `results` are those
+    /// of the entry's commands, without counts of sessions. Returns the receipts that are complete,
+    /// and those that were given up to keep within [`AWAITED_MAX`].
     pub fn expect(
         &mut self,
         now: Duration,
@@ -145,8 +145,8 @@ impl<T> Receipts<T> {
         receipts
     }
 
-    /// Notes that this node has read an entry, after [`expect`](Self::expect) if it awaits answers
-    /// to it: answers to entries up to there are early no more.
+    /// Records that this node has read an entry. To be called after [`expect`](Self::expect) if it
+    /// waits for answers to the entry, as early answers to entries up to this one are dropped.
     pub fn read(&mut self, sequence: StreamSequence) {
         self.read = self.read.max(sequence);
         while let Some(entry) = self.early.first_entry()
@@ -157,7 +157,7 @@ impl<T> Receipts<T> {
         }
     }
 
-    /// Takes in the answer of a node. Returns the receipt if it is complete.
+    /// Records the answer of a node. Returns the receipt if it is complete.
     pub fn answer(&mut self, node: Incarnation, answer: Answer) -> Option<Receipt<T>> {
         let Answer { sequence, events } = answer;
         if sequence > self.read {
@@ -171,7 +171,8 @@ impl<T> Receipts<T> {
         self.take_complete(sequence)
     }
 
-    /// Gives up on an incarnation that has gone. Returns the receipts that waited for it alone.
+    /// Stops waiting for an incarnation that has gone. Returns the receipts that only it had not
+    /// answered.
     pub fn gone(&mut self, node: Incarnation) -> Vec<Receipt<T>> {
         for awaited in self.awaited.values_mut() {
             let unanswered = &mut awaited.unanswered;
@@ -196,12 +197,12 @@ impl<T> Receipts<T> {
         receipts
     }
 
-    /// Returns when the time of the next receipt is over.
+    /// Returns when the next receipt expires.
     pub fn deadline(&self) -> Option<Duration> {
         self.awaited.first_key_value().map(|(_, it)| it.until)
     }
 
-    /// Returns the number of entries whose answers are awaited.
+    /// Returns the number of incomplete receipts.
     pub fn awaited(&self) -> usize {
         self.awaited.len()
     }
@@ -234,7 +235,8 @@ impl<T> Receipts<T> {
     }
 }
 
-/// Events that answers count for against the bound, and one for each answer.
+/// Returns the weight of answers against [`EARLY_EVENTS_MAX`]: their events, and one for each
+/// answer.
 fn charge(answers: &[(Incarnation, Vec<EventCounts>)]) -> usize {
     answers.iter().map(|(_, events)| 1 + events.len()).sum()
 }

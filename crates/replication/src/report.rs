@@ -1,7 +1,7 @@
-//! What nodes say of themselves beside the log, for those who look at the cluster, and how one is
-//! asked to end.
+//! Reports of nodes, for the overview of the cluster, and requests to drain a node. Both are sent
+//! outside the log.
 //!
-//! Must never decide anything: a report that is lost is missing in a table.
+//! Must never decide anything: a lost report is only missing in an overview.
 
 use std::error::Error;
 use std::fmt;
@@ -20,102 +20,102 @@ const REPORT: u8 = 0x31;
 /// First byte of a request to drain.
 const DRAIN: u8 = 0x41;
 
-/// First byte of the answer to it.
+/// First byte of the answer to a request to drain.
 const DRAINING: u8 = 0x42;
 
-/// Most numbers of a report. A later version may add some; what is not known is passed over.
+/// Maximum number of counters in a report. A later version may add some; unknown ones are ignored.
 const NUMBERS_MAX: usize = 64;
 
-/// Whether clients should be sent to a node, as it says itself.
+/// State of a node as it reports it: whether clients should be sent to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NodeState {
-    /// It has not said so.
+    /// The node has not reported its state.
     #[default]
     Unknown,
-    /// They should.
+    /// Clients should be sent to it.
     Ready,
-    /// They should not.
+    /// Clients should not be sent to it.
     NotReady,
-    /// They should not, and those that it has are sent elsewhere.
+    /// Clients should not be sent to it, and its own are sent to other nodes.
     Draining,
 }
 
-/// What a node counts. Counters begin with its start.
+/// Counters and gauges of a node. Counters begin at its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeCounters {
     /// Time since its start.
     pub uptime: Duration,
     /// Time by which it is behind the log.
     pub lag: Duration,
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: u64,
-    /// Time that all its workers were busy.
+    /// Total busy time of all its workers.
     pub busy: Duration,
-    /// Open connections of clients.
+    /// Number of open connections of clients.
     pub connections: u64,
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: u64,
-    /// Events that sockets of sessions took.
+    /// Number of events written to sockets of sessions.
     pub written: u64,
-    /// Bytes that sockets of clients took.
+    /// Number of bytes written to sockets of clients.
     pub bytes_written: u64,
-    /// Bytes that wait because sockets of clients are full.
+    /// Number of bytes that wait because sockets of clients are full.
     pub backlog_bytes: u64,
-    /// Bytes that wait for the log.
+    /// Number of bytes that wait for the log.
     pub waiting_bytes: u64,
-    /// Connections to the engine that were lost.
+    /// Number of lost connections to the engine.
     pub disconnects: u64,
 }
 
-/// What a node says every second to those who look at the cluster.
+/// Report of a node, sent once a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
-    /// Its incarnation.
+    /// Incarnation of the node.
     pub incarnation: Incarnation,
-    /// Whether clients should be sent to it.
+    /// State of the node.
     pub state: NodeState,
-    /// What it counts.
+    /// Counters of the node.
     pub counters: NodeCounters,
 }
 
-/// Request to a node that it send its clients elsewhere, and end.
+/// Request to a node to send its clients to other nodes and to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drain {
-    /// The run of the node that is meant: a later one is not to end.
+    /// Incarnation that is to end; a later one of the same node is not.
     pub incarnation: Incarnation,
 }
 
 /// Answer of a node to [`Drain`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draining {
-    /// The run of the node that answers. It drains if it is the one that was meant.
+    /// Incarnation that answers. It drains if it is the requested one.
     pub incarnation: Incarnation,
 }
 
-/// Called once with the outcome, from any thread. It must not block.
+/// Callback of a request to drain. Called once with the result, on any thread; must not block.
 pub type DrainDone = Box<dyn FnOnce(Result<Incarnation, DrainError>) + Send>;
 
-/// Reason why a node is not known to drain.
+/// Error of a request to drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DrainError {
     /// No node has this name.
     Unknown {
-        /// The names that there are.
+        /// Names of the nodes of the cluster.
         names: Vec<Box<str>>,
     },
-    /// It does not answer.
+    /// The node does not answer.
     Silent {
-        /// Time since it was last heard.
+        /// Time since its last heartbeat.
         silent: Duration,
     },
-    /// It was started anew meanwhile.
+    /// The node has restarted meanwhile.
     Restarted,
-    /// This node cannot reach the others.
+    /// This node cannot reach the other nodes.
     Unreachable,
 }
 
 impl NodeCounters {
-    /// The numbers of a report, in their order. New ones come last.
+    /// Returns the counters in the order of a report. New ones are added at the end.
     fn numbers(&self) -> [u64; 11] {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         [
@@ -133,7 +133,7 @@ impl NodeCounters {
         ]
     }
 
-    /// Takes the numbers that are there. The others are 0.
+    /// Creates counters from the numbers of a report; missing ones are 0.
     fn of(numbers: &[u64]) -> Self {
         let at = |index: usize| numbers.get(index).copied().unwrap_or(0);
         Self {
@@ -162,7 +162,7 @@ impl NodeState {
         }
     }
 
-    /// A number of a later version says nothing to this one.
+    /// Returns the state with this number; `Unknown` for a number of a later version.
     const fn of(number: u8) -> Self {
         match number {
             1 => Self::Ready,
@@ -172,7 +172,7 @@ impl NodeState {
         }
     }
 
-    /// Returns its name.
+    /// Returns the name of the state.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -184,7 +184,7 @@ impl NodeState {
 }
 
 impl Report {
-    /// Returns the report as bytes.
+    /// Encodes the report.
     pub fn encode(&self) -> Bytes {
         let numbers = self.counters.numbers();
         let mut out = vec![REPORT];
@@ -197,7 +197,7 @@ impl Report {
         out.into()
     }
 
-    /// Reads a report, also one of a version that counts more or less.
+    /// Decodes a report, also one of a version with more or fewer counters.
     ///
     /// # Errors
     ///
@@ -220,7 +220,7 @@ impl Report {
     }
 }
 
-/// Returns a message that has nothing but an incarnation.
+/// Encodes a message that consists of an incarnation.
 fn encode(kind: u8, incarnation: Incarnation) -> Bytes {
     let mut out = vec![kind];
     out.extend_from_slice(&incarnation.number().to_le_bytes());
@@ -236,12 +236,12 @@ fn decode(bytes: &Bytes, expected: u8) -> Result<Incarnation, DecodeError> {
 }
 
 impl Drain {
-    /// Returns the request as bytes.
+    /// Encodes the request.
     pub fn encode(self) -> Bytes {
         encode(DRAIN, self.incarnation)
     }
 
-    /// Reads a request.
+    /// Decodes a request.
     ///
     /// # Errors
     ///
@@ -252,12 +252,12 @@ impl Drain {
 }
 
 impl Draining {
-    /// Returns the answer as bytes.
+    /// Encodes the answer.
     pub fn encode(self) -> Bytes {
         encode(DRAINING, self.incarnation)
     }
 
-    /// Reads an answer.
+    /// Decodes an answer.
     ///
     /// # Errors
     ///

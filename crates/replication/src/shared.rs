@@ -1,9 +1,9 @@
-//! Kinds of shared state that nodes keep in common, beside events and the graph.
+//! Shared state: state besides events and the graph that is the same on all nodes.
 //!
-//! Owns the one table of them. What the bytes mean is the business of the part that keeps the
-//! state; the log carries them.
+//! Owns the list of its kinds. The log carries the bytes without interpreting them; only the
+//! [`SharedSink`] does.
 
-/// The state itself, in rows.
+/// The state, as rows.
 mod rows;
 
 use std::error::Error;
@@ -16,22 +16,22 @@ use crate::incarnation::Incarnation;
 use crate::place::Position;
 pub use rows::{FOR_EVER, Full, Overflow, Row, SharedRows, TableLimits};
 
-/// A token, a session or an id that may no longer be used.
+/// Revocation of a token, a session or an id.
 pub const REVOCATION: u8 = 1;
 
-/// An id that is banned, or is no longer.
+/// Ban of an id, or its end.
 pub const BAN: u8 = 2;
 
-/// A ticket that was made or used.
+/// Creation or use of a ticket.
 pub const TICKET: u8 = 3;
 
-/// An idempotency key and its answer.
+/// Idempotency key and its answer.
 pub const IDEMPOTENCY_KEY: u8 = 4;
 
-/// A session of an id that began or ended.
+/// Begin or end of a session of an id.
 pub const PRESENCE: u8 = 5;
 
-/// An id that hides, or shows itself again.
+/// Begin or end of the hiding of an id.
 pub const HIDDEN_ID: u8 = 6;
 
 /// Returns the name of a kind, for logs; `None` for one that this version does not know.
@@ -50,24 +50,24 @@ pub const fn name(kind: u8) -> Option<&'static str> {
 /// Piece of shared state that a node has read.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece<'a> {
-    /// Its position.
+    /// Position of the piece.
     pub position: Position,
-    /// The writer of its entry.
+    /// Writer of its entry.
     pub incarnation: Incarnation,
-    /// Whether this run of this node wrote it.
+    /// Whether the current incarnation of this node wrote it.
     pub is_own: bool,
-    /// What it is.
+    /// Kind of the state.
     pub kind: u8,
-    /// Its content.
+    /// Content.
     pub bytes: &'a Bytes,
 }
 
-/// Piece of shared state that this version cannot read: a newer one has written it.
+/// Error: a piece of shared state was written by a newer version, and this one cannot read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnreadablePiece {
-    /// What it is.
+    /// Kind of the state.
     pub kind: u8,
-    /// Its position.
+    /// Position of the piece.
     pub position: Position,
 }
 
@@ -89,50 +89,51 @@ impl Error for UnreadablePiece {}
 /// End of an incarnation that a node has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone {
-    /// The incarnation.
+    /// Incarnation that ended.
     pub incarnation: Incarnation,
     /// Position of the command that ended it.
     pub position: Position,
-    /// The oldest incarnation that is left, which does what the one that is gone has left undone.
-    /// The same on all nodes.
+    /// Oldest remaining incarnation, which completes the unfinished work of the one that ended. The
+    /// same on all nodes.
     pub heir: Option<Incarnation>,
 }
 
 /// Keeper of the shared state of a node: a state machine of the log. Called by the thread that
-/// applies entries, in the order of the log. It must not block.
+/// applies entries, in the order of the log. Must not block.
 ///
-/// What it keeps is stored with the graph, in one transaction with the place in the log. A node
-/// that starts reads entries again that its state has: those are not [taken](Self::take) twice.
+/// Its state is stored with the graph, in one transaction with the position in the log. When a node
+/// starts, it may read entries again that are in the state already: those are not
+/// [taken](Self::take) twice.
 pub trait SharedSink: Debug + Send + Sync {
-    /// Notes the time of an entry, in seconds since 1970, before its pieces. The clock of the
-    /// engine's leader gives it, so it may be a little less than that of an earlier entry.
+    /// Records the time of an entry, in seconds since 1970, before its pieces. It comes from the
+    /// clock of the engine's leader, so it may be slightly earlier than that of the previous entry.
     fn advance(&self, seconds: u64);
 
-    /// Takes a piece of an entry that counts. Returns how many of the commands right after it in
-    /// its entry must not be applied, because an earlier entry has done the same: 0, unless the
-    /// piece is an idempotency key that is known already. Their results are
+    /// Takes a piece of an entry that counts. Returns the number of commands directly after it in
+    /// its entry that must not be applied, as an earlier entry had them: 0 unless the piece is an
+    /// idempotency key that is known already. Their results are
     /// [`None`](crate::CommandResult::None), and their positions stay unused.
     ///
     /// # Errors
     ///
-    /// When this version cannot read the piece. The node must apply nothing any more: others can
-    /// read it, and would have another state.
+    /// When this version cannot read the piece. The node must stop applying entries, as its state
+    /// would differ from that of newer nodes.
     fn take(&self, piece: Piece<'_>) -> Result<usize, UnreadablePiece>;
 
-    /// Returns what [`take`](Self::take) returned for a piece that the state has. The entry is read
-    /// again to fill the history.
+    /// Returns the same number as [`take`](Self::take) did, for a piece that is in the state
+    /// already. Called for an entry that is read again to refill the history.
     ///
     /// # Errors
     ///
     /// Those of [`take`](Self::take).
     fn passed_over(&self, piece: Piece<'_>) -> Result<usize, UnreadablePiece>;
 
-    /// Notes that an incarnation has ended, and the sessions of its node with it.
+    /// Records that an incarnation has ended, and with it the sessions of its node.
     fn gone(&self, gone: Gone);
 
-    /// Returns whether there is something to store that is not to wait for other changes.
+    /// Returns whether there are changes that must be stored without waiting for others.
     fn has_changes(&self) -> bool;
 
-    /// Takes what has changed since the last time, to be stored with the place after the entry.
+    /// Takes the changes since the last call, to be stored with the position after the entry.
     fn take_changes(&self) -> RowChanges;
 }

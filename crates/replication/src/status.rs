@@ -11,11 +11,11 @@ use crate::report::{NodeCounters, NodeState};
 pub struct Status {
     /// Name of this node.
     pub node: Box<str>,
-    /// Its incarnation; `None` before the first and after a `NodeGone`.
+    /// Incarnation of this node; `None` before the first and after a `NodeGone`.
     pub incarnation: Option<Incarnation>,
-    /// The epoch of event ids: the name of the stream's content.
+    /// Epoch of event ids, which identifies the content of the stream.
     pub epoch: Box<str>,
-    /// Why this node is not ready, as a sentence; `None` if it is.
+    /// Reason why this node is not ready, as a sentence; `None` if it is.
     pub not_ready: Option<Box<str>>,
     /// Whether the engine can be reached.
     pub is_connected: bool,
@@ -25,23 +25,23 @@ pub struct Status {
     pub last: StreamSequence,
     /// Time by which this node is behind the log.
     pub lag: Duration,
-    /// Entries that this node has sent and not yet read back.
+    /// Number of entries that this node has sent but not read back.
     pub in_flight: usize,
-    /// Bytes of commands that wait in this node or are in flight.
+    /// Size of the commands that wait in this node or are in flight, in bytes.
     pub waiting_bytes: usize,
-    /// Entries that this node has applied since it started.
+    /// Number of entries that this node has applied since it started.
     pub entries: u64,
-    /// Entries that it has skipped: repeats, and entries out of turn.
+    /// Number of entries that it has skipped: repeats, and entries out of order.
     pub skipped: u64,
-    /// Entries that it has sent again.
+    /// Number of entries that it has resent.
     pub resent: u64,
-    /// The engine: what keeps the log.
+    /// Status of the engine, which stores the log.
     pub engine: EngineStatus,
-    /// All nodes of the cluster, this one included, by name.
+    /// All nodes of the cluster, including this one, sorted by name.
     pub nodes: Vec<NodeStatus>,
 }
 
-/// What the engine last said of the log, and what happened between it and this node.
+/// Latest status of the log in the engine, and counters of this node's connection to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EngineStatus {
     /// Server that this node is connected to.
@@ -50,58 +50,58 @@ pub struct EngineStatus {
     pub leader: Option<Box<str>>,
     /// Time since the leader last answered.
     pub leaderless: Duration,
-    /// Servers that follow it.
+    /// Servers that follow the leader.
     pub followers: Vec<FollowerStatus>,
     /// Sequence of the oldest entry of the log.
     pub first: u64,
-    /// Bytes of the log.
+    /// Size of the log, in bytes.
     pub bytes: u64,
-    /// Most bytes that it may have; 0 without a limit.
+    /// Maximum size of the log, in bytes; 0 without a limit.
     pub bytes_max: u64,
-    /// Connections that this node has made, the first one included.
+    /// Number of connections that this node has made, including the first one.
     pub connects: u64,
-    /// Connections that it has lost.
+    /// Number of connections that it has lost.
     pub disconnects: u64,
-    /// Messages that were dropped because they were not read in time.
+    /// Number of messages that were dropped because they were not read in time.
     pub dropped: u64,
-    /// Consumers that this node has made to read the log, the first one included.
+    /// Number of consumers that this node has created to read the log, including the first one.
     pub consumers: u64,
-    /// Consumers that it replaced because they were silent.
+    /// Number of consumers that were replaced because they were silent.
     pub consumers_silent: u64,
-    /// Consumers that it replaced because a message was missing.
+    /// Number of consumers that were replaced because a message was missing.
     pub consumers_skipped: u64,
 }
 
 /// A server that follows the leader of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FollowerStatus {
-    /// Its name.
+    /// Name of the server.
     pub name: Box<str>,
-    /// Whether it keeps up.
+    /// Whether it is up to date.
     pub is_current: bool,
-    /// Operations that it lacks.
+    /// Number of operations by which it is behind.
     pub lag: u64,
-    /// Time since the leader last heard of it.
+    /// Time since the leader last heard from it.
     pub silent: Duration,
 }
 
-/// Status of a node as another one knows it.
+/// Status of a node as known to another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStatus {
-    /// Its name.
+    /// Name of the node.
     pub name: Box<str>,
-    /// Its version.
+    /// Version of its program.
     pub version: Box<str>,
-    /// Its incarnation.
+    /// Incarnation of the node.
     pub incarnation: Incarnation,
-    /// Last entry that it said it had applied.
+    /// Last entry that it has applied, according to its last heartbeat.
     pub applied: StreamSequence,
-    /// Sessions that it said it had.
+    /// Number of its sessions, according to its last heartbeat.
     pub sessions: u64,
     /// Time since its last heartbeat.
     pub silent: Duration,
-    /// Whether clients should be sent to it, as it says.
+    /// State according to its last report.
     pub state: NodeState,
-    /// What it counts, as it says.
+    /// Counters according to its last report.
     pub counters: NodeCounters,
 }

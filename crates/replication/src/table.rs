@@ -1,4 +1,4 @@
-//! Incarnation table: who writes, and the last number of each.
+//! Incarnation table: the live incarnations and the last number of each.
 //!
 //! Owns the rule that decides which entries count. It is part of the replicated state: all nodes
 //! that have read the same entries have the same table.
@@ -12,14 +12,14 @@ use crate::error::DecodeError;
 use crate::incarnation::Incarnation;
 use crate::place::StreamSequence;
 
-/// Most live incarnations: ten times the nodes of the largest cluster that one log can feed. Beyond
-/// it a new incarnation does not count until another one has gone.
+/// Maximum number of live incarnations: ten times the nodes of the largest cluster that one log can
+/// supply. Beyond it a new incarnation does not count until another one has gone.
 pub const INCARNATIONS_MAX: usize = 1024;
 
-/// Bytes of a member at least: incarnation, number, sequence, two lengths.
+/// Minimum size of a member, in bytes: incarnation, number, sequence, two lengths.
 const MEMBER_BYTES_MIN: usize = 3 * size_of::<u64>() + 2;
 
-/// Live incarnations, and the last number of each. Owned by its reader.
+/// Live incarnations, and the last number of each. Owned by the reader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
     members: BTreeMap<Incarnation, Member>,
@@ -40,24 +40,24 @@ pub struct Member {
     pub last: u64,
 }
 
-/// Reason why an entry does not count. All nodes find the same.
+/// Reason why an entry does not count. The same for all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skip {
     /// An entry with this number counted before.
     Repeat,
-    /// An entry before it has not come yet; the writer will send it again.
+    /// An earlier entry of the writer is missing; the writer will resend both.
     OutOfTurn {
-        /// The next number of this incarnation.
+        /// Next number of this incarnation.
         expected: u64,
     },
     /// The incarnation has not begun, or has gone.
     UnknownIncarnation,
-    /// A first entry that is not one `NodeUp`.
+    /// The first entry of an incarnation is not a single `NodeUp`.
     NoNodeUp,
-    /// A `NodeUp` whose writer had not read the latest `NodeGone`: perhaps a late copy of an
-    /// incarnation that has gone since.
+    /// The writer of a `NodeUp` had not read the latest `NodeGone`, so it may be a late copy from
+    /// an incarnation that has gone since.
     StaleNodeUp,
-    /// There are [`INCARNATIONS_MAX`] already.
+    /// There are already [`INCARNATIONS_MAX`] live incarnations.
     TableFull,
 }
 
@@ -72,8 +72,8 @@ impl Table {
         self.members.get(&incarnation)
     }
 
-    /// Returns why an entry does not count as far as its head tells. `None` for the next number of
-    /// a live incarnation, and for number 1 of one that is not live.
+    /// Returns why an entry does not count, judging by its head. `None` for the next number of a
+    /// live incarnation, and for number 1 of one that is not live.
     pub(crate) fn skip(&self, head: EntryHead) -> Option<Skip> {
         let Some(member) = self.members.get(&head.incarnation) else {
             return (head.number != 1).then_some(Skip::UnknownIncarnation);
@@ -88,8 +88,8 @@ impl Table {
         })
     }
 
-    /// Takes in an entry that [`skip`](Self::skip) lets through. Returns the incarnations that
-    /// it ended.
+    /// Applies an entry for which [`skip`](Self::skip) returned `None`. Returns the incarnations
+    /// that it ended.
     pub(crate) fn take(
         &mut self,
         sequence: StreamSequence,
@@ -122,9 +122,9 @@ impl Table {
         else {
             return Err(Skip::NoNodeUp);
         };
-        // Whatever incarnation has gone: its first entry counted before the entry that ended it,
-        // and was made before it counted. So a copy of it is older than the latest `NodeGone`, and
-        // no incarnation counts twice, although the table forgets those that have gone.
+        // The first entry of every incarnation that has gone was made before the entry that ended
+        // it. So a copy of it had not read the latest `NodeGone`, and no incarnation counts twice,
+        // although the table forgets those that have gone.
         if *after < self.last_gone || *after >= sequence {
             return Err(Skip::StaleNodeUp);
         }
@@ -168,7 +168,7 @@ impl Table {
                 return Err(DecodeError::Invalid { what });
             }
             let (last, since) = (source.u64()?, source.sequence()?);
-            // Each entry that counted has a sequence of its own.
+            // Each entry that counted has its own sequence.
             if last == 0 || last > StreamSequence::MAX.number() {
                 let what = "the last number of an incarnation";
                 return Err(DecodeError::Invalid { what });

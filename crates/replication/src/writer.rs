@@ -1,12 +1,13 @@
-//! Writer: groups, numbers, sends and resends the entries of one node.
+//! The writer: groups, numbers, sends and resends the entries of one node.
 //!
-//! An entry counts when it is read back; what the engine acknowledges only saves resending. So the
-//! writer may append an entry any number of times. A caller must not let the engine drop repeats
-//! by an id of the message: an entry that came out of turn must be stored a second time.
+//! An entry counts when it is read back; an acknowledgement of the engine only prevents resending.
+//! So the writer may append an entry any number of times. The caller must not let the engine drop
+//! repeats by message id, as an entry that came out of order must be stored a second time.
 //!
-//! After another node has declared it gone, a writer takes a new incarnation. It has read all up to
-//! that `NodeGone`, and no entry of the old incarnation can count after it. So what it has not read
-//! back does not count, and is appended again, once and in order, under the new one.
+//! After another node has declared it gone, a writer continues under a new incarnation. It has read
+//! all entries up to that `NodeGone`, and no entry of the old incarnation can count after it. So
+//! the entries not read back do not count, and are appended again, once and in order, under the new
+//! incarnation.
 
 mod expiry;
 mod feedback;
@@ -32,49 +33,49 @@ use crate::error::DecodeError;
 use crate::incarnation::Incarnation;
 use crate::place::StreamSequence;
 
-/// Appends of one node on their way into the log. `T` is what the caller wants back with the
-/// outcome. Owned by the node's driver, for as long as the node runs.
+/// Writer of the log of one node. `T` is a token that the caller gets back with the result of an
+/// append. Owned by the driver of the node, as long as the node runs.
 ///
-/// Times are since any moment that the caller chooses, and never go back.
+/// Times are measured from an arbitrary moment and never decrease.
 #[derive(Debug)]
 pub struct Writer<T> {
     options: WriterOptions,
     phase: Phase,
-    /// Last entry that this node has read.
+    /// Sequence of the last entry that this node has read.
     read: StreamSequence,
     /// Groups in the order of their appends. The last one may be open.
     queue: VecDeque<Group<T>>,
-    /// Groups of the queue that were sent since the writer last went back.
+    /// Number of groups at the front of the queue that count as sent.
     sent: usize,
-    /// Number of the first group of the queue.
+    /// Number of the entry of the first group of the queue.
     first_number: u64,
-    /// After a time-out only entries up to this number are sent, until there is a sign of life.
+    /// Number up to which entries are sent after a timeout, until the engine responds.
     probe: Option<u64>,
     /// Number of the first group when the writer last went back because of an entry out of turn.
     went_back: u64,
-    /// Nothing is sent before: the engine has refused an entry.
+    /// Time until which nothing is sent, as the engine has refused an entry.
     pause_until: Duration,
-    /// Since when there is no connection.
+    /// Time when the connection was lost.
     disconnected: Option<Duration>,
     waiting_bytes: usize,
     resent: u64,
 }
 
-/// Where a writer is in the life of its incarnation.
+/// Phase of the incarnation of a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It has none: another node has declared the last one gone.
+    /// No incarnation: another node has declared the last one gone.
     Gone,
-    /// It has none and takes none: it has ended the last one itself.
+    /// No incarnation, and no new one: the writer has ended the last one itself.
     Left,
-    /// Its `NodeUp` is not read back yet, and is to be sent at this time.
+    /// The `NodeUp` is not read back yet and is to be sent at this time.
     Beginning(Incarnation, Duration),
-    /// It numbers entries.
+    /// The `NodeUp` is read back.
     Live(Incarnation),
 }
 
 impl<T> Writer<T> {
-    /// Makes a writer that is connected, of a node that has read up to `read`.
+    /// Creates a connected writer of a node that has read the log up to `read`.
     pub fn new(options: WriterOptions, incarnation: Incarnation, read: StreamSequence) -> Self {
         Self {
             options,
@@ -96,8 +97,9 @@ impl<T> Writer<T> {
     ///
     /// # Errors
     ///
-    /// When they do not fit into an entry, when too much waits already, when the engine was not
-    /// reachable for [`UNAVAILABLE_AFTER`], or when the writer has left. They do not count then.
+    /// When they do not fit into an entry, when too many appends are waiting, when the engine was
+    /// not reachable for [`UNAVAILABLE_AFTER`], or when the writer has left. Then the commands do
+    /// not count.
     pub fn append(
         &mut self,
         now: Duration,
@@ -131,7 +133,7 @@ impl<T> Writer<T> {
         Ok(())
     }
 
-    /// Returns the bytes of commands that may be appended.
+    /// Checks whether commands may be appended. Returns their size, in bytes.
     fn admit(&self, now: Duration, commands: &[Command]) -> Result<usize, AppendError> {
         for command in commands {
             match command.check() {
@@ -139,8 +141,8 @@ impl<T> Writer<T> {
                 Err(DecodeError::TooLong { found, max, .. }) => {
                     return Err(AppendError::TooLarge { bytes: found, max });
                 }
-                // An id beyond the rules for ids. Every node would stop at such an entry, so it
-                // must not get into the log, whatever mistake has made it.
+                // An invalid id, due to a bug. Every node would stop at such an entry, so it must
+                // not get into the log.
                 Err(error) => {
                     debug_assert!(false, "{error}");
                     let bytes = command.encoded_bytes();
@@ -166,8 +168,8 @@ impl<T> Writer<T> {
         Ok(bytes)
     }
 
-    /// Returns the next entry to send now, if there is one. To be called until there is none:
-    /// after each other call, and at [`deadline`](Self::deadline).
+    /// Returns the next entry to send now, if there is one. To be called until there is none, after
+    /// every other call and at [`deadline`](Self::deadline).
     pub fn poll_send(&mut self, now: Duration) -> Option<Outgoing> {
         if self.disconnected.is_some() || now < self.pause_until {
             return None;
@@ -199,7 +201,8 @@ impl<T> Writer<T> {
         })
     }
 
-    /// Returns the entry that begins the incarnation. It says up to where this node has read now.
+    /// Returns the entry that begins the incarnation, with the last sequence that this node has
+    /// read.
     fn begin(&mut self, now: Duration, incarnation: Incarnation) -> Outgoing {
         self.phase = Phase::Beginning(incarnation, now + RESEND_AFTER);
         let entry = Entry {
@@ -233,7 +236,7 @@ impl<T> Writer<T> {
         })
     }
 
-    /// Returns when entries in flight must be sent again.
+    /// Returns when entries in flight must be resent.
     fn resend_at(&self) -> Option<Duration> {
         let in_flight = self.queue.iter().take(self.sent);
         in_flight.filter_map(Group::resend_at).min()
@@ -251,8 +254,8 @@ impl<T> Writer<T> {
         self.sent = self.sent.min(to);
     }
 
-    /// Returns when [`poll_send`](Self::poll_send) or [`expire`](Self::expire) has something to do
-    /// without another call before.
+    /// Returns when to call [`poll_send`](Self::poll_send) and [`expire`](Self::expire) next, if
+    /// there is no other call before.
     pub fn deadline(&self) -> Option<Duration> {
         let oldest = self.queue.iter().find(|group| group.has_tokens());
         let expires = oldest.map(|group| group.since + ANSWER_WITHIN);
@@ -277,8 +280,8 @@ impl<T> Writer<T> {
         }
     }
 
-    /// Returns whether the incarnation is in the log, as far as it is read: from there on the node
-    /// is one of those that receipts count.
+    /// Returns whether the `NodeUp` of the incarnation was read back. From then on receipts include
+    /// this node.
     pub const fn is_live(&self) -> bool {
         matches!(self.phase, Phase::Live(_))
     }
@@ -288,12 +291,12 @@ impl<T> Writer<T> {
         self.sent
     }
 
-    /// Returns the bytes that appends take which are not read back.
+    /// Returns the size of all appends that were not read back, in bytes.
     pub const fn waiting_bytes(&self) -> usize {
         self.waiting_bytes
     }
 
-    /// Returns the number of entries that were sent again.
+    /// Returns the number of entries that were resent.
     pub const fn resent(&self) -> u64 {
         self.resent
     }

@@ -1,4 +1,4 @@
-//! Entries as bytes: what is written reads back, and nothing else is accepted.
+//! Encoding of entries: they are decoded again, and nothing else is accepted.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -87,14 +87,14 @@ fn entry() -> impl Strategy<Value = Entry> {
 
 proptest! {
     #[test]
-    fn an_entry_reads_back_as_it_was_written(entry in entry()) {
+    fn an_entry_is_decoded_to_the_same_entry(entry in entry()) {
         let bytes = entry.encode().unwrap();
         prop_assert_eq!(EntryHead::decode(&bytes), Ok(entry.head()));
         prop_assert_eq!(Entry::decode(&bytes), Ok(entry));
     }
 
     #[test]
-    fn an_entry_cut_anywhere_is_refused(entry in entry()) {
+    fn a_truncated_entry_is_refused(entry in entry()) {
         let bytes = entry.encode().unwrap();
         for end in 0..bytes.len() {
             prop_assert!(Entry::decode(&bytes.slice(..end)).is_err(), "cut at {}", end);
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_accepted_has_one_form(entry in entry(), at: prop::sample::Index, byte: u8) {
+    fn each_accepted_entry_has_one_encoding(entry in entry(), at: prop::sample::Index, byte: u8) {
         let mut bytes = Vec::from(entry.encode().unwrap());
         let at = at.index(bytes.len());
         bytes[at] = byte;
@@ -114,7 +114,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_newer_node_may_have_written_says_so() {
+fn errors_of_newer_formats_suggest_an_update() {
     let incarnation = Incarnation::new(7).unwrap();
     let commands = vec![Command::NodeGone { incarnation }];
     let entry = Entry {
@@ -138,7 +138,7 @@ fn what_a_newer_node_may_have_written_says_so() {
 }
 
 #[test]
-fn a_count_takes_no_memory_for_what_is_not_there() {
+fn a_count_allocates_no_memory_for_missing_items() {
     let entry = Entry {
         incarnation: Incarnation::new(7).unwrap(),
         number: 1,
@@ -154,7 +154,7 @@ fn a_count_takes_no_memory_for_what_is_not_there() {
 }
 
 #[test]
-fn a_command_that_could_not_be_read_back_is_not_written() {
+fn a_command_that_could_not_be_decoded_is_not_encoded() {
     let refused = |command: Command| {
         let entry = Entry {
             incarnation: Incarnation::new(7).unwrap(),

@@ -1,4 +1,4 @@
-//! What nodes say to each other beside the log: messages, receipts, membership.
+//! Messages between nodes outside the log, receipts and membership.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -22,13 +22,13 @@ fn sequence(number: u64) -> StreamSequence {
     StreamSequence::new(number).unwrap()
 }
 
-/// A table of nodes "n1", "n2" …
+/// Returns a table of nodes "n1", "n2" …
 fn table(nodes: u64) -> Table {
     let names = (1..=nodes).map(|node| format!("n{node}"));
     table_of(&names.collect::<Vec<_>>())
 }
 
-/// A table of nodes with these names, whose incarnations and sequences are 1, 2, 3 …
+/// Returns a table of nodes with these names, whose incarnations and sequences are 1, 2, 3 …
 fn table_of(names: &[impl AsRef<str>]) -> Table {
     let mut reader = Reader::default();
     for (node, name) in (1..).zip(names) {
@@ -63,7 +63,7 @@ fn answer(at: u64, events: Vec<EventCounts>) -> Answer {
     Answer { sequence, events }
 }
 
-/// The results of an entry of one event and one change, before any node has answered.
+/// Returns the results of an entry of one event and one change, before any node has answered.
 fn results(at: u64) -> Vec<CommandResult> {
     let event = CommandResult::Event {
         position: Position::new(sequence(at), 0),
@@ -86,7 +86,7 @@ fn online(results: &[CommandResult]) -> (u64, u64) {
 }
 
 #[test]
-fn a_receipt_is_the_sum_over_all_nodes_and_each_counts_once() {
+fn a_receipt_is_the_sum_over_all_nodes_and_each_is_counted_once() {
     let mut receipts = Receipts::default();
     // Node 2 is ahead of this one.
     assert_eq!(
@@ -129,7 +129,7 @@ fn a_node_that_does_not_answer_in_time_is_named() {
 }
 
 #[test]
-fn a_node_that_has_gone_is_not_waited_for_and_is_named() {
+fn a_receipt_does_not_wait_for_a_node_that_has_gone_and_names_it() {
     let mut receipts = Receipts::default();
     receipts.expect(ZERO, sequence(1), &table(2), results(1), 'a');
     receipts.expect(ZERO, sequence(2), &table(2), results(2), 'b');
@@ -142,7 +142,7 @@ fn a_node_that_has_gone_is_not_waited_for_and_is_named() {
 }
 
 #[test]
-fn answers_that_wait_are_bounded_in_both_directions() {
+fn early_answers_and_incomplete_receipts_are_bounded() {
     let mut receipts = Receipts::default();
     let ahead = EARLY_EVENTS_MAX as u64;
     for at in 1..=2 * ahead {
@@ -183,7 +183,7 @@ fn heartbeat(node: u64) -> Heartbeat {
 }
 
 #[test]
-fn a_silent_node_is_proposed_to_be_gone_and_this_one_never() {
+fn only_other_silent_nodes_are_declared_gone() {
     let (step, own) = (Duration::from_millis(500), Some(incarnation(1)));
     let mut membership = Membership::default();
     membership.sync(ZERO, &table(3));
@@ -196,7 +196,7 @@ fn a_silent_node_is_proposed_to_be_gone_and_this_one_never() {
         let proposed = membership.poll_gone(now, own).into_iter();
         gone.extend(proposed.map(|it| (it, now)));
     }
-    // Once, and again as it has not come to the log.
+    // Once, and again as the `NodeGone` is not in the log.
     let silent = incarnation(3);
     assert_eq!(gone, [(silent, SILENT_AFTER), (silent, 2 * SILENT_AFTER)]);
     membership.sync(now, &table(2));
@@ -206,10 +206,10 @@ fn a_silent_node_is_proposed_to_be_gone_and_this_one_never() {
     assert_eq!(names, [("n1", 0), ("n2", 3)]);
 }
 
-/// A node that was stopped for six seconds finds all others silent, because their heartbeats still
-/// wait in its socket.
+/// A node that was stopped for six seconds finds all others silent, because their heartbeats are
+/// still unread in its socket.
 #[test]
-fn a_node_that_stood_still_or_was_cut_off_declares_no_other_gone() {
+fn a_node_that_stalled_or_was_disconnected_declares_no_other_gone() {
     let own = Some(incarnation(1));
     let mut membership = Membership::default();
     membership.sync(ZERO, &table(3));
@@ -225,7 +225,7 @@ fn a_node_that_stood_still_or_was_cut_off_declares_no_other_gone() {
 }
 
 #[test]
-fn all_nodes_are_heard_or_some_are_silent_whether_or_not_this_one_is_in_the_log() {
+fn silence_of_other_nodes_is_reported_whether_or_not_this_one_is_in_the_log() {
     let mut membership = Membership::default();
     assert!(membership.hears_all(ZERO, None), "there is no other");
     membership.sync(ZERO, &table(3));
@@ -243,10 +243,11 @@ fn all_nodes_are_heard_or_some_are_silent_whether_or_not_this_one_is_in_the_log(
 }
 
 #[test]
-fn of_nodes_with_one_name_all_but_the_first_that_lives_must_end() {
+fn of_nodes_with_one_name_only_the_first_live_one_stays() {
     let names = ["a", "b", "a", "c", "a"];
     let table = table_of(&names);
-    // Each as it hears the others: what node `number` has applied, if it says anything.
+    // Returns the namesake that node `own` finds after heartbeats of nodes and what they have
+    // applied.
     let finds = |own: u64, heard: &[(u64, u64)]| {
         let mut membership = Membership::default();
         membership.sync(ZERO, &table);
@@ -263,12 +264,12 @@ fn of_nodes_with_one_name_all_but_the_first_that_lives_must_end() {
     let found = [1, 2, 3, 4, 5].map(|own| finds(own, &all).is_some());
     assert_eq!(found, [false, false, true, false, true]);
     assert_eq!(finds(3, &all), Some(incarnation(1)));
-    // The first one has died: its last heartbeats are from before the others began.
+    // The first one has died, and its last heartbeat is from before the others began.
     assert_eq!(finds(3, &[(1, 2), (5, 9)]), None);
     assert_eq!(finds(5, &[(1, 4), (3, 9)]), Some(incarnation(3)));
     assert_eq!(finds(5, &[(1, 4), (3, 4)]), None);
     assert_eq!(finds(3, &[]), None);
-    // One that is in no table yet, or has gone, has no place among them.
+    // A node that is not in the table finds no namesake.
     assert_eq!(finds(7, &all), None);
 }
 
@@ -310,7 +311,7 @@ fn answers() -> impl Strategy<Value = Answers> {
 
 proptest! {
     #[test]
-    fn answers_read_back_and_are_refused_at_every_cut(answers in answers()) {
+    fn answers_are_decoded_and_refused_if_truncated(answers in answers()) {
         let bytes = answers.encode().unwrap();
         prop_assert_eq!(Answers::decode(&bytes), Ok(answers));
         for end in 0..bytes.len() {
@@ -320,7 +321,7 @@ proptest! {
     }
 
     #[test]
-    fn heartbeats_read_back_and_are_refused_at_every_cut(
+    fn heartbeats_are_decoded_and_refused_if_truncated(
         node in 1..u64::MAX, name in "[a-z]{0,64}", at in 0..1_u64 << 48, sessions: u64,
     ) {
         let heartbeat = Heartbeat {
@@ -338,7 +339,7 @@ proptest! {
 }
 
 #[test]
-fn an_event_that_an_answer_names_twice_is_refused() {
+fn an_answer_with_a_repeated_event_is_refused() {
     let twice = Answers {
         node: incarnation(1),
         answers: vec![answer(1, vec![counts(4, 1, 1), counts(4, 1, 1)])],
@@ -383,7 +384,7 @@ fn report(node: u64, state: NodeState) -> Report {
 }
 
 #[test]
-fn reports_are_read_back_and_nothing_else_is() {
+fn reports_are_decoded_and_other_bytes_refused() {
     for state in [
         NodeState::Unknown,
         NodeState::Ready,
@@ -402,7 +403,7 @@ fn reports_are_read_back_and_nothing_else_is() {
 }
 
 #[test]
-fn a_report_of_another_version_says_what_both_know() {
+fn a_report_of_another_version_has_the_common_counters() {
     let bytes = report(1, NodeState::Ready).encode();
     // Kind, incarnation and state, and the number of counters.
     let (head, counters) = (&bytes[..10], &bytes[11..]);
@@ -419,7 +420,7 @@ fn a_report_of_another_version_says_what_both_know() {
     unknown[9] = 9;
     let found = Report::decode(&unknown.into()).unwrap();
     assert_eq!(found.state, NodeState::Unknown);
-    // No memory is taken for more than there may be.
+    // Too many counters are refused.
     let many = [head, &[u8::MAX], &[0; 8 * 255]].concat();
     assert!(matches!(
         Report::decode(&many.into()),
@@ -441,7 +442,7 @@ fn requests_to_drain_are_not_their_answers() {
 }
 
 #[test]
-fn a_report_is_kept_for_nodes_of_the_log_and_does_not_end_their_silence() {
+fn a_report_is_stored_for_known_nodes_and_does_not_end_their_silence() {
     let mut membership = Membership::default();
     membership.sync(ZERO, &table(2));
     membership.report(report(2, NodeState::Draining));

@@ -76,7 +76,7 @@ fn an_entry_counts_only_if_its_number_is_the_next() {
 }
 
 #[test]
-fn a_gap_is_an_error_that_names_it_and_changes_nothing() {
+fn a_gap_is_an_error_and_leaves_the_reader_unchanged() {
     let mut reader = Reader::default();
     read(&mut reader, &up(1, 0));
     let before = reader.checkpoint().clone();
@@ -94,10 +94,10 @@ fn a_gap_is_an_error_that_names_it_and_changes_nothing() {
     assert_eq!(*reader.checkpoint(), before);
 }
 
-/// A copy of an entry may come late: a stopped server of the engine goes on after the node was
-/// declared gone, and delivers what it had. The table has forgotten the incarnation by then.
+/// A copy of an entry may come late: a stopped server of the engine may continue after the node was
+/// declared gone, and deliver what it had. The table has forgotten the incarnation by then.
 #[test]
-fn no_entry_of_an_incarnation_that_is_gone_counts_again() {
+fn no_entry_of_an_incarnation_that_has_gone_counts() {
     let mut reader = Reader::default();
     for bytes in [up(1, 0), up(2, 0), remove(1, 2), remove(1, 3)] {
         assert_eq!(skipped(&mut reader, &bytes), None);
@@ -108,15 +108,15 @@ fn no_entry_of_an_incarnation_that_is_gone_counts_again() {
     for number in [2, 3, 4] {
         assert_eq!(skipped(&mut reader, &remove(1, number)), unknown);
     }
-    // Whoever has read that it is gone is new.
+    // A writer that has read the `NodeGone` may begin.
     assert_eq!(skipped(&mut reader, &up(3, 4)), Some(Skip::StaleNodeUp));
     assert_eq!(skipped(&mut reader, &up(3, 5)), None);
-    // Nor can a first entry come from the future.
+    // A first entry cannot have read later entries.
     assert_eq!(skipped(&mut reader, &up(4, 99)), Some(Skip::StaleNodeUp));
 }
 
 #[test]
-fn a_second_node_gone_ends_nothing_and_stops_no_newcomer() {
+fn a_repeated_node_gone_has_no_effect() {
     let mut reader = Reader::default();
     for bytes in [up(1, 0), up(2, 0), up(3, 0), gone(2, 2, 1)] {
         assert_eq!(skipped(&mut reader, &bytes), None);
@@ -126,7 +126,7 @@ fn a_second_node_gone_ends_nothing_and_stops_no_newcomer() {
 }
 
 #[test]
-fn an_entry_that_ends_its_own_writer_counts_and_is_the_last() {
+fn an_entry_that_ends_its_own_incarnation_counts_and_is_the_last() {
     let mut reader = Reader::default();
     read(&mut reader, &up(1, 0));
     let last = read(&mut reader, &gone(1, 2, 1));
@@ -137,7 +137,7 @@ fn an_entry_that_ends_its_own_writer_counts_and_is_the_last() {
 }
 
 #[test]
-fn the_table_is_bounded_and_has_room_again_when_a_node_goes() {
+fn the_table_is_bounded_and_has_room_again_after_a_node_has_gone() {
     let mut reader = Reader::default();
     let full = INCARNATIONS_MAX as u64;
     for writer in 1..=full {
@@ -151,7 +151,7 @@ fn the_table_is_bounded_and_has_room_again_when_a_node_goes() {
 }
 
 #[test]
-fn a_checkpoint_reads_back_and_is_refused_at_every_cut() {
+fn a_checkpoint_is_decoded_and_refused_if_truncated() {
     let mut reader = Reader::default();
     for bytes in [up(1, 0), up(2, 0), up(3, 0), gone(2, 2, 1), remove(3, 2)] {
         read(&mut reader, &bytes);
@@ -169,7 +169,7 @@ fn a_checkpoint_reads_back_and_is_refused_at_every_cut() {
 }
 
 #[test]
-fn a_manifest_reads_back_and_is_refused_at_every_cut() {
+fn a_manifest_is_decoded_and_refused_if_truncated() {
     let mut reader = Reader::default();
     let mut places = Vec::new();
     for bytes in [up(1, 0), up(2, 0), remove(1, 2)] {

@@ -1,4 +1,4 @@
-//! Laws of shared state as a state machine of the log.
+//! Tests of shared state as a state machine of the log.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -41,7 +41,7 @@ fn names(state: &SharedRows, table: u8) -> Vec<&str> {
     names
 }
 
-/// What is on disk after changes.
+/// Applies changes to the rows on disk.
 fn store(stored: &mut Rows, changes: RowChanges) {
     for (name, value) in changes {
         match value {
@@ -52,7 +52,7 @@ fn store(stored: &mut Rows, changes: RowChanges) {
 }
 
 #[test]
-fn a_row_is_forgotten_by_the_time_of_the_log_which_does_not_go_back() {
+fn a_row_expires_by_the_time_of_the_log_which_never_decreases() {
     let mut state = SharedRows::new(&TABLES);
     state.advance(100);
     state.put(ALL, b"a", row(110, 1, "x")).unwrap();
@@ -63,13 +63,13 @@ fn a_row_is_forgotten_by_the_time_of_the_log_which_does_not_go_back() {
     assert_eq!(names(&state, ALL), ["a", "b"]);
     state.advance(110);
     assert_eq!(names(&state, ALL), ["b"]);
-    // One that is over already is not there, nor the one that it replaces.
+    // A row that has expired already is not there, nor the one that it replaces.
     state.put(ALL, b"b", row(110, 3, "x")).unwrap();
     assert_eq!(names(&state, ALL), Vec::<&str>::new());
 }
 
 #[test]
-fn a_table_is_bounded_and_refuses_or_forgets_what_would_go_first() {
+fn a_full_table_refuses_rows_or_removes_those_that_expire_first() {
     let mut state = SharedRows::new(&TABLES);
     for (position, name) in (1..).zip(["a", "b", "c", "d"]) {
         let until = 200 - position;
@@ -79,10 +79,10 @@ fn a_table_is_bounded_and_refuses_or_forgets_what_would_go_first() {
         let put = state.put(ALL, name.as_bytes(), row(until, position, "x"));
         assert_eq!(put, if name == "d" { Err(Full) } else { Ok(()) });
     }
-    // The third was to go first, then the second.
+    // The third would have expired first.
     assert_eq!(names(&state, LATEST), ["a", "b", "d"]);
     assert_eq!(names(&state, ALL), ["a", "b", "c"]);
-    // What replaces a row needs no room for another one; bytes are bounded as well.
+    // A row that replaces another one needs no room for a further row; bytes are bounded as well.
     state.put(ALL, b"a", row(300, 9, "y")).unwrap();
     assert_eq!(
         state.put(ALL, b"a", row(300, 9, &"y".repeat(180))),
@@ -97,7 +97,7 @@ fn a_table_is_bounded_and_refuses_or_forgets_what_would_go_first() {
         .put(LATEST, b"z", row(300, 9, &"y".repeat(150)))
         .unwrap();
     assert_eq!(names(&state, LATEST), ["a", "z"]);
-    // Rows of one time go in the order of their positions.
+    // Rows with the same expiry are removed in the order of their positions.
     let mut state = SharedRows::new(&TABLES);
     for (position, name) in [(4, "a"), (2, "b"), (3, "c"), (5, "d")] {
         state
@@ -108,7 +108,7 @@ fn a_table_is_bounded_and_refuses_or_forgets_what_would_go_first() {
 }
 
 #[test]
-fn a_state_goes_on_from_what_is_stored_at_any_moment() {
+fn a_state_continues_from_the_stored_rows_of_any_moment() {
     let mut random = 7_u64;
     let mut below = |bound: u64| {
         random = random
@@ -145,7 +145,7 @@ fn a_state_goes_on_from_what_is_stored_at_any_moment() {
 }
 
 #[test]
-fn stored_rows_of_another_table_are_left_alone_and_damaged_ones_refused() {
+fn stored_rows_of_other_tables_are_ignored_and_malformed_ones_refused() {
     let value: Box<[u8]> = [0; 16].into();
     let other: Rows = [([9, 1].into(), value.clone())].into();
     let mut state = SharedRows::load(&TABLES, &other).unwrap();

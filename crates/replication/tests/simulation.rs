@@ -1,5 +1,4 @@
-//! Simulation: nodes with writers and readers over one log, and everything that goes wrong between
-//! them. A seed reproduces a run.
+//! Simulation of nodes with writers and readers on one log, with faults. A seed reproduces a run.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -15,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use simulation::world::{Mistake, World};
 
-/// Seeds of one run of the tests. `SEEDS=100000` runs more, `SEED=7` begins with that one.
+/// Returns the seeds of a test. `SEEDS=100000` sets their number, `SEED=7` the first one.
 fn seeds(usual: u64) -> Range<u64> {
     let number = |name: &str, usual| {
         let text = std::env::var(name).ok();
@@ -25,7 +24,7 @@ fn seeds(usual: u64) -> Range<u64> {
     first..first + number("SEEDS", usual)
 }
 
-/// Runs a seed, and returns how many appends were known to count.
+/// Runs a seed. Returns the number of appends that were acknowledged.
 fn run(seed: u64, mistake: Option<Mistake>) -> usize {
     let mut world = World::new(seed, mistake);
     world.run();
@@ -33,21 +32,21 @@ fn run(seed: u64, mistake: Option<Mistake>) -> usize {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_twice_or_in_another_order_whatever_fails() {
+fn acknowledged_commands_are_applied_once_and_in_order_whatever_fails() {
     let seeds = seeds(2000);
     let mut counted = 0;
     for seed in seeds.clone() {
         let run = catch_unwind(AssertUnwindSafe(|| run(seed, None)));
         counted += run.unwrap_or_else(|_| panic!("seed {seed} breaks a law"));
     }
-    // Most appends count, so the laws say something.
+    // Most appends must count for the checks to be meaningful.
     let runs = seeds.end - seeds.start;
     assert!(counted as u64 > 20 * runs, "{counted} of {runs} runs");
 }
 
-/// Mistakes of a driver, which the crate cannot prevent. Each must break a law soon.
+/// The crate cannot prevent mistakes of a driver, but the checks must detect each of them.
 #[test]
-fn each_mistake_of_a_driver_is_found() {
+fn each_mistake_of_a_driver_is_detected() {
     for mistake in Mistake::ALL {
         let is_found = |seed| catch_unwind(AssertUnwindSafe(|| run(seed, Some(mistake)))).is_err();
         assert!((0..300).any(is_found), "{mistake:?} is not found");

@@ -1,4 +1,4 @@
-//! The writer, step by step: what it sends when, and what becomes of its appends.
+//! The writer, step by step: when it sends entries, and the results of its appends.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -31,7 +31,7 @@ fn large(bytes: usize) -> Vec<Command> {
     vec![command; bytes / piece]
 }
 
-/// A writer and a reader of the same node, and a log that takes what it is given.
+/// A writer and a reader of the same node, with a lossless log.
 struct Node {
     writer: Writer<u64>,
     reader: Reader,
@@ -49,7 +49,7 @@ impl Node {
         node
     }
 
-    /// Puts an entry into the log, reads it back, and returns the tokens that count with it.
+    /// Stores an entry in the log and reads it back. Returns the tokens that count with it.
     fn store(&mut self, entry: &Outgoing) -> Vec<u64> {
         let read = self.reader.read(self.reader.next(), &entry.bytes).unwrap();
         let finished = self.writer.read_back(&read).unwrap();
@@ -74,7 +74,7 @@ fn numbers(entries: &[Outgoing]) -> Vec<u64> {
 }
 
 #[test]
-fn an_append_alone_leaves_at_once_and_others_share_an_entry() {
+fn a_single_append_is_sent_at_once_and_later_ones_share_an_entry() {
     let mut node = Node::new();
     node.append(ZERO, &remove(1), 1);
     let first = node.send_all(ZERO);
@@ -91,7 +91,7 @@ fn an_append_alone_leaves_at_once_and_others_share_an_entry() {
 }
 
 #[test]
-fn an_entry_takes_no_more_than_its_bytes_and_a_large_append_is_alone() {
+fn entries_are_bounded_in_bytes_and_a_large_append_has_its_own() {
     let mut node = Node::new();
     node.append(ZERO, &remove(1), 1);
     node.send_all(ZERO);
@@ -106,7 +106,7 @@ fn an_entry_takes_no_more_than_its_bytes_and_a_large_append_is_alone() {
 }
 
 #[test]
-fn no_more_than_the_window_is_in_flight_and_memory_is_bounded() {
+fn entries_in_flight_and_memory_are_bounded() {
     let mut node = Node::new();
     let mut sent = Vec::new();
     let bytes = 120_000;
@@ -130,7 +130,7 @@ fn no_more_than_the_window_is_in_flight_and_memory_is_bounded() {
 }
 
 #[test]
-fn a_time_out_sends_the_first_unsure_entry_and_then_all_after_it() {
+fn a_timeout_resends_the_first_unacknowledged_entry_then_all_later_ones() {
     let mut node = Node::new();
     let mut sent = Vec::new();
     for token in 0..4 {
@@ -141,7 +141,7 @@ fn a_time_out_sends_the_first_unsure_entry_and_then_all_after_it() {
     let place = StreamSequence::new(2).unwrap();
     node.writer.acknowledged(incarnation, sent[0].number, place);
     let late = GROUP_TIME + RESEND_AFTER;
-    // One entry is enough to find out whether the engine is back.
+    // One entry suffices to find out whether the engine is back.
     let probe = node.send_all(late);
     assert_eq!(probe, sent[1..2]);
     node.writer
@@ -151,7 +151,7 @@ fn a_time_out_sends_the_first_unsure_entry_and_then_all_after_it() {
 }
 
 #[test]
-fn an_entry_out_of_turn_is_sent_again_at_once_and_once() {
+fn an_entry_out_of_order_is_resent_at_once_and_only_once() {
     let mut node = Node::new();
     let mut sent = Vec::new();
     for token in 0..4 {
@@ -171,7 +171,7 @@ fn an_entry_out_of_turn_is_sent_again_at_once_and_once() {
 }
 
 #[test]
-fn a_new_connection_gets_everything_from_the_first_unsure_entry_on_at_once() {
+fn a_new_connection_gets_all_entries_from_the_first_unacknowledged_one() {
     let mut node = Node::new();
     let mut sent = Vec::new();
     for token in 0..3 {
@@ -187,9 +187,10 @@ fn a_new_connection_gets_everything_from_the_first_unsure_entry_on_at_once() {
     assert_eq!(node.send_all(GROUP_TIME), sent[1..]);
 }
 
-/// The engine may lose what it has acknowledged: a server's disk, or a stream in memory.
+/// The engine may lose an acknowledged entry, for example with a server's disk or a stream in
+/// memory.
 #[test]
-fn an_acknowledged_entry_that_is_not_read_back_is_sent_again() {
+fn an_acknowledged_entry_that_is_not_read_back_is_resent() {
     let mut node = Node::new();
     let mut sent = Vec::new();
     for token in 0..2 {
@@ -202,13 +203,13 @@ fn an_acknowledged_entry_that_is_not_read_back_is_sent_again() {
         node.writer.acknowledged(incarnation, number, place);
     }
     assert_eq!(node.send_all(RESEND_AFTER * 2), []);
-    // Nothing comes: time tells.
+    // No entry is read: it is resent after a timeout.
     let late = GROUP_TIME + RESEND_STORED_AFTER;
     assert_eq!(node.send_all(late), sent[..1]);
     node.writer
         .acknowledged(sent[0].incarnation, 2, StreamSequence::new(2).unwrap());
     assert_eq!(node.send_all(late), sent[1..]);
-    // Another entry stands where one was said to be: the reader tells.
+    // Another entry is at the acknowledged sequence: it is resent at once.
     node.writer
         .acknowledged(sent[1].incarnation, 3, StreamSequence::new(3).unwrap());
     let mut other = sent[0].clone();
@@ -223,7 +224,7 @@ fn node_up_of_another() -> bytes::Bytes {
     writer.poll_send(ZERO).unwrap().bytes
 }
 
-/// The entry by which another node declares this one gone.
+/// Returns the entry with which another node declares this one gone.
 fn node_gone(node: &mut Node) -> Read {
     let incarnation = node.writer.incarnation().unwrap();
     let mut other = Writer::<u64>::new(options(), Incarnation::new(2).unwrap(), node.read());
@@ -238,7 +239,7 @@ fn node_gone(node: &mut Node) -> Read {
 }
 
 #[test]
-fn what_was_not_read_back_before_the_node_gone_goes_on_under_a_new_incarnation() {
+fn appends_not_read_back_before_the_node_gone_continue_under_a_new_incarnation() {
     let mut node = Node::new();
     node.append(ZERO, &remove(1), 1);
     let first = node.send_all(ZERO);
@@ -256,7 +257,7 @@ fn what_was_not_read_back_before_the_node_gone_goes_on_under_a_new_incarnation()
     node.writer.renew(Incarnation::new(3).unwrap());
     let up = node.send_all(GROUP_TIME * 2);
     assert_eq!(numbers(&up), [1]);
-    // Late copies count no more.
+    // Late copies do not count.
     assert_eq!(node.store(&lost[0]), [0; 0]);
     assert_eq!(node.store(&up[0]), [0; 0]);
     let again = node.send_all(GROUP_TIME * 2);
@@ -291,7 +292,7 @@ fn a_node_that_ends_its_own_incarnation_has_left() {
 }
 
 #[test]
-fn an_append_is_answered_in_time_and_its_answer_is_true() {
+fn an_append_is_answered_correctly_and_in_time() {
     let mut node = Node::new();
     for token in 0..2 {
         node.append(ZERO, &large(GROUP_BYTES_MAX), token);
@@ -309,7 +310,7 @@ fn an_append_is_answered_in_time_and_its_answer_is_true() {
     assert_eq!(expired, [(0, AppendError::Unknown), (1, unavailable)]);
     let refused = node.writer.append(ANSWER_WITHIN, &remove(1), 2);
     assert_eq!(refused.unwrap_err().error, unavailable);
-    // The entry is still to be made known: it may be in the log.
+    // The entry must still be resolved, as it may be in the log.
     node.writer.connected();
     let again = node.send_all(ANSWER_WITHIN);
     assert_eq!(numbers(&again), [2]);
@@ -327,16 +328,16 @@ fn an_entry_that_another_process_wrote_as_this_node_is_an_error() {
     assert!(error.to_string().contains("another process"));
 }
 
-// An operator lowers max_payload of the engine: an entry that has a number would be sent for ever.
+// If an operator lowers max_payload of the engine, an entry with a number would be sent for ever.
 #[test]
-fn an_entry_that_the_engine_takes_no_longer_holds_up_no_other() {
+fn an_entry_that_the_engine_no_longer_accepts_blocks_no_other() {
     let mut node = Node::new();
     node.append(ZERO, &large(300_000), 1);
     node.append(ZERO, &remove(2), 2);
     let sent = node.send_all(ZERO);
     assert_eq!(numbers(&sent), [2], "the small one waits for more");
     assert!(node.writer.limit(1 << 20).is_empty() && !node.writer.is_blocked());
-    // What waits is refused at once, and an entry that was sent blocks those after it.
+    // A waiting append is refused at once, and an entry that was sent blocks later ones.
     node.append(ZERO, &large(200_000), 3);
     let refused: Vec<_> = node.writer.limit(100_000);
     let tokens: Vec<_> = refused.iter().map(|it| (it.token, it.error)).collect();
@@ -363,7 +364,7 @@ fn an_entry_that_the_engine_takes_no_longer_holds_up_no_other() {
         0,
         "the other one has ended as well"
     );
-    // A copy that comes late after all does not count any more.
+    // A late copy does not count.
     assert_eq!(node.store(&sent[0]), [0; 0]);
     let refused = node.writer.limit(100_000);
     let tokens: Vec<_> = refused.iter().map(|it| it.token).collect();

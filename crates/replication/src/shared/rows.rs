@@ -1,8 +1,8 @@
 //! Rows: the shared state of all nodes, as a state machine of the log.
 //!
-//! Owns when a row is forgotten: by the log's time, and by its place among the others where there
-//! are too many. So all nodes that have read the same entries have the same rows, whenever they
-//! were started. Must never look at the clock of a node.
+//! Owns the expiry of rows: by the time of the log, and by their order if there are too many. So
+//! all nodes that have read the same entries have the same rows, whenever they were started. Must
+//! never use the clock of a node.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,61 +12,61 @@ use graph::{RowChanges, Rows};
 use crate::error::DecodeError;
 use crate::place::Position;
 
-/// Name of the row with the log's time. No table has its number.
+/// Name of the row with the time of the log. No table has its number.
 const TIME: [u8; 1] = [0];
 
-/// Bytes before the value of a stored row: when it is forgotten, and its position.
+/// Size of the head of a stored row, in bytes: its expiry and its position.
 const HEAD_BYTES: usize = 2 * size_of::<u64>();
 
-/// Time of a row that is not forgotten by the time.
+/// Expiry of a row that never expires.
 pub const FOR_EVER: u64 = u64::MAX;
 
-/// A table of rows.
+/// Number and limits of a table of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableLimits {
-    /// Its number, not 0. It is stored, so it never changes its meaning.
+    /// Number of the table, not 0. It is stored, so its meaning must never change.
     pub table: u8,
-    /// Most rows.
+    /// Maximum number of rows.
     pub rows: usize,
-    /// Most bytes of all names and values.
+    /// Maximum size of all rows, in bytes.
     pub bytes: usize,
-    /// What happens beyond that.
+    /// What to do with a row beyond these limits.
     pub overflow: Overflow,
 }
 
-/// What happens with a row for which there is no room.
+/// What to do with a row for which there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overflow {
-    /// It is refused.
+    /// Refuse it.
     Refuse,
-    /// Those that would be forgotten first make room.
+    /// Remove the rows that would expire first.
     ForgetFirst,
 }
 
-/// There is no room for a row.
+/// Error: there is no room for a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
 /// A row of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The log's time, in seconds since 1970, at which it is forgotten.
+    /// Expiry, as time of the log in seconds since 1970.
     pub until: u64,
-    /// Position of the piece that wrote it last.
+    /// Position of the piece of shared state that wrote the row last.
     pub position: Position,
-    /// Its content.
+    /// Content.
     pub value: Box<[u8]>,
 }
 
-/// Shared state of all nodes. Owned by the sink that keeps it.
+/// Shared state of all nodes. Owned by its [`SharedSink`](super::SharedSink).
 #[derive(Debug)]
 pub struct SharedRows {
-    /// The log's time, in seconds since 1970: the latest of all entries that were read.
+    /// Time of the log, in seconds since 1970: the latest of all entries read.
     seconds: u64,
-    /// The time that is stored.
+    /// Time of the log that is stored.
     stored_seconds: u64,
     tables: BTreeMap<u8, Table>,
-    /// Rows that have changed since they were stored.
+    /// Changes of rows since they were last stored.
     changes: RowChanges,
 }
 
@@ -74,13 +74,13 @@ pub struct SharedRows {
 struct Table {
     limits: TableLimits,
     rows: HashMap<Arc<[u8]>, Row>,
-    /// The rows in the order in which they are forgotten.
+    /// Rows in the order in which they expire.
     order: BTreeSet<(u64, Position, Arc<[u8]>)>,
     bytes: usize,
 }
 
 impl SharedRows {
-    /// Makes the state at the beginning of a log.
+    /// Creates the state at the beginning of a log.
     pub fn new(tables: &[TableLimits]) -> Self {
         let table = |limits: &TableLimits| (limits.table, Table::new(*limits));
         Self {
@@ -91,11 +91,11 @@ impl SharedRows {
         }
     }
 
-    /// Makes the state of rows that were stored. Rows of other tables stay where they are.
+    /// Loads the state from stored rows. Rows of other tables are ignored.
     ///
     /// # Errors
     ///
-    /// When a row is not one that was stored.
+    /// When a row is malformed.
     pub fn load(tables: &[TableLimits], stored: &Rows) -> Result<Self, DecodeError> {
         let mut state = Self::new(tables);
         let wrong = DecodeError::Invalid {
@@ -123,13 +123,13 @@ impl SharedRows {
         Ok(state)
     }
 
-    /// Returns the log's time, in seconds since 1970.
+    /// Returns the time of the log, in seconds since 1970.
     pub const fn seconds(&self) -> u64 {
         self.seconds
     }
 
-    /// Notes the time of an entry, and forgets the rows whose time has come. An entry that is older
-    /// than one before it changes nothing: the clocks of the engine's servers differ.
+    /// Records the time of an entry and removes the rows that have expired. An earlier time than
+    /// that of a previous entry is ignored, as the clocks of the engine's servers differ.
     pub fn advance(&mut self, seconds: u64) {
         if seconds <= self.seconds {
             return;
@@ -149,25 +149,25 @@ impl SharedRows {
         self.tables.get(&table)?.rows.get(name)
     }
 
-    /// Returns all rows of a table, in no order.
+    /// Returns all rows of a table, in arbitrary order.
     pub fn iter(&self, table: u8) -> impl Iterator<Item = (&[u8], &Row)> {
         let rows = self.tables.get(&table).into_iter();
         rows.flat_map(|table| table.rows.iter().map(|(name, row)| (&**name, row)))
     }
 
-    /// Writes a row, in the place of one that has its name. One whose time is over already is
-    /// forgotten at once.
+    /// Writes a row, replacing one with the same name. A row that has expired already only removes
+    /// the old one.
     ///
     /// # Errors
     ///
-    /// When there is no room, and the table refuses what is too much.
+    /// When there is no room and the table refuses further rows, or the row alone is too large.
     ///
     /// # Panics
     ///
-    /// When there is no such table.
+    /// When there is no table with this number.
     pub fn put(&mut self, table: u8, name: &[u8], row: Row) -> Result<(), Full> {
         let table = self.tables.get_mut(&table);
-        let table = table.expect("the table is one of those that were named");
+        let table = table.expect("the table was passed to the constructor");
         let limits = table.limits;
         if row.until <= self.seconds {
             table.remove(name, &mut self.changes);
@@ -208,13 +208,13 @@ impl SharedRows {
         table.is_some_and(|table| table.remove(name, &mut self.changes))
     }
 
-    /// Returns whether a row has changed since the last time. The time alone need not be stored
-    /// soon.
+    /// Returns whether a row has changed since the last [`take_changes`](Self::take_changes). A
+    /// change of only the time of the log need not be stored soon.
     pub fn has_changes(&self) -> bool {
         !self.changes.is_empty()
     }
 
-    /// Takes what has changed since the last time, to be stored with the place in the log.
+    /// Takes the changes since the last call, to be stored with the position in the log.
     pub fn take_changes(&mut self) -> RowChanges {
         let mut changes = std::mem::take(&mut self.changes);
         if self.seconds != self.stored_seconds {

@@ -1,4 +1,4 @@
-//! Appends that are answered without being read back.
+//! Answers to appends that were not read back.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use super::options::{ANSWER_WITHIN, UNAVAILABLE_AFTER};
 use super::{Refused, Writer};
 use crate::append::AppendError;
 
-/// Answer to an append that was never sent.
+/// Error of an append that was never sent.
 pub(super) const UNAVAILABLE: AppendError = AppendError::Unavailable {
     retry_after: UNAVAILABLE_AFTER,
 };
 
 impl<T> Writer<T> {
-    /// Returns the appends whose time is over: [`AppendError::Unknown`] for those that were sent,
-    /// which may count later, and [`AppendError::Unavailable`] for those that were not and are
-    /// dropped.
+    /// Returns the appends that have timed out: with [`AppendError::Unknown`] those that were sent,
+    /// which may count later, and with [`AppendError::Unavailable`] those that were not sent, which
+    /// are dropped.
     pub fn expire(&mut self, now: Duration) -> Vec<Refused<T>> {
         let is_over = |group: &Group<T>| now >= group.since + ANSWER_WITHIN;
         let mut expired = Vec::new();

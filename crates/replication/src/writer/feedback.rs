@@ -1,4 +1,4 @@
-//! What the log and the engine say of the entries that a writer has sent.
+//! Feedback from the log and the engine on the entries that a writer has sent.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::reader::{Outcome, Read};
 use crate::table::Skip;
 
 impl<T> Writer<T> {
-    /// Takes in an entry of the log that this node has read: every one, in order. Returns the
-    /// appends that count with it.
+    /// Processes an entry of the log that this node has read. To be called for every entry, in
+    /// order. Returns the appends that count with it.
     ///
     /// The entry may have ended this writer's incarnation; see
     /// [`needs_incarnation`](Self::needs_incarnation).
     ///
     /// # Errors
     ///
-    /// When the entry counts under the incarnation of this writer, which has not sent it. The node
+    /// When the entry counts under the incarnation of this writer but was not sent by it. The node
     /// must stop.
     pub fn read_back(&mut self, read: &Read) -> Result<Vec<Finished<T>>, NotOurs> {
         self.read = read.sequence;
@@ -68,14 +68,15 @@ impl<T> Writer<T> {
         Ok(group.finish(sequence).collect())
     }
 
-    /// Whether the reader has passed the stored copy of the first entry, which did not count.
+    /// Returns whether the reader has passed the stored copy of the first entry, which did not
+    /// count.
     fn passed_over(&mut self) -> bool {
         let first = self.queue.front_mut().filter(|_| self.sent > 0);
         first.is_some_and(|group| group.stored.take_if(|at| *at <= self.read).is_some())
     }
 
-    /// Goes back to the first entry, once for each: of all copies that are out of turn behind a
-    /// lost one, only the first is news.
+    /// Goes back to the first entry, but only once for each: after a lost entry many copies are out
+    /// of order, and only the first of them is a reason.
     fn resend_all(&mut self) {
         if self.went_back != self.first_number {
             self.went_back = self.first_number;
@@ -92,7 +93,7 @@ impl<T> Writer<T> {
 
     fn gone(&mut self) {
         self.phase = Phase::Gone;
-        // What was answered with `Unknown` before is not sent again without need.
+        // Appends that were answered with `Unknown` need not be sent again.
         self.queue.retain(Group::has_tokens);
         self.waiting_bytes = self.queue.iter().map(|group| group.charge).sum();
         for group in &mut self.queue {
@@ -109,20 +110,20 @@ impl<T> Writer<T> {
     }
 
     /// Returns whether the writer has read back a `NodeGone` that it wrote for itself, as a node
-    /// does at its end: what still waits does not count, and [`end`](Self::end) answers it.
+    /// does when it ends. Waiting appends do not count, and [`end`](Self::end) answers them.
     pub const fn has_left(&self) -> bool {
         matches!(self.phase, Phase::Left)
     }
 
-    /// Goes on under a new incarnation, which was never used before.
+    /// Continues under a new incarnation, which must never have been used before.
     pub const fn renew(&mut self, incarnation: Incarnation) {
         if self.needs_incarnation() {
             self.phase = Phase::Beginning(incarnation, Duration::ZERO);
         }
     }
 
-    /// Notes that the engine has stored a copy of an entry: it is not sent again unless the reader
-    /// passes that place and the entry did not count.
+    /// Records that the engine has stored a copy of an entry. The entry is not sent again unless
+    /// the reader passes that sequence and the entry did not count.
     pub fn acknowledged(
         &mut self,
         incarnation: Incarnation,
@@ -130,7 +131,7 @@ impl<T> Writer<T> {
         sequence: StreamSequence,
     ) {
         if sequence <= self.read {
-            // Whether it counts is known already.
+            // It is already known whether the copy counts.
             return;
         }
         if let Some(index) = self.index(incarnation, number) {
@@ -139,8 +140,8 @@ impl<T> Writer<T> {
         }
     }
 
-    /// Notes that the engine has refused an entry, or cannot be reached for it: the writer goes
-    /// back to it after a pause.
+    /// Records that the engine has refused an entry or could not be reached for it. The writer
+    /// resends it after a pause.
     pub fn refused(&mut self, now: Duration, incarnation: Incarnation, number: u64) {
         self.begin_again();
         if let Some(index) = self.index(incarnation, number) {
@@ -156,13 +157,13 @@ impl<T> Writer<T> {
         is_sent.then_some(index)
     }
 
-    /// Notes that the engine cannot be reached.
+    /// Records that the engine cannot be reached.
     pub fn disconnected(&mut self, now: Duration) {
         self.disconnected.get_or_insert(now);
     }
 
-    /// Notes that the engine can be reached again: everything from the first unsure entry on is
-    /// sent again.
+    /// Records that the engine can be reached again. All entries from the first unacknowledged one
+    /// on are sent again.
     pub fn connected(&mut self) {
         if self.disconnected.take().is_none() {
             return;

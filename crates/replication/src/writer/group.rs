@@ -1,6 +1,6 @@
 //! Groups: appends that share an entry.
 //!
-//! Owns the bytes of an entry from its first command to the moment when it is read back.
+//! Owns the bytes of an entry until it is read back.
 
 use std::mem;
 use std::time::Duration;
@@ -15,30 +15,30 @@ use crate::entry::EntryHead;
 use crate::incarnation::Incarnation;
 use crate::place::{Position, StreamSequence};
 
-/// Appends that are or will be one entry, and their tokens. Owned by the writer's queue.
+/// Appends that form one entry, and their tokens. Owned by the writer's queue.
 #[derive(Debug)]
 pub(super) struct Group<T> {
     form: Form,
     commands: usize,
     items: Vec<Item<T>>,
-    /// When the first append came.
+    /// Time of the first append.
     pub(super) since: Duration,
-    /// Whether it takes no more appends.
+    /// Whether the group accepts no more appends.
     pub(super) is_closed: bool,
-    /// Bytes that it counts for against the writer's bound.
+    /// Weight against the writer's bound, in bytes.
     pub(super) charge: usize,
-    /// When it was last sent; `None` if not since the writer took its incarnation.
+    /// Time when the entry was last sent; `None` if not sent under the current incarnation.
     pub(super) sent: Option<Duration>,
-    /// Where the engine said it had stored a copy that the reader has not reached yet.
+    /// Sequence of a copy that the engine has acknowledged and the reader has not reached yet.
     pub(super) stored: Option<StreamSequence>,
 }
 
 /// Bytes of an entry.
 #[derive(Debug)]
 enum Form {
-    /// Room for the head, then commands. It has no number yet.
+    /// Space for the head, then commands. The entry has no number yet.
     Open(Vec<u8>),
-    /// As it was sent under a number.
+    /// The entry with its number, as it was sent.
     Numbered(Bytes),
 }
 
@@ -76,7 +76,7 @@ impl<T> Group<T> {
         self.commands
     }
 
-    /// Adds commands that were checked, and fit.
+    /// Adds commands, which must have been checked and fit.
     pub(super) fn push(&mut self, commands: &[Command], token: T) {
         let Form::Open(bytes) = &mut self.form else {
             unreachable!("only a group without a number takes appends");
@@ -93,7 +93,7 @@ impl<T> Group<T> {
         self.commands += commands.len();
     }
 
-    /// Returns the bytes under a number. They stay the same as long as the incarnation does.
+    /// Returns the entry with this number. Its bytes stay the same as long as the incarnation does.
     pub(super) fn numbered(&mut self, incarnation: Incarnation, number: u64) -> Bytes {
         if let Form::Open(bytes) = &mut self.form {
             let head = EntryHead {
@@ -112,7 +112,7 @@ impl<T> Group<T> {
         }
     }
 
-    /// Takes its number away, because no copy of it can count.
+    /// Removes the number of the entry, as no copy of it can count.
     pub(super) fn forget_number(&mut self) {
         if let Form::Numbered(bytes) = &mut self.form {
             self.form = Form::Open(mem::take(bytes).into());
@@ -120,7 +120,7 @@ impl<T> Group<T> {
         (self.sent, self.stored) = (None, None);
     }
 
-    /// Returns when it must be sent again, if it was sent.
+    /// Returns when the entry must be resent, if it was sent.
     pub(super) fn resend_at(&self) -> Option<Duration> {
         let after = match self.stored {
             Some(_) => RESEND_STORED_AFTER,
@@ -129,17 +129,17 @@ impl<T> Group<T> {
         Some(self.sent? + after)
     }
 
-    /// Returns whether an append in it waits for an answer.
+    /// Returns whether an append of this group waits for an answer.
     pub(super) const fn has_tokens(&self) -> bool {
         !self.items.is_empty()
     }
 
-    /// Returns the number of appends in it that wait for an answer.
+    /// Returns the number of appends of this group that wait for an answer.
     pub(super) const fn appends(&self) -> usize {
         self.items.len()
     }
 
-    /// Answers all its appends; the entry stays.
+    /// Answers all appends of this group with an error. The entry stays.
     pub(super) fn refuse(&mut self, error: AppendError) -> impl Iterator<Item = Refused<T>> {
         let items = mem::take(&mut self.items).into_iter();
         items.map(move |Item { token, .. }| Refused { token, error })

@@ -1,7 +1,7 @@
-//! An engine that takes smaller messages than before.
+//! Handling of an engine whose limit for messages was lowered.
 //!
-//! An entry that has a number must be stored before those after it count. If the engine does not
-//! take it any more, only the end of the incarnation frees the writer of it.
+//! An entry with a number must be stored before later ones count. If the engine no longer accepts
+//! it, the writer can only continue under a new incarnation.
 
 use super::expiry::UNAVAILABLE;
 use super::group::Group;
@@ -13,8 +13,8 @@ use crate::entry::{Entry, EntryHead};
 use crate::incarnation::Incarnation;
 
 impl<T> Writer<T> {
-    /// Notes the largest message that the engine takes. Returns the appends that wait and are too
-    /// large now, or share an entry that is: they do not count.
+    /// Sets the maximum size of a message, as the engine reports it. Returns the waiting appends
+    /// whose entry is too large now; they do not count.
     pub fn limit(&mut self, entry_bytes_max: usize) -> Vec<Refused<T>> {
         let limit = WriterOptions::bounded(entry_bytes_max);
         self.options.entry_bytes_max = limit;
@@ -24,7 +24,7 @@ impl<T> Writer<T> {
         }
         let mut refused = Vec::new();
         for group in self.queue.iter_mut().filter(|group| is_too_large(group)) {
-            // Of several in one entry each may fit alone: they may try again.
+            // If several share an entry, each may fit alone, so they may be tried again.
             let error = match group.appends() {
                 1 => AppendError::TooLarge {
                     bytes: group.len() - EntryHead::BYTES,
@@ -34,14 +34,15 @@ impl<T> Writer<T> {
             };
             refused.extend(group.refuse(error));
         }
-        // They were never sent under this incarnation, so no number is missing.
+        // They were never sent under this incarnation, so their removal leaves no gap in the
+        // numbers.
         self.queue.retain(|group| !is_too_large(group));
         self.waiting_bytes = self.queue.iter().map(|group| group.charge).sum();
         refused
     }
 
-    /// Returns whether an entry that was sent is larger than the engine takes now. If no copy of it
-    /// is stored, nothing after it can count.
+    /// Returns whether an entry that was sent, but not acknowledged, is larger than the engine
+    /// accepts now. If no copy of it is stored, no later entry can count.
     pub fn is_blocked(&self) -> bool {
         let is_too_large = |group: &Group<T>| group.len() > self.options.entry_bytes_max;
         let is_unsure = |group: &Group<T>| group.sent.is_some() && group.stored.is_none();
@@ -52,9 +53,10 @@ impl<T> Writer<T> {
                 .any(|it| is_unsure(it) && is_too_large(it))
     }
 
-    /// Returns two entries of `other`, an incarnation that was never used before, which end that of
-    /// this writer and their own. When they are read back, the writer takes a new one, and appends
-    /// what did not count again. `None` if there is nothing to end.
+    /// Returns two entries that end the incarnation of this writer. They are written under `other`,
+    /// an incarnation that must never have been used before and that they end, too. When they are
+    /// read back, the writer continues under a new incarnation and appends again what did not
+    /// count. `None` if the writer has no live incarnation.
     pub fn end_incarnation(&self, other: Incarnation) -> Option<[Outgoing; 2]> {
         let Phase::Live(own) = self.phase else {
             return None;

@@ -1,4 +1,4 @@
-//! What a writer gives back.
+//! Results of a writer.
 
 use std::error::Error;
 use std::fmt;
@@ -12,39 +12,39 @@ use crate::place::{Position, StreamSequence};
 /// Entry to append to the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// The writer's incarnation.
+    /// Incarnation of the writer.
     pub incarnation: Incarnation,
     /// Number of the entry.
     pub number: u64,
-    /// The entry.
+    /// Encoded entry.
     pub bytes: Bytes,
 }
 
 /// Append that counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished<T> {
-    /// What the caller gave with it.
+    /// Token of the caller.
     pub token: T,
-    /// Position of its first command.
+    /// Position of the first command.
     pub first: Position,
-    /// Number of its commands.
+    /// Number of commands.
     pub commands: usize,
 }
 
 /// Append that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused<T> {
-    /// What the caller gave with it.
+    /// Token of the caller.
     pub token: T,
-    /// The reason.
+    /// Reason.
     pub error: AppendError,
 }
 
-/// An entry that counts under this node's incarnation, and was not written by it: another process,
-/// a copy of this one perhaps, writes under the same incarnation.
+/// Error: an entry counts under this node's incarnation but was not written by this node. Another
+/// process, perhaps a copy of this one, writes under the same incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotOurs {
-    /// The place of the entry.
+    /// Sequence of the entry.
     pub sequence: StreamSequence,
 }
 
@@ -52,8 +52,8 @@ impl fmt::Display for NotOurs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "entry {} of the log has this node's incarnation, and this node has not written it: \
-             another process writes as this node, a copy of this machine perhaps; restart this \
+            "entry {} of the log has this node's incarnation but was not written by this node: \
+             another process, perhaps a copy of this machine, writes as this node; restart this \
              node",
             self.sequence
         )

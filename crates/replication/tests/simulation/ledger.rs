@@ -1,4 +1,4 @@
-//! What publishers appended, what they were told, and what follows from it.
+//! The ledger: appends of publishers, their answers, and the resulting requirements.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use replication::{AppendError, Position};
 /// Append of a publisher.
 #[derive(Debug)]
 pub(crate) struct Appended {
-    /// Node and run.
+    /// Node and its run.
     pub(crate) writer: (usize, u32),
-    /// Its commands, by unique and growing numbers.
+    /// Numbers of its commands, unique and increasing.
     pub(crate) commands: Vec<u64>,
     pub(crate) answer: Option<Answered>,
 }
 
-/// What a publisher was told.
+/// Answer to an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answered {
-    /// It counts, and stands there.
+    /// It counts, at this position.
     At(Position),
     /// It may count.
     Unknown,
@@ -41,7 +41,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Notes an append of `count` commands. Returns its token, and the numbers of its commands.
+    /// Records an append of `count` commands. Returns its token and the numbers of its commands.
     pub(crate) fn append(&mut self, writer: (usize, u32), count: u64) -> (usize, Vec<u64>) {
         let commands: Vec<u64> = (self.next..self.next + count).collect();
         self.next += count;
@@ -59,7 +59,7 @@ impl Ledger {
         append.answer = Some(answer);
     }
 
-    /// Appends of a run that ended without a word.
+    /// Records that the appends of a killed run have no answer.
     pub(crate) fn crashed(&mut self, writer: (usize, u32)) {
         let appends = self.appends.iter_mut().filter(|it| it.writer == writer);
         for append in appends {
@@ -67,7 +67,8 @@ impl Ledger {
         }
     }
 
-    /// Checks what all nodes have applied. Returns the number of appends that were said to count.
+    /// Checks the commands that all nodes have applied. Returns the number of appends that were
+    /// acknowledged.
     pub(crate) fn check(&self, applied: &[(Position, u64)]) -> usize {
         let mut places = BTreeMap::new();
         for &(position, command) in applied {

@@ -1,4 +1,4 @@
-//! Nodes: a writer, a reader, and what they have applied and stored.
+//! Nodes: a writer, a reader, and their applied and stored state.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use replication::{
     WriterOptions,
 };
 
-/// Bytes of appends that may wait in a node: few, so that a short outage fills it.
+/// Maximum size of appends that wait in a node, in bytes: small, so that a short outage reaches it.
 pub(crate) const WAITING_BYTES_MAX: usize = 4000;
 
-/// Token of an append that no publisher made: a `NodeGone`.
+/// Token of an append that does not come from a publisher: a `NodeGone`.
 pub(crate) const NO_PUBLISHER: usize = usize::MAX;
 
-/// Names that are known for some time: few, so that now and then one makes room for another.
+/// Table of names that expire: small, so that now and then one must make room for another.
 const NAMES: TableLimits = TableLimits {
     table: 1,
     rows: 6,
@@ -24,11 +24,11 @@ const NAMES: TableLimits = TableLimits {
     overflow: Overflow::ForgetFirst,
 };
 
-/// Time for which a name is known, by the log's clock.
+/// Time until a name expires, by the time of the log.
 const KNOWN_SECONDS: u64 = 3;
 
-/// Takes the numbers of commands into shared state: a name counts if it is not known. Returns the
-/// positions of those that count.
+/// Adds the numbers of commands to shared state, where a name counts if it is not known. Returns
+/// the positions of those that count.
 pub(crate) fn share(
     shared: &mut SharedRows,
     seconds: u64,
@@ -51,29 +51,29 @@ pub(crate) fn share(
     counted
 }
 
-/// Makes the shared state at the beginning of the log.
+/// Returns the shared state at the beginning of the log.
 pub(crate) fn no_shared() -> SharedRows {
     SharedRows::new(&[NAMES])
 }
 
-/// What is on the disk of a node.
+/// State on the disk of a node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stored {
     pub(crate) checkpoint: Vec<u8>,
-    /// Commands that were applied up to there.
+    /// Number of commands applied up to the checkpoint.
     pub(crate) applied: usize,
-    /// Shared state up to there.
+    /// Shared state at the checkpoint.
     pub(crate) rows: Rows,
 }
 
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) shared: SharedRows,
-    /// Positions of commands whose name was not known.
+    /// Positions of commands whose names were not known.
     pub(crate) counted: Vec<Position>,
     pub(crate) name: String,
     pub(crate) run: u32,
-    /// `None` while it is down.
+    /// Writer; `None` while the node is down.
     pub(crate) writer: Option<Writer<usize>>,
     pub(crate) reader: Reader,
     pub(crate) receipts: Receipts<Vec<(usize, usize)>>,
@@ -81,12 +81,12 @@ pub(crate) struct Node {
     pub(crate) applied: Vec<(Position, u64)>,
     pub(crate) stored: Stored,
     pub(crate) stopped_until: Duration,
-    /// Until when a server of the engine stands still that has a copy of all it sends.
+    /// Time until which a stalled server of the engine holds copies of all its entries.
     pub(crate) held_until: Duration,
     pub(crate) is_cut_off: bool,
-    /// When it will wake for its writer.
+    /// Next deadline of its writer.
     pub(crate) wakes: Option<Duration>,
-    /// Incarnations whose entries it does not apply, by mistake.
+    /// Incarnations whose entries it wrongly ignores.
     pub(crate) ignores: Vec<Incarnation>,
 }
 
@@ -115,7 +115,7 @@ impl Node {
         }
     }
 
-    /// Starts from what was stored.
+    /// Starts the node from its stored state.
     pub(crate) fn start(&mut self, now: Duration, incarnation: Incarnation) {
         let checkpoint = Bytes::from(self.stored.checkpoint.clone());
         self.reader = Reader::new(Checkpoint::decode(&checkpoint).unwrap());
@@ -158,7 +158,7 @@ impl Node {
         })
     }
 
-    /// Sessions that it has for a command.
+    /// Returns the number of sessions of a node for a command.
     pub(crate) fn sessions(name: &str, command: u64) -> u32 {
         let digit = u32::from(name.as_bytes()[1] - b'0');
         (command % 5) as u32 * (digit + 1)

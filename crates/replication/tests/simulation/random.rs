@@ -1,4 +1,4 @@
-//! Random numbers from a seed (SplitMix64).
+//! Seeded random numbers (SplitMix64).
 
 use std::ops::Range;
 use std::time::Duration;
@@ -23,17 +23,17 @@ impl Random {
         range.start + self.number() % (range.end - range.start)
     }
 
-    /// Whether something happens that does so `times` in a thousand.
+    /// Returns true with a probability of `times` in a thousand.
     pub(crate) fn happens(&mut self, times: u64) -> bool {
         self.within(0..1000) < times
     }
 
-    /// A time in microseconds.
+    /// Returns a random time of a range in microseconds.
     pub(crate) fn micros(&mut self, range: Range<u64>) -> Duration {
         Duration::from_micros(self.within(range))
     }
 
-    /// A time in milliseconds.
+    /// Returns a random time of a range in milliseconds.
     pub(crate) fn millis(&mut self, range: Range<u64>) -> Duration {
         Duration::from_millis(self.within(range))
     }

@@ -1,4 +1,4 @@
-//! The engine, the network, and what goes wrong.
+//! The world: the engine, the network, and faults.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,32 +18,33 @@ use super::random::Random;
 
 const NODES: usize = 3;
 
-/// Until when things go wrong, and publishers publish.
+/// Time until which there are faults and publishes.
 const FAULTS_UNTIL: Duration = Duration::from_secs(15);
 
-/// When all must be done. A copy may come 20 s late, and elections may have taken until the end.
+/// Time when all nodes must have caught up. Copies may be 20 s late, and elections may last until
+/// then.
 const END: Duration = Duration::from_secs(60);
 
-/// Mistakes that a driver could make.
+/// Mistakes of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mistake {
-    /// Stores the position before what was applied up to there.
+    /// Stores the position before the changes up to it.
     StoresPositionFirst,
-    /// Stores what was applied, and the position later.
+    /// Stores the changes, and the position later.
     StoresPositionLate,
-    /// Takes a node for gone because it is silent, without an entry.
+    /// Treats a silent node as gone without an entry.
     GoneByTheClock,
-    /// Lets the engine drop messages that it has stored before.
+    /// Lets the engine drop repeated messages.
     EngineDropsRepeats,
-    /// Takes an acknowledgement of the engine for the entry to count.
+    /// Treats an acknowledgement of the engine as proof that the entry counts.
     AcknowledgedIsDone,
-    /// Goes on behind a gap.
+    /// Continues after a gap.
     PassesOverGaps,
-    /// Takes the same incarnation again after its `NodeGone`.
+    /// Reuses an incarnation after its `NodeGone`.
     SameIncarnation,
-    /// Forgets shared state by the clock of the node.
+    /// Expires shared state by the clock of the node.
     ForgetsByItsClock,
-    /// Stores the position without the shared state up to there.
+    /// Stores the position without the shared state up to it.
     StoresNoSharedState,
 }
 
@@ -71,21 +72,21 @@ enum Event {
     Acknowledge(usize, u32, Incarnation, u64, StreamSequence),
     /// The engine refuses an entry of a node.
     Refuse(usize, u32, Incarnation, u64),
-    /// A node reads what the log has.
+    /// A node reads the log.
     Read(usize),
     /// The deadline of a node's writer.
     Wake(usize, u32),
-    /// A node looks after the others.
+    /// A node checks the others for silence.
     Membership(usize, u32),
     /// A heartbeat reaches a node.
     Heartbeat(usize, Bytes),
     /// An answer reaches a node.
     Answer(usize, u32, Bytes),
-    /// Something goes wrong.
+    /// A fault occurs.
     Fault,
     /// A node that was down starts.
     Start(usize),
-    /// A node that was cut off is connected again.
+    /// A disconnected node is connected again.
     Connect(usize, u32),
 }
 
@@ -98,15 +99,15 @@ pub(crate) struct World {
     nodes: Vec<Node>,
     /// The stream: the entry at sequence 1 is the first.
     log: Vec<Bytes>,
-    /// When the engine has stored each, in seconds.
+    /// Time when the engine stored each entry, in seconds.
     stamps: Vec<u64>,
-    /// What a reader that misses nothing makes of it, and the table after each entry.
+    /// Reader that receives every entry, its results, and the table after each entry.
     judge: Reader,
     reads: Vec<Read>,
     tables: Vec<Table>,
     no_leader_until: Duration,
     ledger: Ledger,
-    /// Which node writes under an incarnation, in which run.
+    /// Node and run of each incarnation.
     incarnations: BTreeMap<Incarnation, (usize, u32)>,
     /// All checkpoints that were stored.
     checkpoints: Vec<Vec<u8>>,
@@ -170,12 +171,12 @@ impl World {
         self.mistake == Some(mistake)
     }
 
-    /// Whether something goes wrong that does so `times` in a thousand.
+    /// Returns whether a fault with a probability of `times` in a thousand occurs.
     fn fails(&mut self, times: u64) -> bool {
         self.is_faulty() && self.random.happens(times)
     }
 
-    /// Whether a node can act; an event for one that is stopped comes later.
+    /// Returns whether a node can act; an event for a stalled one is postponed.
     fn acts(&mut self, node: usize, run: u32, event: &Event) -> bool {
         let it = &self.nodes[node];
         if it.writer.is_none() || it.run != run {
@@ -306,7 +307,7 @@ impl World {
         }
     }
 
-    /// Sends what a writer has to send, answers what is over, and waits for its deadline.
+    /// Sends the due entries of a writer, answers its expired appends, and schedules its deadline.
     fn pump(&mut self, node: usize) {
         let run = self.nodes[node].run;
         let now = self.now;
@@ -344,7 +345,7 @@ impl World {
         if self.nodes[node].is_cut_off || self.fails(30) {
             return;
         }
-        // A server that stood still delivers all that it had, in order, when it goes on.
+        // A stalled server delivers all its entries in order when it continues.
         let held_until = self.nodes[node].held_until;
         if self.now < held_until {
             self.at(held_until, Event::Arrive(node, run, entry.clone()));
@@ -372,7 +373,7 @@ impl World {
             return;
         }
         self.log.push(entry.bytes.clone());
-        // The leaders of two elections have clocks of their own.
+        // Leaders have different clocks.
         let skew = u64::from(self.no_leader_until.as_millis() % 2 == 1);
         self.stamps.push(100 + self.now.as_secs() + 2 * skew);
         let sequence = self.judge.next();
@@ -463,7 +464,7 @@ impl World {
         }
     }
 
-    /// Ends a run of a node, in order or not, and starts another one later.
+    /// Ends a run of a node, cleanly or not, and starts another one later.
     fn stop(&mut self, node: usize, in_order: bool) {
         let writer = self.nodes[node].writer.take().unwrap();
         if in_order {
@@ -554,7 +555,7 @@ impl World {
         }
     }
 
-    /// Tells the publishers of an entry that it counts, and awaits the answers to it.
+    /// Acknowledges the appends of an entry that counts, and waits for the answers to it.
     fn finished(&mut self, node: usize, read: &Read, finished: Vec<Finished<usize>>) {
         let Outcome::Counts(entry) = &read.outcome else {
             panic!("only what counts is finished");
@@ -589,7 +590,8 @@ impl World {
         self.receipts(receipts);
     }
 
-    /// Checks receipts: the sum over all nodes but the missing ones, each of which is named.
+    /// Checks that receipts have the sums over all nodes except the missing ones, which must be
+    /// named.
     fn receipts(&mut self, receipts: impl IntoIterator<Item = Receipt<Vec<(usize, usize)>>>) {
         for receipt in receipts {
             self.receipts += 1;
@@ -643,7 +645,7 @@ impl World {
             let command = Command::NodeGone { incarnation };
             self.append(node, &[command], NO_PUBLISHER);
         }
-        // Otherwise the writer wakes at its own deadline alone: none may be forgotten.
+        // Otherwise the writer is only polled at its deadline, which must not be missing.
         if !gone.is_empty() {
             self.pump(node);
         }
@@ -661,14 +663,14 @@ impl World {
         }
         let run = self.nodes[node].run;
         match self.random.within(0..6) {
-            // It is killed, or ends in order.
+            // It is killed or ends cleanly.
             0 => {
                 let in_order = self.random.happens(500);
                 self.stop(node, in_order);
             }
-            // It stands still.
+            // It is stalled.
             1 => self.nodes[node].stopped_until = self.now + self.random.millis(100..9000),
-            // It is cut off.
+            // It is disconnected.
             2 if !self.nodes[node].is_cut_off => {
                 self.nodes[node].is_cut_off = true;
                 let writer = self.nodes[node].writer.as_mut().unwrap();
@@ -679,7 +681,7 @@ impl World {
             }
             // The engine has an election.
             3 => self.no_leader_until = self.now + self.random.millis(100..9000),
-            // A node finds one silent, rightly or not, or leaves.
+            // A node declares another one gone, rightly or not, or leaves.
             4 => {
                 let table = self.nodes[node].reader.table();
                 let members: Vec<_> = table.members().map(|(it, _)| it).collect();
@@ -695,7 +697,7 @@ impl World {
         }
     }
 
-    /// Checks the laws at the end. Returns the number of appends that are known to count.
+    /// Checks the requirements at the end. Returns the number of appends that are known to count.
     pub(crate) fn check(&self) -> usize {
         let reader = &self.judge;
         let (mut applied, mut shared, mut counted) = (Vec::new(), no_shared(), Vec::new());
@@ -732,7 +734,7 @@ impl World {
     }
 }
 
-/// Commands with a number are events and changes in turn.
+/// Returns the command with this number: events and changes alternate.
 fn command(number: u64) -> Command {
     let id = Id::Integer(number);
     if number.is_multiple_of(3) {
@@ -748,7 +750,7 @@ fn command(number: u64) -> Command {
     })
 }
 
-/// Positions and numbers of the commands that a message adds.
+/// Returns positions and numbers of the commands in an entry.
 fn numbers(read: &Read) -> Vec<(Position, u64)> {
     let Outcome::Counts(entry) = &read.outcome else {
         return Vec::new();
