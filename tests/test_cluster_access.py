@@ -132,7 +132,7 @@ def test_a_stream_that_cannot_be_the_log_is_refused_with_all_that_is_wrong_and_l
     own = ask(engine, "$JS.API.STREAM.INFO.encke-one")["config"]
     ask(engine, "$JS.API.STREAM.CREATE.encke-two", **{**own, "name": "encke-two", "subjects": ["encke.two.log"]})
     for name, words in (
-        ("prod", ["another program made it", "orders.*", "can be deleted or purged", "removes entries after", "--cluster-name"]),
+        ("prod", ["another program created it", "orders.*", "can be deleted or purged", "removes entries after", "--cluster-name"]),
         ("two", ["it is the log of the cluster one"]),
     ):
         for flags in ([], ["--check-config"]):

@@ -103,7 +103,7 @@ def test_a_cluster_begins_with_a_graph_and_one_machine_goes_on_with_it(engine, o
     # What it has changed is not in the log of the cluster: it may not come back as a node.
     single.stop()
     refused = encke("serve", *FREE, *flags, "--node", "n1", "--data", tmp_path / "n1")
-    assert refused.returncode == 1 and "not of a cluster" in refused.stderr, refused.stderr
+    assert refused.returncode == 1 and "do not come from a cluster" in refused.stderr, refused.stderr
 
 
 def test_an_import_that_is_broken_off_is_taken_for_none_and_can_be_repeated(engine, old, start, tmp_path):
@@ -166,7 +166,7 @@ def test_a_copy_that_the_engine_does_not_give_back_is_noticed_before_any_node_ca
 
     ask(engine, forget_pieces)
     refused = imports(engine, "lost", old)
-    assert refused.returncode == 1 and "is not what was sent" in refused.stderr, refused.stderr
+    assert refused.returncode == 1 and "differs from the one sent" in refused.stderr, refused.stderr
     node = encke("serve", *FREE, *of_cluster(engine, "lost"), "--node", "n1", "--data", tmp_path / "n1")
     assert node.returncode == 1 and "`encke cluster import` again" in node.stderr, node.stderr
     ask(engine, keep_them)

@@ -167,7 +167,7 @@ def test_a_node_that_the_log_has_left_behind_ends_to_be_started_again(cluster):
     behind.signal(signal.SIGCONT)
     # EX_TEMPFAIL: each supervisor starts it again.
     assert behind.process.wait(timeout=60) == 75, behind.log
-    assert "it goes on from a snapshot" in behind.log.splitlines()[-1], behind.log
+    assert "it continues from a snapshot" in behind.log.splitlines()[-1], behind.log
     cluster.running.remove(behind)
     behind.kill()
     again = cluster.node("n2")

@@ -1,4 +1,5 @@
-//! Events a second that one core applies when nobody is online: reading, planning, the history.
+//! Measures the events per second that one core applies when no client is online: reading, planning
+//! and storing in the history.
 //!
 //! `cargo run --release -p cluster --example apply -- [events] [events of an entry]`
 
@@ -14,10 +15,10 @@ use replication::{
 };
 use router::{Mailboxes, Parcel, Router, WorkerId};
 
-/// Size of the history: the default of a server.
+/// Size of the history, in bytes: the default of a server.
 const HISTORY_BYTES: usize = 64 << 20;
 
-/// Bytes of a payload.
+/// Size of a payload, in bytes.
 const PAYLOAD_BYTES: usize = 100;
 
 struct NoWorkers;
@@ -42,7 +43,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse());
     let mut argument = |default| arguments.next().map_or(Ok(default), |number| number);
     let events: u64 = argument(2_000_000).expect("a number of events");
-    let per_entry: u64 = argument(500).expect("a number of events of an entry");
+    let per_entry: u64 = argument(500).expect("a number of events per entry");
     let payload = bytes::Bytes::from(vec![b'x'; PAYLOAD_BYTES]);
     let up = Command::NodeUp {
         name: "n".into(),
@@ -93,7 +94,7 @@ fn main() {
     let seconds = begin.elapsed().as_secs_f64();
     let applied = (messages.len() as u64 - 1) * per_entry;
     println!(
-        "{:.0} events/s, {per_entry} of an entry",
+        "{:.0} events/s, {per_entry} per entry",
         applied as f64 / seconds
     );
 }

@@ -1,16 +1,17 @@
-//! Entries, applied in the order of the log.
+//! Application of entries, in the order of the log.
 //!
-//! Owns what an entry does on this node: events to its sessions and its history, changes to its
-//! graph, shared state to its keeper. Must never look at the clock or at the engine to decide: all
-//! nodes decide alike.
+//! Owns the effects of an entry on this node: events go to its sessions and its history, changes to
+//! its graph, shared state to its keeper. Decisions must never depend on the clock or the engine,
+//! so that they are the same on all nodes.
 //!
-//! A node that starts reads the log from before the place that its graph has stored. Up to that
-//! place, events go to the history alone: the graph and the shared state, which is stored with it,
-//! have all else already. After it, all is applied. Nobody is connected meanwhile.
+//! At start a node reads the log from an earlier position than that of its graph. Up to the
+//! position of the graph, only the history gets the events, as the graph and the shared state,
+//! which is stored with it, have all entries already. Later entries are applied completely. No
+//! client is connected meanwhile.
 
-/// Where a node begins to read.
+/// Position from which a node reads the log.
 mod start;
-/// When the graph's place in the log is stored.
+/// Schedule for storing the position in the log.
 mod schedule;
 
 use std::fmt;
@@ -25,8 +26,8 @@ use crate::reading::{Apply, EntryRead};
 use schedule::Schedule;
 pub use start::{StartError, begin_from};
 
-/// Events that are posted together. While they are stored, sessions that resume wait for the
-/// history.
+/// Maximum number of events that are posted together. Sessions that resume wait for the history
+/// while the events are stored.
 const EVENTS_PER_POST_MAX: usize = 1024;
 
 /// Applies entries. Owned by the thread that reads the log; no other thread may post events or
@@ -34,31 +35,31 @@ const EVENTS_PER_POST_MAX: usize = 1024;
 pub struct Applier<M: Mailboxes> {
     router: Arc<Router<M>>,
     shared: Option<Arc<dyn SharedSink>>,
-    /// Where reading begins.
+    /// Position from which the log is read.
     from: Checkpoint,
-    /// The last entry that the graph had when the node started, as it was stored.
+    /// Position that was stored with the graph when the node started.
     stored: graph::Checkpoint,
-    /// Whether shared state was stored with it. Graphs of an older format have none: it is what the
-    /// log says from where reading begins.
+    /// Whether shared state was stored with that position. Graphs of an older format have none, so
+    /// it is built from the log, from where reading begins.
     has_shared: bool,
-    /// The last entry applied.
+    /// Last entry applied.
     applied: StreamSequence,
     schedule: Schedule,
     /// Working memory.
     batch: Batch,
 }
 
-/// An entry on its way through the applier.
+/// An entry that is being applied.
 #[derive(Debug, Clone, Copy)]
 struct Context {
     sequence: StreamSequence,
     incarnation: Incarnation,
     is_own: bool,
-    /// When the log stored it, in seconds since 1970.
+    /// Time when the log stored the entry, in seconds since 1970.
     seconds: u32,
-    /// Whether the graph has it already, and it is for the history alone.
+    /// Whether the graph has the entry already, so that only the history gets it.
     is_refill: bool,
-    /// Whether the shared state has it already.
+    /// Whether the shared state has the entry already.
     is_shared: bool,
 }
 
@@ -69,15 +70,15 @@ impl Context {
 }
 
 impl<M: Mailboxes> Applier<M> {
-    /// Makes an applier that goes on after `from`, the place that [`begin_from`] has chosen.
+    /// Creates an applier that continues after `from`, the result of [`begin_from`].
     /// `history_bytes` is the size of the router's history, `log_bytes_max` the limit of the log, 0
-    /// for none. Nothing may be served before it has applied what was in the log when the node
-    /// started.
+    /// for none. The node must not serve clients before it has applied all entries that were in the
+    /// log at its start.
     ///
     /// # Errors
     ///
-    /// When the graph does not follow the log that names the router's epoch, when `from` is beyond
-    /// its place, or when the router has numbered events itself.
+    /// When the graph does not follow the log of the router's epoch, when `from` is after the
+    /// graph's position, or when the router has numbered events by itself.
     pub fn new(
         router: Arc<Router<M>>,
         shared: Option<Arc<dyn SharedSink>>,
@@ -113,19 +114,19 @@ impl<M: Mailboxes> Applier<M> {
         })
     }
 
-    /// Begins with the entry after which the reader is `after`. Returns whether it is for the
-    /// history alone, as the graph has it.
+    /// Begins an entry. `after` is the state of the reader after it. Returns whether the graph has
+    /// the entry already.
     fn begin(&mut self, after: &Checkpoint) -> Result<bool, String> {
         let sequence = after.read;
         if sequence != self.applied.next() {
             let applied = self.applied;
             return Err(format!(
-                "entry {sequence} of the log came after entry {applied}; this is a defect of Encke"
+                "entry {sequence} of the log came after entry {applied}; this is a bug in Encke"
             ));
         }
         if sequence.number() == self.stored.sequence && after.encode() != *self.stored.table {
             return Err(format!(
-                "the log up to entry {sequence} is not the one that this node has applied before; \
+                "the log up to entry {sequence} differs from the one that this node has applied; \
                  remove its data directory, so that it starts from a snapshot"
             ));
         }
@@ -133,8 +134,8 @@ impl<M: Mailboxes> Applier<M> {
         Ok(sequence.number() <= self.stored.sequence)
     }
 
-    /// Tells the shared state the time of an entry, unless it has that entry. Returns whether it
-    /// has.
+    /// Passes the time of an entry to the shared state, unless it has the entry already. Returns
+    /// whether it has.
     fn advance(&self, read: EntryRead<'_>, is_refill: bool) -> bool {
         let is_shared = is_refill && self.has_shared;
         if let Some(shared) = self.shared.as_ref().filter(|_| !is_shared) {
@@ -143,7 +144,7 @@ impl<M: Mailboxes> Applier<M> {
         is_shared
     }
 
-    /// Ends an entry: what it has changed goes to disk with its place.
+    /// Ends an entry. Its changes go to disk with its position.
     fn end(&mut self, after: &Checkpoint, is_refill: bool) {
         self.router
             .advance_head(Position::new(after.read, u16::MAX).number());
@@ -156,7 +157,7 @@ impl<M: Mailboxes> Applier<M> {
         let changes = graph.unplaced() + usize::from(is_changed);
         if let Some(is_kept) = self.schedule.due(changes) {
             if let Some(shared) = shared {
-                // They are on disk when the place is.
+                // They are on disk when the position is.
                 graph.set_rows(shared.take_changes(), drop);
             }
             let place = graph::Checkpoint {
@@ -167,7 +168,7 @@ impl<M: Mailboxes> Applier<M> {
         }
     }
 
-    /// Applies the commands of an entry, runs of events and of changes together.
+    /// Applies the commands of an entry: consecutive events together, and consecutive changes.
     fn commands(&mut self, entry: &Entry, context: Context) -> Result<Vec<Pending>, String> {
         let mut results = Vec::with_capacity(entry.commands.len());
         while let Some((first, _)) = entry.commands[results.len()..].split_first() {
@@ -215,7 +216,7 @@ impl<M: Mailboxes> Applier<M> {
         Ok(results)
     }
 
-    /// Posts a run of events, or only stores them if the graph has the entry.
+    /// Posts a run of events, or only adds them to the history if the graph has the entry.
     fn events(
         &mut self,
         run: &[Command],
@@ -240,7 +241,7 @@ impl<M: Mailboxes> Applier<M> {
             let mut is_unreadable = false;
             for record in events.by_ref() {
                 self.schedule.event(record);
-                // Nodes write no such event. All of them pass over it alike.
+                // No node writes such an event, and all nodes skip it.
                 let Some(event) = event_of(record) else {
                     is_unreadable = true;
                     break;
@@ -257,7 +258,7 @@ impl<M: Mailboxes> Applier<M> {
                 });
                 position += 1;
             });
-            posted.map_err(|error| format!("{error}; this is a defect of Encke"))?;
+            posted.map_err(|error| format!("{error}; this is a bug in Encke"))?;
             if is_unreadable {
                 results.push(Pending::None);
             }
@@ -335,7 +336,7 @@ fn gone(entry: &Entry, read: &EntryRead<'_>) -> impl Iterator<Item = Gone> {
     })
 }
 
-/// Makes an event of a record; `None` if it is none that a publisher may publish.
+/// Converts a record to an event; `None` if a publisher could not have published it.
 fn event_of(record: &EventRecord) -> Option<Event> {
     let event_type = match &*record.event_type {
         "" => None,

@@ -1,6 +1,6 @@
 //! Connection to the engine.
 //!
-//! Owns how long a dead server can go unnoticed, and the counts of what happens to the connection.
+//! Owns the time until a dead server is noticed, and the counters of the connection.
 
 use std::io;
 use std::sync::Arc;
@@ -13,47 +13,50 @@ use tokio::time::{sleep, timeout};
 use crate::error::JoinError;
 use crate::options::{Credentials, Options};
 
-/// Time for a connection to be made and to greet. A stopped server accepts and says nothing.
+/// Timeout of connecting, including the server's greeting: a stopped server accepts connections but
+/// sends nothing.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Interval of pings. The library gives a connection up when the third is due and none is answered.
+/// Interval of pings. The library closes a connection if two pings are unanswered when the third is
+/// due.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Time for the engine to answer a request. An election takes longer; the caller asks again.
+/// Timeout of a request to the engine. An election takes longer, so callers retry.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Longest pause between two attempts to connect.
+/// Maximum pause between two attempts to connect.
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// Attempts to get to another server at a time: one is chosen by chance.
+/// Maximum number of reconnects to get to another server, as the library picks a random one.
 const CHANGES_MAX: usize = 4;
 
-/// Pause between two such attempts: the server is heard meanwhile, and may be the only one that can
-/// be reached.
+/// Pause between two such reconnects. Meanwhile the connection is used, as this server may be the
+/// only reachable one.
 const CHANGE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Interval at which a new connection is looked for.
+/// Interval of checks for a new connection.
 const CONNECTED_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Commands to the connection that may wait: a few entries and receipts. Beyond it senders wait.
+/// Maximum number of commands that wait for the connection: a few entries and receipts. Beyond it
+/// senders wait.
 const COMMANDS_MAX: usize = 256;
 
-/// What happened to the connection.
+/// Counters of the connection.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionCounts {
-    /// Connections made, the first one included.
+    /// Number of connections made, including the first one.
     pub(crate) connected: AtomicU64,
-    /// Connections lost.
+    /// Number of connections lost.
     pub(crate) disconnected: AtomicU64,
-    /// Messages that the library dropped because they were not read in time.
+    /// Number of messages that the library dropped because they were not read in time.
     pub(crate) dropped: AtomicU64,
 }
 
-/// Connects to one of the servers, and stays connected to any of them.
+/// Connects to one of the servers. The client reconnects to any of them by itself.
 ///
 /// # Errors
 ///
-/// When none can be reached, the credentials are refused, or a file cannot be used.
+/// When no server can be reached, the credentials are refused, or a file cannot be used.
 pub(crate) async fn connect(
     options: &Options,
     counts: &Arc<ConnectionCounts>,
@@ -107,7 +110,7 @@ fn connect_options(
     Ok(connection)
 }
 
-/// Returns the pause before an attempt to connect: none before the first, so that another server is
+/// Returns the pause before an attempt to connect: zero before the first, so that another server is
 /// tried at once.
 fn pause(attempts: usize) -> Duration {
     let milliseconds = match attempts {
@@ -131,22 +134,22 @@ fn refusal(options: &Options, error: &ConnectError) -> JoinError {
     }
 }
 
-/// Connects to another server of the engine, if another one can be reached. One that is cut off
-/// from the others answers, and is of no use.
+/// Connects to another server of the engine if one can be reached: a server that is cut off from
+/// the others answers, but is of no use.
 pub(crate) async fn change_server(client: &Client) {
     let left = client.server_info().server_id;
     let statistics = client.statistics();
     for _ in 0..CHANGES_MAX {
         let made = statistics.connects.load(Ordering::Relaxed);
         if client.force_reconnect().await.is_err() {
-            // The connection has ended for good only when the node has.
+            // This only happens if the node has ended.
             return;
         }
         let connected = async {
             while statistics.connects.load(Ordering::Relaxed) == made {
                 sleep(CONNECTED_INTERVAL).await;
             }
-            // Which server it is becomes known just after that.
+            // The identity of the server is known shortly after that.
             sleep(CONNECTED_INTERVAL).await;
         };
         let is_connected = timeout(CONNECT_TIMEOUT, connected).await.is_ok();
@@ -183,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_attempts_come_at_once_and_later_ones_twice_a_second() {
+    fn the_first_attempts_are_immediate_and_later_ones_twice_a_second() {
         assert_eq!(pause(1), Duration::ZERO);
         assert!((2..10).all(|attempts| pause(attempts) <= pause(attempts + 1)));
         assert_eq!(pause(usize::MAX), RECONNECT_PAUSE_MAX);

@@ -1,9 +1,10 @@
-//! Consumer: the messages of the log, in order and without a gap, whatever the engine's servers do.
+//! The consumer: delivers the messages of the log in order and without gaps, despite failures of
+//! the engine's servers.
 //!
-//! Owns when delivery counts as broken. The engine gives each consumer to one server, and says
-//! nothing when that server dies. So its heartbeats are watched, and a consumer that is silent for
-//! `SILENCE_MAX` or skips a message is replaced by one that begins with the last message. That must
-//! be the same again: the engine may have lost it, and have stored another one in its place.
+//! Owns the detection of broken delivery. The engine assigns each consumer to one server and does
+//! not report when that server dies. So the heartbeats are watched, and a consumer that is silent
+//! for `SILENCE_MAX` or skips a message is replaced by one that begins with the last message. That
+//! message must be the same again: the engine may have lost it and stored another one in its place.
 
 mod delivery;
 
@@ -23,61 +24,63 @@ use crate::doubt::Doubt;
 use crate::stream::LogStream;
 use delivery::Delivery;
 
-/// Interval of the consumer's heartbeats when it has nothing to deliver. The engine takes no
-/// shorter one than 100 ms.
+/// Interval of the consumer's heartbeats when it has nothing to deliver. The minimum of the engine
+/// is 100 ms.
 const HEARTBEAT: Duration = Duration::from_millis(500);
 
-/// Silence after which a consumer counts as dead: four heartbeats, more than a busy server needs.
+/// Silence after which a consumer is considered dead: four heartbeats, more than a busy server
+/// needs.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(2);
 
-/// Time for which a consumer may have nothing to deliver although the log goes on: the server that
-/// has it gets no entries any more.
+/// Maximum time that a consumer may deliver nothing although the log grows. Then its server no
+/// longer gets entries.
 const STALLED_MAX: Duration = Duration::from_secs(5);
 
-/// Time after which the engine forgets a consumer that nobody listens to.
+/// Time after which the engine deletes a consumer without a subscriber.
 const INACTIVE: Duration = Duration::from_secs(10);
 
-/// Pause before another consumer is asked for when the engine refused one, as while it elects a
-/// leader.
+/// Pause before another consumer is requested after the engine has refused one, for example during
+/// an election.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Pause before the last message is looked at again that was another one.
+/// Pause before the last message is read again after it differed.
 const REWRITTEN_PAUSE: Duration = Duration::from_secs(1);
 
-/// Messages that may wait for the apply thread. Beyond it the engine is asked to wait.
+/// Maximum number of messages that wait for the apply thread. Beyond it flow control makes the
+/// engine wait.
 pub(crate) const MESSAGES_MAX: usize = 1024;
 
-/// KiB of messages that may wait for the apply thread, 32 MiB: as much as the engine sends before
-/// it waits for an answer.
+/// Maximum size of the messages that wait for the apply thread, in KiB: 32 MiB, as much as the
+/// engine sends before it waits for an answer.
 const KIBIBYTES_MAX: u32 = 32 << 10;
 
-/// Message of the log, on its way to the apply thread.
+/// Message of the log that waits for the apply thread.
 #[derive(Debug)]
 pub(crate) struct Message {
-    /// Its place in the stream.
+    /// Sequence in the stream.
     pub(crate) sequence: u64,
-    /// When the log stored it, in seconds since 1970.
+    /// Time when the log stored it, in seconds since 1970.
     pub(crate) seconds: u64,
     pub(crate) payload: Bytes,
-    /// Room among the messages that may wait, given back when it is applied.
+    /// Permit for its size, released when the message is applied.
     _room: OwnedSemaphorePermit,
 }
 
-/// Reason why there are no further messages.
+/// Reason why the consumer has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The apply thread takes no more.
+    /// The apply thread has ended.
     Closed,
-    /// The log does not have the next message any more.
+    /// The log no longer has the next message.
     Trimmed {
-        /// The next message.
+        /// Sequence of the next message.
         next: u64,
-        /// The oldest one there is.
+        /// Sequence of the oldest message of the log.
         first: u64,
     },
-    /// The log has another message in the place of the last one.
+    /// The log has another message in place of the last one.
     Rewritten {
-        /// The place.
+        /// Sequence of that message.
         sequence: u64,
     },
 }
@@ -92,26 +95,26 @@ enum Broken {
     Rewritten,
 }
 
-/// Numbers of what happened to the consumer.
+/// Counters of consumers.
 #[derive(Debug, Default)]
 pub(crate) struct ConsumerCounts {
-    /// Consumers that were made, the first one included.
+    /// Number of consumers created, including the first one.
     pub(crate) made: AtomicU64,
-    /// Consumers that were replaced because they were silent, or lacked what the log has.
+    /// Number of consumers replaced because they were silent or stalled.
     pub(crate) silent: AtomicU64,
-    /// Consumers that were replaced because a message was missing.
+    /// Number of consumers replaced because a message was missing or differed.
     pub(crate) skipped: AtomicU64,
 }
 
-/// Reader of the log. Runs as a task of its own.
+/// Reader of the log. Runs as a separate task.
 pub(crate) struct Consumer {
     client: Client,
     stream: LogStream,
     /// Sequence of the next message.
     next: u64,
-    /// The message before it, if this run has read it.
+    /// Previous message, if this run has read it.
     last: Option<Bytes>,
-    /// Whether the log has another one in its place.
+    /// Doubt whether the log still has that message.
     rewritten: Doubt,
     output: mpsc::Sender<Message>,
     room: Arc<Semaphore>,
@@ -120,7 +123,7 @@ pub(crate) struct Consumer {
 }
 
 impl Consumer {
-    /// Makes a reader whose first message has the sequence `next`.
+    /// Creates a reader whose first message has the sequence `next`.
     pub(crate) fn new(
         client: Client,
         stream: LogStream,
@@ -142,19 +145,19 @@ impl Consumer {
         }
     }
 
-    /// Delivers messages until there can be no further ones.
+    /// Delivers messages until no further ones can be delivered.
     pub(crate) async fn run(mut self) -> End {
         loop {
             let Ok(messages) = self.create().await else {
                 if self.output.is_closed() {
                     return End::Closed;
                 }
-                self.contact.note_consumer(false);
+                self.contact.record_consumer(false);
                 self.check_server().await;
                 sleep(PAUSE).await;
                 continue;
             };
-            self.contact.note_consumer(true);
+            self.contact.record_consumer(true);
             self.counts.made.fetch_add(1, Ordering::Relaxed);
             let counter = match self.deliver(messages).await {
                 Ok(end) => return end,
@@ -167,8 +170,8 @@ impl Consumer {
         }
     }
 
-    /// Makes a consumer that begins with the last message if there is one to compare, and else with
-    /// the next.
+    /// Creates a consumer that begins with the last message if there is one to compare, otherwise
+    /// with the next.
     async fn create(&self) -> Result<Subscriber, async_nats::Error> {
         let inbox = self.client.new_inbox();
         let messages = self.client.subscribe(inbox.clone()).await?;
@@ -192,15 +195,15 @@ impl Consumer {
         Ok(messages)
     }
 
-    /// Leaves a server that does not answer, although the connection to it stands: a stopped one.
+    /// Reconnects if the server does not answer although the connection is open, as a stopped one.
     async fn check_server(&self) {
         if !self.stream.is_server_there().await {
-            // The connection has ended for good only when the node has.
+            // This only fails if the node has ended.
             let _ = self.client.force_reconnect().await;
         }
     }
 
-    /// Hands on messages as long as they come in order.
+    /// Passes messages on as long as they come in order.
     async fn deliver(&mut self, mut messages: Subscriber) -> Result<End, Broken> {
         let mut consumed = 0;
         let mut heard = Instant::now();
@@ -238,7 +241,7 @@ impl Consumer {
                         return Ok(end);
                     }
                 }
-                // An election may deliver a message again that was delivered before.
+                // After an election a message may be delivered again.
                 sequence if sequence < self.next => {}
                 sequence if sequence > self.next && consumed == 1 => {
                     let (next, first) = (self.next, sequence);
@@ -256,13 +259,13 @@ impl Consumer {
                     self.next += 1;
                 }
             }
-            // The apply thread may have let this task wait; the engine was not silent meanwhile.
+            // The apply thread may have blocked this task, during which the engine was not silent.
             heard = Instant::now();
         }
     }
 
-    /// Compares the last message with what the log has in its place now. An engine that has lost
-    /// its end, and has stored other entries since, is not noticed by the sequences.
+    /// Compares the last message with the one that the log has in its place now. The sequences do
+    /// not show if an engine has lost the end of the log and stored other entries since.
     async fn compare(&mut self, payload: &Bytes) -> Result<Option<End>, Broken> {
         let is_other = self.last.as_ref().is_some_and(|last| last != payload);
         if self.rewritten.note(self.contact.now(), is_other) {
@@ -273,15 +276,15 @@ impl Consumer {
             return Ok(None);
         }
         tracing::warn!(
-            "entry {} of the cluster's log is another one than this node has applied; reading it \
-             again",
+            "entry {} of the cluster's log differs from the one that this node has applied; \
+             reading it again",
             self.next - 1
         );
         sleep(REWRITTEN_PAUSE).await;
         Err(Broken::Rewritten)
     }
 
-    /// Answers a message of the engine about the delivery itself.
+    /// Answers a status message of the engine.
     async fn answer(&self, message: &async_nats::Message, consumed: u64) -> Result<(), Broken> {
         if message.status != Some(StatusCode::IDLE_HEARTBEAT) {
             // The consumer or its stream is gone.
@@ -294,7 +297,7 @@ impl Consumer {
         }
         let stalled = header("Nats-Consumer-Stalled").map(|it| it.as_str().to_owned());
         let request = message.reply.as_ref().map(ToString::to_string);
-        // What was delivered before it has room now: the engine may go on.
+        // All messages before it have been passed on, so the engine may continue.
         if let Some(subject) = request.or(stalled)
             && self.client.publish(subject, Bytes::new()).await.is_err()
         {
@@ -303,7 +306,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Hands a message on, when there is room for it.
+    /// Passes a message on, when there is room for it.
     async fn hand_on(&self, sequence: u64, seconds: u64, payload: Bytes) -> Result<(), ()> {
         let kibibytes = u32::try_from(payload.len().div_ceil(1024)).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(kibibytes.min(KIBIBYTES_MAX));

@@ -1,4 +1,4 @@
-//! Contact: when the engine was last heard, and how far this node is behind the log.
+//! Contact to the engine: when it last answered, and how far this node is behind the log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,22 +9,22 @@ use lag::Lag;
 
 mod lag;
 
-/// What the tasks of a node learn about the engine and the log. Shared by them.
+/// Times and positions that the tasks of a node learn from the engine. Shared by them.
 #[derive(Debug)]
 pub(crate) struct Contact {
     start: Instant,
-    /// When any answer or heartbeat came, in milliseconds since the start.
+    /// Time of the last answer or heartbeat of any server, in milliseconds since the start.
     heard: AtomicU64,
-    /// When the leader of the log last answered, in milliseconds since the start.
+    /// Time of the last answer of the log's leader, in milliseconds since the start.
     led: AtomicU64,
-    /// Since when there has been no consumer of the log; `None` if there is one.
+    /// Time since when there is no consumer of the log; `None` if there is one.
     consumerless: Mutex<Option<Duration>>,
     lag: Mutex<Lag>,
 }
 
 impl Contact {
-    /// Makes a contact of a node that has just heard from the engine, and has applied the log up to
-    /// `applied`.
+    /// Creates the contact of a node that has just heard from the engine and has applied the log up
+    /// to `applied`.
     pub(crate) fn new(applied: u64) -> Self {
         Self {
             start: Instant::now(),
@@ -35,24 +35,24 @@ impl Contact {
         }
     }
 
-    /// Returns the time since the node started, for all that is given the time.
+    /// Returns the time since the node started.
     pub(crate) fn now(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// Notes that the engine has said something.
+    /// Records that the engine has answered or sent a heartbeat.
     pub(crate) fn hear(&self) {
         self.heard.fetch_max(self.milliseconds(), Ordering::Relaxed);
     }
 
-    /// Notes that the leader of the log has answered.
+    /// Records that the leader of the log has answered.
     pub(crate) fn hear_leader(&self) {
         self.hear();
         self.led.fetch_max(self.milliseconds(), Ordering::Relaxed);
     }
 
-    /// Notes whether the engine has made a consumer of the log.
-    pub(crate) fn note_consumer(&self, is_made: bool) {
+    /// Records whether the engine has created a consumer of the log.
+    pub(crate) fn record_consumer(&self, is_made: bool) {
         let now = self.now();
         let mut since = self.consumerless.lock();
         *since = match is_made {
@@ -61,19 +61,19 @@ impl Contact {
         };
     }
 
-    /// Notes that the log has entries up to `last`.
+    /// Records that the log has entries up to `last`.
     pub(crate) fn learn_last(&self, last: u64) {
         let now = self.now();
         self.lag.lock().learn_last(now, last);
     }
 
-    /// Notes that the node has applied the log up to `applied`.
+    /// Records that the node has applied the log up to `applied`.
     pub(crate) fn apply(&self, applied: u64) {
         let now = self.now();
         self.lag.lock().apply(now, applied);
     }
 
-    /// Returns the last entry that is applied, and the last one that is known to be in the log.
+    /// Returns the sequences of the last applied entry and of the last one known to be in the log.
     pub(crate) fn places(&self) -> (u64, u64) {
         let lag = self.lag.lock();
         (lag.applied(), lag.last())
@@ -85,7 +85,7 @@ impl Contact {
         self.lag.lock().time(now)
     }
 
-    /// Returns the time since the engine was last heard.
+    /// Returns the time since the last answer or heartbeat of the engine.
     pub(crate) fn silence(&self) -> Duration {
         self.since(&self.heard)
     }
@@ -95,7 +95,7 @@ impl Contact {
         self.since(&self.led)
     }
 
-    /// Returns the time for which the engine has not made a consumer of the log.
+    /// Returns the time since when there is no consumer of the log.
     pub(crate) fn consumerless(&self) -> Duration {
         let since = *self.consumerless.lock();
         since.map_or(Duration::ZERO, |since| self.now().saturating_sub(since))

@@ -1,20 +1,20 @@
-//! Doubt: a sign that the log is not the one that this node applies, which counts only if it stays.
+//! Doubt whether the log is still the one that this node applies. A sign counts only if it
+//! persists.
 //!
-//! One answer proves nothing. A leader that was just elected may not have all entries yet, and one
-//! that was cut off answers for some seconds as if it led.
+//! A single answer proves nothing: a leader that was just elected may not have all entries yet, and
+//! a leader that was cut off continues to answer for some seconds.
 
 use std::time::Duration;
 
-/// Time for which a sign must stay. Elections take 4 to 9 s, and a leader that is alone is not
-/// believed after [`FOLLOWERS_SILENT_MAX`](crate::stream::FOLLOWERS_SILENT_MAX).
+/// Time for which a sign must persist. Elections take 4 to 9 s, and a leader without followers is
+/// not trusted after [`FOLLOWERS_SILENT_MAX`](crate::stream::FOLLOWERS_SILENT_MAX).
 const STAYS_FOR: Duration = Duration::from_secs(15);
 
-/// Signs that there must be within that time: a node that stood still may read an old answer when
-/// it goes on.
+/// Minimum number of signs within that time: a node that was stalled may read an old answer when it
+/// continues.
 const SIGNS_MIN: u32 = 5;
 
-/// A sign that there is something wrong, since when, and how often it was seen. Owned by the task
-/// that looks for it.
+/// Time of the first sign and number of signs. Owned by the task that looks for them.
 #[derive(Debug, Default)]
 pub(crate) struct Doubt {
     since: Option<Duration>,
@@ -22,8 +22,8 @@ pub(crate) struct Doubt {
 }
 
 impl Doubt {
-    /// Notes whether the sign was seen at `now`. Returns whether it has stayed for so long that it
-    /// counts.
+    /// Records whether the sign was seen at `now`. Returns whether it has persisted long enough to
+    /// count.
     pub(crate) fn note(&mut self, now: Duration, is_seen: bool) -> bool {
         if !is_seen {
             *self = Self::default();
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_counts_when_it_has_stayed() {
+    fn a_sign_counts_when_it_has_persisted() {
         let mut doubt = Doubt::default();
         for second in 10..25 {
             assert!(!doubt.note(seconds(second), true), "{second}");
@@ -58,14 +58,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_of_a_moment_counts_for_nothing_however_long_ago_it_began() {
+    fn a_few_signs_do_not_count_however_long_ago_the_first_was() {
         let mut doubt = Doubt::default();
         for second in (0..1000).step_by(14) {
             assert!(!doubt.note(seconds(second), true));
             assert!(!doubt.note(seconds(second + 13), true));
             assert!(!doubt.note(seconds(second + 13), false));
         }
-        // A node that stood still reads what was said before.
+        // A node that was stalled reads old answers.
         for second in [2000, 2001, 3000, 3000] {
             assert!(!doubt.note(seconds(second), true), "{second}");
         }

@@ -1,4 +1,4 @@
-//! Engine: the connection and the log, found and checked, before the node runs.
+//! The engine: the connection and the log, checked before the node runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::error::JoinError;
 use crate::options::Options;
 use crate::stream::{LogState, LogStream};
 
-/// Interval at which the log is asked whether it has what a node has applied.
+/// Interval of checks whether the log has all entries that a node has applied.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Threads for the connection, the log and the other nodes. They wait most of the time.
+/// Number of threads for the connection, the log and the other nodes. They are mostly idle.
 const THREADS: usize = 2;
 
 /// Connection to the engine, with the log of the cluster. Owned by the node while it runs.
@@ -30,8 +30,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Connects to the engine and finds the log of the cluster. If there is none, it is made, with
-    /// `new_epoch` as the name that its event ids have.
+    /// Connects to the engine and opens the log of the cluster. If there is none, creates it with
+    /// `new_epoch` as the epoch of its event ids.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl Engine {
         })
     }
 
-    /// Checks that a node can join: the connection, and the log if there is one. Makes nothing.
+    /// Checks that a node can join: the connection, and the log if there is one. Creates nothing.
     ///
     /// # Errors
     ///
@@ -66,22 +66,22 @@ impl Engine {
         })
     }
 
-    /// Returns the epoch of event ids in this cluster: the name of the log's life.
+    /// Returns the epoch of event ids in this cluster, which identifies this log.
     pub fn epoch(&self) -> &str {
         &self.stream.epoch
     }
 
-    /// Returns what the log held when the node joined.
+    /// Returns the state of the log when the node joined.
     pub const fn state(&self) -> &LogState {
         &self.state
     }
 
-    /// Waits until the log has all that this node had `applied` when it ended: a leader that was
-    /// just elected may not have it yet. Blocks the thread.
+    /// Waits until the log has all entries that this node had applied when it ended: a leader that
+    /// was just elected may not have them yet. Blocks the thread.
     ///
     /// # Errors
     ///
-    /// When the log goes on ending before it: it has lost entries, or is another one.
+    /// When the log still ends earlier after some time: it has lost entries, or is another one.
     pub fn wait_for_end(&mut self, applied: u64) -> Result<(), JoinError> {
         let (start, mut doubt) = (Instant::now(), Doubt::default());
         while let Err(error) = self.state.check_end(applied) {
@@ -94,7 +94,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Asks the engine what the log holds now. Blocks the thread.
+    /// Requests the state of the log. Blocks the thread.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! What a node tells others of the engine: what the log's leader has said, and what happened on the
-//! way to it.
+//! Status of the engine as seen by a node: the latest state of the log, and counters of the
+//! connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::connection::ConnectionCounts;
 use crate::consumer::ConsumerCounts;
 use crate::stream::{Follower, LogState};
 
-/// Where what is told comes from. Made for one status.
+/// Sources of the status. Created for one status.
 pub(crate) struct EngineView<'a> {
     pub(crate) client: &'a Client,
-    /// What the leader of the log said last.
+    /// Latest answer of the log's leader.
     pub(crate) log: LogState,
     pub(crate) connection: &'a ConnectionCounts,
     pub(crate) consumers: &'a ConsumerCounts,

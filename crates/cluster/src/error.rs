@@ -1,4 +1,4 @@
-//! Reasons why a node cannot join its cluster.
+//! Errors of joining a cluster.
 
 use std::fmt;
 
@@ -11,86 +11,86 @@ pub enum JoinError {
     Unreachable {
         /// Servers that were tried.
         servers: String,
-        /// Why the last one failed.
+        /// Error of the last one.
         reason: String,
     },
     /// The engine refuses the credentials.
     Unauthorized {
-        /// What the server said.
+        /// Answer of the server.
         reason: String,
     },
-    /// A file for TLS or credentials cannot be used.
+    /// A file with certificates or credentials cannot be used.
     File {
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
-    /// The engine has no JetStream, or not for this account.
+    /// The engine has no JetStream, or it is disabled for this account.
     NoJetStream {
-        /// What the server said.
+        /// Answer of the server.
         reason: String,
     },
     /// The server's version is too old.
     TooOld {
-        /// Version that was found.
+        /// Version of the server.
         version: String,
     },
-    /// The engine's messages are too small for the largest event.
+    /// The engine's limit for messages is too small for the largest event.
     EventTooLarge {
         /// Largest event, in bytes.
         event_bytes: usize,
-        /// Largest message that the engine takes, in bytes.
+        /// Largest message that the engine accepts, in bytes.
         message_bytes: usize,
     },
-    /// The stream cannot be made.
+    /// The stream cannot be created.
     Create {
         /// Name of the stream.
         stream: String,
-        /// What the server said.
+        /// Answer of the server.
         reason: String,
     },
-    /// The stream exists and cannot be used.
+    /// The stream exists but cannot be used.
     Unusable {
         /// Name of the stream.
         stream: String,
-        /// Each setting that is wrong, with what was found and what is needed.
+        /// Wrong settings, each with the value found and the value needed.
         problems: Vec<String>,
     },
-    /// The log does not have what the node must read next.
+    /// The log no longer has the entry that the node must read next.
     Trimmed {
         /// Next entry to read.
         next: u64,
-        /// Oldest entry there is.
+        /// Oldest entry of the log.
         first: u64,
     },
-    /// The node has read more than the log has.
+    /// The node has read later entries than the log has.
     Ahead {
         /// Last entry that the node has read.
         read: u64,
         /// Last entry of the log.
         last: u64,
     },
-    /// The stream was made anew since the node found it.
+    /// The stream was deleted and created again since the node joined.
     OtherLog {
         /// Epoch of the log that the node applies.
         expected: String,
-        /// Epoch of the stream that there is; empty if another program made it.
+        /// Epoch of the current stream; empty if another program created it.
         found: String,
     },
-    /// An entry is another one than the node has applied.
+    /// An entry differs from the one that the node has applied.
     Rewritten {
-        /// Its sequence.
+        /// Sequence of the entry.
         sequence: u64,
     },
-    /// Another node of the cluster has the name.
+    /// Another node of the cluster has the same name.
     NameTaken {
         /// The name.
         node: String,
-        /// The run of the other node.
+        /// Incarnation of the other node.
         incarnation: Incarnation,
     },
     /// A request to the engine failed.
     Request {
-        /// What was asked for, and what the server said.
+        /// The request, and the answer of the server.
         reason: String,
     },
 }
@@ -123,12 +123,12 @@ impl fmt::Display for JoinError {
                 message_bytes,
             } => write!(
                 f,
-                "--event-bytes is {event_bytes} bytes, and the cluster's engine takes messages of \
-                 {message_bytes} bytes only; lower --event-bytes or raise max_payload in the \
-                 configuration of nats-server"
+                "--event-bytes is {event_bytes} bytes, but the cluster's engine accepts messages \
+                 of at most {message_bytes} bytes; lower --event-bytes or raise max_payload in \
+                 the configuration of nats-server"
             ),
             Self::Create { stream, reason } => {
-                write!(f, "the stream {stream} cannot be made: {reason}")
+                write!(f, "the stream {stream} cannot be created: {reason}")
             }
             Self::Unusable { stream, problems } => write!(
                 f,
@@ -138,13 +138,13 @@ impl fmt::Display for JoinError {
             ),
             Self::Trimmed { next, first } => write!(
                 f,
-                "this node must go on with entry {next} of the cluster's log, and the log begins \
-                 at {first}: it was too far behind; started again, it goes on from a snapshot; \
-                 raise --log-bytes if this comes again"
+                "this node must continue with entry {next} of the cluster's log, but the log \
+                 begins at {first}: the node was too far behind; start it again, and it continues \
+                 from a snapshot; raise --log-bytes if this happens again"
             ),
             Self::Ahead { read, last } => write!(
                 f,
-                "this node has applied entry {read} of the cluster's log, and the log ends at \
+                "this node has applied entry {read} of the cluster's log, but the log ends at \
                  {last}: the engine has lost entries, or the data directory belongs to another \
                  log; start the node with an empty data directory"
             ),
@@ -156,14 +156,14 @@ impl fmt::Display for JoinError {
             ),
             Self::Rewritten { sequence } => write!(
                 f,
-                "entry {sequence} of the cluster's log is another one than this node has applied: \
-                 the engine has lost entries and has stored others in their place; start the node \
-                 with an empty data directory"
+                "entry {sequence} of the cluster's log differs from the one that this node has \
+                 applied: the engine has lost entries and stored others in their place; start the \
+                 node with an empty data directory"
             ),
             Self::NameTaken { node, incarnation } => write!(
                 f,
-                "another node of this cluster has the name {node} and runs (incarnation \
-                 {incarnation}); give each node a --node of its own, or end the other one first"
+                "another node of this cluster has the name {node} and is running (incarnation \
+                 {incarnation}); give each node its own --node, or stop the other node first"
             ),
             Self::Request { reason } => f.write_str(reason),
         }

@@ -1,16 +1,15 @@
-//! Host: the server that a node of the cluster is.
+//! The host: the server in which a node of the cluster runs.
 
 use replication::NodeCounters;
 
-/// The server that a node is, as other nodes see and ask it. Called on threads of the cluster; none
-/// of the calls may block.
+/// Interface of a node to its server. Called on threads of the cluster; no call may block.
 pub trait Host: Send + Sync + 'static {
-    /// Returns what it counts. What concerns the log is filled in by the node.
+    /// Returns the counters of the server. The node fills in those of the log.
     fn counters(&self) -> NodeCounters;
 
-    /// Returns whether it sends its clients elsewhere, to end.
+    /// Returns whether the server is draining.
     fn is_draining(&self) -> bool;
 
-    /// Begins to send its clients elsewhere, and ends when that is done.
+    /// Starts to send clients to other nodes; the server ends when that is done.
     fn drain(&self);
 }

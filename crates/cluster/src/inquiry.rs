@@ -1,7 +1,7 @@
-//! Inquiry: what the leader of the log is asked each second.
+//! The inquiry: requests the state of the log from its leader once a second.
 //!
-//! Owns when the log counts as another one than the node applies, and when a server of the engine
-//! is left because it knows no leader, or makes no consumer.
+//! Owns the decisions that the log is not the one that the node applies, and that a server of the
+//! engine is useless, as it knows no leader or creates no consumer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use crate::readiness::LEADERLESS_MAX;
 use crate::stop::StopKind;
 use crate::stream::LogStream;
 
-/// Interval at which the leader of the log is asked how far the log is.
+/// Interval of the requests.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval at which another server of the engine is tried while there is no leader: time for a
+/// Interval of changes to another server of the engine while there is no leader: enough time for a
 /// consumer and for two answers of a leader.
 const CHANGE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Notes that the server of the engine answers, as long as it does: it is heard although it may
-/// know no leader, and may have nothing to deliver.
+/// Records regularly whether the server of the engine answers, even if it knows no leader and has
+/// nothing to deliver.
 pub(crate) async fn hear_server(stream: LogStream, contact: Arc<Contact>) {
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -37,16 +37,16 @@ pub(crate) async fn hear_server(stream: LogStream, contact: Arc<Contact>) {
     }
 }
 
-/// Task of a node that asks, as long as the node runs.
+/// Task of a node that sends the requests, as long as the node runs.
 pub(crate) struct Inquiry {
     pub(crate) stream: LogStream,
     pub(crate) contact: Arc<Contact>,
     pub(crate) shared: Arc<Shared>,
-    /// Whether the log is another one.
+    /// Doubt whether the log is still the same.
     pub(crate) other_log: Doubt,
-    /// What was wrong with the last answer.
+    /// Error of the last answer.
     pub(crate) wrong: String,
-    /// Time of the node's clock before which the server is not left again.
+    /// Earliest time of the next change of the server, by the node's clock.
     pub(crate) may_change_at: Duration,
 }
 
@@ -63,21 +63,22 @@ impl Inquiry {
         }
     }
 
-    /// Asks once.
+    /// Sends one request.
     ///
     /// # Errors
     ///
-    /// When the log has been another one for so long that it is no mistake.
+    /// When the log has been another one for too long to be an error of the engine.
     async fn ask(&mut self) -> Result<(), JoinError> {
-        // Before the answer: an entry that is applied meanwhile may come after it.
+        // Read before the request, as an entry may be stored and applied after the answer.
         let (applied, _) = self.contact.places();
         let found = match self.stream.state().await {
             Ok(state) => {
                 self.contact.learn_last(state.last);
                 *self.shared.log.lock() = state.clone();
-                // A leader that is cut off from the others says what was so before.
+                // A leader that is cut off from its followers returns an outdated state.
                 if !state.has_majority() {
-                    "its leader hears no majority of the servers".clone_into(&mut self.wrong);
+                    "its leader has no contact to a majority of the servers"
+                        .clone_into(&mut self.wrong);
                     return Ok(());
                 }
                 self.contact.hear_leader();
@@ -93,15 +94,15 @@ impl Inquiry {
         match found {
             Err(error) if has_stayed => Err(error),
             Err(error) => {
-                tracing::warn!("the node ends if the engine goes on saying so: {error}");
+                tracing::warn!("the node ends if this persists: {error}");
                 Ok(())
             }
             Ok(()) => Ok(()),
         }
     }
 
-    /// Leaves a server that has known no leader for longer than an election takes, or has made no
-    /// consumer: it may be cut off from the others, which do, as a whole or in some connections.
+    /// Leaves a server that has known no leader, or created no consumer, for longer than an
+    /// election takes: it may be completely or partly cut off from the other servers.
     async fn leave_useless_server(&mut self) {
         let (leaderless, consumerless) = (self.contact.leaderless(), self.contact.consumerless());
         let is_useless = leaderless > LEADERLESS_MAX || consumerless > LEADERLESS_MAX;

@@ -1,8 +1,8 @@
 //! The cluster's driver over NATS JetStream.
 //!
 //! Owns the connection to the engine, the stream that is the cluster's log, and the threads that
-//! write and read it. What an entry means is decided in `replication`; what it does here, in
-//! [`apply`]. Must never touch a connection of a client.
+//! write and read it. `replication` decides which entries count, and [`apply`] makes their changes
+//! on this node. Must never touch a connection of a client.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -13,49 +13,49 @@ mod options;
 mod connection;
 /// Settings of the stream: those to create it with, and those it must have.
 mod settings;
-/// The stream that is the cluster's log: made, found and checked.
+/// The stream that is the cluster's log.
 mod stream;
 /// The engine: the connection and the log, before the node runs.
 mod engine;
-/// The consumer: messages of the log in order, whatever the engine's servers do.
+/// The consumer, which delivers the messages of the log in order.
 mod consumer;
-/// When the engine was last heard, and how far this node is behind the log.
+/// Contact to the engine, and how far this node is behind the log.
 mod contact;
-/// A sign that the log is not the one that this node applies.
+/// Doubt whether the log is still the one that this node applies.
 mod doubt;
-/// What the leader of the log is asked each second.
+/// Regular requests for the state of the log.
 mod inquiry;
-/// Appends that wait for their outcome.
+/// Appends that wait for their results.
 mod waiting;
 /// Random numbers of incarnations.
 mod incarnations;
-/// Entries of this node on their way into the log.
+/// Sending of entries to the log.
 mod sending;
 /// The thread that applies the log.
 mod reading;
-/// Entries, applied in the order of the log.
+/// Application of entries, in the order of the log.
 pub mod apply;
-/// What a node tells others of the engine.
+/// Status of the engine as seen by a node.
 mod engine_view;
-/// The server that a node is.
+/// Interface of a node to its server.
 mod host;
 /// The other nodes: receipts and membership.
 mod peers;
-/// What nodes say of themselves, and how one is asked to end.
+/// Reports of nodes, and requests to drain a node.
 mod reports;
-/// Results of commands while sessions still get their events.
+/// Results of commands whose events are still being delivered.
 mod pending;
-/// Names of nodes, of which each belongs to one.
+/// Uniqueness of the names of nodes.
 mod names;
 /// Copies of the graph in the engine's object store.
 mod snapshot;
-/// Whether clients should be sent to this node.
+/// Readiness: whether clients should be sent to this node.
 mod readiness;
-/// Reasons why a node applies nothing any more, and what is left to it.
+/// Reasons why a node has stopped applying entries.
 mod stop;
-/// The node: what runs while a server is part of a cluster.
+/// The node: the tasks and threads of a server in a cluster.
 mod node;
-/// Reasons why a node cannot join its cluster.
+/// Errors of joining a cluster.
 mod error;
 
 pub use engine::Engine;

@@ -1,8 +1,8 @@
-//! Names of nodes: each belongs to one node that lives.
+//! Names of nodes: each belongs to at most one live node.
 //!
-//! A node that starts asks whether another one answers to its name, and does not join if so. Two
-//! that start at once, or one that stood still when it was asked, may both join: then the log says
-//! which came first, and the other one ends ([`Membership::namesake`]).
+//! At start a node sends a request to its own name, and does not join if another node answers. Two
+//! nodes may still join if they start at the same time or one was stalled. Then the log shows which
+//! of them came first, and the other one ends ([`Membership::namesake`]).
 //!
 //! [`Membership::namesake`]: replication::Membership::namesake
 
@@ -16,10 +16,10 @@ use crate::error::JoinError;
 use crate::options::Options;
 use crate::settings;
 
-/// Time for a node of the name to answer. If there is none, the engine says so at once.
+/// Time for a node of the same name to answer. If there is none, the engine reports that at once.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Checks that no other node answers to the name of this one, which has `incarnation`.
+/// Checks that no other node has the name of this one, whose incarnation is `incarnation`.
 ///
 /// # Errors
 ///
@@ -31,7 +31,8 @@ pub(crate) async fn check(
 ) -> Result<(), JoinError> {
     let node = options.node.as_str();
     let subject = settings::drain_subject(&options.cluster, node);
-    // A request to drain an incarnation that no other node has: it is answered, and not followed.
+    // A request to drain an incarnation that no other node has: a node answers it but does not
+    // drain.
     let request = Drain { incarnation }.encode();
     match timeout(ANSWER_TIMEOUT, client.request(subject, request)).await {
         Ok(Ok(message)) => match Draining::decode(&message.payload) {
@@ -47,7 +48,7 @@ pub(crate) async fn check(
         Ok(Err(_)) => Ok(()),
         Err(_) => {
             tracing::warn!(
-                "another node of the name {node} does not answer; if it goes on, the one that \
+                "another node with the name {node} does not answer; if it continues, the one that \
                  joined later ends"
             );
             Ok(())

@@ -1,4 +1,4 @@
-//! Node: what runs while a server is part of a cluster.
+//! The node: the tasks and threads of a server in a cluster.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,15 +36,15 @@ use crate::stop::{Stop, StopKind};
 use crate::stream::{LogState, LogStream};
 use crate::waiting::Waiting;
 
-/// Answer to an append when the node has stopped: another node may take it.
+/// Error of an append when the node has stopped: another node may accept it.
 pub(crate) const UNAVAILABLE: AppendError = AppendError::Unavailable {
     retry_after: Duration::from_secs(1),
 };
 
-/// Time for tasks to end with the node.
+/// Time that tasks have to end with the node.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A node of a cluster while it runs. Shared by those who append.
+/// A running node of a cluster. Shared by all callers that append.
 pub struct Cluster {
     name: Box<str>,
     epoch: Box<str>,
@@ -61,26 +61,26 @@ pub struct Cluster {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the tasks of a node share.
+/// State shared by the tasks of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     reads: Arc<ReadCounts>,
     consumers: Arc<ConsumerCounts>,
     connection: Arc<ConnectionCounts>,
-    /// What the leader of the log said last.
+    /// Latest answer of the log's leader.
     pub(crate) log: Mutex<LogState>,
-    /// Why the node has stopped to apply.
+    /// Reason why the node has stopped applying entries.
     stopped: OnceLock<Stop>,
 }
 
 impl Cluster {
-    /// Starts to read and to write the log. `version` is that of this program, and `host` the
-    /// server that this node is.
+    /// Starts reading and writing the log. `version` is the version of this program, `host` the
+    /// server of this node.
     ///
     /// # Errors
     ///
-    /// When another node has the name, the log does not have what the node must read next, or a
-    /// thread cannot be started.
+    /// When another node has the same name, the log no longer has the entry that the node must read
+    /// next, or a thread cannot be started.
     pub fn start<A: Apply>(
         engine: Engine,
         options: &Options,
@@ -210,14 +210,14 @@ impl Cluster {
 }
 
 impl Shared {
-    /// Notes that the node applies nothing any more.
+    /// Records that the node has stopped applying entries.
     pub(crate) fn stop(&self, kind: StopKind, reason: String) {
-        tracing::error!("this node applies no entries of the cluster's log any more: {reason}");
-        // Only the first reason counts: what comes after it follows from it.
+        tracing::error!("this node no longer applies entries of the cluster's log: {reason}");
+        // Only the first reason counts, as later ones are its consequences.
         let _ = self.stopped.set(Stop { reason, kind });
     }
 
-    /// Returns what readiness is decided by. `at_start` is the last entry of the log when the node
+    /// Returns the inputs of readiness. `at_start` is the last entry of the log when the node
     /// joined.
     fn signs(&self, outbox: &Outbox, at_start: u64) -> Signs<'_> {
         let contact = &outbox.contact;
@@ -234,8 +234,8 @@ impl Shared {
 }
 
 impl Cluster {
-    /// Leaves the cluster: says so in the log, and ends all threads. Appends under way are
-    /// answered.
+    /// Leaves the cluster: ends the incarnation in the log, answers all pending appends and ends
+    /// all threads.
     pub fn end(&self) {
         let Some(runtime) = self.runtime.lock().take() else {
             return;
@@ -249,12 +249,12 @@ impl Cluster {
         }
     }
 
-    /// Returns whether what was in the log at the start is applied.
+    /// Returns whether all entries that were in the log at the start are applied.
     pub fn has_caught_up(&self) -> bool {
         self.outbox.contact.places().0 >= self.at_start
     }
 
-    /// Returns why the node applies nothing any more; `None` if it does.
+    /// Returns why the node has stopped applying entries; `None` if it has not.
     pub fn stopped(&self) -> Option<&Stop> {
         self.shared.stopped.get()
     }
@@ -266,9 +266,10 @@ impl Cluster {
         Some(JoinError::NameTaken { node, incarnation })
     }
 
-    /// Returns the time for which this node has been cut off from a log that others may read: since
-    /// the engine was last heard, or its leader, if not all other nodes are heard. Where all are,
-    /// the log has no leader for anybody, and no node is a better place for clients.
+    /// Returns how long this node has been cut off from a log that other nodes may still read: the
+    /// time since the engine last answered or, if another node is silent, since the leader did. If
+    /// all other nodes send heartbeats, the log has no leader for any of them, and clients are no
+    /// better off elsewhere.
     pub fn cut_off(&self) -> Duration {
         let contact = &self.outbox.contact;
         let own = self.outbox.with(|writer| writer.incarnation()).flatten();
@@ -279,7 +280,7 @@ impl Cluster {
         }
     }
 
-    /// Ends the incarnation by an entry, so that no node waits for this one.
+    /// Ends the incarnation with an entry, so that other nodes do not wait for this one.
     fn say_goodbye(&self) {
         let incarnation = self.outbox.with(|writer| writer.incarnation()).flatten();
         let Some(incarnation) = incarnation else {
@@ -288,7 +289,7 @@ impl Cluster {
         let (answer, answered) = std::sync::mpsc::sync_channel(1);
         let gone = vec![Command::NodeGone { incarnation }];
         let done: Done = Box::new(move |outcome| {
-            // The receiver is gone only when it has waited long enough.
+            // The receiver is only gone after its timeout.
             let _ = answer.send(outcome);
         });
         self.append(gone, Wait::Logged, done);
@@ -304,13 +305,13 @@ impl Append for Cluster {
     fn append(&self, commands: Vec<Command>, wait: Wait, done: Done) {
         let waiting = Waiting::new(wait, done);
         let contact = &self.outbox.contact;
-        // What is appended to an engine that is not there, or has lost its majority, would wait,
-        // and its outcome not be known.
+        // An append to an engine that is unreachable or has lost its majority would wait, and its
+        // result would be unknown.
         let is_away = contact.silence() > SILENCE_MAX || contact.leaderless() > LEADERLESS_MAX;
         if is_away || self.shared.stopped.get().is_some() {
             return waiting.refuse(UNAVAILABLE);
         }
-        // The lock is given back before the caller is told.
+        // The lock is released before the callback is called.
         if let Err(Refused { token, error }) = self.outbox.append(&commands, waiting) {
             token.refuse(error);
         }
@@ -364,7 +365,7 @@ impl Append for Cluster {
         };
         let own = self.outbox.with(|writer| writer.incarnation()).flatten();
         match found {
-            // It needs no engine to be asked.
+            // A request to this node needs no engine.
             Ok(node) if own == Some(node.incarnation) => {
                 self.host.drain();
                 done(Ok(node.incarnation));
@@ -390,7 +391,7 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// Starts the tasks that read, send, take answers and ask for the state of the log.
+/// Starts the tasks that read, send, receive answers and request the state of the log.
 fn start_tasks(
     runtime: &Runtime,
     client: &Client,
@@ -402,7 +403,7 @@ fn start_tasks(
     let inbox = client.new_inbox();
     let answers = runtime.block_on(client.subscribe(format!("{inbox}.>")));
     let answers = answers.map_err(|error| JoinError::Request {
-        reason: format!("the cluster's engine takes no subscription: {error}"),
+        reason: format!("the cluster's engine accepts no subscription: {error}"),
     })?;
     runtime.spawn(Arc::clone(outbox).take_answers(answers));
     let sender = Sender {

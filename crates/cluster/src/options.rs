@@ -1,6 +1,6 @@
 //! Options: servers, names, credentials, limits of the log.
 //!
-//! Owns which texts are well-formed. Must never show a secret.
+//! Owns the syntax of addresses and names. Must never show a secret.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,25 +9,26 @@ use std::time::Duration;
 
 use async_nats::ServerAddr;
 
-/// Longest name of a cluster or node, in bytes: subjects and table columns hold it.
+/// Maximum length of the name of a cluster or node, in bytes: it is part of subjects and columns of
+/// tables.
 const NAME_BYTES_MAX: usize = 64;
 
 /// Options of a node in a cluster.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Servers of the engine; the client finds the others of theirs by itself.
+    /// Servers of the engine. The client discovers further ones by itself.
     pub servers: Vec<ServerAddress>,
-    /// Name of the cluster, which its stream and subjects have.
+    /// Name of the cluster, part of the names of its stream and subjects.
     pub cluster: Name,
     /// Name of this node.
     pub node: Name,
-    /// How the node proves to the engine who it is.
+    /// Credentials of the node for the engine.
     pub credentials: Credentials,
     /// TLS to the engine.
     pub tls: TlsFiles,
-    /// Limits of the log, if this node is the one to create it.
+    /// Limits of the log, if this node creates it.
     pub log: LogOptions,
-    /// Largest event, in bytes. The engine must take a message of this size.
+    /// Largest event, in bytes. The engine must accept a message of this size.
     pub event_bytes_max: usize,
     /// Time without the engine after which clients are told to go to another node.
     pub patience: Duration,
@@ -45,10 +46,10 @@ pub struct Name(Box<str>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NameError;
 
-/// How a node proves to the engine who it is.
+/// Credentials of a node for the engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Credentials {
-    /// Not at all.
+    /// No credentials.
     #[default]
     None,
     /// A user's name and password.
@@ -66,7 +67,7 @@ pub enum Credentials {
     File(SecretText),
 }
 
-/// Text that is not shown.
+/// Text that is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretText(String);
 
@@ -82,20 +83,20 @@ pub struct TlsFiles {
 /// Limits of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Servers of the engine that keep the log, 1 to 5.
+    /// Number of servers of the engine that store the log, 1 to 5.
     pub replicas: usize,
-    /// Bytes of the log. The oldest entries beyond them are removed.
+    /// Maximum size of the log, in bytes. The oldest entries beyond it are removed.
     pub bytes: u64,
-    /// Where the servers keep it.
+    /// Storage of the log.
     pub storage: Storage,
 }
 
-/// Where the servers of the engine keep the log.
+/// Storage of the log in the servers of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Storage {
     /// In files.
     File,
-    /// In memory: lost when a majority of the servers ends.
+    /// In memory: the log is lost when a majority of the servers ends.
     Memory,
 }
 
@@ -175,7 +176,7 @@ impl fmt::Display for NameError {
 impl std::error::Error for NameError {}
 
 impl SecretText {
-    /// Makes a secret of `text`.
+    /// Creates a secret from `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -193,7 +194,7 @@ impl fmt::Debug for SecretText {
 }
 
 impl TlsFiles {
-    /// Returns whether the user asks for TLS by naming a file.
+    /// Returns whether TLS is required because a file is set.
     pub(crate) const fn is_required(&self) -> bool {
         self.authorities.is_some() || self.identity.is_some()
     }
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_change_a_subject() {
+    fn names_have_no_special_characters_of_subjects() {
         for text in ["", "a.b", "a*", ">", "a b", "ü", &"x".repeat(65)] {
             assert_eq!(text.parse::<Name>(), Err(NameError), "{text}");
         }

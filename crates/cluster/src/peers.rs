@@ -1,7 +1,7 @@
-//! Peers: the other nodes of the cluster, by messages beside the log.
+//! The other nodes of the cluster, and the messages to them outside the log.
 //!
-//! Owns receipts and membership. No message is needed for an entry to count: one that is lost makes
-//! a receipt shorter, and the receipt says so.
+//! Owns receipts and membership. No entry depends on a message: if an answer is lost, the receipt
+//! names the node as missing.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,22 +24,22 @@ use crate::sending::{Outbox, refuse};
 use crate::settings;
 use crate::waiting::Waiting;
 
-/// Answers that may wait to be sent. Beyond it this node is missing in receipts.
+/// Maximum number of answers that wait to be sent. Beyond it this node is missing in receipts.
 pub(crate) const ANSWERS_WAITING_MAX: usize = 16_384;
 
-/// Answers that are sent together.
+/// Maximum number of answers that are sent together.
 const ANSWERS_PER_MESSAGE_MAX: usize = 1024;
 
-/// Interval at which what is due is looked for.
+/// Interval of checks for heartbeats and timeouts that are due.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What a node knows of the others. Shared by its threads and tasks.
+/// State about the other nodes. Shared by the threads and tasks of a node.
 pub(crate) struct Peers {
     pub(crate) receipts: Mutex<Receipts<Vec<Finished<Waiting>>>>,
     pub(crate) membership: Mutex<Membership>,
-    /// The earlier node with the name of this one, if there is one: this node must end.
+    /// Incarnation of an earlier node with the same name, if there is one. Then this node must end.
     pub(crate) namesake: OnceLock<Incarnation>,
-    /// Answers on their way to the nodes that wrote the entries.
+    /// Answers that wait to be sent to the writers of the entries.
     pub(crate) answers: mpsc::Sender<(Box<str>, Answer)>,
 }
 
@@ -55,14 +55,15 @@ pub(crate) struct Links {
 }
 
 impl Peers {
-    /// Takes in the answer of a node to an entry of this one.
+    /// Records the answer of a node to an entry of this one.
     pub(crate) fn answer(&self, node: Incarnation, answer: Answer) {
         let receipt = self.receipts.lock().answer(node, answer);
         complete(receipt);
     }
 }
 
-/// Answers the appends of receipts that are complete, or whose time is over. Without a lock.
+/// Answers the appends of receipts that are complete or have expired. Call it without holding a
+/// lock.
 pub(crate) fn complete(receipts: impl IntoIterator<Item = Receipt<Vec<Finished<Waiting>>>>) {
     for receipt in receipts {
         for finished in receipt.token {
@@ -83,11 +84,11 @@ pub(crate) fn complete(receipts: impl IntoIterator<Item = Receipt<Vec<Finished<W
 }
 
 impl Links {
-    /// Subscribes to what other nodes send.
+    /// Subscribes to heartbeats and answers of other nodes.
     ///
     /// # Errors
     ///
-    /// When the connection has ended for good.
+    /// When the client has ended.
     pub(crate) async fn subscribe(
         &self,
     ) -> Result<(Subscriber, Subscriber), async_nats::SubscribeError> {
@@ -97,7 +98,7 @@ impl Links {
         Ok((heartbeats, self.client.subscribe(answers).await?))
     }
 
-    /// Does what is due, as long as the node runs.
+    /// Sends and receives heartbeats and answers, as long as the node runs.
     pub(crate) async fn run(
         self,
         mut heartbeats: Subscriber,
@@ -147,7 +148,7 @@ impl Links {
         let (gone, is_due) = {
             let mut membership = self.peers.membership.lock();
             if let Some(namesake) = own.and_then(|own| membership.namesake(own)) {
-                // Only the first one counts: any is reason enough to end.
+                // One is enough, so later ones are ignored.
                 let _ = self.peers.namesake.set(namesake);
             }
             if contact.silence() > SILENCE_MAX {
@@ -170,7 +171,7 @@ impl Links {
     }
 
     async fn send_heartbeat(&self, incarnation: Incarnation) {
-        // What cannot be sent now is not news later.
+        // A heartbeat is useless if it is sent later.
         if self.client.connection_state() != State::Connected {
             return;
         }
@@ -188,7 +189,7 @@ impl Links {
         }
     }
 
-    /// Sends answers, one message for each node that waits for some.
+    /// Sends answers, one message for each receiving node.
     async fn send_answers(&self, batch: &mut Vec<(Box<str>, Answer)>) {
         let own = self.outbox.with(|writer| writer.incarnation()).flatten();
         batch.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -207,8 +208,8 @@ impl Links {
         }
     }
 
-    /// Sends answers in messages that are as large as messages may be. One that is larger alone is
-    /// not sent: the receipt names this node as missing.
+    /// Sends answers, split into messages within the size limit. An answer that is too large alone
+    /// is not sent, so the receipt names this node as missing.
     async fn send_parts(&self, node: Incarnation, subject: &str, answers: Vec<Answer>) {
         let mut parts = vec![answers];
         while let Some(mut answers) = parts.pop() {

@@ -1,4 +1,5 @@
-//! Results of commands that were applied, while the sessions of this node still get their events.
+//! Results of commands that were applied, while their events are still being delivered on this
+//! node.
 
 use std::sync::Arc;
 
@@ -6,28 +7,28 @@ use graph::{Effect, GraphError};
 use replication::{CommandResult, EventCounts, Position};
 use router::Tally;
 
-/// Result of a command as soon as it is applied.
+/// Result of a command that was applied.
 #[derive(Debug)]
 pub enum Pending {
     /// An event that was posted to the sessions of this node.
     Event {
-        /// Its position.
+        /// Position of the event.
         position: Position,
-        /// Subscribers of the subject, and the subject itself, at that position.
+        /// Number of subscribers at that position, including the subject itself.
         subscribers: u64,
-        /// Sessions of this node that it is for.
+        /// Number of sessions of this node that get it.
         online: u64,
-        /// What becomes of it there, and of nothing else. `None` if it is for no session.
+        /// Counts of its deliveries on this node; `None` if no session gets it.
         tally: Option<Arc<Tally>>,
     },
-    /// A change of the graph, which is made.
+    /// A change of the graph that was made.
     Change(Result<Effect, GraphError>),
     /// A command that has no result.
     None,
 }
 
 impl Pending {
-    /// Returns the result as far as it is known.
+    /// Returns the current result.
     pub(crate) fn so_far(&self) -> CommandResult {
         match self {
             Self::Event {
@@ -52,7 +53,7 @@ impl Pending {
         }
     }
 
-    /// Returns the result without counts of sessions, which every node adds.
+    /// Returns the result without counts of sessions, as each node adds its own.
     pub(crate) fn without_counts(&self) -> CommandResult {
         match self {
             Self::Event {
@@ -71,8 +72,8 @@ impl Pending {
         }
     }
 
-    /// Returns the counts of this node, for the event at `index` of an entry; `None` if there is
-    /// nothing to tell.
+    /// Returns the counts of this node for the event at `index` of an entry; `None` if no session
+    /// gets it.
     pub(crate) fn counts(&self, index: u16) -> Option<EventCounts> {
         let Self::Event {
             online,
@@ -99,7 +100,7 @@ impl Pending {
         matches!(self, Self::Event { .. })
     }
 
-    /// Returns whether its counts are final.
+    /// Returns whether the counts are final.
     pub(crate) fn is_settled(&self) -> bool {
         match self {
             Self::Event {
@@ -109,7 +110,7 @@ impl Pending {
         }
     }
 
-    /// Waits until the sessions have the event.
+    /// Waits until the event is delivered to all sessions, queued or dropped.
     pub(crate) async fn settle(&self) {
         if let Self::Event {
             tally: Some(tally), ..

@@ -2,29 +2,31 @@
 
 use std::time::Duration;
 
-/// Time without the engine after which the node is not ready. Its heartbeats come twice a second.
+/// Time without an answer or heartbeat of the engine after which the node is not ready. Heartbeats
+/// come twice a second.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// Time without a leader of the log after which the node is not ready, appends are refused at once,
-/// and another server of the engine is tried: longer than an election, during which all nodes are
-/// in the same state, none is a better place to go to, and what is appended waits.
+/// and another server of the engine is tried. It is longer than an election, during which appends
+/// wait and clients are no better off at another node.
 pub(crate) const LEADERLESS_MAX: Duration = Duration::from_secs(10);
 
 /// Lag beyond which the node is not ready.
 const LAG_MAX: Duration = Duration::from_secs(5);
 
-/// What readiness is decided by.
+/// Inputs of readiness.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Signs<'a> {
-    /// Why the node has stopped to apply the log, if it has.
+    /// Reason why the node has stopped applying entries, if it has.
     pub(crate) stopped: Option<&'a str>,
     /// Last entry that was in the log when the node joined.
     pub(crate) at_start: u64,
     /// Last entry that is applied.
     pub(crate) applied: u64,
-    /// Whether the node has read its own incarnation in the log: before that no receipt counts it.
+    /// Whether the node has read its own incarnation in the log. Before that, receipts do not
+    /// include it.
     pub(crate) is_member: bool,
-    /// Time since the engine was last heard.
+    /// Time since the last answer or heartbeat of the engine.
     pub(crate) silence: Duration,
     /// Time since the leader of the log last answered.
     pub(crate) leaderless: Duration,
@@ -41,7 +43,7 @@ impl Signs<'_> {
     /// Returns why the node is not ready; `None` if it is.
     pub(crate) fn not_ready(&self) -> Option<String> {
         if let Some(reason) = self.stopped {
-            return Some(format!("this node applies no entries any more: {reason}"));
+            return Some(format!("this node no longer applies entries: {reason}"));
         }
         if self.applied < self.at_start {
             let missing = self.at_start - self.applied;
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_ready_when_it_has_what_was_in_the_log_at_its_start_and_keeps_up() {
+    fn a_node_is_ready_when_it_has_caught_up_and_keeps_up() {
         let ready = Signs {
             at_start: 7,
             applied: 7,

@@ -1,7 +1,7 @@
-//! Reading: the thread that applies the log, entry by entry.
+//! The apply thread: reads and applies the log, entry by entry.
 //!
-//! Owns the order: an entry is read, applied, and then read back to the writer, before the next one
-//! is looked at. Must never go on after an entry that it cannot read or apply.
+//! Owns the order of steps: an entry is read, applied and passed to the writer before the next one
+//! is read. Must never continue after an entry that it cannot read or apply.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,24 +20,25 @@ use crate::pending::Pending;
 use crate::sending::Outbox;
 use crate::waiting::Waiting;
 
-/// Entry that was read, as those who apply it see it.
+/// Context of an entry that was read.
 #[derive(Debug, Clone, Copy)]
 pub struct EntryRead<'a> {
-    /// State of the reader after it, to be stored with what it changes. `after.read` is its
+    /// State of the reader after the entry, to be stored with its changes. `after.read` is its
     /// sequence.
     pub after: &'a Checkpoint,
-    /// When the log stored it, in seconds since 1970: the same on all nodes. A little less than
-    /// that of an earlier entry, if the clocks of the engine's servers differ.
+    /// Time when the log stored it, in seconds since 1970: the same on all nodes. It may be
+    /// slightly earlier than that of the previous entry, if the clocks of the engine's servers
+    /// differ.
     pub seconds: u64,
-    /// Whether this run of this node wrote it.
+    /// Whether the current incarnation of this node wrote it.
     pub is_own: bool,
-    /// Incarnations that it has ended.
+    /// Incarnations that the entry ended.
     pub ended: &'a [Incarnation],
 }
 
-/// What applies the log on a node. Owned by the apply thread.
+/// State machine that applies the log on a node. Owned by the apply thread.
 pub trait Apply: Send + 'static {
-    /// Returns where reading begins: the state of the reader that the last run has stored. The
+    /// Returns the state of the reader that the last run has stored, from which reading begins. The
     /// default checkpoint is the beginning of the log.
     fn start(&self) -> Checkpoint;
 
@@ -45,10 +46,10 @@ pub trait Apply: Send + 'static {
     ///
     /// # Errors
     ///
-    /// A sentence when the entry cannot be applied. The node applies nothing after it.
+    /// A sentence when the entry cannot be applied. The node then applies no further entries.
     fn apply(&mut self, entry: &Entry, read: EntryRead<'_>) -> Result<Vec<Pending>, String>;
 
-    /// Notes that an entry does not count.
+    /// Records an entry that does not count.
     ///
     /// # Errors
     ///
@@ -56,28 +57,28 @@ pub trait Apply: Send + 'static {
     fn skip(&mut self, read: EntryRead<'_>) -> Result<(), String>;
 }
 
-/// Numbers of entries that were read.
+/// Counters of entries that were read.
 #[derive(Debug, Default)]
 pub(crate) struct ReadCounts {
-    /// Entries that counted.
+    /// Number of entries that counted.
     pub(crate) applied: AtomicU64,
-    /// Entries that did not.
+    /// Number of entries that did not.
     pub(crate) skipped: AtomicU64,
 }
 
-/// The apply thread's own state.
+/// State of the apply thread.
 pub(crate) struct ApplyThread<A> {
     pub(crate) applier: A,
     pub(crate) reader: Reader,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) peers: Arc<Peers>,
     pub(crate) counts: Arc<ReadCounts>,
-    /// Where appends wait for sessions.
+    /// Runtime on which answers wait for deliveries.
     pub(crate) runtime: Handle,
 }
 
 impl<A: Apply> ApplyThread<A> {
-    /// Applies what comes, until nothing comes any more.
+    /// Applies messages until the consumer ends.
     ///
     /// # Errors
     ///
@@ -94,7 +95,7 @@ impl<A: Apply> ApplyThread<A> {
             .ok_or_else(|| "the log has more entries than there are positions".to_owned())?;
         let read = match self.reader.read(sequence, &message.payload) {
             Ok(read) => read,
-            // The consumer was made again at the first of them.
+            // The consumer was created again and began earlier.
             Err(ReadError::AlreadyRead { .. }) => return Ok(()),
             Err(error) => return Err(error.to_string()),
         };
@@ -111,7 +112,7 @@ impl<A: Apply> ApplyThread<A> {
             Outcome::Counts(entry) => {
                 results = self.applier.apply(entry, entry_read)?;
                 self.counts.applied.fetch_add(1, Ordering::Relaxed);
-                self.note_members(&read, entry);
+                self.update_members(&read, entry);
             }
             Outcome::Skipped(_) => {
                 self.applier.skip(entry_read)?;
@@ -127,8 +128,8 @@ impl<A: Apply> ApplyThread<A> {
         Ok(())
     }
 
-    /// Keeps the members of the cluster as the log has them.
-    fn note_members(&mut self, read: &Read, entry: &Entry) {
+    /// Updates the members of the cluster if the entry has changed them.
+    fn update_members(&mut self, read: &Read, entry: &Entry) {
         let begins = |command: &Command| matches!(command, Command::NodeUp { .. });
         if read.ended.is_empty() && !entry.commands.iter().any(begins) {
             return;
@@ -142,7 +143,7 @@ impl<A: Apply> ApplyThread<A> {
         }
     }
 
-    /// Answers the appends of an entry, and the node that wrote it.
+    /// Answers the appends of an entry, and sends the counts of this node to its writer.
     fn settle(
         &self,
         read: &Read,
@@ -176,8 +177,8 @@ impl<A: Apply> ApplyThread<A> {
         }
     }
 
-    /// Tells the node that wrote an entry what became of its events here, as soon as that is known.
-    /// `to` is `None` if it is this node.
+    /// Sends the counts of an entry's events on this node to its writer, as soon as they are final.
+    /// `to` is `None` if the writer is this node.
     fn answer_writer(
         &self,
         sequence: StreamSequence,
@@ -194,7 +195,7 @@ impl<A: Apply> ApplyThread<A> {
             let events = events.collect();
             let answer = Answer { sequence, events };
             match to {
-                // A node whose answers are too many is missing in some receipts.
+                // If too many answers are waiting, this node is missing in some receipts.
                 Some(name) => drop(peers.answers.try_send((name, answer))),
                 None => peers.answer(own, answer),
             }
@@ -208,7 +209,7 @@ impl<A: Apply> ApplyThread<A> {
                     result.settle().await;
                 }
             };
-            // What comes later is in no receipt.
+            // Later answers are not part of a receipt.
             if timeout(ANSWER_TIME, settled).await.is_ok() {
                 give(&results);
             }
@@ -216,7 +217,7 @@ impl<A: Apply> ApplyThread<A> {
     }
 }
 
-/// Answers appends with the results of their commands, as far as these are known.
+/// Answers appends with the current results of their commands.
 fn answer(finished: Vec<Finished<Waiting>>, results: &[Pending]) {
     for Finished {
         token,

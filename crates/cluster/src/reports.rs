@@ -1,7 +1,7 @@
-//! Reports: what nodes say of themselves to those who look at the cluster, and how one is asked to
-//! end. Messages beside the log.
+//! Reports of nodes for the overview of the cluster, and requests to drain a node. Both are
+//! messages outside the log.
 //!
-//! Must never decide which nodes there are: that is the log's.
+//! Must never decide which nodes there are: only the log does.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,10 +23,10 @@ use crate::peers::Peers;
 use crate::sending::Outbox;
 use crate::settings;
 
-/// Time for a node to answer that it drains.
+/// Time for a node to answer a request to drain.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Reports of this node, and those of the others. Runs as a task of its own.
+/// Task that sends the reports of this node and receives those of the others.
 pub(crate) struct Reports {
     pub(crate) client: Client,
     pub(crate) cluster: Name,
@@ -35,16 +35,16 @@ pub(crate) struct Reports {
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) connection: Arc<ConnectionCounts>,
-    /// Returns whether this node is ready as far as the log is concerned.
+    /// Returns whether this node is ready with regard to the log.
     pub(crate) is_ready: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Reports {
-    /// Subscribes to reports, and to requests to end.
+    /// Subscribes to reports and to requests to drain this node.
     ///
     /// # Errors
     ///
-    /// When the connection has ended for good.
+    /// When the client has ended.
     pub(crate) async fn subscribe(&self) -> Result<(Subscriber, Subscriber), SubscribeError> {
         let reports = settings::reports_subject(&self.cluster);
         let drains = settings::drain_subject(&self.cluster, &self.node);
@@ -52,7 +52,7 @@ impl Reports {
         Ok((reports, self.client.subscribe(drains).await?))
     }
 
-    /// Says and hears, as long as the node runs.
+    /// Sends and receives messages as long as the node runs.
     pub(crate) async fn run(self, mut reports: Subscriber, mut drains: Subscriber) {
         let mut ticks = interval(HEARTBEAT_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -95,12 +95,11 @@ impl Reports {
             },
         };
         let subject = settings::reports_subject(&self.cluster);
-        // What cannot be sent now is not news later.
+        // A report is useless if it is sent later.
         let _ = self.client.publish(subject, report.encode()).await;
     }
 
-    /// Takes a request to end. It is answered before it is followed: the connection ends with the
-    /// node.
+    /// Handles a request to drain. Answers it first, as the connection ends with the node.
     async fn drain(&self, message: &Message) {
         let Ok(Drain { incarnation }) = Drain::decode(&message.payload) else {
             return tracing::debug!("a request to drain cannot be read");
@@ -118,7 +117,7 @@ impl Reports {
     }
 }
 
-/// Asks a node to end.
+/// Requests a node to drain.
 pub(crate) async fn ask_to_drain(
     client: Client,
     cluster: Name,

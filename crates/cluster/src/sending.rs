@@ -1,6 +1,6 @@
-//! Sending: entries of this node on their way into the log, and the engine's acknowledgements.
+//! Sending of entries to the log, and handling of the engine's acknowledgements.
 //!
-//! The rules of what is sent when are the writer's, in `replication`; this is its connection.
+//! The writer, in `replication`, decides what is sent when; this is its connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,31 +20,32 @@ use crate::incarnations;
 use crate::node::UNAVAILABLE;
 use crate::waiting::Waiting;
 
-/// Longest time without a look at the writer and the connection.
+/// Maximum time between two checks of the writer and the connection.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Time for the end of an incarnation to be read back before it is sent again.
+/// Time after which the end of an incarnation is resent if it was not read back.
 const END_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The writer of a node, shared by those who append, the task that sends and the apply thread.
+/// The writer of a node, shared by callers that append, the sending task and the apply thread.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    /// `None` when the node has ended.
+    /// Writer; `None` when the node has ended.
     pub(crate) writer: Mutex<Option<Writer<Waiting>>>,
     pub(crate) contact: Arc<Contact>,
-    /// Wakes the task that sends.
+    /// Wakes the sending task.
     pub(crate) wake: Notify,
 }
 
-/// Connection of an outbox to the engine.
+/// Task that sends the entries of an outbox.
 pub(crate) struct Sender {
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) client: Client,
     /// Subject of entries.
     pub(crate) subject: String,
-    /// Begin of the subjects of acknowledgements.
+    /// Prefix of the subjects of acknowledgements.
     pub(crate) inbox: String,
-    /// Milliseconds of the node's clock before which its incarnation is not ended.
+    /// Earliest time of the next attempt to end the incarnation, in milliseconds of the node's
+    /// clock.
     pub(crate) may_end_at: AtomicU64,
 }
 
@@ -62,7 +63,7 @@ struct Refusal {
 }
 
 impl Sender {
-    /// Sends what is to be sent, as long as the node runs.
+    /// Sends entries as long as the node runs.
     pub(crate) async fn run(self) {
         loop {
             let Some((outgoing, refused, pause)) = self.look() else {
@@ -76,7 +77,8 @@ impl Sender {
         }
     }
 
-    /// Asks the writer what is to be done now, and when to ask again. `None` when it has ended.
+    /// Returns the entries to send now, the refused appends, and the pause until the next check.
+    /// `None` when the node has ended.
     fn look(&self) -> Option<(Vec<Outgoing>, Vec<Refused<Waiting>>, Duration)> {
         let now = self.outbox.contact.now();
         let mut writer = self.outbox.writer.lock();
@@ -88,7 +90,9 @@ impl Sender {
         if writer.needs_incarnation()
             && let Some(incarnation) = incarnations::random()
         {
-            tracing::warn!("this node counted as gone; it goes on as incarnation {incarnation}");
+            tracing::warn!(
+                "this node was declared gone; it continues as incarnation {incarnation}"
+            );
             writer.renew(incarnation);
         }
         let mut refused = Vec::new();
@@ -105,8 +109,8 @@ impl Sender {
             let again = milliseconds(now + END_INTERVAL);
             self.may_end_at.store(again, Ordering::Relaxed);
             tracing::warn!(
-                "the cluster's engine takes messages of {} bytes now, and an entry that was sent \
-                 is larger; this node goes on under another incarnation",
+                "the cluster's engine now accepts messages of at most {} bytes, but an entry that \
+                 was sent is larger; this node continues under another incarnation",
                 self.client.max_payload()
             );
             outgoing.extend(writer.end_incarnation(other).into_iter().flatten());
@@ -145,11 +149,11 @@ impl Outbox {
         self.writer.lock().as_mut().map(act)
     }
 
-    /// Appends commands, and wakes the task that sends.
+    /// Appends commands and wakes the sending task.
     ///
     /// # Errors
     ///
-    /// The append with the reason, if the writer does not take it.
+    /// The token and the reason, if the writer refuses the append.
     pub(crate) fn append(
         &self,
         commands: &[Command],
@@ -167,7 +171,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Takes the engine's acknowledgements, as long as the node runs.
+    /// Handles the engine's acknowledgements as long as the node runs.
     pub(crate) async fn take_answers(self: Arc<Self>, mut answers: Subscriber) {
         while let Some(message) = answers.next().await {
             self.contact.hear();
@@ -199,14 +203,14 @@ impl Outbox {
     }
 }
 
-/// Answers appends that were refused, without a lock.
+/// Answers appends that were refused. Call it without holding a lock.
 pub(crate) fn refuse(refused: Vec<Refused<Waiting>>) {
     for Refused { token, error } in refused {
         token.refuse(error);
     }
 }
 
-/// Returns the entry whose answer comes under `subject`.
+/// Returns the incarnation and number of the entry whose answer has this subject.
 fn entry_of(subject: &str) -> Option<(Incarnation, u64)> {
     let (rest, number) = subject.rsplit_once('.')?;
     let (_, incarnation) = rest.rsplit_once('.')?;
@@ -219,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_names_its_entry() {
+    fn the_subject_of_an_answer_identifies_the_entry() {
         let incarnation = Incarnation::new(0xabc).unwrap();
         assert_eq!(entry_of("_INBOX.x.y.abc.17"), Some((incarnation, 17)));
         for subject in ["", "17", "_INBOX.0.1", "_INBOX.x.zz.1", "_INBOX.abc.-1"] {
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_answers_are_read() {
+    fn both_kinds_of_answers_are_decoded() {
         let parse = |text: &str| serde_json::from_str::<Answer>(text).unwrap();
         let stored = parse(r#"{"stream":"encke-a","seq":7}"#);
         assert_eq!((stored.seq, stored.error.is_none()), (Some(7), true));

@@ -1,7 +1,7 @@
-//! Settings of the stream: those to create it with, and those it must have.
+//! Settings of the stream: those of a new one, and the requirements on an existing one.
 //!
-//! Owns which stream can be a log: one that keeps every entry, in order, until it is over its limit
-//! in bytes, and that no other program empties.
+//! Owns which stream can be a log: one that keeps every entry, in order, until its size limit is
+//! reached, and that no other program can empty.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ const FORMAT_KEY: &str = "encke_format";
 const CLUSTER_KEY: &str = "encke_cluster";
 const EPOCH_KEY: &str = "encke_epoch";
 
-/// Metadata of a stream whose cluster begins with a graph that was imported.
+/// Metadata of a stream whose cluster begins with an imported graph.
 const IMPORT_KEY: &str = "encke_import";
 
-/// Longest epoch that is taken over from a stream, in bytes: every event id repeats it.
+/// Maximum length of the epoch of a stream, in bytes: every event id contains it.
 const EPOCH_BYTES_MAX: usize = 32;
 
-/// Time in which the engine looks for messages with the same id. Entries have none, so the shortest
-/// is enough.
+/// Time in which the engine detects messages with the same id. Entries have no id, so a short time
+/// suffices.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(1);
 
 /// Returns the name of a cluster's stream.
@@ -50,17 +50,17 @@ pub(crate) fn answers_subject(cluster: &Name, node: &str) -> String {
     format!("encke.{cluster}.answers.{node}")
 }
 
-/// Returns the subject of what all nodes say of themselves.
+/// Returns the subject of the reports of all nodes.
 pub(crate) fn reports_subject(cluster: &Name) -> String {
     format!("encke.{cluster}.reports")
 }
 
-/// Returns the subject on which a node is asked to end. Names of nodes have no dots.
+/// Returns the subject of requests to drain a node. Names of nodes have no dots.
 pub(crate) fn drain_subject(cluster: &Name, node: &str) -> String {
     format!("encke.{cluster}.drain.{node}")
 }
 
-/// Returns the subject that nobody serves.
+/// Returns a subject without subscribers.
 pub(crate) fn probe_subject(cluster: &Name) -> String {
     format!("encke.{cluster}.probe")
 }
@@ -106,19 +106,19 @@ pub(crate) fn new_stream(cluster: &Name, log: &LogOptions, epoch: &str) -> Confi
     }
 }
 
-/// Says that the cluster begins with a graph that was imported.
+/// Marks a stream whose cluster begins with an imported graph.
 pub(crate) fn set_imported(config: &mut Config) {
     let (key, value) = (IMPORT_KEY.to_owned(), FORMAT.to_owned());
     config.metadata.insert(key, value);
 }
 
-/// Returns whether the cluster begins with a graph that was imported: without a snapshot of it the
-/// log is worth nothing, although it has its first entry.
+/// Returns whether the cluster begins with an imported graph. Then a node needs a snapshot, even if
+/// the log has its first entry.
 pub(crate) fn is_imported(config: &Config) -> bool {
     config.metadata.contains_key(IMPORT_KEY)
 }
 
-/// Returns the engine's word for a storage.
+/// Returns the storage type of the engine.
 pub(crate) const fn storage(storage: Storage) -> StorageType {
     match storage {
         Storage::File => StorageType::File,
@@ -126,16 +126,16 @@ pub(crate) const fn storage(storage: Storage) -> StorageType {
     }
 }
 
-/// Returns the epoch of a stream; empty if another program made it.
+/// Returns the epoch of a stream; empty if another program created it.
 pub(crate) fn epoch(config: &Config) -> &str {
     config.metadata.get(EPOCH_KEY).map_or("", String::as_str)
 }
 
-/// Returns the epoch of a stream that exists.
+/// Checks an existing stream and returns its epoch.
 ///
 /// # Errors
 ///
-/// A sentence for each setting with which it cannot be the log of this cluster.
+/// A sentence for each setting due to which it cannot be the log of this cluster.
 pub(crate) fn check(config: &Config, cluster: &Name) -> Result<String, Vec<String>> {
     let mut problems = Vec::new();
     let mut need = |is_met: bool, problem: String| {
@@ -146,7 +146,7 @@ pub(crate) fn check(config: &Config, cluster: &Name) -> Result<String, Vec<Strin
     let metadata = |key| config.metadata.get(key).map(String::as_str);
     let epoch = epoch(config);
     match metadata(CLUSTER_KEY) {
-        None => need(false, "another program made it".to_owned()),
+        None => need(false, "another program created it".to_owned()),
         Some(found) => need(
             found == cluster.as_str(),
             format!("it is the log of the cluster {found}"),
@@ -195,19 +195,19 @@ pub(crate) fn check(config: &Config, cluster: &Name) -> Result<String, Vec<Strin
         config.mirror.is_none() && config.sources.is_none() && config.subject_transform.is_none(),
         "it takes messages from other streams or changes their subject; it must not".to_owned(),
     );
-    // A writer would send an entry again and again that the stream refuses.
+    // A writer would resend an entry for ever that the stream refuses.
     let message_bytes = usize::try_from(config.max_message_size).unwrap_or(0);
     need(
         message_bytes == 0 || message_bytes >= ENTRY_BYTES_MAX,
         format!(
-            "it takes messages of {message_bytes} bytes at most, and entries may have \
+            "it accepts messages of at most {message_bytes} bytes, but entries may have \
              {ENTRY_BYTES_MAX}; it must not limit them"
         ),
     );
     need(
         config.max_consumers <= 0,
         format!(
-            "it may have {} consumers, and each node needs some; it must not limit them",
+            "it may have at most {} consumers, but each node needs some; it must not limit them",
             config.max_consumers
         ),
     );
@@ -227,14 +227,14 @@ pub(crate) fn check(config: &Config, cluster: &Name) -> Result<String, Vec<Strin
 }
 
 /// Returns a sentence for each limit of an existing stream that differs from the options. The
-/// stream's count: all nodes have the same.
+/// limits of the stream apply, so that they are the same for all nodes.
 pub(crate) fn differences(config: &Config, log: &LogOptions) -> Vec<String> {
     let mut differences = Vec::new();
     let mut compare = |option: &str, found: String, wanted: String| {
         if found != wanted {
             differences.push(format!(
-                "the log has {option} {found}, as it was made with, and not {wanted}; change it \
-                 with `nats stream edit`"
+                "the log was created with {option} {found}, not {wanted}; change it with `nats \
+                 stream edit`"
             ));
         }
     };
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_as_it_is_made_is_accepted_and_names_the_epoch() {
+    fn a_new_stream_is_accepted_and_has_the_epoch() {
         assert_eq!(check(&made(), &cluster()), Ok("tro8w0000z".to_owned()));
         assert_eq!(differences(&made(), &LogOptions::default()), [""; 0]);
     }
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_no_entry_reaches_is_none() {
+    fn a_limit_above_all_entries_is_accepted() {
         let mut config = made();
         config.max_message_size = 8 << 20;
         config.persist_mode = Some(PersistenceMode::Default);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_differ_are_named() {
+    fn different_limits_are_reported() {
         let log = LogOptions {
             replicas: 1,
             bytes: 1 << 20,

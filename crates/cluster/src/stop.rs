@@ -1,22 +1,23 @@
-//! Reasons why a node applies nothing any more, and what is left to it.
+//! Reasons why a node has stopped applying entries.
 
-/// Reason why a node applies nothing any more.
+/// Reason why a node has stopped applying entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
     /// A sentence that says what to do.
     pub reason: String,
-    /// What is left to the node.
+    /// Kind of the reason, which decides what the node can do.
     pub kind: StopKind,
 }
 
-/// What is left to a node that applies nothing any more.
+/// Kind of a reason why a node has stopped applying entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopKind {
-    /// It cannot apply an entry, and another version may: it waits for its update.
+    /// The node cannot apply an entry, but another version may: it waits for an update.
     Entry,
-    /// The log has lost entries that it had still to apply. Started again, it goes on from a
+    /// The log no longer has entries that the node must apply. After a restart it continues from a
     /// snapshot.
     Trimmed,
-    /// The log is another one than it has applied. Its graph is of no use to this cluster.
+    /// The log differs from the one that the node has applied. Its graph is of no use to this
+    /// cluster.
     OtherLog,
 }

@@ -1,4 +1,4 @@
-//! The stream that is the cluster's log: made, found and checked.
+//! The stream that is the cluster's log: creation, lookup and checks.
 
 use std::time::Duration;
 
@@ -22,12 +22,11 @@ use crate::settings;
 /// (<https://github.com/nats-io/nats-server/issues/6888>).
 const VERSION_MIN: (i64, i64, i64) = (2, 10, 23);
 
-/// Silence of a server of the engine after which the leader of the log does not count it as one
-/// that follows: three of its heartbeats. A leader that was cut off from the others answers for 10
-/// to 20 s more.
+/// Silence after which a follower of the log's leader is considered lost: three of its heartbeats.
+/// A leader that was cut off from its followers continues to answer for 10 to 20 s.
 pub(crate) const FOLLOWERS_SILENT_MAX: Duration = Duration::from_secs(3);
 
-/// Bytes of an entry beside the payload of its only event.
+/// Maximum size of an entry with one event, without its payload, in bytes.
 const ENTRY_OVERHEAD_BYTES: usize = 4096;
 
 /// The cluster's log in the engine.
@@ -37,50 +36,50 @@ pub(crate) struct LogStream {
     pub(crate) name: String,
     /// Subject of entries.
     pub(crate) subject: String,
-    /// Subject that nobody serves, to see whether a server answers.
+    /// Subject without subscribers, to check whether a server answers.
     pub(crate) probe: String,
-    /// Name of the stream's life in event ids.
+    /// Epoch, which identifies this stream in event ids.
     pub(crate) epoch: String,
-    /// Whether the cluster begins with a graph that was imported.
+    /// Whether the cluster begins with an imported graph.
     pub(crate) is_imported: bool,
 }
 
-/// What the log holds, and who keeps it.
+/// State of the log and of the servers that store it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogState {
     /// Sequence of the oldest entry; one above the last if there is none.
     pub first: u64,
     /// Sequence of the latest entry; 0 without one.
     pub last: u64,
-    /// Bytes of all entries.
+    /// Size of all entries, in bytes.
     pub bytes: u64,
-    /// Most bytes that it may have.
+    /// Maximum size of the log, in bytes; 0 without a limit.
     pub bytes_max: u64,
-    /// Server that leads; `None` while one is elected.
+    /// Server that leads the log; `None` during an election.
     pub leader: Option<String>,
-    /// Servers that follow.
+    /// Servers that follow the leader.
     pub followers: Vec<Follower>,
 }
 
 /// Server of the engine that follows the leader of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Follower {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
     /// Whether it has all entries.
     pub is_current: bool,
-    /// Operations that it lacks.
+    /// Number of operations by which it is behind.
     pub lag: u64,
-    /// Time since the leader last heard of it.
+    /// Time since the leader last heard from it.
     pub silent: Duration,
 }
 
 impl LogStream {
-    /// Finds the stream of the cluster, or makes it with `new_epoch` as its epoch.
+    /// Opens the stream of the cluster, or creates it with `new_epoch` as its epoch.
     ///
     /// # Errors
     ///
-    /// When the engine cannot keep a log or the stream that exists cannot be one.
+    /// When the engine cannot store a log, or the existing stream cannot be one.
     pub(crate) async fn open(
         client: &Client,
         options: &Options,
@@ -113,7 +112,7 @@ impl LogStream {
         Ok((stream, LogState::of(&info)))
     }
 
-    /// Checks the engine, and the stream of the cluster if there is one. Makes nothing.
+    /// Checks the engine, and the stream of the cluster if there is one. Creates nothing.
     ///
     /// # Errors
     ///
@@ -128,24 +127,23 @@ impl LogStream {
         Ok(())
     }
 
-    /// Returns whether the server answers that this node is connected to, whether or not the log
-    /// has a leader.
+    /// Returns whether the connected server answers, whether or not the log has a leader.
     pub(crate) async fn is_server_there(&self) -> bool {
         let client = self.context.client();
         let probe = client.request(self.probe.clone(), Bytes::new());
         match timeout(SILENCE_MAX, probe).await {
             Ok(Ok(_)) => true,
-            // An answer that nobody serves the subject is an answer of the server.
+            // The error that the subject has no subscribers is an answer of the server.
             Ok(Err(error)) => error.kind() == async_nats::RequestErrorKind::NoResponders,
             Err(_) => false,
         }
     }
 
-    /// Returns what the log holds now.
+    /// Returns the state of the log.
     ///
     /// # Errors
     ///
-    /// When the engine does not answer, or the stream is another one than before.
+    /// When the engine does not answer, or the stream was deleted and created again.
     pub(crate) async fn state(&self) -> Result<LogState, JoinError> {
         let Some(info) = find(&self.context, &self.name).await? else {
             return Err(JoinError::Request {
@@ -161,7 +159,7 @@ impl LogStream {
             }),
             found => Err(JoinError::Request {
                 reason: format!(
-                    "a server that is cut off from the others says that the stream {} has the \
+                    "a server that is cut off from the others reports that the stream {} has the \
                      epoch {found}",
                     self.name
                 ),
@@ -171,7 +169,8 @@ impl LogStream {
 }
 
 impl LogStream {
-    /// Names the leader of a log that only one server keeps: servers that are no cluster have none.
+    /// Sets the leader of a log without replicas, as a server that is not in a cluster reports
+    /// none.
     fn keeper(&self, state: LogState, replicas: usize) -> LogState {
         if replicas > 1 || state.leader.is_some() {
             return state;
@@ -184,7 +183,7 @@ impl LogStream {
     }
 }
 
-/// Returns JetStream of a server that can keep the log.
+/// Returns the JetStream context of a server that can store the log.
 pub(crate) fn context(client: &Client, options: &Options) -> Result<Context, JoinError> {
     check_server(client, options.event_bytes_max)?;
     let mut context = async_nats::jetstream::new(client.clone());
@@ -192,7 +191,7 @@ pub(crate) fn context(client: &Client, options: &Options) -> Result<Context, Joi
     Ok(context)
 }
 
-/// Checks that the server is new enough and takes the largest event.
+/// Checks that the server is new enough and accepts the largest event.
 fn check_server(client: &Client, event_bytes: usize) -> Result<(), JoinError> {
     let (major, minor, patch) = VERSION_MIN;
     if !client.is_server_compatible(major, minor, patch) {
@@ -243,7 +242,7 @@ fn is_without_jetstream(code: ErrorCode) -> bool {
     code == ErrorCode::JETSTREAM_NOT_ENABLED || code == ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT
 }
 
-/// Returns whether no server took the request: none of them has JetStream, or none leads.
+/// Returns whether no server answered the request, as none has JetStream or none is the leader.
 fn is_without_responders(error: &GetStreamError) -> bool {
     let source = std::error::Error::source(error);
     let request = source.and_then(|it| it.downcast_ref::<async_nats::RequestError>());
@@ -253,7 +252,7 @@ fn is_without_responders(error: &GetStreamError) -> bool {
             .is_some_and(|it| it.kind() == RequestErrorKind::NoResponders)
 }
 
-/// Makes the stream. If another node made it at the same time, that one is taken.
+/// Creates the stream. If another node created it at the same time, returns that one.
 pub(crate) async fn create(
     context: &Context,
     options: &Options,
@@ -267,7 +266,7 @@ pub(crate) async fn create(
     match context.create_stream(config).await {
         Ok(stream) => {
             let made = stream.cached_info().clone();
-            tracing::info!("made the stream {name}, the log of the cluster");
+            tracing::info!("created the stream {name}, the log of the cluster");
             Ok(made)
         }
         Err(error) => match error.kind() {
@@ -275,7 +274,7 @@ pub(crate) async fn create(
                 if reply.error_code() == ErrorCode::STREAM_NAME_EXIST =>
             {
                 let found = find(context, &name).await?;
-                found.ok_or_else(|| failed("it was made and deleted meanwhile".to_owned()))
+                found.ok_or_else(|| failed("it was created and deleted meanwhile".to_owned()))
             }
             CreateStreamErrorKind::JetStream(ref reply)
                 if is_without_jetstream(reply.error_code()) =>
@@ -317,8 +316,8 @@ impl LogState {
         }
     }
 
-    /// Returns whether the leader can store entries: it hears a majority of the servers that keep
-    /// the log, itself included.
+    /// Returns whether the leader can store entries, as it has contact to a majority of the servers
+    /// that store the log, including itself.
     pub(crate) fn has_majority(&self) -> bool {
         let heard = |it: &&Follower| it.silent <= FOLLOWERS_SILENT_MAX;
         let servers = self.followers.len() + 1;
@@ -326,7 +325,7 @@ impl LogState {
         self.leader.is_some() && 2 * heard > servers
     }
 
-    /// Checks that the log has what a node has applied up to `applied`.
+    /// Checks that the log has all entries up to `applied`, which a node has applied.
     pub(crate) fn check_end(&self, applied: u64) -> Result<(), JoinError> {
         match self.last {
             last if last < applied => Err(JoinError::Ahead {
@@ -337,7 +336,8 @@ impl LogState {
         }
     }
 
-    /// Checks that the log has what a node must read next that has read up to `read`.
+    /// Checks that the log has the entry after `read`, the last one that a node has read, or ends
+    /// there.
     pub(crate) fn check_start(&self, read: StreamSequence) -> Result<(), JoinError> {
         let next = read.next().number();
         if next < self.first {
@@ -369,9 +369,9 @@ mod tests {
         }
     }
 
-    /// A leader that is cut off from the others names itself as the leader for 10 to 20 s.
+    /// A leader that is cut off from its followers reports itself as the leader for 10 to 20 s.
     #[test]
-    fn a_leader_that_hears_no_majority_does_not_count() {
+    fn a_leader_without_a_majority_does_not_count() {
         for (silent, expected) in [
             (&[][..], true),
             (&[3, 3], true),
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_ends_before_what_was_applied_is_not_the_one() {
+    fn a_log_that_ends_before_the_applied_entry_is_refused() {
         assert_eq!(state(&[]).check_end(7), Ok(()));
         let lost = JoinError::Ahead { read: 8, last: 7 };
         assert_eq!(state(&[]).check_end(8), Err(lost));

@@ -1,10 +1,11 @@
-//! Appends that wait for their outcome.
+//! Appends that wait for their results.
 
 use std::fmt;
 
 use replication::{AppendError, Applied, Done, Wait};
 
-/// Append whose caller waits. Answers exactly once: if it is dropped, the outcome is unknown.
+/// An append whose caller waits. Calls the callback exactly once; with [`AppendError::Unknown`] if
+/// it is dropped.
 pub(crate) struct Waiting {
     wait: Wait,
     done: Option<Done>,
@@ -16,7 +17,7 @@ impl Waiting {
         Self { wait, done }
     }
 
-    /// Returns what is waited for, beyond the entry being applied here.
+    /// Returns what the caller waits for.
     pub(crate) const fn wait(&self) -> Wait {
         self.wait
     }

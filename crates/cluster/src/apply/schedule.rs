@@ -1,48 +1,48 @@
-//! When the place of the graph in the log is handed to the disk, and when it is kept for the
-//! history.
+//! The schedule of positions in the log: when one is stored with the graph, and when it is kept for
+//! the history.
 
 use graph::{Change, ID_BYTES_MAX};
 use replication::EventRecord;
 
-/// Entries after which a place is stored although nothing has changed: so many are read again after
-/// a crash at most.
+/// Number of entries after which a position is stored although nothing has changed. At most so many
+/// are read again after a crash.
 const ENTRIES_MAX: u64 = 1000;
 
-/// A place is kept when so much of the history's size was published since the last one. The graph
-/// keeps 32, so the oldest is from before everything that the history holds.
+/// A position is kept when this share of the history's size was published since the last one. The
+/// graph keeps 32, so the oldest is from before all events in the history.
 const KEPT_SHARE: u64 = 16;
 
-/// A place is kept, too, when so many times more was written to the log in all, so that a start
-/// reads a bounded amount.
+/// A position is also kept when this many times as much was written to the log in all, so that the
+/// amount read at start is bounded.
 const KEPT_LOG_FACTOR: u64 = 4;
 
-/// A place is kept, too, when so much of the log's limit was written, so that a full log has a kept
-/// place near its oldest entry however large the history is.
+/// A position is also kept when this share of the log's limit was written, so that a full log has a
+/// kept position near its oldest entry, however large the history is.
 const KEPT_LOG_SHARE: u64 = 16;
 
-/// A node without a history keeps a place, too, when so much was written to the log: a start
-/// compares the log from an earlier place on with what it had applied.
+/// Bytes written to the log after which a node without a history keeps a position. At start a node
+/// compares the log from an earlier position on with what it had applied.
 const KEPT_WITHOUT_HISTORY: u64 = 1 << 20;
 
-/// Bytes that an event takes beside its content, about.
+/// Approximate size of an event in the log without its content, in bytes.
 const EVENT_OVERHEAD_BYTES: u64 = 24;
 
-/// Owned by the applier.
+/// Schedule of positions. Owned by the applier.
 #[derive(Debug)]
 pub(super) struct Schedule {
     history_bytes: u64,
-    /// Limit of the log; 0 is none.
+    /// Limit of the log, in bytes; 0 for none.
     log_bytes_max: u64,
-    /// Entries since a place was stored.
+    /// Number of entries since a position was stored.
     entries: u64,
-    /// Bytes of events, and of everything, since a place was kept.
+    /// Bytes of events, and of all commands, since a position was kept.
     event_bytes: u64,
     log_bytes: u64,
     has_kept: bool,
 }
 
 impl Schedule {
-    /// Makes the schedule of a node that has kept a place, or not.
+    /// Creates the schedule of a node. `has_kept` tells whether the graph has a kept position.
     pub(super) const fn new(history_bytes: usize, log_bytes_max: u64, has_kept: bool) -> Self {
         Self {
             history_bytes: history_bytes as u64,
@@ -54,14 +54,14 @@ impl Schedule {
         }
     }
 
-    /// Notes an event.
+    /// Counts an event.
     pub(super) fn event(&mut self, record: &EventRecord) {
         let bytes = EVENT_OVERHEAD_BYTES + (record.event_type.len() + record.payload.len()) as u64;
         self.event_bytes += bytes;
         self.log_bytes += bytes;
     }
 
-    /// Notes a change.
+    /// Counts a change.
     pub(super) fn change(&mut self, change: &Change) {
         self.log_bytes += match change {
             Change::Replace { subjects, .. } => subjects.len() * size_of::<u64>(),
@@ -69,8 +69,8 @@ impl Schedule {
         } as u64;
     }
 
-    /// Notes that an entry has ended, with so many changes that have no place. Returns whether its
-    /// place is to be stored, and if so, whether it is to be kept.
+    /// Counts an entry, after which there are `changes` changes without a position. Returns whether
+    /// its position must be kept; `None` if it need not even be stored.
     pub(super) fn due(&mut self, changes: usize) -> Option<bool> {
         self.entries += 1;
         self.log_bytes += EVENT_OVERHEAD_BYTES;
@@ -102,8 +102,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_smaller_than_the_history_has_kept_places_all_over() {
-        // Entries of 24 bytes and the text of an id: the log holds 100 of them or more.
+    fn a_log_smaller_than_the_history_has_evenly_spread_kept_positions() {
+        // An entry has 24 bytes and the text of an id, so the log holds 100 or more.
         let change = Change::Subscribe {
             subscriber: Id::Integer(1),
             subject: Id::Integer(2),
@@ -121,9 +121,10 @@ mod tests {
         assert_eq!(kept(0), 0, "a log without a limit is never trimmed");
     }
 
-    /// It found nothing wrong with a log that had lost its end and had grown past it again.
+    /// A regression: such a node did not notice that a log had lost its end and grown beyond it
+    /// again.
     #[test]
-    fn a_node_without_a_history_keeps_places_to_compare_the_log_from() {
+    fn a_node_without_a_history_keeps_positions_to_compare_the_log() {
         let mut schedule = Schedule::new(0, 0, false);
         assert_eq!(schedule.due(1), Some(true), "the first one");
         let entries = 10 * KEPT_WITHOUT_HISTORY / EVENT_OVERHEAD_BYTES;

@@ -1,4 +1,4 @@
-//! Where a node begins to read the log.
+//! The start: the position from which a node reads the log.
 
 use std::error::Error;
 use std::fmt;
@@ -8,18 +8,19 @@ use graph::LogPlaces;
 use replication::{Checkpoint, DecodeError};
 use router::FollowError;
 
-/// A start keeps away from so much of the oldest part of a log that loses entries: they may be gone
-/// before they are read.
+/// Share of the oldest entries of a full log that a start avoids, as they may be removed before
+/// they are read.
 const SPARED_SHARE: u64 = 16;
 
-/// Returns the place after which a node whose graph has stored `places` reads the log, whose oldest
-/// entry is `first`: the earliest place from which all is there and stays there for now, so that
-/// the history is filled with what came before the graph's place.
+/// Returns the position after which a node reads the log. `places` are the positions stored with
+/// its graph, `first` is the oldest entry of the log. This is the earliest position after which all
+/// entries are there and will not be removed soon, so that the history is refilled with the events
+/// before the graph's position.
 ///
 /// # Errors
 ///
-/// [`StartError::Trimmed`] if the log does not go on where the graph is; [`StartError::Table`] if a
-/// place cannot be read.
+/// [`StartError::Trimmed`] if the log no longer has the entry after the graph's position;
+/// [`StartError::Table`] if a stored position cannot be decoded.
 pub fn begin_from(places: &LogPlaces, first: u64) -> Result<Checkpoint, StartError> {
     let stored = places.last.sequence;
     let is_from = |place: &graph::Checkpoint, entry: u64| {
@@ -52,41 +53,41 @@ pub fn begin_from(places: &LogPlaces, first: u64) -> Result<Checkpoint, StartErr
     }
 }
 
-/// Reason why a node cannot go on in the log with its graph.
+/// Reason why a node cannot continue in the log with its graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartError {
-    /// Entries after the place of the graph are no longer in the log: the node must start from a
-    /// snapshot.
+    /// Entries after the position of the graph are no longer in the log, so the node must start
+    /// from a snapshot.
     Trimmed {
-        /// The place of the graph.
+        /// Position of the graph.
         stored: u64,
-        /// The oldest entry of the log.
+        /// Oldest entry of the log.
         first: u64,
     },
-    /// A stored place cannot be read.
+    /// A stored position cannot be decoded.
     Table {
         /// The place.
         sequence: u64,
-        /// What is wrong with it.
+        /// Error of decoding it.
         error: DecodeError,
     },
-    /// A stored place has the state of another one.
+    /// A stored position has the state of another one.
     Misplaced {
         /// The place.
         sequence: u64,
     },
-    /// The place to begin from is after that of the graph.
+    /// The position to begin from is after that of the graph.
     TooLate {
-        /// The place to begin from.
+        /// Position to begin from.
         from: u64,
-        /// The place of the graph.
+        /// Position of the graph.
         stored: u64,
     },
     /// The graph follows no log.
     NotInLog,
-    /// The graph follows another log than the one that names event ids.
+    /// The epoch of the graph's log differs from that of event ids.
     OtherEpoch,
-    /// The router has numbered events itself.
+    /// The router has numbered events by itself.
     Numbered(FollowError),
 }
 
@@ -95,30 +96,31 @@ impl fmt::Display for StartError {
         match self {
             Self::Trimmed { stored, first } => write!(
                 f,
-                "the graph of this node has the log up to entry {stored}, but the log begins with \
-                 entry {first} now; the node must start from a snapshot"
+                "the graph of this node has the log up to entry {stored}, but the log now begins \
+                 with entry {first}; the node must start from a snapshot"
             ),
             Self::Table { sequence, error } => write!(
                 f,
-                "the place {sequence} in the log that is stored with the graph cannot be read: \
+                "the log position {sequence} that is stored with the graph cannot be read: \
                  {error}; remove the data directory, so that the node starts from a snapshot"
             ),
             Self::Misplaced { sequence } => write!(
                 f,
-                "the place {sequence} in the log that is stored with the graph has the state of \
-                 another one; remove the data directory, so that the node starts from a snapshot"
+                "the log position {sequence} that is stored with the graph has the state of \
+                 another position; remove the data directory, so that the node starts from a \
+                 snapshot"
             ),
             Self::TooLate { from, stored } => write!(
                 f,
                 "the log would be read from entry {from} on, but the graph has it only up to \
-                 entry {stored}; this is a defect of Encke"
+                 entry {stored}; this is a bug in Encke"
             ),
             Self::NotInLog => f.write_str(
-                "the graph of this node is not opened for a cluster; this is a defect of Encke",
+                "the graph of this node was not opened for a cluster; this is a bug in Encke",
             ),
             Self::OtherEpoch => f.write_str(
-                "the graph of this node follows another log than its event ids; this is a defect \
-                 of Encke",
+                "the graph of this node follows another log than its event ids; this is a bug in \
+                 Encke",
             ),
             Self::Numbered(error) => error.fmt(f),
         }

@@ -1,24 +1,24 @@
-//! What the engine says about a message in the subject for its acknowledgement.
+//! Metadata of a delivered message, from the subject for its acknowledgement.
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// Place of a message in the stream and among those of its consumer.
+/// Metadata of a delivered message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Delivery {
     /// Sequence in the stream.
     pub(super) stream_sequence: u64,
     /// Number among the messages that the consumer has delivered.
     pub(super) consumer_sequence: u64,
-    /// When the stream stored it, in seconds since 1970: the same for all who read it.
+    /// Time when the stream stored it, in seconds since 1970. The same for all readers.
     pub(super) seconds: u64,
-    /// Messages that the consumer has still to deliver.
+    /// Number of messages that the consumer has yet to deliver.
     pub(super) pending: u64,
 }
 
 impl Delivery {
     /// Parses the subject, in either of the forms of ADR-15 of the NATS architecture:
     /// `$JS.ACK.stream.consumer.delivered.sseq.cseq.time.pending`, or with a domain and an account
-    /// before the stream and perhaps more behind.
+    /// before the stream and possibly more tokens at the end.
     pub(super) fn parse(subject: &str) -> Option<Self> {
         let tokens = subject.strip_prefix("$JS.ACK.")?;
         let sequence = match tokens.split('.').count() {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_of_the_subject_are_read() {
+    fn both_forms_of_the_subject_are_parsed() {
         let expected = Some(Delivery {
             stream_sequence: 7,
             consumer_sequence: 5,

@@ -1,22 +1,23 @@
 //! Lag: the time by which a node is behind the log.
 //!
-//! Measured by this node's clock alone, from when it learned of an entry until it has applied it.
+//! Measured only by this node's clock, from when it learned of an entry until it has applied it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Most moments that are remembered. Between two of them the earlier one counts.
+/// Maximum number of marks. For entries between two marks the earlier time is used.
 const MARKS_MAX: usize = 256;
 
-/// Shortest time between two moments: at most so much is the lag overestimated.
+/// Minimum time between two marks: the maximum overestimation of the lag.
 const MARK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How far a node is, and since when it has known of the entries that it has not applied.
+/// Progress of a node, and when it learned of the entries that it has not applied.
 #[derive(Debug)]
 pub(super) struct Lag {
     applied: u64,
     last: u64,
-    /// Entries up to a sequence, and when the first of them became known. Ascending.
+    /// Sequence of the last entry of each mark, and when the first of its entries became known.
+    /// Ascending.
     marks: VecDeque<(u64, Duration)>,
 }
 
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_lags_by_the_age_of_what_it_has_not_applied() {
+    fn the_lag_is_the_age_of_the_oldest_unapplied_entry() {
         let mut lag = Lag::new(10);
         assert_eq!(lag.time(ms(5)), ms(0));
         lag.learn_last(ms(100), 12);
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_never_underestimates() {
+    fn marks_are_bounded_and_never_underestimate_the_lag() {
         let mut lag = Lag::new(0);
         for number in 1..10_000 {
             lag.learn_last(ms(number * 100), number);

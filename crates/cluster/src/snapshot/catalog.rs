@@ -1,8 +1,8 @@
-//! Names of snapshots, and which there are.
+//! The catalog of snapshots: their names, and which of them exist.
 //!
-//! A snapshot is two objects: the copy of the graph, and then its manifest. It is there when both
-//! are. Its name has its place in the log, and a random number, so that two nodes that copy at once
-//! never write the same object.
+//! A snapshot consists of two objects: the copy of the graph, and its manifest, which is stored
+//! last and completes it. Its name has its position in the log and a random number, so that two
+//! nodes that copy at the same time never write the same object.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,16 +13,16 @@ use replication::SnapshotManifest;
 use super::error::SnapshotError;
 use super::objects::Objects;
 
-/// Snapshots that are kept: if the newest cannot be used, the one before it can.
+/// Number of snapshots that are kept: if the newest cannot be used, the one before it can.
 const KEPT: usize = 2;
 
-/// Most bytes of a manifest: 65 tables with a thousand nodes each.
+/// Maximum size of a manifest, in bytes: 65 tables with a thousand nodes each.
 const MANIFEST_BYTES_MAX: usize = 16 << 20;
 
-/// Name of a snapshot. The order is that of the places in the log.
+/// Name of a snapshot. Ordered by the position in the log.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SnapshotName {
-    /// The last entry whose effect the copy has.
+    /// Last entry that is applied in the copy.
     pub(super) read: u64,
     pub(super) random: u64,
     pub(super) epoch: Box<str>,
@@ -50,7 +50,7 @@ impl SnapshotName {
             random,
             epoch: epoch.into(),
         };
-        // A name that says the same in another form is not ours.
+        // Accepts only the canonical form of the name.
         let is_manifest = part == "manifest";
         let own = [snapshot.graph(), snapshot.manifest()];
         (own[usize::from(is_manifest)] == name).then_some((snapshot, is_manifest))
@@ -68,7 +68,7 @@ impl fmt::Display for SnapshotName {
     }
 }
 
-/// Returns the snapshots of a log that are whole, the newest first.
+/// Returns the complete snapshots of a log, the newest first.
 pub(super) async fn list(
     objects: &Objects,
     epoch: &str,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_back_and_others_are_not() {
+    fn names_are_parsed_and_others_refused() {
         let name = snapshot("k3v9", 12);
         let read = |text: &str| SnapshotName::of_object(text);
         assert_eq!(read(&name.graph()), Some((name.clone(), false)));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_snapshot_of_the_own_log_comes_first_whatever_others_have() {
+    fn the_newest_snapshot_of_the_same_log_comes_first() {
         let names = [
             snapshot("a", 9).manifest(),
             snapshot("a", 10).manifest(),

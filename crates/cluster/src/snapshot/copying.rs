@@ -20,15 +20,15 @@ use crate::incarnations;
 use crate::options::{LogOptions, Name, Options};
 use crate::stream::{LogState, LogStream};
 
-/// Interval at which a node looks whether a snapshot is due.
+/// Interval of checks whether a snapshot is due.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Pause after a snapshot that failed.
+/// Pause after a failed snapshot.
 const FAILURE_PAUSE: Duration = Duration::from_secs(30);
 
 impl Engine {
-    /// Copies `graph` into the object store of the engine whenever a snapshot is due, as long as
-    /// the node runs. A graph in memory is left to other nodes.
+    /// Starts a task that copies `graph` into the object store of the engine whenever a snapshot is
+    /// due. Does nothing for a graph in memory.
     pub fn keep_snapshots(&self, options: &Options, graph: &Arc<Graph>) {
         if graph.stored_place().is_none() {
             return;
@@ -52,7 +52,7 @@ struct Copier {
     log: LogOptions,
     graph: Arc<Graph>,
     watch: LeaseWatch,
-    /// The last entry that the newest known snapshot has.
+    /// Last entry that is applied in the newest known snapshot.
     newest: u64,
 }
 
@@ -79,15 +79,15 @@ impl Copier {
         }
     }
 
-    /// Makes a snapshot, if it is due and no other node does.
+    /// Makes a snapshot if one is due and no other node is making it.
     async fn look(&mut self, state: &LogState) -> Result<(), SnapshotError> {
         let objects = Objects::open(&self.stream.context, &self.cluster, &self.log).await?;
         let names = catalog::list(&objects, &self.stream.epoch).await?;
         let newest = names.iter().find(|name| name.read <= state.last);
         self.newest = newest.map_or(0, |name| name.read);
         let stored = self.graph.stored_place().unwrap_or_default().sequence;
-        // A node that is so far behind that the next one were due leaves it to others, and so does
-        // one whose log has lost what it has applied.
+        // A node does not make one if its stored graph is too far behind, or if the log has lost
+        // entries that the node has applied.
         let is_fit = !is_due(state, stored) && state.check_end(stored).is_ok();
         if !is_due(state, self.newest) || !is_fit {
             return Ok(());
@@ -109,7 +109,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Makes a snapshot while the lease is held, and removes old ones.
+    /// Makes a snapshot while holding the lease, and removes old ones.
     async fn copy(
         &self,
         objects: &Objects,
@@ -118,7 +118,8 @@ impl Copier {
     ) -> Result<(SnapshotName, u64), SnapshotError> {
         let made = lease.hold(self.store_graph(objects, random)).await;
         let stored = match made.and_then(|made| made) {
-            // Only a holder says that it is whole: another one may have removed parts of it.
+            // Only the holder of the lease may complete a snapshot, as another holder may have
+            // removed parts of it.
             Ok((name, manifest)) => match lease.renew().await {
                 Ok(()) => store_manifest(objects, &name, &manifest)
                     .await
@@ -168,7 +169,7 @@ impl Copier {
         let copy = copy.map_err(|error| SnapshotError::copy(&error))?;
         let (file, places) = copy
             .and_then(|copy| Some((copy.file, copy.log?)))
-            .ok_or_else(|| SnapshotError::copy(&"it has no place in the log yet"))?;
+            .ok_or_else(|| SnapshotError::copy(&"it has no position in the log yet"))?;
         let name = SnapshotName {
             read: places.last.sequence,
             random,
@@ -187,7 +188,7 @@ impl Copier {
     }
 }
 
-/// Stores the manifest of a snapshot, which is there from then on.
+/// Stores the manifest of a snapshot, which completes the snapshot.
 pub(super) async fn store_manifest(
     objects: &Objects,
     name: &SnapshotName,
@@ -200,19 +201,19 @@ pub(super) async fn store_manifest(
     Ok(())
 }
 
-/// Returns the places that a copy of a graph has, as states of a reader.
+/// Decodes the positions of a copy of a graph.
 fn checkpoints(places: &LogPlaces) -> Result<(Checkpoint, Vec<Checkpoint>), SnapshotError> {
     let read = |place: &graph::Checkpoint| {
         let checkpoint = Checkpoint::decode(&Bytes::copy_from_slice(&place.table));
         match checkpoint {
             Ok(checkpoint) if checkpoint.read.number() == place.sequence => Ok(checkpoint),
             Ok(_) => Err(SnapshotError::copy(
-                &"one of its places is that of another entry",
+                &"one of its positions has the state of another entry",
             )),
             Err(error) => Err(SnapshotError::copy(&error)),
         }
     };
-    // The last place may be among the kept ones. The copy has all of them.
+    // The last position may be among the kept ones.
     let earlier = places.earlier.iter();
     let earlier = earlier.filter(|place| place.sequence < places.last.sequence);
     let earlier = earlier

@@ -1,4 +1,4 @@
-//! Reasons why a snapshot cannot be stored or used.
+//! Errors of snapshots.
 
 use std::fmt;
 
@@ -11,27 +11,27 @@ pub enum SnapshotError {
     Open(OpenError),
     /// A request to the engine failed.
     Engine {
-        /// What was asked for, and what the server said.
+        /// The request, and the answer of the server.
         reason: String,
     },
     /// The graph cannot be read or copied.
     Copy {
-        /// What is wrong.
+        /// Description of the error.
         reason: String,
     },
-    /// A snapshot is not what its manifest describes, or has none.
+    /// A snapshot does not match its manifest, or has none.
     Refused {
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
-    /// There are snapshots, and none of them can be used.
+    /// There are snapshots, but none of them can be used.
     NoneUsable {
-        /// Each with what is wrong with it.
+        /// Names of the snapshots, each with its error.
         reasons: Vec<String>,
     },
-    /// The cluster begins with a graph that was imported, and there is no snapshot of it.
+    /// The cluster begins with an imported graph, but there is no snapshot of it.
     NotImported,
-    /// Another node copies.
+    /// Another node has taken the lease.
     LeaseLost,
 }
 
@@ -64,14 +64,14 @@ impl fmt::Display for SnapshotError {
             Self::Refused { reason } => write!(f, "the snapshot cannot be used: {reason}"),
             Self::NoneUsable { reasons } => write!(
                 f,
-                "this node must start from a snapshot of the cluster's graph, and none can be \
+                "this node must start from a snapshot of the cluster's graph, but none can be \
                  used: {}; start another node, which has a graph, so that it makes one, or copy \
                  the data directory of one that has stopped",
                 reasons.join("; ")
             ),
             Self::NotImported => f.write_str(
-                "the import of this cluster's graph has not ended; run `encke cluster import` \
-                 again, and start the node then",
+                "the import of this cluster's graph is not complete; run `encke cluster import` \
+                 again, then start the node",
             ),
             Self::LeaseLost => f.write_str("another node makes the snapshot"),
         }

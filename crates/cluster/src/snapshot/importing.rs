@@ -1,8 +1,8 @@
-//! The first snapshot of a cluster, made of the graph of a single server.
+//! The import: the first snapshot of a cluster, from the graph of a single server.
 //!
-//! Owns which log may begin with a graph: one without an entry. The log is marked before anything
-//! is stored, and nodes do not join a marked log without a snapshot. So an import that breaks off
-//! leaves nothing that could be taken for a whole one, and can be repeated.
+//! Owns which log may begin with a graph: one without entries. The log is marked before anything is
+//! stored, and nodes do not join a marked log without a snapshot. So an interrupted import cannot
+//! be mistaken for a complete one, and can be repeated.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -28,43 +28,44 @@ use crate::options::Options;
 use crate::settings;
 use crate::stream::{self, LogState};
 
-/// The engine of a cluster that is to begin with a graph. Owned by the command.
+/// Connection to the engine for an import. Owned by the command.
 pub struct Importer {
     runtime: Runtime,
     context: Context,
     options: Options,
 }
 
-/// What there is of a cluster that has no entries.
+/// State of a cluster without entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// No log.
+    /// There is no log.
     NoLog,
-    /// A log without entries and without a graph: nothing was appended yet, or an import broke off.
+    /// A log without entries and without a graph: nothing was appended yet, or an import was
+    /// interrupted.
     NoGraph,
-    /// A log without entries, and the graph that it begins with.
+    /// A log without entries, with an imported graph.
     Graph,
 }
 
-/// How far an import is, in bytes of the copy of the graph.
+/// Progress of an import, in bytes of the copy of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Bytes that were sent, and all.
+    /// Bytes sent, and the total.
     Sent(u64, u64),
-    /// Bytes that were read back, and all.
+    /// Bytes read back, and the total.
     Checked(u64, u64),
 }
 
-/// An import that is done.
+/// Result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// Epoch of the log: the name of the cluster's event ids.
+    /// Epoch of the log, which is part of the cluster's event ids.
     pub epoch: String,
     /// Name of the snapshot.
     pub snapshot: String,
-    /// Bytes of the copy.
+    /// Size of the copy, in bytes.
     pub bytes: u64,
-    /// Whether it was made now, and not by an earlier import of the same graph.
+    /// Whether the snapshot was made now, rather than by an earlier import of the same graph.
     pub is_new: bool,
 }
 
@@ -88,12 +89,12 @@ pub enum ImportError {
         stream: String,
         /// Name of the bucket for snapshots.
         bucket: String,
-        /// What is different, or what is wrong with the other one.
+        /// The difference, or the error of the other graph.
         why: String,
     },
-    /// What the engine gives back is not what was sent.
+    /// The copy read back from the engine differs from the one sent.
     Differs {
-        /// What is different.
+        /// The difference.
         why: String,
     },
     /// A snapshot cannot be stored or read.
@@ -104,7 +105,7 @@ pub enum ImportError {
     TakenOver,
 }
 
-/// The first place in a log.
+/// Returns the position before the first entry of a log.
 fn first_places(epoch: &str) -> LogPlaces {
     LogPlaces {
         epoch: epoch.into(),
@@ -121,7 +122,7 @@ impl Importer {
     ///
     /// # Errors
     ///
-    /// Those of a node that joins.
+    /// Those of [`Engine::join`].
     pub fn connect(options: Options) -> Result<Self, ImportError> {
         let runtime = start_runtime()?;
         let context = runtime.block_on(async {
@@ -135,11 +136,11 @@ impl Importer {
         })
     }
 
-    /// Returns what there is of the cluster.
+    /// Returns the state of the cluster.
     ///
     /// # Errors
     ///
-    /// [`ImportError::HasEntries`], and when the engine cannot be asked.
+    /// [`ImportError::HasEntries`], and when a request to the engine fails.
     pub fn look(&self) -> Result<Found, ImportError> {
         self.runtime.block_on(async {
             let Some((epoch, _)) = self.find().await? else {
@@ -157,13 +158,13 @@ impl Importer {
         })
     }
 
-    /// Lets the cluster begin with the graph of a data directory. `new_epoch` is the name that its
-    /// event ids have, if there is no log yet. Blocks the thread.
+    /// Imports the graph of a data directory into the cluster. `new_epoch` is the epoch of its
+    /// event ids if there is no log yet. Calls `tell` with the progress. Blocks the thread.
     ///
     /// # Errors
     ///
-    /// When the log has entries, begins with another graph, or the engine does not give back what
-    /// was sent. No node can have started with an import that fails.
+    /// When the log has entries, begins with another graph, or the copy read back differs from the
+    /// one sent. No node can have started with a failed import.
     pub fn import(
         &self,
         directory: &Directory,
@@ -197,7 +198,7 @@ impl Importer {
         self.check(&objects, &name, &manifest, directory, &graph, tell)?;
         self.runtime.block_on(async {
             lease.renew().await?;
-            // Whoever joined in spite of the mark did not have the graph.
+            // A node that joined in spite of the mark would not have the graph.
             self.find().await?;
             store_manifest(&objects, &name, &manifest).await?;
             if let Err(error) = lease.free().await {
@@ -207,7 +208,7 @@ impl Importer {
         })
     }
 
-    /// Returns the epoch and the state of the log, if there is one. It has no entries.
+    /// Returns the epoch and the state of the log, if there is one. Fails if the log has entries.
     async fn find(&self) -> Result<Option<(String, Info)>, ImportError> {
         let cluster = &self.options.cluster;
         let stream = settings::stream_name(cluster);
@@ -228,8 +229,8 @@ impl Importer {
         }
     }
 
-    /// Makes the log, or marks the one that there is. Returns its epoch, and the place for the
-    /// snapshot.
+    /// Creates the log, or marks the existing one. Returns its epoch and the objects of the
+    /// cluster.
     async fn make_log(&self, new_epoch: &str) -> Result<(String, Objects), ImportError> {
         let Options { cluster, log, .. } = &self.options;
         match self.find().await? {
@@ -262,7 +263,7 @@ impl Importer {
         }
     }
 
-    /// Stores a copy of the graph, without the manifest that makes it a snapshot.
+    /// Stores a copy of the graph, without the manifest that completes the snapshot.
     fn store(
         &self,
         objects: &Objects,
@@ -290,7 +291,7 @@ impl Importer {
         })
     }
 
-    /// Fetches a copy as a node does that starts with it, and compares it with the graph.
+    /// Fetches a copy as a starting node does, and compares it with the graph.
     fn check(
         &self,
         objects: &Objects,
@@ -302,7 +303,7 @@ impl Importer {
     ) -> Result<(), ImportError> {
         let differs = |why: String| ImportError::Differs { why };
         if graph.log() != Some(&places_of(manifest)) {
-            return Err(differs("it has another place in the log".to_owned()));
+            return Err(differs("it has another position in the log".to_owned()));
         }
         let pieces = self.runtime.block_on(objects.fetch(&name.graph()))?;
         let tell = Arc::clone(tell);
@@ -351,7 +352,7 @@ fn unreadable(error: io::Error) -> ImportError {
     ImportError::Graph(format!("the copy of the graph cannot be read: {error}"))
 }
 
-/// Reader that says how many bytes were read.
+/// Reader that reports the number of bytes read.
 struct Counted<R, F> {
     source: R,
     done: u64,
@@ -405,9 +406,9 @@ impl fmt::Display for ImportError {
             } => write!(
                 f,
                 "the log of the cluster has entries already: the stream {stream} ends at entry \
-                 {last}, and only a new log can begin with this graph; choose another \
-                 --cluster-name, or, if the cluster is to begin anew, stop all its nodes and \
-                 delete what it has with `nats stream rm {stream}` and `nats stream rm {bucket}`"
+                 {last}, but only a new log can begin with this graph; choose another \
+                 --cluster-name or, to start the cluster from scratch, stop all its nodes and \
+                 delete its streams with `nats stream rm {stream}` and `nats stream rm {bucket}`"
             ),
             Self::OtherGraph {
                 stream,
@@ -415,15 +416,15 @@ impl fmt::Display for ImportError {
                 why,
             } => write!(
                 f,
-                "this cluster has a graph that was imported, and it is not the one of this data \
-                 directory ({why}); choose another --cluster-name, or delete what the cluster has \
+                "this cluster has an imported graph, but it is not the one of this data directory \
+                 ({why}); choose another --cluster-name, or delete the streams of the cluster \
                  with `nats stream rm {stream}` and `nats stream rm {bucket}`"
             ),
             Self::Differs { why } => write!(
                 f,
-                "the copy of the graph that the engine gives back is not what was sent ({why}); \
-                 no node can start with it; look at the disks of the engine's servers, and run \
-                 the import again"
+                "the copy of the graph read back from the engine differs from the one sent \
+                 ({why}); no node can start with it; check the disks of the engine's servers, and \
+                 run the import again"
             ),
             Self::Snapshot(error) => error.fmt(f),
             Self::Graph(reason) => f.write_str(reason),

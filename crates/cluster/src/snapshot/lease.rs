@@ -1,8 +1,9 @@
-//! Lease of the one node that copies: a message in the object store that each holder replaces.
+//! The lease of the node that makes a snapshot: a message in the object store that each holder
+//! replaces.
 //!
-//! A node replaces only the message that it has read last, so that one of two wins. No clock is
-//! compared with another: a lease that does not change for `PATIENCE` has lost its holder. It
-//! saves work, and nothing more: two snapshots at once do no harm.
+//! A node replaces only the message that it has read last, so only one of two nodes succeeds.
+//! Clocks of nodes are not compared: a lease that does not change for `PATIENCE` is free. The lease
+//! only avoids duplicate work: two snapshots at the same time do no harm.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -18,16 +19,16 @@ use super::objects::Objects;
 /// Interval at which a holder renews its lease.
 const RENEWAL: Duration = Duration::from_secs(5);
 
-/// Time after which a lease that was not renewed is free.
+/// Time without a renewal after which a lease is free.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Name of the lease among the pieces of objects, which no snapshot has.
+/// Name of the lease among the pieces of objects, different from those of snapshots.
 const NAME: &str = "lease";
 
-/// What a node has seen of the lease. Owned by the task that copies.
+/// Last observation of the lease. Owned by the copying task.
 #[derive(Debug, Default)]
 pub(super) struct LeaseWatch {
-    /// Sequence of the message of another holder, and since when it is the last one.
+    /// Sequence of the message of another holder, and the time when it was first seen.
     seen: Option<(u64, Instant)>,
 }
 
@@ -36,11 +37,12 @@ pub(super) struct LeaseWatch {
 pub(super) struct Lease<'a> {
     objects: &'a Objects,
     holder: Bytes,
-    /// Sequence of the own message.
+    /// Sequence of this node's message.
     sequence: u64,
 }
 
-/// The last message: its sequence, 0 if there is none, and its holder, empty if there is none.
+/// Returns the sequence of the last message, 0 if there is none, and its holder, empty if there is
+/// none.
 async fn last(objects: &Objects) -> Result<(u64, Bytes), SnapshotError> {
     let subject = objects.pieces_subject(NAME);
     match objects
@@ -57,7 +59,7 @@ async fn last(objects: &Objects) -> Result<(u64, Bytes), SnapshotError> {
 }
 
 impl LeaseWatch {
-    /// Takes the lease, if it is free; `None` if another node has it.
+    /// Takes the lease if it is free; `None` if another node has it.
     pub(super) async fn take<'a>(
         &mut self,
         objects: &'a Objects,
@@ -88,7 +90,7 @@ impl LeaseWatch {
 }
 
 impl<'a> Lease<'a> {
-    /// Takes the lease from whoever has it: what was begun before is not to be ended.
+    /// Takes the lease even if another node has it, which then cannot complete its snapshot.
     pub(super) async fn seize(
         objects: &'a Objects,
         incarnation: Incarnation,
@@ -111,7 +113,7 @@ impl<'a> Lease<'a> {
         self.replace(self.holder.clone()).await
     }
 
-    /// Gives the lease back.
+    /// Releases the lease.
     pub(super) async fn free(mut self) -> Result<(), SnapshotError> {
         self.replace(Bytes::new()).await
     }
@@ -126,7 +128,7 @@ impl<'a> Lease<'a> {
             self.sequence = sequence;
             return Ok(());
         }
-        // The message may be stored although the answer was lost.
+        // The message may have been stored although the answer was lost.
         let (sequence, holder) = last(self.objects).await?;
         if holder != self.holder {
             return Err(SnapshotError::LeaseLost);
@@ -141,7 +143,7 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// Renews the lease until `work` is done.
+    /// Runs `work` while renewing the lease.
     pub(super) async fn hold<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -151,7 +153,7 @@ impl<'a> Lease<'a> {
             if let Ok(done) = timeout(RENEWAL, work.as_mut()).await {
                 return Ok(done);
             }
-            // An engine that elects a leader takes the next renewal.
+            // After an election of the engine the next renewal succeeds.
             if let Err(SnapshotError::LeaseLost) = self.renew().await {
                 return Err(SnapshotError::LeaseLost);
             }

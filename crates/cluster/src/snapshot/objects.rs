@@ -1,8 +1,8 @@
 //! Objects: files of any size in the engine's object store, in pieces.
 //!
-//! Laid out as every client of NATS does (ADR-20 of its architecture), so that `nats object` can
-//! list and fetch them. Pieces are sent and fetched a few at a time, so that memory is bounded, and
-//! an object is there only when its description is, which comes last.
+//! Their format is that of all NATS clients (ADR-20 of the NATS architecture), so that `nats
+//! object` can list and fetch them. Pieces are sent and fetched a few at a time, so that memory is
+//! bounded. The description of an object is stored last and completes it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::Read;
@@ -27,20 +27,19 @@ use super::error::SnapshotError;
 use crate::options::{LogOptions, Name};
 use crate::settings;
 
-/// Bytes of a piece: the default of NATS.
+/// Size of a piece, in bytes: the default of NATS.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// Pieces that are sent before the first of them is acknowledged. Entries of the log wait behind
-/// them on the connection.
+/// Maximum number of unacknowledged pieces. Entries of the log wait behind them on the connection.
 const PIECES_IN_FLIGHT_MAX: usize = 4;
 
-/// Attempts to fetch a piece, with pauses between them: longer than an election takes.
+/// Number of attempts to fetch a piece. With the pauses they take longer than an election.
 const FETCH_ATTEMPTS: u32 = 12;
 
 /// Pause between two attempts.
 const FETCH_PAUSE: Duration = Duration::from_secs(1);
 
-/// Header that lets a message replace all others of its subject.
+/// Value of the rollup header with which a message replaces all others of its subject.
 const ROLLUP_SUBJECT: &str = "sub";
 
 /// The objects of a cluster.
@@ -63,7 +62,7 @@ pub(super) struct Stored {
 pub(super) struct Pieces {
     stream: Stream,
     subject: String,
-    /// Pieces still to come, and the place in the stream from which on the next one is.
+    /// Number of remaining pieces, and the sequence from which to look for the next one.
     left: usize,
     from: u64,
 }
@@ -93,7 +92,8 @@ impl Objects {
         }
     }
 
-    /// Finds the objects of a cluster, or makes the place for them: as safe as the log.
+    /// Opens the objects of a cluster, or creates a store for them, with the same storage and
+    /// replicas as the log.
     pub(super) async fn open(
         context: &Context,
         cluster: &Name,
@@ -126,7 +126,7 @@ impl Objects {
         format!("$O.{}.M.{}", self.bucket, URL_SAFE.encode(name))
     }
 
-    /// Returns the names of objects that are there, and of those that are there in part.
+    /// Returns the names of the complete objects and of the incomplete ones.
     pub(super) async fn names(
         &self,
     ) -> Result<(BTreeSet<String>, BTreeSet<String>), SnapshotError> {
@@ -154,7 +154,7 @@ impl Objects {
         format!("$O.{}.M.", self.bucket)
     }
 
-    /// Stores what `source` has as an object that no other writer stores.
+    /// Stores the contents of `source` as an object, whose name no other writer may use.
     pub(super) async fn put<R: Read + Send + 'static>(
         &self,
         name: &str,
@@ -250,7 +250,7 @@ impl Objects {
         })
     }
 
-    /// Removes an object, or the part of it that is there. Its description goes first.
+    /// Removes an object, complete or not. Its description goes first.
     pub(super) async fn remove(&self, name: &str) -> Result<(), SnapshotError> {
         for subject in [self.info_subject(name), self.pieces_subject(name)] {
             let purged = self.stream.purge().filter(subject).await;
@@ -261,8 +261,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Replaces the message of a subject, if the last one there has the sequence `expected`: 0 is
-    /// none. Returns the sequence of the new one; `None` if there is another one.
+    /// Replaces the message of a subject if its last message has the sequence `expected`, 0 for
+    /// none. Returns the sequence of the new message; `None` if the last one has another sequence.
     pub(super) async fn replace(
         &self,
         subject: String,
@@ -323,7 +323,7 @@ impl Pieces {
             .direct_get_next_for_subject(&self.subject, Some(self.from));
         let message = match next.await {
             Ok(message) => message,
-            // A server that follows may not have what the leader has.
+            // A follower may not have all messages of the leader.
             Err(error) if error.kind() == DirectGetErrorKind::NotFound => {
                 let next = self
                     .stream

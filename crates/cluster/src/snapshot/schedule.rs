@@ -1,19 +1,19 @@
-//! When a snapshot is due.
+//! The schedule of snapshots.
 
 use crate::stream::LogState;
 
-/// A snapshot is due when this share of the log's limit was written since the last one.
+/// A snapshot is due when the log's limit divided by this was written since the last one.
 const SHARE: u64 = 4;
 
-/// Returns whether a snapshot is due, when the newest one has the log up to entry `newest`.
+/// Returns whether a snapshot is due. `newest` is the last entry of the newest one.
 ///
-/// All nodes decide alike, as they look at nothing but the log: entries count with their average
-/// size.
+/// The decision is the same on all nodes, as it depends only on the log. Entries count with their
+/// average size.
 pub(super) fn is_due(state: &LogState, newest: u64) -> bool {
     state.bytes_max > 0 && bytes_after(state, newest) >= state.bytes_max / SHARE
 }
 
-/// Returns about how many bytes of the log come after entry `sequence`.
+/// Returns the approximate size of the log after entry `sequence`, in bytes.
 fn bytes_after(state: &LogState, sequence: u64) -> u64 {
     let entries = (state.last + 1).saturating_sub(state.first);
     let after = state.last.saturating_sub(sequence).min(entries);
@@ -46,13 +46,13 @@ mod tests {
         assert!(!is_due(&log(1, 10, 249), 0));
         assert!(is_due(&log(1, 10, 250), 0));
         assert!(!is_due(&log(1, 10, 250), 1));
-        // A full log: what was written since is a share of its entries.
+        // In a full log the share is that of its entries.
         assert!(!is_due(&log(1001, 2000, 1000), 1751));
         assert!(is_due(&log(1001, 2000, 1000), 1750));
     }
 
     #[test]
-    fn a_snapshot_is_due_at_once_when_the_log_goes_on_after_a_gap() {
+    fn a_snapshot_is_due_at_once_if_the_log_begins_after_the_last_one() {
         assert!(is_due(&log(1001, 2000, 300), 0));
         assert!(is_due(&log(1001, 2000, 300), 999));
     }

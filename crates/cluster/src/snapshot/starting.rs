@@ -1,4 +1,4 @@
-//! The graph of a node that starts, from a snapshot if it needs one.
+//! Opening of a node's graph at start, from a snapshot if needed.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -17,17 +17,18 @@ use crate::apply::{StartError, begin_from};
 use crate::engine::Engine;
 use crate::options::Options;
 
-/// Snapshots that are tried: the two that are kept, and those that are made meanwhile.
+/// Maximum number of snapshots that are tried: the two that are kept, and newer ones made
+/// meanwhile.
 const TRIED_MAX: usize = 4;
 
 impl Engine {
-    /// Opens the graph of this node in `path`. If it is new, or if the log has no longer what comes
-    /// after it, the newest snapshot that can be used takes its place first. Blocks the thread.
+    /// Opens the graph of this node in `path`. If it is new, or if the log no longer has the
+    /// entries after it, it is first replaced by the newest usable snapshot. Blocks the thread.
     ///
     /// # Errors
     ///
-    /// When the graph cannot be opened, or when there are snapshots and none can be used: it is
-    /// as it was then.
+    /// When the graph cannot be opened, or when there are snapshots but none can be used. Then the
+    /// graph is unchanged.
     pub fn open_graph(&mut self, path: &Path, options: &Options) -> Result<Graph, SnapshotError> {
         let graph = Graph::open_in_log(path, self.epoch()).map_err(SnapshotError::Open)?;
         if !self.needs_snapshot(&graph) {
@@ -54,13 +55,13 @@ impl Engine {
         Graph::open_in_log(path, self.epoch()).map_err(SnapshotError::Open)
     }
 
-    /// Makes the graph of a node without a directory: the newest snapshot that can be used, or an
-    /// empty graph if there is none. The copy is in memory while it is loaded. Blocks the thread.
+    /// Creates the graph of a node without a directory: from the newest usable snapshot, or empty
+    /// if there is none. The copy is in memory until it is loaded. Blocks the thread.
     ///
     /// # Errors
     ///
-    /// When there are snapshots and none can be used, or none and the cluster did not begin with an
-    /// empty graph.
+    /// When there are snapshots but none can be used, or there is none and the cluster begins with
+    /// an imported graph.
     pub fn graph_in_memory(&mut self, options: &Options) -> Result<Graph, SnapshotError> {
         let loaded = match self.find_objects(options)? {
             None => None,
@@ -81,7 +82,7 @@ impl Engine {
             .block_on(Objects::find(&context, &options.cluster))
     }
 
-    /// Returns whether the node cannot, or should not, read the log from where its graph is.
+    /// Returns whether the node cannot or should not read the log from the position of its graph.
     fn needs_snapshot(&self, graph: &Graph) -> bool {
         let places = graph.log_start().cloned().unwrap_or_default();
         let is_new = places.last.sequence == 0 && graph.counts().edges == 0;
@@ -89,7 +90,8 @@ impl Engine {
         is_new || matches!(begin, Err(StartError::Trimmed { .. }))
     }
 
-    /// Hands `take` the newest snapshot that it can use. Does nothing if there is none at all.
+    /// Calls `take` with snapshots, the newest first, until it accepts one. `None` if there is
+    /// none.
     fn use_newest<T>(
         &mut self,
         objects: &Objects,
@@ -97,8 +99,8 @@ impl Engine {
     ) -> Result<Option<T>, SnapshotError> {
         let (mut tried, mut reasons) = (BTreeSet::new(), Vec::new());
         for _ in 0..TRIED_MAX {
-            // Each time anew: while one is fetched, the log may be trimmed past it and a newer one
-            // may be made.
+            // The list is requested each time: while a snapshot is fetched, the log may be trimmed
+            // beyond it and a newer one may be made.
             let names = self
                 .runtime
                 .block_on(catalog::list(objects, self.epoch()))?;
@@ -123,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// Hands `take` a snapshot, if the log goes on after it.
+    /// Calls `take` with a snapshot, if the log continues after it.
     fn fetch<T>(
         &mut self,
         objects: &Objects,
@@ -133,7 +135,7 @@ impl Engine {
         let manifest = self.runtime.block_on(catalog::manifest(objects, name))?;
         if *manifest.epoch != *self.epoch() {
             return Err(SnapshotError::refused(format!(
-                "it is of a log with the epoch {}, and this cluster's has {}",
+                "it belongs to a log with the epoch {}, but the log of this cluster has {}",
                 manifest.epoch,
                 self.epoch()
             )));
@@ -155,26 +157,26 @@ impl Engine {
         Ok(taken)
     }
 
-    /// Checks that the log goes on after entry `read`.
+    /// Checks that the log continues after entry `read`.
     fn check_log(&mut self, read: u64) -> Result<(), SnapshotError> {
         let state = self.ask();
         self.state = state.map_err(|error| SnapshotError::engine("the log", &error))?;
         let (first, last) = (self.state.first, self.state.last);
         if read > last {
             return Err(SnapshotError::refused(format!(
-                "it has the log up to entry {read}, and the log ends at {last}"
+                "it has the log up to entry {read}, but the log ends at {last}"
             )));
         }
         if read.saturating_add(1) < first {
             return Err(SnapshotError::refused(format!(
-                "it has the log up to entry {read}, and the log begins at {first} now"
+                "it has the log up to entry {read}, but the log now begins at {first}"
             )));
         }
         Ok(())
     }
 }
 
-/// Returns the places that the copy must have.
+/// Returns the positions that the copy of a snapshot must have.
 pub(super) fn places_of(manifest: &SnapshotManifest) -> LogPlaces {
     let place = |checkpoint: &Checkpoint| graph::Checkpoint {
         sequence: checkpoint.read.number(),
@@ -187,8 +189,8 @@ pub(super) fn places_of(manifest: &SnapshotManifest) -> LogPlaces {
     }
 }
 
-/// A copy of a graph on its way from the object store, which ends without an error only if it is
-/// what its manifest describes.
+/// Reader of a copy of a graph in the object store. It ends without an error only if the copy
+/// matches its manifest.
 pub(super) struct Download<'a> {
     runtime: &'a Runtime,
     pieces: Pieces,
@@ -216,7 +218,7 @@ impl<'a> Download<'a> {
         }
     }
 
-    /// Fetches the next piece. Leaves none after the last.
+    /// Fetches the next piece; after the last it stays empty.
     fn fetch(&mut self) -> Result<(), SnapshotError> {
         while self.piece.is_empty() {
             match self.runtime.block_on(self.pieces.next())? {
@@ -244,7 +246,7 @@ impl<'a> Download<'a> {
 
     fn wrong_size(&self, how: &str) -> SnapshotError {
         let (found, expected) = (self.bytes, self.manifest.bytes);
-        SnapshotError::refused(format!("it has {found} bytes {how} and not {expected}"))
+        SnapshotError::refused(format!("it has {found} bytes {how}, not {expected}"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Laws of applying a log, with nodes that are killed at any entry and start again.
+//! Tests of the applier, with nodes that are killed at any entry and restarted.
 
 mod model;
 
@@ -28,10 +28,11 @@ const LIMITS: Limits = Limits {
     age_seconds: None,
 };
 
-/// Size of the history as the applier is told: small, so that places are kept often.
+/// Size of the history as passed to the applier, in bytes: small, so that positions are kept often.
 const HISTORY_BYTES: usize = 4096;
 
-/// Deliveries: the sessions of each position. Fails if a session gets an event twice.
+/// Deliveries: the sessions that got the event of each position. Panics if a session gets an event
+/// twice.
 #[derive(Default)]
 struct Mail(Mutex<BTreeMap<u64, BTreeSet<u64>>>);
 
@@ -56,7 +57,7 @@ impl Mailboxes for Mail {
     fn ring(&self, _: WorkerId) {}
 }
 
-/// Names of pieces that are known, and the positions of those that came again.
+/// Returns the tables of known names, and of the positions of repeated ones.
 fn tables() -> [TableLimits; 2] {
     [CLAIMS, REPEATS].map(|table| TableLimits {
         table,
@@ -69,7 +70,7 @@ fn tables() -> [TableLimits; 2] {
 const CLAIMS: u8 = 1;
 const REPEATS: u8 = 2;
 
-/// Keeper of names: a piece has the number of commands to pass over if its name is known.
+/// Keeper of names. A piece has a name, and the number of commands to skip if the name is known.
 #[derive(Debug)]
 struct Keeper(Mutex<SharedRows>);
 
@@ -80,7 +81,7 @@ impl Keeper {
         ))
     }
 
-    /// Makes what a node has that reads a log up to a message.
+    /// Returns the state after reading a log up to a message.
     fn reference(log: &Log, end: u64) -> Self {
         let (keeper, mut reader) = (Self::load(&Rows::new()), Reader::default());
         for (bytes, &seconds) in log.messages.iter().zip(&log.seconds).take(end as usize) {
@@ -159,7 +160,7 @@ impl SharedSink for Keeper {
     }
 }
 
-/// A piece of another form than two bytes is one of a newer version.
+/// Treats a piece that does not have two bytes as one of a newer version.
 fn check(piece: &Piece<'_>) -> Result<(), UnreadablePiece> {
     match piece.bytes.len() {
         2 => Ok(()),
@@ -170,7 +171,7 @@ fn check(piece: &Piece<'_>) -> Result<(), UnreadablePiece> {
     }
 }
 
-/// A node between its start and its end.
+/// A running node.
 struct Node {
     router: Arc<Router<Mail>>,
     applier: Applier<Mail>,
@@ -241,7 +242,7 @@ impl Node {
         edges
     }
 
-    /// Logs all ids in, each with a session of its own.
+    /// Logs in one session for each id.
     fn serve(&self) {
         for number in 0..IDS {
             let slot = SlotKey {
@@ -258,7 +259,7 @@ impl Node {
         recorder.read(|history| history.gap(EPOCH, cursor))
     }
 
-    /// Compares what a client that comes back has missed with what it was owed.
+    /// Compares the events that returning clients have missed with the expected ones.
     fn check_missed(&self, log: &Log, after: u64) {
         let edges = &log.edges[self.read() as usize];
         for client in 0..IDS {
@@ -278,7 +279,7 @@ impl Node {
             for (position, owed) in stored() {
                 let follows = owed.subject == client
                     || edges.contains(&(client, owed.subject)) && owed.reach == Reach::Subscribers;
-                // A client that has begun anew to follow gets nothing from before.
+                // A client that has unsubscribed and subscribed again gets no events from before.
                 let edge = (client, owed.subject);
                 let mut ended = log.ended.iter();
                 let was_owed = owed.recipients.contains(&client)
@@ -331,23 +332,23 @@ fn check_results(log: &Log, results: &[Pending], sequence: u64, is_serving: bool
     }
 }
 
-/// Copies the graph's file as a kill at this moment would leave it.
+/// Copies the graph's file in the state that a kill at this moment would leave.
 fn copy(from: &Path, to: &Path) {
     fs::copy(from.join("graph.redb"), to.join("graph.redb")).expect("a copy");
 }
 
 #[test]
-fn a_node_that_is_killed_at_any_entry_delivers_nothing_twice_and_skips_nothing() {
+fn a_node_killed_at_any_entry_delivers_every_event_exactly_once() {
     for seed in 1..=6 {
         let mut random = Random(seed * 77);
         let log = Log::new(seed, 160);
         let mut directory = tempfile::tempdir().expect("a directory");
-        // Entries that the log has lost at its beginning.
+        // Number of the oldest entry of the log, and of the last one applied.
         let (mut first, mut end) = (1, 0);
         while end < log.messages.len() as u64 {
             let mut node = Node::start(directory.path(), first).expect("it goes on");
             assert!(node.from + 1 >= first);
-            // What was in the log at the start: by then nobody is connected.
+            // Entries that were in the log at the start, while no client is connected.
             while node.read() < end {
                 let results = node.apply(&log).expect("in order");
                 if node.read() > node.from {
@@ -379,7 +380,7 @@ fn a_node_that_is_killed_at_any_entry_delivers_nothing_twice_and_skips_nothing()
             let other = Cursor::complete("other", end_of(end));
             assert_eq!(node.gap(other), Some(Gap::Restart));
 
-            // Then it serves, and is killed; the file is that of some moment before.
+            // Then it accepts clients and is killed; its file is from an earlier moment.
             node.serve();
             let begun = end;
             let next = (end + 1 + random.below(40)).min(log.messages.len() as u64);
@@ -416,7 +417,7 @@ fn a_node_that_is_killed_at_any_entry_delivers_nothing_twice_and_skips_nothing()
     }
 }
 
-/// Entries up to the place of the graph have no results, and those after it have.
+/// Checks that only entries after the position of the graph have results.
 fn check_refilled(log: &Log, node: &Node, results: &[Pending]) {
     let stored = node.router.graph().log_start().expect("it follows a log");
     if node.read() > stored.last.sequence {
@@ -426,7 +427,7 @@ fn check_refilled(log: &Log, node: &Node, results: &[Pending]) {
 }
 
 #[test]
-fn events_that_are_filled_into_the_history_again_have_the_time_of_the_log() {
+fn refilled_events_have_the_time_of_the_log() {
     let log = Log::new(9, 120);
     let directory = tempfile::tempdir().expect("a directory");
     let mut node = Node::start(directory.path(), 1).expect("a new graph");
@@ -453,7 +454,7 @@ fn events_that_are_filled_into_the_history_again_have_the_time_of_the_log() {
     assert_eq!(oldest(&again).map(u64::from), Some(expected));
 }
 
-/// A node that has applied 60 entries and ended in order.
+/// Returns the directory of a node that has applied 60 entries and ended cleanly.
 fn ended(log: &Log) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let mut node = Node::start(directory.path(), 1).expect("a new graph");
@@ -465,7 +466,7 @@ fn ended(log: &Log) -> tempfile::TempDir {
 }
 
 #[test]
-fn a_start_keeps_away_from_entries_that_a_full_log_is_about_to_lose() {
+fn a_start_avoids_the_oldest_entries_of_a_full_log() {
     let log = Log::new(6, 100);
     let directory = ended(&log);
     let graph = Graph::open_in_log(directory.path(), EPOCH).expect("our own graph");
@@ -496,7 +497,7 @@ fn a_start_keeps_away_from_entries_that_a_full_log_is_about_to_lose() {
 }
 
 #[test]
-fn a_log_that_was_trimmed_or_is_another_one_is_refused() {
+fn a_trimmed_log_and_another_log_are_refused() {
     let log = Log::new(6, 100);
     let directory = ended(&log);
     let graph = Graph::open_in_log(directory.path(), EPOCH).expect("our own graph");
@@ -512,17 +513,17 @@ fn a_log_that_was_trimmed_or_is_another_one_is_refused() {
     misplaced.earlier[0].sequence += 1;
     let misplaced = begin_from(&misplaced, 1);
     assert!(matches!(misplaced, Err(StartError::Misplaced { .. })));
-    // The same numbers, and other entries.
+    // The same sequences with other entries.
     let other = Log::new(7, 100);
     let mut node = Node::start(directory.path(), 1).expect("it goes on");
     let stopped = (node.from..stored).find_map(|_| node.apply(&other).err());
     let stopped = stopped.expect("the writers differ at the stored place");
-    assert!(stopped.contains("is not the one"), "{stopped}");
+    assert!(stopped.contains("differs from the one"), "{stopped}");
 }
 
-/// A rolling upgrade lets a newer node write what this version cannot read.
+/// During a rolling upgrade a newer node may write state that this version cannot read.
 #[test]
-fn a_node_stops_at_shared_state_of_a_newer_version_also_when_it_fills_its_history() {
+fn a_node_stops_at_shared_state_of_a_newer_version_even_while_refilling() {
     let log = Log::new(6, 100);
     let directory = ended(&log);
     let newer = |sequence: StreamSequence| Entry {
@@ -557,7 +558,7 @@ fn a_node_stops_at_shared_state_of_a_newer_version_also_when_it_fills_its_histor
 }
 
 #[test]
-fn an_entry_is_applied_once_and_in_its_turn() {
+fn an_entry_is_applied_once_and_in_order() {
     let log = Log::new(8, 20);
     let directory = tempfile::tempdir().expect("a directory");
     let mut node = Node::start(directory.path(), 1).expect("a new graph");

@@ -1,4 +1,4 @@
-//! A random log, and what a node must make of it.
+//! A random log, and a model of its effects.
 
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 
@@ -19,7 +19,7 @@ pub(crate) fn id(number: u64) -> Id {
     }
 }
 
-/// Random numbers from a seed (Knuth's MMIX generator).
+/// Seeded random numbers (Knuth's MMIX generator).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// An event, and the ids that it is for by the graph at its position.
+/// An event, and its recipients according to the graph at its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owed {
     pub(crate) subject: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Owed {
 
 pub(crate) type Edges = BTreeSet<(u64, u64)>;
 
-/// Messages of a stream, and their meaning.
+/// Messages of a stream, and their effects.
 pub(crate) struct Log {
     pub(crate) messages: Vec<Bytes>,
     /// Events that count, by position.
@@ -64,7 +64,7 @@ pub(crate) struct Log {
 pub(crate) const CLAIM_SECONDS: u64 = 40;
 
 impl Log {
-    /// Makes the log of two writers that repeat entries and send some out of turn.
+    /// Creates the log of two writers that repeat entries and send some out of order.
     pub(crate) fn new(seed: u64, count: usize) -> Self {
         let mut random = Random(seed);
         let writers = [11, 22].map(|number| Incarnation::new(number).expect("not 0"));
@@ -96,7 +96,7 @@ impl Log {
                         .map(|_| command(&mut random))
                         .collect(),
                 };
-                // Now and then one is missing, so all later ones are out of turn.
+                // Now and then an entry is missing, so all later ones are out of order.
                 let skip = u64::from(random.below(60) == 0 && sent[writer].len() > 20);
                 let entry = Entry {
                     incarnation: writers[writer],

@@ -1,4 +1,4 @@
-//! Servers of the engine that die and stop.
+//! Servers of the engine that are killed and stopped.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ const EVENTS: usize = 150;
 /// Pause of a writer between two events: about 200 events a second.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Ends the writers, also when the test fails.
+/// Ends the writers, even if the test fails.
 struct EndOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndOnDrop<'_> {
@@ -25,11 +25,11 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// What a writer knows of one event.
+/// Result of one event, as known to its writer.
 type Outcome = (String, Result<Position, AppendError>);
 
 #[test]
-fn nothing_acknowledged_is_lost_or_comes_twice_while_servers_die_and_stop() {
+fn acknowledged_events_are_applied_exactly_once_while_servers_are_killed_and_stopped() {
     let Some(mut servers) = Servers::start(3, "") else {
         return;
     };
@@ -87,7 +87,7 @@ fn nothing_acknowledged_is_lost_or_comes_twice_while_servers_die_and_stop() {
     }
 }
 
-/// Appends numbered events until it is told to end. Returns what became of each.
+/// Appends numbered events until told to end. Returns the result of each.
 fn write(node: &Node, ends: &AtomicBool) -> Vec<Outcome> {
     let name = format!("{:p}", node);
     let mut waiting = Vec::new();

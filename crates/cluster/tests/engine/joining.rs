@@ -1,4 +1,4 @@
-//! Joining: the stream is made once, found again, and refused when it cannot be used.
+//! Joining: the stream is created once, then found, and refused if it cannot be used.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use cluster::{Credentials, Engine, JoinError, Options, SecretText};
 
 use crate::servers::Servers;
 
-/// Time for servers to start, on a busy machine.
+/// Time for servers to start on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Joins as soon as the servers let it.
+/// Joins as soon as the servers are ready.
 pub(crate) fn join(options: &Options, epoch: &str) -> Engine {
     let start = Instant::now();
     loop {
@@ -22,7 +22,7 @@ pub(crate) fn join(options: &Options, epoch: &str) -> Engine {
 }
 
 #[test]
-fn the_second_node_finds_the_log_that_the_first_has_made() {
+fn the_second_node_finds_the_log_of_the_first() {
     let Some(servers) = Servers::start(1, "") else {
         return;
     };
@@ -46,7 +46,7 @@ fn three_servers_keep_three_copies() {
 }
 
 #[test]
-fn an_engine_that_cannot_keep_the_log_is_refused_with_a_sentence() {
+fn an_unsuitable_engine_is_refused_with_an_error() {
     let Some(servers) = Servers::start(1, "max_payload: 8192") else {
         return;
     };
@@ -75,7 +75,7 @@ fn an_engine_that_cannot_keep_the_log_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn credentials_are_proven_and_wrong_ones_refused_without_being_shown() {
+fn credentials_are_used_and_errors_do_not_show_them() {
     let users = "authorization { user: encke, password: right }";
     let Some(servers) = Servers::start(1, users) else {
         return;
@@ -99,7 +99,7 @@ fn credentials_are_proven_and_wrong_ones_refused_without_being_shown() {
 }
 
 #[test]
-fn a_server_without_jetstream_is_named_as_such() {
+fn a_server_without_jetstream_is_an_error() {
     let Some(servers) = Servers::start_without_jetstream() else {
         return;
     };

@@ -1,4 +1,4 @@
-//! The driver against real servers of NATS.
+//! Tests of the driver with real NATS servers.
 //!
 //! The server is found by the environment variable `NATS_SERVER`, which `make test` sets, or on the
 //! `PATH`. Without one these tests do nothing.

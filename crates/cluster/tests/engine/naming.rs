@@ -1,4 +1,4 @@
-//! Names of nodes: each belongs to one that lives.
+//! Names of nodes: each belongs to at most one live node.
 
 use std::thread;
 
@@ -8,7 +8,8 @@ use replication::{Append, Checkpoint};
 use crate::nodes::{Node, until};
 use crate::servers::Servers;
 
-/// Pairs of nodes that start at once. In some of them both ask before either can answer.
+/// Number of pairs of nodes that start at the same time. In some of them both ask before either can
+/// answer.
 const PAIRS: usize = 3;
 
 fn start(servers: &Servers, name: &str) -> Result<Node, JoinError> {
@@ -16,7 +17,7 @@ fn start(servers: &Servers, name: &str) -> Result<Node, JoinError> {
 }
 
 #[test]
-fn a_name_is_refused_while_its_node_lives_and_free_when_it_has_ended() {
+fn a_name_is_refused_until_its_node_has_ended() {
     let Some(servers) = Servers::start(1, "") else {
         return;
     };
@@ -30,7 +31,7 @@ fn a_name_is_refused_while_its_node_lives_and_free_when_it_has_ended() {
     };
     assert_eq!(refused, expected);
     assert!(refused.to_string().contains("--node"), "{refused}");
-    // It was asked, and neither ends nor counts anybody else.
+    // The request has no effect on the first node.
     assert_eq!(first.cluster.namesake(), None);
     assert_eq!(first.cluster.status().nodes.len(), 1);
     first.cluster.end();
@@ -39,7 +40,7 @@ fn a_name_is_refused_while_its_node_lives_and_free_when_it_has_ended() {
 }
 
 #[test]
-fn of_two_nodes_with_one_name_that_start_at_once_one_is_left() {
+fn only_one_of_two_nodes_with_one_name_stays() {
     let Some(servers) = Servers::start(1, "") else {
         return;
     };

@@ -1,4 +1,4 @@
-//! Nodes that note what they apply.
+//! Nodes that record the events that they apply.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,21 +21,21 @@ use crate::servers::Servers;
 /// Patience with servers that were killed or stopped, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Node that notes each event that it applies.
+/// Node that records each event that it applies.
 pub(crate) struct Node {
     pub(crate) cluster: Arc<Cluster>,
     journal: Arc<Mutex<Journal>>,
     frozen: Arc<AtomicBool>,
 }
 
-/// Notes of a node.
+/// Records of a node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Journal {
     /// Events in the order in which they were applied.
     pub(crate) events: Vec<(Position, String)>,
     pub(crate) own: usize,
     pub(crate) gone: Vec<Incarnation>,
-    /// When the log stored each entry that counted.
+    /// Time when the log stored each entry that counted.
     pub(crate) seconds: Vec<u64>,
     pub(crate) at: Checkpoint,
     last: Option<Instant>,
@@ -125,7 +125,7 @@ impl Node {
         Self::try_start_at(servers, name, start).unwrap()
     }
 
-    /// Does the same, if the node may join.
+    /// Starts a node like [`start_at`](Self::start_at), or returns why it cannot join.
     pub(crate) fn try_start_at(
         servers: &Servers,
         name: &str,
@@ -151,12 +151,12 @@ impl Node {
         })
     }
 
-    /// Appends an event, and returns where the outcome will be.
+    /// Appends an event. Returns the receiver of its result.
     pub(crate) fn append(&self, text: &str) -> Receiver<Result<Applied, AppendError>> {
         self.append_and_wait(text, Wait::Logged)
     }
 
-    /// Does the same, and waits for what `wait` says.
+    /// Appends an event with `wait`. Returns the receiver of its result.
     pub(crate) fn append_and_wait(
         &self,
         text: &str,
@@ -170,7 +170,7 @@ impl Node {
         answered
     }
 
-    /// Appends an event, again if it was refused, until it counts. Returns its position.
+    /// Appends an event, repeatedly if refused, until it counts. Returns its position.
     pub(crate) fn append_surely(&self, text: &str) -> Position {
         let start = Instant::now();
         loop {
@@ -181,7 +181,7 @@ impl Node {
         }
     }
 
-    /// Lets the node apply nothing until it is dropped.
+    /// Pauses the node until the result is dropped.
     pub(crate) fn freeze(&self) {
         self.frozen.store(true, Ordering::Relaxed);
     }
@@ -205,7 +205,7 @@ impl Drop for Node {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {

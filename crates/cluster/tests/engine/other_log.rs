@@ -1,4 +1,4 @@
-//! A log that becomes another one under a node that applies it.
+//! A log that is replaced while a node applies it.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn make_anew(options: &Options, epoch: &str) -> Engine {
     join(options, epoch)
 }
 
-/// Waits until the node has stopped, and returns why.
+/// Waits until the node has stopped. Returns the reason.
 fn stop_of(node: &Node) -> Stop {
     until("it has stopped", || node.cluster.stopped().is_some());
     node.cluster.stopped().unwrap().clone()
@@ -35,10 +35,10 @@ fn texts(node: &Node) -> Vec<String> {
     events.into_iter().map(|(_, text)| text).collect()
 }
 
-/// A node went on as if nothing were wrong: it was ready, and its clients got nothing until the new
-/// log had more entries than it had applied.
+/// A regression: the node stayed ready, and its clients got nothing until the new log had more
+/// entries than the node had applied.
 #[test]
-fn a_node_whose_log_was_made_anew_stops_and_says_so() {
+fn a_node_stops_if_its_log_is_deleted_and_created_again() {
     let Some(servers) = Servers::start(1, "") else {
         return;
     };
@@ -57,10 +57,10 @@ fn a_node_whose_log_was_made_anew_stops_and_says_so() {
     assert_eq!(texts(&node), ["old"]);
 }
 
-/// The epoch is that of before and the sequences go on: only what was read shows it. The node went
-/// on with another history than the others.
+/// The epoch is the same and the sequences continue, so only the contents show it. A regression:
+/// the node continued with another history than the others.
 #[test]
-fn a_node_whose_log_lost_its_end_and_has_grown_past_it_again_stops() {
+fn a_node_stops_if_its_log_lost_its_end_and_has_grown_again() {
     let Some(servers) = Servers::start(1, "") else {
         return;
     };
@@ -80,7 +80,7 @@ fn a_node_whose_log_lost_its_end_and_has_grown_past_it_again_stops() {
 }
 
 #[test]
-fn a_node_whose_log_was_in_the_memory_of_servers_that_ended_stops() {
+fn a_node_stops_if_its_log_was_in_the_memory_of_ended_servers() {
     let Some(mut servers) = Servers::start(3, "") else {
         return;
     };
@@ -95,9 +95,9 @@ fn a_node_whose_log_was_in_the_memory_of_servers_that_ended_stops() {
     assert!(reason.contains(&applied), "{reason}");
 }
 
-/// An election, and a server that comes back with an empty disk, are no other log.
+/// An election, or a server that returns with an empty disk, does not make it another log.
 #[test]
-fn a_node_does_not_stop_when_servers_of_its_engine_are_killed_one_after_the_other() {
+fn a_node_survives_kills_of_the_servers_one_after_another() {
     let Some(mut servers) = Servers::start(3, "") else {
         return;
     };
@@ -114,9 +114,9 @@ fn a_node_does_not_stop_when_servers_of_its_engine_are_killed_one_after_the_othe
     assert!(node.cluster.cut_off() < Duration::from_secs(5));
 }
 
-/// A node that starts asks at once, when the leader may not have all entries yet.
+/// At start a node asks at once, when the leader may not have all entries yet.
 #[test]
-fn a_node_that_starts_waits_for_entries_that_it_had_and_gives_up() {
+fn at_start_a_node_waits_for_its_applied_entries_and_gives_up() {
     let Some(servers) = Servers::start(1, "") else {
         return;
     };

@@ -32,7 +32,7 @@ fn all_nodes_apply_the_entries_of_all_in_one_order() {
 }
 
 #[test]
-fn a_node_goes_on_where_it_was_and_is_ready_when_it_has_what_was_there() {
+fn a_node_continues_at_its_position_and_is_ready_when_caught_up() {
     use replication::Append;
 
     let Some(servers) = Servers::start(1, "") else {
@@ -51,7 +51,7 @@ fn a_node_goes_on_where_it_was_and_is_ready_when_it_has_what_was_there() {
 }
 
 #[test]
-fn a_receipt_has_the_answers_of_all_nodes_and_names_those_that_are_dead() {
+fn a_receipt_sums_all_nodes_and_names_dead_ones() {
     use replication::{Append, Wait};
 
     let Some(servers) = Servers::start(1, "") else {
@@ -76,7 +76,7 @@ fn a_receipt_has_the_answers_of_all_nodes_and_names_those_that_are_dead() {
 }
 
 #[test]
-fn a_node_that_leaves_says_so_in_the_log() {
+fn a_node_that_leaves_ends_its_incarnation_in_the_log() {
     use replication::Append;
 
     let Some(servers) = Servers::start(1, "") else {
@@ -96,7 +96,7 @@ fn a_node_that_leaves_says_so_in_the_log() {
 }
 
 #[test]
-fn a_node_that_is_taken_for_gone_goes_on_as_a_new_incarnation() {
+fn a_node_declared_gone_continues_as_a_new_incarnation() {
     use replication::{Append, Command, Wait};
 
     let Some(servers) = Servers::start(1, "") else {
@@ -120,7 +120,7 @@ fn a_node_that_is_taken_for_gone_goes_on_as_a_new_incarnation() {
 }
 
 #[test]
-fn an_append_is_refused_at_once_while_the_engine_is_away() {
+fn an_append_is_refused_at_once_while_the_engine_is_unreachable() {
     use replication::{Append, AppendError};
 
     let Some(servers) = Servers::start(1, "") else {
@@ -146,7 +146,7 @@ fn an_append_is_refused_at_once_while_the_engine_is_away() {
 }
 
 #[test]
-fn a_node_that_cannot_apply_an_entry_applies_none_after_it_and_is_not_ready() {
+fn a_node_that_cannot_apply_an_entry_stops_and_is_not_ready() {
     use replication::Append;
 
     let Some(servers) = Servers::start(1, "") else {

@@ -1,4 +1,4 @@
-//! Real servers of NATS on loopback, with their data in a temporary directory.
+//! Real NATS servers on loopback, with their data in a temporary directory.
 
 use std::env;
 use std::fs;
@@ -29,7 +29,7 @@ impl Servers {
         Self::start_with(count, extra, true)
     }
 
-    /// Starts a server that keeps nothing.
+    /// Starts a server without storage.
     pub(crate) fn start_without_jetstream() -> Option<Self> {
         Self::start_with(1, "", false)
     }
@@ -76,12 +76,12 @@ impl Servers {
         Some(servers)
     }
 
-    /// Lets nodes make a log that is in the memory of the servers.
+    /// Makes nodes create a log in the memory of the servers.
     pub(crate) fn keep_log_in_memory(&mut self) {
         self.storage = Storage::Memory;
     }
 
-    /// Starts server `number`, which is not running.
+    /// Starts server `number`, which must not be running.
     pub(crate) fn run(&mut self, number: usize) {
         let log = self.directory.path().join(format!("s{number}.log"));
         let log = fs::File::options().create(true).append(true).open(log);
@@ -104,7 +104,7 @@ impl Servers {
         child.wait().unwrap();
     }
 
-    /// Sends a signal, as `STOP`, to server `number`.
+    /// Sends a signal, such as `STOP`, to server `number`.
     pub(crate) fn signal(&self, number: usize, signal: &str) {
         let child = self.children[number].as_ref().unwrap();
         let _starts = STARTS.write();
@@ -149,7 +149,7 @@ fn config_file(directory: &Path, number: usize) -> PathBuf {
     directory.join(format!("s{number}.conf"))
 }
 
-/// Finds the server's program.
+/// Returns the path of the server's program.
 fn find() -> Option<PathBuf> {
     let named = env::var_os("NATS_SERVER").map(PathBuf::from);
     if let Some(path) = named.filter(|path| path.is_file()) {
@@ -160,7 +160,7 @@ fn find() -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// Finds ports that are free now.
+/// Returns ports that are free now.
 #[expect(clippy::disallowed_types, reason = "a port is free if it can be bound")]
 fn free_ports(count: usize) -> Vec<u16> {
     let bind = |_| std::net::TcpListener::bind("127.0.0.1:0").unwrap();

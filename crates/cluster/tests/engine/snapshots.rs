@@ -30,13 +30,13 @@ const HISTORY: Limits = Limits {
     age_seconds: None,
 };
 
-/// Size of the history as the applier is told: small, so that places are kept often.
+/// Size of the history as passed to the applier, in bytes: small, so that positions are kept often.
 const HISTORY_BYTES: usize = 64 << 10;
 
-/// Bytes of the log: a few dozen entries of the tests.
+/// Size of the log, in bytes: a few dozen entries of the tests.
 const LOG_BYTES: u64 = 1 << 20;
 
-/// Subscriptions that an entry of the tests makes.
+/// Number of subscriptions in an entry of the tests.
 const EDGES: u32 = 100;
 
 /// Users that subscribe. An entry of each fills more than a quarter of the log, and less than a
@@ -59,7 +59,7 @@ impl Mailboxes for NoMail {
 struct Node {
     cluster: Arc<Cluster>,
     router: Arc<Router<NoMail>>,
-    /// The place of the graph when it was opened, and the entry after which reading began.
+    /// Position of the graph when it was opened, and the entry after which reading began.
     opened_at: u64,
     read_from: u64,
 }
@@ -108,12 +108,12 @@ impl Node {
         })
     }
 
-    /// Appends an entry with a large event and subscriptions of `user`. Returns its place.
+    /// Appends an entry with a large event and subscriptions of `user`. Returns its sequence.
     fn append(&self, user: u32) -> StreamSequence {
         self.append_with(user, 0, 20 << 10)
     }
 
-    /// Does the same with an event of so many bytes and other subscriptions.
+    /// Appends an entry with an event of this size and other subscriptions.
     fn append_with(&self, user: u32, shift: u32, bytes: usize) -> StreamSequence {
         let event = Command::Event(EventRecord {
             subject: Id::from(user),
@@ -147,12 +147,12 @@ impl Node {
         });
     }
 
-    /// All subscriptions of the users that the tests have.
+    /// Returns all subscriptions of the test users.
     fn edges(&self) -> BTreeSet<(u32, Key)> {
         edges(self.router.graph())
     }
 
-    /// Positions of the events that `user` would get again, those after an entry.
+    /// Returns the positions of the events after an entry that `user` would get again.
     fn missed(&self, user: u32, after: u64) -> Vec<u64> {
         let graph = self.router.graph();
         let own = graph.hold(&Id::from(user)).unwrap();
@@ -164,7 +164,7 @@ impl Node {
         found.iter().map(|missed| missed.position).collect()
     }
 
-    /// Leaves the cluster, and closes the graph.
+    /// Leaves the cluster and closes the graph.
     fn end(self) {
         self.cluster.end();
         self.router.graph().end();
@@ -207,7 +207,7 @@ impl Store {
         self.runtime.block_on(found).ok()
     }
 
-    /// The names of objects as the library lists them, in order.
+    /// Returns the names of objects as listed by the library, sorted.
     fn objects(&self) -> Vec<String> {
         let listed = self.runtime.block_on(async {
             let store = self.context.get_object_store("encke-test-snapshots").await;
@@ -219,7 +219,7 @@ impl Store {
         names
     }
 
-    /// The snapshots that are whole, the oldest first.
+    /// Returns the complete snapshots, the oldest first.
     fn snapshots(&self) -> Vec<String> {
         let names = self.objects();
         let whole = names
@@ -228,7 +228,7 @@ impl Store {
         whole.map(str::to_owned).collect()
     }
 
-    /// Subjects with pieces of objects.
+    /// Returns the subjects with pieces of objects.
     fn subjects(&self) -> Vec<String> {
         let stream = self.stream().unwrap();
         self.runtime.block_on(async {
@@ -270,12 +270,12 @@ fn pieces_subject(name: &str) -> String {
     format!("$O.encke-test-snapshots.C.{name}")
 }
 
-/// The place in the log that the name of a snapshot has.
+/// Returns the position in the log from the name of a snapshot.
 fn place_of(snapshot: &str) -> u64 {
     snapshot.split('-').nth(1).unwrap().parse().unwrap()
 }
 
-/// Opens the graph of a new node, and returns its place in the log.
+/// Opens the graph of a new node. Returns its position in the log.
 fn open_new(servers: &Servers) -> Result<u64, SnapshotError> {
     let directory = TempDir::new().unwrap();
     let options = options(servers, "new");
@@ -287,7 +287,7 @@ fn open_new(servers: &Servers) -> Result<u64, SnapshotError> {
 }
 
 #[test]
-fn nodes_that_are_new_or_were_away_for_too_long_start_from_a_snapshot() {
+fn new_nodes_and_nodes_too_far_behind_start_from_a_snapshot() {
     let Some(servers) = Servers::start(1, "") else {
         return;
     };
@@ -295,7 +295,7 @@ fn nodes_that_are_new_or_were_away_for_too_long_start_from_a_snapshot() {
     let paths = [(); 3].map(|()| TempDir::new().unwrap());
     let writer = Node::start(&servers, "n1", paths[0].path()).unwrap();
     let away = Node::start(&servers, "n2", paths[1].path()).unwrap();
-    // What other parts keep beside the graph.
+    // A row of another crate.
     let row = (*b"name", *b"value");
     let rows = [(row.0.into(), Some(row.1.into()))].into();
     writer.router.graph().set_rows(rows, drop);
@@ -340,12 +340,12 @@ fn nodes_that_are_new_or_were_away_for_too_long_start_from_a_snapshot() {
     let file = paths[2].path().join("graph.redb");
     let mode = file.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // Nothing is left of older ones but what a copy under way may have.
+    // Older ones are removed, except pieces of a copy in progress.
     let expected = |left: &[String]| left.len() <= 2 * 2 + 1;
     until("older snapshots are removed", || {
         expected(&store.subjects())
     });
-    // What it has goes to disk with its place, and is there after a restart.
+    // Its state goes to disk with its position, and is there after a restart.
     let (edges, path) = (new.edges(), paths[2].path());
     new.end();
     let again = Node::start(&servers, "n3", path).unwrap();
@@ -354,7 +354,7 @@ fn nodes_that_are_new_or_were_away_for_too_long_start_from_a_snapshot() {
 }
 
 #[test]
-fn of_two_nodes_one_at_a_time_makes_a_snapshot() {
+fn two_nodes_make_snapshots_one_at_a_time() {
     let Some(servers) = Servers::start(1, "") else {
         return;
     };
@@ -371,7 +371,7 @@ fn of_two_nodes_one_at_a_time_makes_a_snapshot() {
             let objects = store.objects();
             let parts = |what| objects.iter().filter(|it| it.ends_with(what)).count();
             let (graphs, manifests) = (parts("-graph"), parts("-manifest"));
-            // Old ones go manifest first, under the lease.
+            // Old ones are removed under the lease, the manifest first.
             assert!(graphs <= manifests + 1, "two copy at once: {objects:?}");
             manifests >= round.min(2)
         });
@@ -384,7 +384,7 @@ fn of_two_nodes_one_at_a_time_makes_a_snapshot() {
 }
 
 #[test]
-fn a_snapshot_that_is_not_what_its_manifest_says_is_refused_and_the_one_before_it_is_taken() {
+fn a_snapshot_that_differs_from_its_manifest_is_refused_and_the_previous_one_used() {
     let Some(servers) = Servers::start(1, "") else {
         return;
     };
@@ -450,7 +450,7 @@ fn a_snapshot_that_is_not_what_its_manifest_says_is_refused_and_the_one_before_i
         assert_eq!(open_new(&servers).expect(what), place_of(&newer), "{what}");
     }
 
-    // A node never begins with an empty graph where there are snapshots.
+    // A node never starts with an empty graph if there are snapshots.
     for name in [&older, &newer] {
         store.set_pieces(&format!("{name}-graph"), Vec::new());
     }
