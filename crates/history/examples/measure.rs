@@ -1,4 +1,4 @@
-//! What the history costs: memory and time of an event, and time to find what was missed.
+//! Measures the history: memory and time for each event, and the time to find missed events.
 //!
 //!     cargo run --release -p history --example measure
 
@@ -14,7 +14,7 @@ const SUBJECTS: u64 = 1_000_000;
 const PAYLOAD_BYTES: usize = 120;
 const LIMIT_BYTES: usize = 256 << 20;
 
-/// The 64 bits after `state` (splitmix64).
+/// Returns the next 64 random bits (SplitMix64).
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;

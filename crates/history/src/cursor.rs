@@ -1,11 +1,11 @@
-//! Cursors: positions in the history, as clients keep them.
+//! Cursors: positions in the history, stored by clients.
 //!
-//! Owns the text of a cursor. A client must treat it as opaque; it is the id of the last event that
-//! the client has received.
+//! Owns the text form of a cursor. For a client it is opaque: the id of the last event that the
+//! client has received.
 
 use std::fmt;
 
-/// Cursor of a client: everything up to a position of one history was received.
+/// Cursor of a client: the position up to which it has received the events of one history.
 ///
 /// The text is `<epoch>-<position>`, or `<epoch>-<position>-<complete>` if the client may not have
 /// received all events between `complete` and `position`.
@@ -21,7 +21,7 @@ use std::fmt;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor<'a> {
-    /// Name of the history. Positions of different histories cannot be compared.
+    /// Epoch of the history. Positions of different histories cannot be compared.
     pub epoch: &'a str,
     /// Position of the last event that the client received.
     pub position: u64,
@@ -30,7 +30,7 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Makes the cursor of a client that has received all events up to `position`.
+    /// Returns the cursor of a client that has received all events up to `position`.
     pub const fn complete(epoch: &'a str, position: u64) -> Self {
         Self {
             epoch,
@@ -40,7 +40,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A text that is not a cursor.
+/// Error: a text is not a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CursorError;
 
@@ -107,7 +107,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_no_server_wrote_is_not_a_cursor() {
+    fn malformed_cursors_are_refused() {
         for text in [
             "",
             "-",
@@ -133,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cursor_reads_back_as_it_was_written(
+        fn a_cursor_is_parsed_from_its_text(
             epoch in "[a-z0-9]{1,12}", complete: u64, beyond: u64,
         ) {
             let position = complete.saturating_add(beyond);
@@ -143,7 +143,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_parser_fail_otherwise(text: String) {
+        fn the_parser_does_not_panic_on_any_text(text: String) {
             if let Ok(cursor) = Cursor::try_from(text.as_str()) {
                 prop_assert!(cursor.complete <= cursor.position);
             }

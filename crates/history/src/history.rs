@@ -1,7 +1,7 @@
 //! The history: records, and the latest one of each subject.
 //!
-//! Owns what is stored and for how long. A key is held by the caller while the history has an event
-//! of it, so that it is not given to another id: see [`History::append`].
+//! Owns which events are stored, and how long. The caller holds a key as long as the history has an
+//! event of it, so that the key is not reused for another id: see [`History::append`].
 
 use std::collections::VecDeque;
 
@@ -12,27 +12,27 @@ use crate::index::Index;
 use crate::record::{Entry, Stored};
 use crate::segments::{Place, SEGMENT_BYTES_MAX, Segments};
 
-/// Segments that a history consists of at least: what leaves with a segment's memory is a small
-/// part of the whole.
+/// Minimum number of segments in a full history, so that a segment is only a small part of it.
 const SEGMENTS_MIN: usize = 32;
 
-/// Least bytes of a segment, so that a small history still holds events.
+/// Minimum size of a segment, in bytes, so that even a small history holds events.
 const SEGMENT_BYTES_MIN: usize = 1 << 12;
 
-/// Most ranges of abandoned positions: one for each time that the server was killed. Beyond it the
-/// oldest counts as lost, so clients with a cursor before it learn of a gap.
+/// Maximum number of ranges of abandoned positions: one for each time that the server was killed.
+/// Beyond it the events of the oldest range count as lost, so clients with a cursor before it are
+/// told of a gap.
 const ABANDONED_MAX: usize = 1024;
 
 /// Limits of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Most bytes of memory; 0 stores nothing.
+    /// Maximum memory, in bytes; with 0 nothing is stored.
     pub bytes: usize,
-    /// Seconds after which an event leaves.
+    /// Maximum age of an event, in seconds; None for no limit.
     pub age_seconds: Option<u32>,
 }
 
-/// Events of all subjects, as many of the latest as the limits allow.
+/// Latest events of all subjects, as many as the limits allow.
 ///
 /// ```
 /// use graph::Key;
@@ -68,42 +68,42 @@ pub struct History {
     limits: Limits,
     pub(crate) segments: Segments,
     pub(crate) index: Index,
-    /// Events stored.
+    /// Number of events stored.
     events: usize,
     /// Position of the latest event, stored or not.
     head: u64,
-    /// Position of the latest event that has left or could not be stored: all later ones are here.
+    /// Position of the latest event that was removed or could not be stored. All later ones are
+    /// stored.
     left: u64,
-    /// Ranges of positions whose events are gone, oldest first; see [`History::abandon`].
+    /// Ranges of abandoned positions, the oldest first; see [`History::abandon`].
     abandoned: VecDeque<(u64, u64)>,
     counts: Counts,
 }
 
-/// Numbers of events since the start.
+/// Counters of events since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Events stored.
+    /// Number of events stored.
     pub appended: u64,
-    /// Events that their publishers did not want stored.
+    /// Number of events that were not to be stored.
     pub skipped: u64,
-    /// Events that could not be stored.
+    /// Number of events that could not be stored.
     pub lost: u64,
 }
 
 /// Reason why a client may have missed events that the history does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
-    /// The cursor is of another history, or of events that this one lost when the server was
-    /// restarted.
+    /// The cursor belongs to another history, or to events that this one lost in a restart.
     Restart,
-    /// Events after the cursor have left.
+    /// Events after the cursor were removed.
     Expired,
-    /// The cursor is ahead of the history: this server did not give it.
+    /// The cursor is ahead of the history, so it does not come from this server.
     Unknown,
 }
 
 impl History {
-    /// Makes a history without events. Events up to and including `head` are taken to be lost.
+    /// Creates an empty history. Events up to and including `head` count as lost.
     pub fn new(limits: Limits, head: u64) -> Self {
         let segment_bytes = limits.bytes / SEGMENTS_MIN;
         Self {
@@ -118,12 +118,12 @@ impl History {
         }
     }
 
-    /// Appends an event, after the oldest ones have left as the limits demand. Returns whether the
-    /// event's key is new to the history: the caller must then hold the key until it is put into
-    /// `released`, which happens when the last event of the key leaves.
+    /// Appends an event, after removing as many of the oldest as the limits require. Returns
+    /// whether the key of the event is new to the history. The caller must then hold the key until
+    /// it appears in `released`, which happens when the last event of the key is removed.
     ///
-    /// An event that is larger than the history can hold is not stored, and all events before it
-    /// leave: a client that missed it must learn that it missed something.
+    /// An event that is too large for the history is not stored, and all earlier events are
+    /// removed, so that a client that missed it is told of a gap.
     pub fn append(&mut self, entry: &Entry<'_>, seconds: u32, released: &mut Vec<Key>) -> bool {
         debug_assert!(entry.position > self.head, "positions ascend");
         self.head = entry.position;
@@ -144,36 +144,37 @@ impl History {
         previous.is_none()
     }
 
-    /// Notes an event that is not to be stored. It is not taken to be lost.
+    /// Records an event that is not to be stored. It does not count as lost.
     pub fn skip(&mut self, position: u64) {
         self.head = self.head.max(position);
         self.counts.skipped += 1;
     }
 
-    /// Takes all events up to and including `head` to be gone. To be called while the history is
-    /// empty.
+    /// Sets the head. Events up to and including `head` count as lost. To be called while the
+    /// history is empty.
     pub const fn begin_at(&mut self, head: u64) {
         debug_assert!(self.events == 0, "it is empty");
         self.head = head;
         self.left = head;
     }
 
-    /// Moves the head to a position at which there is no event.
+    /// Moves the head to a position without an event.
     pub fn advance(&mut self, position: u64) {
         self.head = self.head.max(position);
     }
 
-    /// Notes an event that could not be stored. Clients that have not received it learn of a gap.
+    /// Records an event that could not be stored. Clients that have not received it are told of a
+    /// gap.
     pub fn lose(&mut self, position: u64) {
         self.head = self.head.max(position);
         self.counts.lost += 1;
         self.left = self.left.max(position);
     }
 
-    /// Gives up the positions above the head and below `to`, which becomes the head. They may have
-    /// been given to events that were neither stored nor acknowledged before the server died. A
-    /// client with such a cursor learns of a gap; one with an earlier cursor missed nothing that a
-    /// publisher was told is kept.
+    /// Abandons the positions above the head and below `to`, which becomes the head. The server may
+    /// have used them for events that it had neither stored nor acknowledged when it was killed. A
+    /// client whose cursor is such a position is told of a gap; a client with an earlier cursor has
+    /// missed no acknowledged event.
     pub fn abandon(&mut self, to: u64) {
         if to <= self.head.saturating_add(1) {
             self.head = self.head.max(to);
@@ -188,7 +189,8 @@ impl History {
         self.head = to;
     }
 
-    /// Removes the events that are too old at a time.
+    /// Removes the events that are too old at the time `seconds`. Appends the keys that the caller
+    /// must release to `released`.
     pub fn expire(&mut self, seconds: u32, released: &mut Vec<Key>) {
         let Some(age_max) = self.limits.age_seconds else {
             return;
@@ -205,13 +207,13 @@ impl History {
         self.head
     }
 
-    /// Returns the position of the latest event that has left or could not be stored: a client
-    /// with a cursor before it may have missed something.
+    /// Returns the position of the latest event that was removed or could not be stored. A client
+    /// with an earlier cursor may have missed events.
     pub const fn left(&self) -> u64 {
         self.left
     }
 
-    /// Returns the position up to which no event is stored any more.
+    /// Returns the position up to which no event is stored.
     pub fn cleared(&self) -> u64 {
         let first = self.segments.first();
         first.map_or(self.head, |(_, first)| first.position - 1)
@@ -222,23 +224,23 @@ impl History {
         self.events
     }
 
-    /// Returns the numbers of events since the start.
+    /// Returns the counters of events since the start.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Returns when the oldest event was stored, in the caller's seconds; `None` without one.
+    /// Returns when the oldest event was stored, in the caller's seconds; `None` if there is none.
     pub fn oldest_seconds(&self) -> Option<u32> {
         self.segments.first().map(|(_, first)| first.seconds)
     }
 
-    /// Returns the bytes of memory in use.
+    /// Returns the memory in use, in bytes.
     pub const fn bytes(&self) -> usize {
         self.segments.allocated() + self.index.bytes()
     }
 
     /// Returns why a client with this cursor may have missed events that are not stored; `None` if
-    /// the history has all that it missed.
+    /// all missed events are stored.
     pub fn gap(&self, epoch: &str, cursor: Cursor<'_>) -> Option<Gap> {
         if cursor.epoch != epoch {
             Some(Gap::Restart)
@@ -253,7 +255,7 @@ impl History {
         }
     }
 
-    /// Returns the event at a place; `None` if it has left.
+    /// Returns the event at a place; `None` if it was removed.
     pub fn get(&self, place: Place) -> Option<Stored<'_>> {
         self.segments.event(place)
     }
@@ -266,9 +268,9 @@ impl History {
             .is_some_and(|&(from, _)| from < position)
     }
 
-    /// Returns whether a record may be appended now. Events leave as others come, about one for
-    /// one, and not a whole segment of them when a new one is begun: their bytes are counted, and
-    /// room is kept for a last and a first segment that are partly used.
+    /// Returns whether a record may be appended now. The bytes of records are counted, and room is
+    /// reserved for partly used first and last segments, so that about one event is removed for
+    /// each new one, rather than a whole segment when another is allocated.
     fn has_room(&self, record_bytes: usize) -> bool {
         let index = self.index.bytes() + self.index.growth_max();
         let used = self.segments.used() + record_bytes + self.segments.slack() + index;
@@ -284,7 +286,7 @@ impl History {
         if self.index.remove(first.key, place) {
             released.push(first.key);
         }
-        // Later events than this one may be lost already.
+        // Later events than this one may already count as lost.
         self.left = self.left.max(first.position);
         self.events -= 1;
         self.segments.remove_first(first.record_bytes());

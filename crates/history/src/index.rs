@@ -1,4 +1,4 @@
-//! Index: the latest event of each subject that has any.
+//! The index: the latest event of each subject that has one.
 
 use graph::Key;
 use hashbrown::HashMap;
@@ -6,18 +6,18 @@ use hashbrown::hash_map::Entry;
 
 use crate::segments::Place;
 
-/// Tables that the index is divided into: a table is moved to a larger one at once, and a table of
-/// a million subjects would take tens of milliseconds.
+/// Number of tables of the index: a table that grows is moved at once, which would take tens of
+/// milliseconds for a million subjects.
 const TABLES: usize = 64;
 
-/// Bytes that the smallest table allocates at most.
+/// Maximum allocation of the smallest table, in bytes.
 const TABLE_BYTES_MIN: usize = 128;
 
 /// Places of the latest events, by subject.
 #[derive(Debug)]
 pub(crate) struct Index {
     tables: Box<[HashMap<Key, Place>]>,
-    /// Bytes allocated by the tables.
+    /// Memory allocated by the tables, in bytes.
     bytes: usize,
 }
 
@@ -31,12 +31,13 @@ impl Default for Index {
 }
 
 impl Index {
-    /// Returns the bytes allocated.
+    /// Returns the allocated memory, in bytes.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns the bytes by which one more subject lets the index grow at most: a table doubles.
+    /// Returns by how many bytes the index may grow with one more subject: the size of a table may
+    /// double.
     pub(crate) const fn growth_max(&self) -> usize {
         TABLE_BYTES_MIN + 4 * self.bytes / TABLES
     }
@@ -46,7 +47,7 @@ impl Index {
         self.tables[table(key)].get(&key).copied()
     }
 
-    /// Sets the place of the latest event of a subject. Returns the place that it had.
+    /// Sets the place of the latest event of a subject. Returns the previous place.
     pub(crate) fn set(&mut self, key: Key, place: Place) -> Option<Place> {
         self.change(key, |table| match table.entry(key) {
             Entry::Occupied(mut latest) => Some(latest.insert(place)),
@@ -57,13 +58,13 @@ impl Index {
         })
     }
 
-    /// Removes a subject whose latest event is at `place`. Returns whether it was.
+    /// Removes a subject if its latest event is at `place`. Returns whether it was.
     pub(crate) fn remove(&mut self, key: Key, place: Place) -> bool {
         self.change(key, |table| {
             let is_latest = table.get(&key) == Some(&place);
             if is_latest {
                 table.remove(&key);
-                // Memory is given back when far fewer subjects have events than had before.
+                // Frees memory when the number of subjects has fallen far.
                 if table.len() < table.capacity() / 8 {
                     table.shrink_to(table.len() * 2);
                 }
@@ -81,8 +82,8 @@ impl Index {
     }
 }
 
-/// Returns the table of a key, by its highest bits after a multiplication (Knuth, The Art of
-/// Computer Programming, volume 3, section 6.4): neighbouring keys have different ones.
+/// Returns the index of the table of a key by multiplicative hashing (Knuth, The Art of Computer
+/// Programming, volume 3, section 6.4), so that consecutive keys are in different tables.
 const fn table(key: Key) -> usize {
     let mixed = key.number().wrapping_mul(0x9e37_79b1);
     (mixed >> (u32::BITS - TABLES.ilog2())) as usize

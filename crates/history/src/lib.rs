@@ -1,14 +1,15 @@
-//! History: the latest events of all subjects, and what a returning client missed.
+//! History: the latest events of all subjects, and the search for those that a returning client
+//! missed.
 //!
 //! Events are stored once, in the order of their positions, in a ring of segments in memory. Each
-//! record has a link to the previous event of its subject, so a session finds what it missed
-//! without a list of its own. Must never know a transport, a session or a clock: the time is an
+//! record has a link to the previous event of its subject, so missed events are found without a
+//! list for each session. Must never know a transport, a session or a clock: the time is an
 //! argument.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-/// Cursors: positions in the history, as clients keep them.
+/// Cursors: positions in the history, stored by clients.
 mod cursor;
 /// Records: events as bytes.
 mod record;

@@ -1,7 +1,7 @@
 //! Search for the events that a session missed.
 //!
-//! The events of a subject are a chain from the latest to the oldest. A search follows the chains
-//! of all subjects that the session follows as far back as its cursor, and sorts what it found.
+//! The events of a subject form a chain from the latest to the oldest. A search walks the chains of
+//! all subjects that the session follows back to its cursor, and sorts the events found.
 
 use graph::Key;
 
@@ -14,15 +14,15 @@ use crate::segments::Place;
 pub struct Followed {
     /// Key of the subject.
     pub key: Key,
-    /// Position after which events concern the session: its cursor, or, if later, when it began to
-    /// follow the subject.
+    /// Position after which the session is to get the events: its cursor or, if later, the position
+    /// at which it began to follow the subject.
     pub after: u64,
-    /// Whether the session is logged in as the subject: only then an event with
-    /// [`Reach::Subject`] concerns it.
+    /// Whether the session is logged in as the subject. Only then it gets events with
+    /// [`Reach::Subject`].
     pub is_own: bool,
 }
 
-/// Event that a session missed.
+/// Event that a session has missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Missed {
     /// Position of the event.
@@ -32,9 +32,9 @@ pub struct Missed {
 }
 
 impl History {
-    /// Finds the events up to and including `last` that concern a session that follows these
-    /// subjects, each named once. Replaces the contents of `missed` with the first `count_max` of
-    /// them, in ascending order. Returns whether there are more.
+    /// Finds the events up to and including `last` for a session that follows these subjects, each
+    /// given once. Replaces the contents of `missed` with the first `count_max` of them, in
+    /// ascending order. Returns whether there are more.
     pub fn missed(
         &self,
         followed: impl IntoIterator<Item = Followed>,
@@ -57,8 +57,8 @@ impl History {
         more
     }
 
-    /// Finds the latest events up to and including `last` that concern a session that follows these
-    /// subjects, each named once. Replaces the contents of `found` with the last `count_max` of
+    /// Finds the latest events up to and including `last` for a session that follows these
+    /// subjects, each given once. Replaces the contents of `found` with the last `count_max` of
     /// them, in ascending order.
     pub fn latest(
         &self,
@@ -68,7 +68,7 @@ impl History {
         found: &mut Vec<Missed>,
     ) {
         found.clear();
-        // Of the events found so far, those up to here are not among the latest.
+        // Events up to this position are not among the latest.
         let mut floor = 0;
         for Followed { key, after, is_own } in followed {
             for missed in self.chain(key, after.max(floor), last, is_own) {
@@ -90,8 +90,8 @@ impl History {
         found.sort_unstable_by_key(|missed| missed.position);
     }
 
-    /// Finds, of the last `count` events up to and including `last` of each of these subjects,
-    /// those that a session has not seen. Replaces the contents of `found` with the first
+    /// Finds the last `count` events of each of these subjects, up to and including `last` and
+    /// after the position given with the subject. Replaces the contents of `found` with the first
     /// `count_max` of them, in ascending order. Returns whether there are more.
     pub fn rewind(
         &self,
@@ -114,8 +114,8 @@ impl History {
         more
     }
 
-    /// Returns whether an event that was found earlier is stored and concerns a session that
-    /// follows these subjects, which ascend by their keys.
+    /// Returns whether an event that was found earlier is still stored and is for a session that
+    /// follows these subjects, which must ascend by key.
     pub fn concerns(&self, missed: &Missed, followed: &[Followed]) -> bool {
         let Some(header) = self.segments.header(missed.place) else {
             return false;
@@ -127,8 +127,8 @@ impl History {
         })
     }
 
-    /// Returns the events about a subject that concern a session, after a position and up to
-    /// another, the latest first.
+    /// Returns the events about a subject for a session, above `after` and up to `last`, the latest
+    /// first.
     fn chain(&self, key: Key, after: u64, last: u64, is_own: bool) -> impl Iterator<Item = Missed> {
         let mut next = self.index.get(key);
         std::iter::from_fn(move || {
@@ -148,13 +148,13 @@ impl History {
     }
 }
 
-/// Returns whether so many events were found that some must be left out: what is found is kept
-/// small, as a long absence must not cost memory in proportion.
+/// Returns whether so many events were found that some must be dropped now, so that the memory of a
+/// search does not grow with the length of an absence.
 const fn is_many(found: usize, count_max: usize) -> bool {
     found > count_max.saturating_mul(2).saturating_add(1024)
 }
 
-/// Keeps the last `count_max` events, in any order.
+/// Keeps only the last `count_max` events, in any order.
 fn keep_last(found: &mut Vec<Missed>, count_max: usize) {
     if found.len() > count_max {
         let excess = found.len() - count_max;
@@ -163,7 +163,7 @@ fn keep_last(found: &mut Vec<Missed>, count_max: usize) {
     }
 }
 
-/// Keeps the first `count_max` events, in any order. Returns whether there were more.
+/// Keeps only the first `count_max` events, in any order. Returns whether there were more.
 fn keep_first(missed: &mut Vec<Missed>, count_max: usize) -> bool {
     if missed.len() <= count_max {
         return false;

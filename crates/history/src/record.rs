@@ -1,23 +1,23 @@
 //! Records: events as bytes.
 //!
-//! Owns the layout of a record: a header of fixed size, the event type, the payload.
+//! Owns the encoding of a record: a header of fixed size, the event type, the payload.
 
 use graph::Key;
 
 use crate::segments::Place;
 
-/// Most bytes of an event: its type and its payload.
+/// Maximum size of the type and payload of an event, in bytes.
 pub const EVENT_BYTES_MAX: usize = (1 << 24) - 1;
 
-/// Bytes of a record before the event type.
+/// Size of the header of a record, in bytes.
 pub(crate) const HEADER_BYTES: usize = DISTANCE_BYTES + 19;
 
-/// Bytes of the distance between the position of a record and that of the first one of its segment.
-/// Positions of a replicated log grow by 65,536 with each of its entries: a segment lasts for 16
-/// million entries, even if few of them have events.
+/// Size of the encoded distance between the position of a record and that of the first one in its
+/// segment, in bytes. Positions of a replicated log increase by 65,536 with each entry, so a
+/// segment lasts for 16 million entries, even if few of them have events.
 const DISTANCE_BYTES: usize = 5;
 
-/// The largest distance between positions in one segment.
+/// Maximum distance between positions in one segment.
 pub(crate) const DISTANCE_MAX: u64 = (1 << (8 * DISTANCE_BYTES)) - 1;
 
 /// Recipients of an event.
@@ -25,20 +25,20 @@ pub(crate) const DISTANCE_MAX: u64 = (1 << (8 * DISTANCE_BYTES)) - 1;
 pub enum Reach {
     /// The sessions of all subscribers of the subject, and of the subject itself.
     Subscribers,
-    /// The sessions of the subject only.
+    /// Only the sessions of the subject.
     Subject,
 }
 
 /// Event to store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Position, greater than that of any event before.
+    /// Position, greater than that of all earlier events.
     pub position: u64,
     /// Key of the subject.
     pub key: Key,
     /// Recipients.
     pub reach: Reach,
-    /// Byte that the caller gives a meaning, at most [`Entry::TAG_MAX`]: the kind of payload.
+    /// Kind of payload, in the caller's numbering: at most [`Entry::TAG_MAX`].
     pub tag: u8,
     /// Event type; empty for none. At most 255 bytes.
     pub event_type: &'a str,
@@ -47,18 +47,18 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// The largest tag.
+    /// Maximum tag.
     pub const TAG_MAX: u8 = 127;
 
-    /// Returns the bytes of the record, or `None` if it has more than a record may have.
+    /// Returns the size of the record, in bytes; `None` if it is too large.
     pub(crate) fn record_bytes(&self) -> Option<usize> {
         let bytes = self.event_type.len() + self.payload.len();
         let fits = bytes <= EVENT_BYTES_MAX && self.event_type.len() <= usize::from(u8::MAX);
         fits.then_some(HEADER_BYTES + bytes)
     }
 
-    /// Appends the record. `base` is a position not above that of the event, and `seconds` the time
-    /// when it is stored.
+    /// Appends the record to `out`. `base` is the position of the first record in the segment,
+    /// `seconds` the time when the event is stored.
     pub(crate) fn write(
         &self,
         base: u64,
@@ -88,7 +88,7 @@ pub struct Stored<'a> {
     pub entry: Entry<'a>,
     /// Time when it was stored, in the caller's seconds.
     pub seconds: u32,
-    /// The previous event about the same subject. It may have left the history.
+    /// Place of the previous event about the same subject, which may have been removed.
     pub(crate) previous: Option<Place>,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads the header of the record at the start of `bytes`.
+    /// Decodes the header of the record at the start of `bytes`.
     pub(crate) fn read(base: u64, bytes: &[u8]) -> Option<Self> {
         let (&[a, b, c, d, e], rest) = bytes.split_first_chunk::<DISTANCE_BYTES>()?;
         let (previous, rest) = rest.split_first_chunk()?;
@@ -128,12 +128,12 @@ impl Header {
         })
     }
 
-    /// Returns the bytes of the whole record.
+    /// Returns the size of the whole record, in bytes.
     pub(crate) const fn record_bytes(&self) -> usize {
         HEADER_BYTES + self.type_bytes + self.payload_bytes
     }
 
-    /// Reads the event at the start of `bytes`, which begin with this header.
+    /// Decodes the event at the start of `bytes`, which begin with this header.
     pub(crate) fn event<'a>(&self, bytes: &'a [u8]) -> Option<Stored<'a>> {
         let body = bytes.get(HEADER_BYTES..self.record_bytes())?;
         let (event_type, payload) = body.split_at(self.type_bytes);

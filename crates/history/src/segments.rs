@@ -1,25 +1,25 @@
-//! Segments: the bytes of all records, oldest first.
+//! Segments: the bytes of all records, the oldest first.
 //!
-//! Records are appended to the last segment and leave at the front of the first, one by one. A
-//! segment's memory is freed when its last record has left. A record that is larger than a segment
-//! has one of its own.
+//! Records are appended to the last segment and removed one by one from the front of the first. The
+//! memory of a segment is freed when its last record is removed. A record that is larger than a
+//! segment has a segment of its own.
 
 use std::collections::VecDeque;
 
 use crate::record::{DISTANCE_MAX, Entry, HEADER_BYTES, Header, Stored};
 
-/// Bits of a place that are the offset in its segment.
+/// Number of bits of a place for the offset in its segment.
 const OFFSET_BITS: u32 = 20;
 
-/// Bits of a place that are the number of its segment. Far more than segments exist at a time, so
-/// a place that has left is never taken for one that has come since.
+/// Number of bits of a place for the number of its segment. There are far more numbers than
+/// segments at a time, so the place of a removed record is not mistaken for a newer one.
 const NUMBER_BITS: u32 = 27;
 
-/// Most bytes of a segment, unless it is that of one large record.
+/// Maximum size of a segment, in bytes, except that of one large record.
 pub(crate) const SEGMENT_BYTES_MAX: usize = 1 << OFFSET_BITS;
 
-/// Place of a record: the number of its segment and its offset there. Six bytes, since every record
-/// and every subject has one.
+/// Place of a record: the number of its segment and its offset there. It has six bytes, as it is
+/// stored for every record and every subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place([u16; 3]);
 
@@ -47,14 +47,14 @@ impl Place {
         self.packed() as usize & (SEGMENT_BYTES_MAX - 1)
     }
 
-    /// Returns the bytes of a link to `place`.
+    /// Encodes a link to `place`.
     pub(crate) fn to_bytes(place: Option<Self>) -> [u8; 6] {
         let packed = place.map_or(Self::NONE, Self::packed);
         let [a, b, c, d, e, f, _, _] = packed.to_le_bytes();
         [a, b, c, d, e, f]
     }
 
-    /// Reads a link.
+    /// Decodes a link.
     pub(crate) fn from_bytes([a, b, c, d, e, f]: [u8; 6]) -> Option<Self> {
         let packed = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
         (packed != Self::NONE).then(|| Self::pack(packed))
@@ -69,26 +69,26 @@ pub(crate) struct Segments {
     first_number: u32,
     /// Offset of the first record in the first segment.
     front: usize,
-    /// Most bytes of a segment.
+    /// Maximum size of a segment, in bytes.
     segment_bytes: usize,
-    /// Bytes of all records.
+    /// Size of all records, in bytes.
     used: usize,
-    /// Capacity of all segments, the spare one among them.
+    /// Capacity of all segments, including the spare one, in bytes.
     allocated: usize,
-    /// The memory of a segment whose records have left, for the next one: fresh memory costs a page
-    /// fault for every 4 KiB.
+    /// Memory of a removed segment, reused for the next one: fresh memory costs a page fault for
+    /// every 4 KiB.
     spare: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
 struct Segment {
-    /// Position of its first record.
+    /// Position of the first record.
     base: u64,
     bytes: Vec<u8>,
 }
 
 impl Segments {
-    /// Makes a ring without records. `segment_bytes` is at most [`SEGMENT_BYTES_MAX`].
+    /// Creates an empty ring. `segment_bytes` is at most [`SEGMENT_BYTES_MAX`].
     pub(crate) const fn new(segment_bytes: usize) -> Self {
         Self {
             segments: VecDeque::new(),
@@ -101,22 +101,22 @@ impl Segments {
         }
     }
 
-    /// Returns the bytes of all records.
+    /// Returns the size of all records, in bytes.
     pub(crate) const fn used(&self) -> usize {
         self.used
     }
 
-    /// Returns the bytes allocated.
+    /// Returns the allocated memory, in bytes.
     pub(crate) const fn allocated(&self) -> usize {
         self.allocated
     }
 
-    /// Returns the bytes that may be allocated and not used when all records are small.
+    /// Returns the maximum of allocated but unused memory if all records are small, in bytes.
     pub(crate) const fn slack(&self) -> usize {
         3 * self.segment_bytes
     }
 
-    /// Returns the bytes that appending a record of `record_bytes` would allocate at most.
+    /// Returns how many bytes appending a record of `record_bytes` would allocate at most.
     pub(crate) fn growth(&self, record_bytes: usize) -> usize {
         let needs_segment = !self
             .segments
@@ -129,7 +129,7 @@ impl Segments {
         }
     }
 
-    /// Appends a record. The caller has checked that it is not too large.
+    /// Appends a record, which must not be too large.
     pub(crate) fn append(
         &mut self,
         entry: &Entry<'_>,
@@ -165,13 +165,13 @@ impl Segments {
         bytes
     }
 
-    /// Returns the header of the oldest record, and its place.
+    /// Returns the place and the header of the oldest record.
     pub(crate) fn first(&self) -> Option<(Place, Header)> {
         let place = Place::new(self.first_number, self.front);
         Some((place, self.header(place)?))
     }
 
-    /// Removes the oldest record, which has `record_bytes`.
+    /// Removes the oldest record, whose size is `record_bytes`.
     pub(crate) fn remove_first(&mut self, record_bytes: usize) {
         self.front += record_bytes;
         self.used -= record_bytes;
@@ -189,19 +189,19 @@ impl Segments {
         }
     }
 
-    /// Returns the header of a record; `None` if it has left.
+    /// Returns the header of a record; `None` if it was removed.
     pub(crate) fn header(&self, place: Place) -> Option<Header> {
         let (base, bytes) = self.at(place)?;
         Header::read(base, bytes)
     }
 
-    /// Returns the event of a record; `None` if it has left.
+    /// Returns the event of a record; `None` if it was removed.
     pub(crate) fn event(&self, place: Place) -> Option<Stored<'_>> {
         let (base, bytes) = self.at(place)?;
         Header::read(base, bytes)?.event(bytes)
     }
 
-    /// Returns the base of a place's segment, and its bytes from that place on.
+    /// Returns the base of the segment of a place, and its bytes from that place on.
     fn at(&self, place: Place) -> Option<(u64, &[u8])> {
         let index = place.number().wrapping_sub(self.first_number) & ((1 << NUMBER_BITS) - 1);
         let segment = self.segments.get(index as usize)?;
@@ -241,7 +241,7 @@ mod tests {
     use crate::record::Reach;
 
     #[test]
-    fn places_are_found_when_the_numbers_of_segments_begin_again() {
+    fn places_are_found_after_segment_numbers_wrap_around() {
         let mut segments = Segments::new(1 << 12);
         segments.begin_at((1 << NUMBER_BITS) - 2);
         let payload = [0; 1 << 11];

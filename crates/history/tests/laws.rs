@@ -1,4 +1,4 @@
-//! Laws of a history, against a model that keeps every event for ever.
+//! Comparison of a history with a model that keeps all events.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ impl Event {
     }
 }
 
-/// A history, and what it should know.
+/// A history, and a model of it.
 struct World {
     history: History,
     limits: Limits,
@@ -67,7 +67,7 @@ impl World {
         self.check();
     }
 
-    /// The events that are stored: the last ones, in one piece.
+    /// Returns the stored events, which are always the latest ones.
     fn stored(&self) -> &[Event] {
         &self.all[self.all.len() - self.history.events()..]
     }
@@ -167,7 +167,7 @@ fn followed() -> impl Strategy<Value = Vec<(u32, u64, bool)>> {
 
 proptest! {
     #[test]
-    fn a_session_finds_what_it_missed_or_learns_of_a_gap(
+    fn a_session_finds_all_missed_events_or_a_gap(
         kilobytes in 16..96_usize,
         age_seconds in proptest::option::of(0..60_u32),
         events in proptest::collection::vec(event(), 1..300),
@@ -204,7 +204,7 @@ fn plain(position: u64, key: u32, payload: usize) -> Event {
 }
 
 #[test]
-fn events_leave_about_one_for_one_when_the_history_is_full() {
+fn a_full_history_removes_about_one_event_for_each_new_one() {
     let mut world = World::new(Limits {
         bytes: 1 << 20,
         age_seconds: None,
@@ -229,7 +229,7 @@ fn events_leave_about_one_for_one_when_the_history_is_full() {
 }
 
 #[test]
-fn an_event_too_large_for_the_history_leaves_a_gap_and_no_hole() {
+fn an_event_too_large_for_the_history_is_a_gap_and_no_hole() {
     let mut world = World::new(Limits {
         bytes: 1 << 17,
         age_seconds: None,
@@ -246,7 +246,7 @@ fn an_event_too_large_for_the_history_leaves_a_gap_and_no_hole() {
 }
 
 #[test]
-fn a_history_of_no_bytes_stores_nothing_and_says_so() {
+fn a_history_of_no_bytes_stores_nothing_and_reports_a_gap() {
     let mut world = World::new(Limits {
         bytes: 0,
         age_seconds: None,
@@ -284,8 +284,8 @@ fn an_event_that_could_not_be_stored_is_a_gap() {
     assert_eq!((gap(1), gap(2)), (Some(Gap::Expired), None));
 }
 
-// The oldest event left, and with it the memory of a later one that was lost: a client between the
-// two was told that it had missed nothing.
+// A regression: when the oldest event was removed, a later lost one was forgotten, so a client
+// between the two was told that it had missed nothing.
 #[test]
 fn a_lost_event_stays_a_gap_when_older_events_leave() {
     let mut world = World::new(Limits {
@@ -304,7 +304,7 @@ fn a_lost_event_stays_a_gap_when_older_events_leave() {
 }
 
 #[test]
-fn cursors_of_abandoned_positions_are_a_gap_and_no_others() {
+fn only_cursors_of_abandoned_positions_are_a_gap() {
     let mut world = World::new(Limits {
         bytes: 1 << 17,
         age_seconds: None,
@@ -371,7 +371,7 @@ fn a_cursor_of_another_epoch_is_a_gap() {
 }
 
 #[test]
-fn events_are_found_however_far_apart_their_positions_are() {
+fn events_are_found_across_large_distances_of_positions() {
     let mut world = World::new(Limits {
         bytes: 1 << 17,
         age_seconds: None,
@@ -387,7 +387,7 @@ fn events_are_found_however_far_apart_their_positions_are() {
 }
 
 #[test]
-fn events_after_the_last_asked_for_are_left_out() {
+fn events_after_the_last_requested_one_are_left_out() {
     let mut world = World::new(Limits {
         bytes: 1 << 17,
         age_seconds: None,
@@ -405,7 +405,7 @@ fn events_after_the_last_asked_for_are_left_out() {
 }
 
 #[test]
-fn rewinding_gives_the_last_events_of_each_subject_in_order() {
+fn rewinding_returns_the_last_events_of_each_subject_in_order() {
     let mut world = World::new(Limits {
         bytes: 1 << 17,
         age_seconds: None,
@@ -431,7 +431,7 @@ fn rewinding_gives_the_last_events_of_each_subject_in_order() {
     };
     assert_eq!(rewind(0, u64::MAX, 9), (vec![7, 8, 10, 11], false));
     assert_eq!(rewind(0, u64::MAX, 3), (vec![7, 8, 10], true));
-    // A client that was given the first of them gets the others, whatever has come since.
+    // A client that has the first of them gets the others, whatever was appended since.
     assert_eq!(rewind(8, u64::MAX, 9), (vec![10, 11], false));
     assert_eq!(rewind(7, 10, 9), (vec![8, 10], false));
     assert_eq!(rewind(0, 10, 9), (vec![5, 7, 8, 10], false));
