@@ -447,7 +447,7 @@ def test_a_beam_that_restarts_is_called_again(start):
 def test_encke_registers_again_when_epmd_restarts(start):
     with cluster(start) as one:
         one.epmd.stop()
-        until(lambda: "epmd is gone" in one.server.log, "the end of epmd noticed")
+        until(lambda: "epmd has ended" in one.server.log, "the end of epmd noticed")
         one.epmd.start()
         one.wait_registered()
         assert one.run("say(net_adm:ping(N))") == ["pong"]

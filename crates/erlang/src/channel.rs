@@ -64,7 +64,7 @@ pub(crate) enum ChannelEvent<'a> {
     ListBroken {
         /// Its message.
         message: ListMessage,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
     /// A message that is refused. The connection goes on.
@@ -75,7 +75,7 @@ pub(crate) enum ChannelEvent<'a> {
 #[derive(Debug)]
 pub(crate) struct Refused<'a> {
     pub(crate) refusal: Refusal,
-    /// Who waits for an answer, if the message is a call.
+    /// The caller that waits for an answer, if the message is a call.
     pub(crate) caller: Option<Raw<'a>>,
 }
 
@@ -114,13 +114,13 @@ impl Channel {
         }
     }
 
-    /// Bytes held of incomplete messages.
+    /// Returns the bytes held of incomplete messages.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn held_bytes(&self) -> usize {
         self.packets.held_bytes() + self.fragments.held_bytes() + self.assembled.len()
     }
 
-    /// The other node, as far as the handshake has revealed it.
+    /// Returns the identity of the other node, as far as the handshake has revealed it.
     pub(crate) fn peer(&self) -> &Peer {
         match &self.stage {
             Stage::Handshake(handshake) => handshake.peer(),
@@ -347,8 +347,8 @@ fn terms_of_packet(packet: &[u8]) -> Option<(Raw<'_>, &[u8])> {
     }
 }
 
-/// Reads the caller of a call, `{'$gen_call', Caller, Request}`, of which the request may be
-/// incomplete or invalid.
+/// Reads the caller of a call, `{'$gen_call', Caller, Request}`, whose request may be incomplete or
+/// invalid.
 fn caller(payload: &[u8]) -> Option<Raw<'_>> {
     let parts = match payload {
         [tag::SMALL_TUPLE, 3, parts @ ..] | [tag::LARGE_TUPLE, 0, 0, 0, 3, parts @ ..] => parts,

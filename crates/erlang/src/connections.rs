@@ -1,6 +1,6 @@
 //! The connections of a node and their send queues.
 //!
-//! Owns which connection leads to which node. Must never decide what is sent.
+//! Owns the mapping from nodes to connections. Must never decide what is sent.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -31,12 +31,12 @@ pub(crate) struct NodeConnection {
     pub(crate) address: Option<SocketAddr>,
     /// Whether this node has opened the connection.
     pub(crate) is_outgoing: bool,
-    /// Whether the settings ask for it.
+    /// Whether the settings list the node.
     pub(crate) is_permanent: bool,
     pub(crate) opened_at: Tick,
     pub(crate) last_received: Tick,
     pub(crate) last_sent: Tick,
-    /// Since when the socket has accepted none of the unsent bytes.
+    /// Time since which the socket has accepted none of the unsent bytes.
     pub(crate) stalled_since: Option<Tick>,
     /// Deliveries that wait until the send buffer has room.
     queued: VecDeque<QueuedEvent>,
@@ -130,18 +130,18 @@ impl Connections {
             .map(|(&id, connection)| (id, connection))
     }
 
-    /// The connection to a node.
+    /// Returns the connection to a node.
     pub(crate) fn find(&self, name: &str) -> Option<ConnectionId> {
         self.names.get(name).copied()
     }
 
-    /// Connections that nodes have opened and have not proved yet.
+    /// Iterates over connections from nodes that have not yet proved that they know the cookie.
     pub(crate) fn unproven(&self) -> impl Iterator<Item = (ConnectionId, &NodeConnection)> {
         self.iter()
             .filter(|(_, connection)| !connection.is_outgoing && !connection.is_up)
     }
 
-    /// An unproven connection whose peer calls itself by this name.
+    /// Finds an unproven connection whose peer claims this name.
     pub(crate) fn find_unproven(&self, name: &str) -> Option<ConnectionId> {
         let is_called = |channel: &Channel| &*channel.peer().name == name;
         self.unproven()
@@ -149,7 +149,7 @@ impl Connections {
             .map(|(id, _)| id)
     }
 
-    /// The number of nodes that are dialed because of logins.
+    /// Returns the number of nodes that are dialed because of logins.
     pub(crate) fn requested_dials(&self) -> usize {
         let is_requested = |connection: &NodeConnection| {
             connection.is_outgoing && !connection.is_up && !connection.is_permanent
@@ -187,7 +187,7 @@ impl Connections {
         })
     }
 
-    /// Whether a message of so many bytes would be written or queued.
+    /// Whether a message of `bytes` bytes would be written or queued.
     pub(crate) fn takes(&self, id: ConnectionId, bytes: usize) -> bool {
         self.connections.get(&id).is_some_and(|connection| {
             connection.is_up

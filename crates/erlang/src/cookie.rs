@@ -14,25 +14,25 @@ impl Cookie {
     ///
     /// # Errors
     ///
-    /// A sentence about the form of a cookie.
+    /// A sentence that says which cookies are valid.
     pub fn parse(content: &str) -> Result<Self, String> {
         let cookie = content.trim();
         if cookie.is_empty() || cookie.len() > COOKIE_BYTES_MAX {
             return Err(format!(
-                "a cookie has 1 to {COOKIE_BYTES_MAX} bytes, and this one has {}",
+                "a cookie has 1 to {COOKIE_BYTES_MAX} bytes, but this one has {}",
                 cookie.len()
             ));
         }
         if !cookie.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(
-                "a cookie has ASCII letters, digits and punctuation only, and no white space"
+                "a cookie has only ASCII letters, digits and punctuation, and no white space"
                     .to_owned(),
             );
         }
         Ok(Self(cookie.as_bytes().into()))
     }
 
-    /// The answer to `challenge`, which proves that this node knows the cookie.
+    /// Computes the answer to `challenge`, which proves that this node knows the cookie.
     pub(crate) fn digest(&self, challenge: u32) -> [u8; 16] {
         let mut secret = self.0.to_vec();
         secret.extend(challenge.to_string().as_bytes());

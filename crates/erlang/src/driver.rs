@@ -1,20 +1,20 @@
-//! The thread of the node: sockets, clock and random numbers for a node that has none of them.
+//! Thread of the node, which provides sockets, clock and random numbers.
 
 #[expect(
     clippy::disallowed_types,
-    reason = "a thread for each dial, as it waits for its socket"
+    reason = "a thread for each connection attempt, which blocks"
 )]
 mod dial;
 #[expect(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "the one file that the node keeps"
+    reason = "the only file that the node writes"
 )]
 mod id_terms_file;
 #[expect(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "a thread of its own, which waits for its socket and between attempts"
+    reason = "its own thread, which blocks in reads and sleeps between attempts"
 )]
 mod epmd_registration;
 mod turn;
@@ -44,7 +44,7 @@ pub use id_terms_file::ID_TERMS_FILE;
 use id_terms_file::IdTermsFile;
 use turn::Driver;
 
-/// Nodes that may wait to be accepted.
+/// Length of the accept queue.
 const LISTEN_BACKLOG: i32 = 128;
 
 /// Close a connection whose peer acknowledges no data for this long (`TCP_USER_TIMEOUT`).
@@ -61,8 +61,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Nodes to stay connected with.
     pub connect: Vec<NodeName>,
-    /// The process that decides on logins of clients, if there is one. Its node is one to stay
-    /// connected with.
+    /// The process that decides on logins of clients, if there is one. The node also stays
+    /// connected with that process's node.
     pub login_check: Option<LoginCheck>,
     /// The port of epmd, on this host and on others.
     pub epmd_port: u16,
@@ -71,7 +71,7 @@ pub struct Settings {
     /// Time without data after which a peer is disconnected: `net_ticktime`, the same in all nodes
     /// of a cluster.
     pub tick_time: Duration,
-    /// Bytes of the largest event.
+    /// Size of the largest event in bytes.
     pub event_bytes_max: usize,
     /// The data directory of the graph, which also keeps the original terms of ids.
     pub data: Option<PathBuf>,
@@ -87,7 +87,7 @@ pub struct Running {
 #[derive(Default)]
 struct DialResults {
     results: Mutex<Vec<DialResult>>,
-    /// Threads that dial.
+    /// Number of dialing threads.
     running: AtomicUsize,
 }
 
@@ -125,7 +125,8 @@ pub fn start(
     let me = LocalNode {
         name: settings.name.clone(),
         cookie: settings.cookie.clone(),
-        // epmd gives small creations to other nodes, so the upper half cannot clash with them.
+        // epmd gives small creations to other nodes, so values with the highest bit set cannot
+        // collide.
         creation: turn::random_u32()? | 1 << 31,
     };
     let ring = {
@@ -140,14 +141,14 @@ pub fn start(
     });
     let router = handle.router_shared();
     let server = handle.clone();
-    let kept = settings.data.as_deref();
-    // A node of a cluster is started before its graph has all of the log.
+    let data = settings.data.as_deref();
+    // In a cluster the node starts before its graph has applied the whole log.
     let is_behind = log.is_some();
-    let kept = kept.map(|data| IdTermsFile::open(data, router.graph(), is_behind));
-    let (id_terms_file, id_terms) = kept.transpose()?.unzip();
+    let data = data.map(|data| IdTermsFile::open(data, router.graph(), is_behind));
+    let (id_terms_file, id_terms) = data.transpose()?.unzip();
     let mut connect = settings.connect.clone();
-    let asked = settings.login_check.as_ref();
-    connect.extend(asked.map(|check| check.process.node().clone()));
+    let login_check = settings.login_check.as_ref();
+    connect.extend(login_check.map(|check| check.process.node().clone()));
     connect.dedup();
     let config = Config {
         me,
@@ -177,7 +178,7 @@ pub fn start(
 }
 
 impl Running {
-    /// The address where other nodes connect.
+    /// Returns the address where other nodes connect.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,4 +1,4 @@
-//! Messages to and from epmd, the port mapper of Erlang: bytes in, bytes out.
+//! Encoding and decoding of messages to and from epmd, the port mapper of Erlang.
 
 use crate::node_name::NodeName;
 
@@ -22,7 +22,7 @@ pub enum Registration {
     /// Registered for as long as the connection lasts. The creation distinguishes this run of the
     /// node from earlier ones.
     Done {
-        /// Never zero.
+        /// Creation; never zero.
         creation: u32,
     },
     /// Another node has the name.
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registrationis_as_epmd_wants_it() {
+    fn a_registration_has_the_format_of_epmd() {
         let expected = b"\x00\x12\x78\x1f\x40\x48\x00\x00\x06\x00\x05\x00\x05encke\x00\x00";
         assert_eq!(register(&name(), 8000), expected);
         assert_eq!(look_up(&name()), b"\x00\x06\x7aencke");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_whole_or_no_place() {
+    fn an_incomplete_endpoint_is_malformed() {
         let answer = b"\x77\x00\x1f\x40\x4d\x00\x00\x06\x00\x05\x00\x01a\x00\x00";
         let found = Endpoint {
             port: 8000,

@@ -23,7 +23,7 @@ const EXIT_PAYLOAD: u64 = 0x40_0000;
 const FRAGMENTS: u64 = 0x80_0000;
 const HANDSHAKE_23: u64 = 0x100_0000;
 const UNLINK_ID: u64 = 0x200_0000;
-/// Bit 26 in every release (`dist.hrl`), although the description of the protocol names bit 36.
+/// Bit 26 in every release (`dist.hrl`), although the protocol's documentation says bit 36.
 const MANDATORY_25_DIGEST: u64 = 0x400_0000;
 const V4_NC: u64 = 1 << 34;
 const ALIAS: u64 = 1 << 35;
@@ -49,7 +49,7 @@ const NEEDED: u64 =
 
 impl Flags {
     /// The flags of this node. It is hidden (no `PUBLISHED`), has no atom cache (neither of its
-    /// flags), starts no processes for others (no `SPAWN`), and has a name of its own (no
+    /// flags), starts no processes for others (no `SPAWN`), and chooses its own name (no
     /// `NAME_ME`).
     pub(crate) const OWN: Self = Self(
         MANDATORY_25
@@ -66,12 +66,12 @@ impl Flags {
             | MANDATORY_25_DIGEST,
     );
 
-    /// The flags of a peer.
-    pub(crate) const fn of_peer(said: u64) -> Self {
-        if said & MANDATORY_25_DIGEST != 0 {
-            Self(said | MANDATORY_25)
+    /// Interprets the flags that a peer has sent.
+    pub(crate) const fn of_peer(sent: u64) -> Self {
+        if sent & MANDATORY_25_DIGEST != 0 {
+            Self(sent | MANDATORY_25)
         } else {
-            Self(said)
+            Self(sent)
         }
     }
 
@@ -111,28 +111,29 @@ pub(crate) mod tests {
     pub(crate) const OTP_24: u64 = OTP_25 & !MANDATORY_25_DIGEST;
     /// Flags of OTP 22, which lacks version 6 of the handshake and all flags above 32 bits.
     pub(crate) const OTP_22: u64 = 0xdf_7fbd;
-    /// Flags of a later release that no longer sends those that are mandatory since OTP 25.
+    /// Flags of a later release that no longer sends the flags that have been mandatory since OTP
+    /// 25.
     pub(crate) const LATER_OTP: u64 = OTP_28 & !MANDATORY_25;
 
     #[test]
-    fn the_releases_say_what_they_are_known_to_say() {
+    fn own_flags_are_a_subset_of_those_of_otp_25() {
         let others = SPAWN | UNICODE_IO | DIST_HDR_ATOM_CACHE | PUBLISHED;
         assert_eq!(OTP_25, Flags::OWN.0 | others);
     }
 
     #[test]
-    fn every_release_finds_here_what_it_demands() {
+    fn own_flags_include_all_mandatory_ones() {
         let demanded_by_25 = 0x107_0f94;
         let demanded_by_26_and_27 = demanded_by_25 | V4_NC | UNLINK_ID;
         for demanded in [demanded_by_25, demanded_by_26_and_27] {
             assert_eq!(Flags::OWN.0 & demanded, demanded);
         }
-        // Releases that only look at the flag for all mandatory ones.
+        // Later releases check only the flag that stands for all mandatory ones.
         assert_ne!(Flags::OWN.0 & 0x400_0000, 0);
     }
 
     #[test]
-    fn nothing_is_promised_that_is_not_kept() {
+    fn own_flags_include_no_unsupported_ones() {
         let promised = Flags::OWN.0;
         for other in [
             PUBLISHED,
@@ -148,9 +149,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_flag_stands_for_all_that_is_mandatory() {
-        for said in [OTP_22, OTP_24, OTP_25, OTP_28, LATER_OTP] {
-            assert!(Flags::of_peer(said).are_sufficient(), "{said:#x}");
+    fn one_flag_stands_for_all_mandatory_ones() {
+        for sent in [OTP_22, OTP_24, OTP_25, OTP_28, LATER_OTP] {
+            assert!(Flags::of_peer(sent).are_sufficient(), "{sent:#x}");
         }
         assert!(Flags::of_peer(LATER_OTP).has_handshake_6());
         for missing in [

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::limits::{MESSAGE_BYTES_MAX, SEQUENCES_MAX};
 use crate::refusal::Refusal;
 
-/// A fragment that is refused.
+/// A refused fragment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RefusedFragment {
     pub(crate) refusal: Refusal,
@@ -20,8 +20,8 @@ pub(crate) struct FragmentAssembler {
     open: HashMap<u64, Open>,
     /// The bytes of all of them.
     bytes: usize,
-    /// Messages whose fragments are not kept, as they are lists that are read piecewise: the number
-    /// of the last fragment that arrived.
+    /// Lists that are read piecewise, whose fragments are not kept: the number of the last fragment
+    /// that arrived.
     lists: HashMap<u64, u64>,
 }
 
@@ -34,12 +34,12 @@ struct Open {
 }
 
 impl FragmentAssembler {
-    /// Bytes held of incomplete messages, at most [`MESSAGE_BYTES_MAX`].
+    /// Returns the bytes held of incomplete messages, at most [`MESSAGE_BYTES_MAX`].
     pub(crate) const fn held_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes the first fragment. Returns the message if it is the only one.
+    /// Adds the first fragment of a message. Returns the message if it has only one.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl FragmentAssembler {
         }
     }
 
-    /// Notes the first fragment of several of a list that is read piecewise.
+    /// Records the first of several fragments of a list that is read piecewise.
     ///
     /// # Errors
     ///
@@ -93,8 +93,8 @@ impl FragmentAssembler {
         Ok(())
     }
 
-    /// Notes a further fragment of a list that is read piecewise, and returns whether it is the
-    /// last one. `None` if it belongs to no such list.
+    /// Records a further fragment of a list that is read piecewise, and returns whether it is the
+    /// last one. Returns `None` if it belongs to no such list.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl FragmentAssembler {
         })
     }
 
-    /// Takes a further fragment. Returns the message if it is the last one.
+    /// Adds a further fragment. Returns the message if it is the last one.
     ///
     /// # Errors
     ///
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_several_messages_may_alternate() {
+    fn fragments_of_several_messages_may_alternate() {
         let mut fragments = FragmentAssembler::default();
         assert_eq!(fragments.start_message(7, 3, b"ab"), Ok(None));
         assert_eq!(fragments.start_message(8, 2, b"12"), Ok(None));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_of_a_list_are_counted_and_not_kept() {
+    fn fragments_of_a_list_are_counted_but_not_kept() {
         let mut fragments = FragmentAssembler::default();
         assert_eq!(fragments.start_list(7, 3), Ok(()));
         assert_eq!(fragments.start_list(7, 3), Err(Refusal::Message));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_do_not_follow_are_refused_with_the_beginning_of_their_message() {
+    fn fragments_out_of_order_are_refused_with_the_beginning_of_their_message() {
         let mut fragments = FragmentAssembler::default();
         assert_eq!(
             fragments.continue_message(1, 1, b"a"),

@@ -1,7 +1,7 @@
 //! The handshake, in which two nodes exchange names and prove that they know the cookie. Version 6,
 //! and version 5 for peers that ask for it.
 //!
-//! Messages in, messages out. Challenges are arguments, so nothing here is random.
+//! Takes and returns messages, without I/O. Challenges are arguments, so nothing here is random.
 
 use crate::cookie::Cookie;
 use crate::flags::Flags;
@@ -16,7 +16,7 @@ const VERSION_5: u16 = 5;
 pub(crate) struct LocalNode {
     /// Its name.
     pub(crate) name: NodeName,
-    /// The secret.
+    /// The shared secret.
     pub(crate) cookie: Cookie,
     /// Distinguishes this run of the node from earlier ones; not zero.
     pub(crate) creation: u32,
@@ -27,7 +27,7 @@ pub(crate) struct LocalNode {
 pub(crate) struct Peer {
     pub(crate) name: Box<str>,
     pub(crate) flags: Flags,
-    /// Zero where version 5 does not tell.
+    /// Zero if unknown, as in version 5.
     pub(crate) creation: u32,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Admission {
     Alive,
 }
 
-/// The result of a message.
+/// The result of processing a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Wait for the next message.
@@ -72,7 +72,8 @@ enum Stage {
     Name,
     /// The peer waits for admission.
     Admission,
-    /// The peer was told of a connection that it has already; whether that is dead comes next.
+    /// The peer was told that it already has a connection; its answer whether that one is dead
+    /// comes next.
     Alive,
     /// The flags that version 5 has no room for come next.
     Complement,
@@ -170,7 +171,7 @@ impl Handshake {
                 self.stage = Stage::Challenge;
                 Ok(Step::GoOn)
             }
-            // This node connects only where it has no connection, so that one is dead.
+            // This node connects only if it has no connection, so the peer's old one is dead.
             (Stage::Status, b"salive") => {
                 status(out, "true");
                 self.stage = Stage::Challenge;
@@ -362,7 +363,7 @@ fn split<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), Refusal> {
     Ok((*first, rest))
 }
 
-/// Reads a name after its size. Later versions may append data, which is ignored.
+/// Reads a name that follows its size. Later versions may append data, which is ignored.
 fn sized_name(bytes: &[u8]) -> Result<&[u8], Refusal> {
     let (size, rest) = split(bytes)?;
     rest.get(..u16::from_be_bytes(size).into())
@@ -381,7 +382,7 @@ fn status(out: &mut Vec<u8>, status: &str) {
     });
 }
 
-/// Appends a message after its size.
+/// Appends a message, preceded by its size.
 fn message(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0, 0]);

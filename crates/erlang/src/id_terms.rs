@@ -1,4 +1,4 @@
-//! The original terms of ids, so that Erlang nodes get ids back as they put them in.
+//! The original terms of ids, so that Erlang nodes receive ids as they sent them.
 //!
 //! Owns the table and the records for its file. Must never touch a file.
 
@@ -14,28 +14,28 @@ use crate::term::Raw;
 /// Bytes of a table entry besides the term and the text: table slot, id, pointers.
 const ENTRY_BYTES: usize = 64;
 
-/// The original terms of those ids that would come back as another term without it.
+/// The original terms of ids that would otherwise come back as another term.
 #[derive(Debug, Default)]
 pub(crate) struct IdTerms {
     terms: HashMap<Id, Box<[u8]>>,
     bytes: usize,
-    /// Size in bytes at which to look for unused ids again.
-    look_at: usize,
+    /// Size in bytes at which to search for unused ids again.
+    search_at: usize,
     /// Records that are not in the file yet: a size and a term each. `None` without a file.
     unsaved: Option<Vec<u8>>,
 }
 
-/// An id, and the term that a request named it by.
+/// An id, and the term that named it in a request.
 pub(crate) type IdTerm = (Id, Box<[u8]>);
 
 impl IdTerms {
     /// Builds a table from the records of its file. The last term of an id is the valid one, and
     /// everything after a malformed record is ignored. Terms of ids that are not in the graph are
-    /// outdated, unless it `is_behind` a log, which has them perhaps.
+    /// outdated, unless the graph `is_behind` a log that may still contain them.
     pub(crate) fn restore(graph: &Graph, mut records: &[u8], is_behind: bool) -> Self {
         let mut id_terms = Self::default();
         if is_behind {
-            id_terms.look_at = usize::MAX;
+            id_terms.search_at = usize::MAX;
         }
         while let Some((record, rest)) = first_record(records) {
             records = rest;
@@ -45,12 +45,12 @@ impl IdTerms {
                 id_terms.remember(graph, &id, record.bytes());
             }
         }
-        id_terms.look_again();
+        id_terms.schedule_search();
         id_terms.unsaved = Some(Vec::new());
         id_terms
     }
 
-    /// The whole table as records.
+    /// Returns the whole table as records.
     pub(crate) fn records(&self) -> Vec<u8> {
         let mut records = Vec::new();
         for term in self.terms.values() {
@@ -76,8 +76,8 @@ impl IdTerms {
         self.unsaved = None;
     }
 
-    /// What to [remember](Self::remember) once the id is in the graph: nothing if the id comes back
-    /// as this term anyway.
+    /// Returns what to [remember](Self::remember) once the id is in the graph. `None` if the id
+    /// comes back as this term anyway.
     pub(crate) fn term_to_remember(&self, id: &Id, term: Raw<'_>) -> Option<IdTerm> {
         let is_known = self.terms.contains_key(id) || !is_plain(id, term.bytes());
         is_known.then(|| (id.clone(), term.bytes().into()))
@@ -98,7 +98,7 @@ impl IdTerms {
         }
         self.forget(id);
         let cost = cost(id, term);
-        if self.bytes + cost > ID_TERMS_BYTES_MAX.min(self.look_at) {
+        if self.bytes + cost > ID_TERMS_BYTES_MAX.min(self.search_at) {
             self.forget_unused(graph);
         }
         if self.bytes + cost <= ID_TERMS_BYTES_MAX {
@@ -139,11 +139,11 @@ impl IdTerms {
             }
             is_there
         });
-        self.look_again();
+        self.schedule_search();
     }
 
-    fn look_again(&mut self) {
-        self.look_at = (2 * self.bytes).max(1 << 20);
+    fn schedule_search(&mut self) {
+        self.search_at = (2 * self.bytes).max(1 << 20);
     }
 }
 

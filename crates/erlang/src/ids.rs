@@ -8,7 +8,7 @@ use graph::{ID_BYTES_MAX, ID_INTEGER_MAX, Id, IdError};
 
 use crate::term::{Raw, Term, text, write};
 
-/// The id that a term names.
+/// Returns the id that a term names.
 ///
 /// # Errors
 ///
@@ -29,7 +29,7 @@ pub(crate) fn of_term(term: Raw<'_>) -> Result<Id, IdError> {
     }
 }
 
-/// Larger integers are their digits, as they are over HTTP.
+/// Converts an integer. Larger integers become text of their digits, as over HTTP.
 fn of_integer(integer: u64) -> Result<Id, IdError> {
     match Id::integer(integer) {
         Err(IdError::IntegerTooLarge) => Id::parse(&integer.to_string()),
@@ -57,7 +57,7 @@ pub(crate) fn write_plain(out: &mut Vec<u8>, id: &Id) {
     }
 }
 
-/// The integer above [`ID_INTEGER_MAX`] that `text` spells canonically.
+/// Returns the integer above [`ID_INTEGER_MAX`] that `text` is the canonical form of.
 fn large_integer(text: &str) -> Option<i64> {
     let is_canonical = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
     let integer: i64 = is_canonical.then(|| text.parse().ok())??;

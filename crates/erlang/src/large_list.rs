@@ -1,7 +1,7 @@
-//! Lists of subscriptions that are too large to be held as one message: the beginning of the
-//! message, and the elements of the rest as it arrives.
+//! Lists of subscriptions that are too large to be held as one message: parsing of the beginning of
+//! the message, and of the elements as they arrive.
 //!
-//! Must never know what becomes of an element.
+//! Must never decide what happens to an element.
 
 use std::fmt;
 use std::mem;
@@ -21,13 +21,13 @@ pub(crate) enum ListVerb {
     Remove,
 }
 
-/// The message of a connection that a list is in.
+/// The message of a connection that contains a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListMessage {
-    /// The one that arrives in a single packet: a node sends it so while it is being connected, and
-    /// if it knows no fragments.
+    /// The message that arrives in a single packet. A node sends it so while the connection is
+    /// being set up, or if it does not support fragments.
     Packet,
-    /// One in fragments, by its number.
+    /// A message in fragments, identified by its number.
     Fragments(u64),
 }
 
@@ -37,10 +37,10 @@ pub(crate) enum ListMessage {
 pub(crate) struct LargeList<'a> {
     pub(crate) message: ListMessage,
     pub(crate) control: Control<'a>,
-    /// The caller; `None` of a cast.
+    /// The caller; `None` for a cast.
     pub(crate) from: Option<Raw<'a>>,
     pub(crate) verb: ListVerb,
-    /// Elements that the list is said to have.
+    /// Number of elements that the list claims to have.
     pub(crate) count: usize,
     /// The first bytes of the elements.
     pub(crate) piece: &'a [u8],
@@ -111,7 +111,7 @@ impl fmt::Display for ListError {
             Self::Term(error) => fmt::Display::fmt(error, f),
             Self::ElementTooLarge => write!(
                 f,
-                "it has more than {LIST_ELEMENT_BYTES_MAX} bytes; an id has at most 128"
+                "the element has more than {LIST_ELEMENT_BYTES_MAX} bytes; an id has at most 128"
             ),
             Self::Improper => f.write_str("the list does not end with []"),
         }
@@ -123,13 +123,13 @@ impl fmt::Display for ListError {
 pub(crate) struct ListReader {
     /// The beginning of an incomplete element.
     held: Vec<u8>,
-    /// Elements that are still to come.
+    /// Number of elements that are still to come.
     left: usize,
-    /// Whether the empty list was read that ends a list.
+    /// Whether the empty list at the end was read.
     has_ended: bool,
 }
 
-/// Why bytes are not the rest of a list.
+/// The reason why bytes are not the rest of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListError {
     /// An element is malformed.

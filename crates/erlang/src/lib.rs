@@ -1,4 +1,5 @@
-//! The Erlang distribution protocol without a BEAM: a server that is a node of an Erlang cluster.
+//! The Erlang distribution protocol without a BEAM, so that the server is a node of an Erlang
+//! cluster.
 //!
 //! Must never know HTTP. All modules but the driver take bytes and the time as arguments, and touch
 //! neither sockets nor clocks. Modules in the order in which bytes pass through them:

@@ -7,7 +7,8 @@ use std::time::Duration;
 /// call, its caller gets an error.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
-/// Bytes of a packet that is accepted however many fragments are held. A fragment has 64 KiB.
+/// Bytes of a packet that is always accepted, however many fragments are held. A fragment has 64
+/// KiB.
 pub(crate) const PACKET_BYTES_ALWAYS: usize = 1 << 20;
 
 /// Bytes of one handshake message: a node name and a few numbers.
@@ -20,28 +21,27 @@ pub(crate) const SEQUENCES_MAX: usize = 1024;
 /// Time limit of a handshake, as in Erlang itself (`net_setuptime`).
 pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(7);
 
-/// Connected nodes, and those that are dialed. Erlang clusters are smaller; further nodes are
-/// turned away.
+/// Connected and dialed nodes. Erlang clusters are smaller; further nodes are refused.
 pub(crate) const CONNECTIONS_MAX: usize = 512;
 
-/// Peers that have connected and not yet proved that they know the cookie, which takes two round
-/// trips. For a further one the oldest is closed, so that silent peers keep nobody out.
+/// Peers that have connected but not yet proved that they know the cookie, which takes two round
+/// trips. For a further one the oldest is closed, so that silent peers cannot block others.
 pub(crate) const UNPROVEN_MAX: usize = 64;
 
 /// Nodes that are dialed at once because of logins. Each takes a thread.
 pub(crate) const DIALS_MAX: usize = 32;
 
-/// Threads that dial. A dial may be given up before its thread ends.
+/// Dialing threads. A dial may be given up before its thread ends.
 pub(crate) const DIAL_THREADS_MAX: usize = 64;
 
 /// Bytes in a connection's send buffer above which deliveries are queued instead of written. A
 /// queued delivery takes eight bytes for each recipient.
 pub(crate) const SEND_BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// Queued recipients of one node: a few events for a million sessions. Further deliveries are shed.
+/// Queued deliveries of one node: a few events for a million sessions. Further ones are shed.
 pub(crate) const QUEUED_RECIPIENTS_MAX: usize = 4 << 20;
 
-/// Bytes of queued events of one node. Further deliveries are shed.
+/// Bytes of queued events of one node. Further ones are shed.
 pub(crate) const QUEUED_BYTES_MAX: usize = 8 << 20;
 
 /// Bytes in a connection's send buffer above which nothing is read from the node, because answers
@@ -60,14 +60,14 @@ pub(crate) const CALLS_MAX: usize = 64 * 1024;
 /// call.
 pub(crate) const CALLER_BYTES_MAX: usize = 4096;
 
-/// Bytes that are kept of a packet that is too large: enough to answer the caller if it is a call.
+/// Bytes kept of a packet that is too large: enough to answer the caller if it is a call.
 pub(crate) const CALL_BEGINNING_BYTES: usize = 2 * CALLER_BYTES_MAX;
 
-/// Bytes of a packet from which on its beginning is looked at: a longer list than may be changed
-/// together is read piecewise. No such list has fewer bytes.
+/// Bytes of a packet from which its beginning is checked for a list of more than
+/// [`SUBSCRIPTIONS_MAX`] subscriptions, which is read piecewise. No such list has fewer bytes.
 pub(crate) const PIECEWISE_PACKET_BYTES: usize = 256 * 1024;
 
-/// Subscriptions in one call that are changed together. As changes they take several times the
+/// Subscriptions of one call that are changed together. As changes they take several times the
 /// bytes of the message. A longer list is changed in parts.
 pub(crate) const SUBSCRIPTIONS_MAX: usize = 100_000;
 
@@ -77,22 +77,22 @@ const SUBSCRIPTION_BYTES_MIN: usize = 4;
 const _: () = assert!(PIECEWISE_PACKET_BYTES <= SUBSCRIPTIONS_MAX * SUBSCRIPTION_BYTES_MIN);
 const _: () = assert!(PIECEWISE_PACKET_BYTES > CALL_BEGINNING_BYTES);
 
-/// Changes of a long list that are handed to the graph at once. The next part is read meanwhile.
+/// Changes of one part of a long list. The next part is read while the graph applies this one.
 pub(crate) const LIST_PART_CHANGES: usize = 4096;
 
-/// Long lists in progress, of all nodes and of one. Together their parts take half of the changes
-/// that may wait for the disk.
+/// Long lists in progress, of all nodes and of one node. Together their parts take half of the
+/// changes that may wait for the disk.
 pub(crate) const LISTS_MAX: usize = 8;
 pub(crate) const LISTS_PER_NODE_MAX: usize = 4;
 
 /// Bytes of one element of a long list: ids have at most 128 bytes of text.
 pub(crate) const LIST_ELEMENT_BYTES_MAX: usize = 16 * 1024;
 
-/// Time after which a long list ends of which nothing more arrives.
+/// Time without data after which a long list is given up.
 pub(crate) const LIST_STALL_TIME: Duration = Duration::from_secs(60);
 
-/// Changes of a call, and their bytes, that are handed to the log of a cluster at once and count
-/// together: they must fit into a message of the engine.
+/// Changes of a call, and their bytes, in one entry of a cluster's log: they must fit into a
+/// message of the engine.
 pub(crate) const LOGGED_CHANGES_MAX: usize = 2048;
 pub(crate) const LOGGED_BYTES_MAX: usize = 128 * 1024;
 
@@ -102,14 +102,14 @@ pub(crate) use server::IDS_MAX;
 /// Session slots that one turn searches for sessions of disconnected nodes.
 pub(crate) const SESSIONS_REAPED_PER_TURN: u32 = 8192;
 
-/// Logins that a process is asked about at once. Each keeps its ids, some kilobytes at most;
-/// further ones are not asked about, and are answered as those without an answer.
+/// Login questions in progress. Each holds its ids, some kilobytes at most. Further logins are
+/// decided as if the process had not answered.
 pub(crate) const LOGIN_QUESTIONS_MAX: usize = 1024;
 
-/// Sessions that one turn sends notices to, between which events are delivered.
+/// Sessions that one turn sends notices to, so that notices do not delay events.
 pub(crate) const NOTICES_PER_TURN: usize = 1024;
 
-/// Subscriptions that one turn looks at for snapshots of who is online: half a millisecond.
+/// Subscriptions that one turn checks for presence snapshots: half a millisecond.
 pub(crate) const SNAPSHOT_KEYS_PER_TURN: usize = 8192;
 
 /// Bytes of the original terms of ids: about a million. Further ids are returned as binaries.

@@ -1,6 +1,7 @@
-//! Logins of clients that a process decides on: its address, and the questions on their way to it.
+//! Logins of clients that a process decides on: the process's address, and the queue of questions
+//! for it.
 //!
-//! Questions come from the threads of the server's workers, which never wait here.
+//! Questions come from the threads of the server's workers, which must never block here.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,18 +16,18 @@ use server::{LoginChecker, LoginQuestion, LoginVerdict};
 use crate::limits::LOGIN_QUESTIONS_MAX;
 use crate::node_name::NodeName;
 
-/// Longest name of a process: an atom has 255 characters, which are of ASCII here.
+/// Longest name of a process in bytes: an atom has 255 characters, here ASCII ones.
 const PROCESS_NAME_BYTES_MAX: usize = 255;
 
-/// Who decides on logins, and what becomes of those that it does not answer.
+/// The process that decides on logins, and what to do without its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginCheck {
     /// The process.
     pub process: RegisteredName,
     /// Time limit of an answer.
     pub timeout: Duration,
-    /// Whether a client is let in if there is no answer: too late, without a connection to the
-    /// node, or with too many questions open.
+    /// Whether a client is accepted if there is no answer: after the timeout, without a connection
+    /// to the node, or with too many open questions.
     pub accepts_unanswered: bool,
 }
 
@@ -73,17 +74,17 @@ impl FromStr for RegisteredName {
     }
 }
 
-/// A question that is not answered. Dropped, it gives its place to another one.
+/// An unanswered question. It counts as open until it is dropped.
 pub(crate) struct OpenQuestion {
     pub(crate) question: LoginQuestion,
     answer: Option<Box<dyn FnOnce(LoginVerdict) + Send>>,
     queue: Arc<QuestionQueue>,
 }
 
-/// Questions between the workers and the thread of the node.
+/// Queue of questions from the workers to the node's thread.
 pub(crate) struct QuestionQueue {
     asked: Mutex<VecDeque<OpenQuestion>>,
-    /// Questions that are not answered, those that were asked too.
+    /// Number of unanswered questions, including those already sent to the process.
     open: AtomicUsize,
     accepts_unanswered: bool,
     /// Wakes the thread of the node.
@@ -98,7 +99,7 @@ impl OpenQuestion {
         }
     }
 
-    /// Answers the question as it is to be without a word of the process.
+    /// Answers the question as configured for missing answers.
     pub(crate) fn give_up(self) {
         let verdict = self.queue.unanswered();
         self.answer(verdict);
@@ -134,18 +135,18 @@ impl QuestionQueue {
         }
     }
 
-    /// Whether no question waits to be asked.
+    /// Whether no question waits to be sent.
     pub(crate) fn is_empty(&self) -> bool {
         self.asked.lock().is_empty()
     }
 
-    /// Takes the questions that are to be asked.
+    /// Takes the questions that wait to be sent.
     pub(crate) fn take(&self) -> VecDeque<OpenQuestion> {
         std::mem::take(&mut self.asked.lock())
     }
 }
 
-/// Asks a process about logins.
+/// Checker that asks a process about logins.
 pub(crate) struct ProcessChecker(pub(crate) Arc<QuestionQueue>);
 
 impl LoginChecker for ProcessChecker {

@@ -1,6 +1,6 @@
-//! What the node counts, for the server's metrics.
+//! Counters of the node, for the server's metrics.
 //!
-//! Metrics that the server's workers have as well carry the same name, label and help, and are
+//! Metrics that the server's workers also have must have the same name, label and help, and are
 //! summed with theirs.
 
 use reactor::{Counters, MetricDescription};
@@ -27,11 +27,11 @@ reactor::metrics! {
         Gauge "erlang_nodes" [] "Connected Erlang nodes." { Nodes }
         Counter "erlang_messages" [] "Messages received from Erlang nodes." { Messages }
         Counter "erlang_log_failures" []
-            "Events and changes of Erlang nodes that the log of the cluster did not take, or did \
-             not confirm."
+            "Events and changes of Erlang nodes that the log of the cluster refused or did not \
+             confirm."
             { LogFailures }
         Counter "erlang_logins_unanswered" []
-            "Logins of clients that the Erlang process has not decided on in time."
+            "Logins of clients that the Erlang process did not answer in time."
             { LoginsUnanswered }
         Counter "erlang_refused" ["reason"]
             "Connections and messages from Erlang nodes that were refused, by reason."
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_that_the_server_has_as_well_are_described_alike() {
+    fn metrics_shared_with_the_server_have_the_same_description() {
         let server: Vec<_> = server::Metric::ALL.iter().map(|m| m.describe()).collect();
         let mut shared = 0;
         for own in metric_descriptions() {

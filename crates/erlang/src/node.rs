@@ -1,4 +1,4 @@
-//! The node: what it does with received messages, and when it sends.
+//! The node: how it handles received messages, and when it sends.
 //!
 //! Takes bytes and the time, and returns bytes and effects. Must never touch a socket, a thread or
 //! a clock.
@@ -23,7 +23,7 @@ use crate::node_name::NodeName;
 use crate::refusal::Refusal;
 use crate::registry::{LoginQuestions, ParcelInFlight, ProcessRegistry};
 
-/// Delay before connecting again to a permanent peer, first and longest.
+/// Delay before a permanent peer is dialed again: the first one, and the maximum.
 const RECONNECT_DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
 /// Shortest time between two log lines about one kind of refusal.
@@ -47,7 +47,7 @@ pub(crate) struct Node<M> {
     now: Tick,
     tick_time: Duration,
     permanent_peers: Vec<PermanentPeer>,
-    /// Where the search for sessions of disconnected nodes continues.
+    /// The slot at which the search for sessions of disconnected nodes continues.
     reap_from: Option<u32>,
     parcels_in_flight: Vec<ParcelInFlight>,
     logged: [Option<Tick>; Refusal::KINDS],
@@ -63,7 +63,7 @@ struct PermanentPeer {
 /// The identity and the limits of the node.
 pub(crate) struct Config {
     pub(crate) me: LocalNode,
-    /// The node's number among the server's workers.
+    /// Identifies the node among the server's workers.
     pub(crate) worker: WorkerId,
     pub(crate) event_bytes_max: usize,
     pub(crate) tick_time: Duration,
@@ -71,13 +71,13 @@ pub(crate) struct Config {
     pub(crate) connect: Vec<NodeName>,
     /// The log of the cluster of servers, if there is one.
     pub(crate) log: Option<Arc<dyn Append>>,
-    /// Whether the server takes no clients: it has still to apply the log, or cannot reach it.
+    /// Whether the server accepts no clients, as it has not yet applied the log or cannot reach it.
     pub(crate) is_paused: Box<dyn Fn() -> bool + Send>,
     /// The process that decides on logins of clients, if there is one.
     pub(crate) logins: Option<LoginQuestions>,
-    /// Who is online, if the server keeps it.
+    /// The presence of ids, if the server tracks it.
     pub(crate) presence: Option<Arc<Presence>>,
-    /// Whom to tell of sessions.
+    /// Observer of sessions, if there is one.
     pub(crate) observer: Option<Observer>,
 }
 
@@ -109,7 +109,7 @@ impl<M: Mailboxes> Node<M> {
         }
     }
 
-    /// Sets the time of everything that happens until the next call.
+    /// Sets the current time, which is valid until the next call.
     pub(crate) const fn set_time(&mut self, now: Tick) {
         self.now = now;
         self.registry.now = now;
@@ -124,7 +124,7 @@ impl<M: Mailboxes> Node<M> {
         let Some(mut channel) = connection.channel.take() else {
             return;
         };
-        // A message may close this very connection.
+        // A message may close this connection.
         while let Some(connection) = self.connections.get_mut(id) {
             let was_empty = connection.send_buffer.is_empty();
             let event = channel.next(
@@ -197,7 +197,7 @@ impl<M: Mailboxes> Node<M> {
         self.refuse_peer(&channel.peer().name, address, refusal);
     }
 
-    /// The same for a peer that may have no connection.
+    /// Like [`Node::refuse`], for a peer that may have no connection.
     fn refuse_peer(&mut self, name: &str, address: Option<SocketAddr>, refusal: Refusal) {
         let kind = refusal.kind();
         self.metrics.add(Refusal::METRICS[kind], 1);
@@ -213,7 +213,7 @@ impl<M: Mailboxes> Node<M> {
         }
     }
 
-    /// Connects to nodes of which a process has logged in through another node.
+    /// Dials nodes whose processes have been logged in by another node.
     fn dial_requested(&mut self) {
         for connection in self.registry.to_dial.drain(..) {
             let name = self
@@ -227,12 +227,12 @@ impl<M: Mailboxes> Node<M> {
     }
 
     /// Whether the driver may read from a connection. It must not while answers fill the send
-    /// buffer, or while a part of a long list waits for the graph.
+    /// buffer or a part of a long list waits for the graph.
     pub(crate) fn may_read(&self, id: ConnectionId) -> bool {
         !self.connections.is_congested(id) && !self.registry.lists.is_waiting(id)
     }
 
-    /// Bytes held of incomplete messages.
+    /// Returns the bytes held of incomplete messages.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn held_bytes(&self) -> usize {
         let channels = self
@@ -242,7 +242,7 @@ impl<M: Mailboxes> Node<M> {
         channels.map(Channel::held_bytes).sum()
     }
 
-    /// Delivers events to processes that are logged in here.
+    /// Delivers events to logged-in processes.
     pub(crate) fn deliver(&mut self, parcel: Parcel) {
         let delivered = self.registry.deliver(&mut self.connections, parcel);
         self.parcels_in_flight.push(delivered);
@@ -265,17 +265,17 @@ impl<M: Mailboxes> Node<M> {
         self.registry.answer_completed(&mut self.connections);
     }
 
-    /// Tells processes that asked who came and went.
+    /// Notifies processes that asked for presence of changes.
     pub(crate) fn tell_presence<'a>(&mut self, edges: impl Iterator<Item = ProcessEdge<'a>>) {
         self.registry.tell_presence(&mut self.connections, edges);
     }
 
-    /// Asks about logins of clients.
+    /// Sends questions about logins of clients.
     pub(crate) fn ask_logins(&mut self) {
         self.registry.ask_logins(&mut self.connections);
     }
 
-    /// Sends notices that wait.
+    /// Sends waiting notices.
     pub(crate) fn serve_notices(&mut self) {
         self.registry.serve_notices(&mut self.connections);
     }

@@ -20,17 +20,17 @@ pub struct NodeName {
 }
 
 impl NodeName {
-    /// The whole name, as in pids: `encke@127.0.0.1`.
+    /// Returns the whole name, as in pids: `encke@127.0.0.1`.
     pub fn as_str(&self) -> &str {
         &self.whole
     }
 
-    /// The part before the `@`, under which epmd knows the node.
+    /// Returns the part before the `@`, under which epmd knows the node.
     pub fn alive(&self) -> &str {
         &self.whole[..self.at]
     }
 
-    /// The part after the `@`: the host.
+    /// Returns the part after the `@`: the host.
     pub fn host(&self) -> &str {
         &self.whole[self.at + 1..]
     }

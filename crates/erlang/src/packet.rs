@@ -1,8 +1,8 @@
-//! Packet framing: a size, then as many bytes.
+//! Packet framing: a size, then that many bytes.
 //!
 //! A packet that arrived in one piece is not copied. Memory grows with the bytes that have arrived,
-//! never with an announced size; a packet that is too large is skipped without being stored, or
-//! read piecewise if the caller wants that after a look at its beginning.
+//! never with an announced size. A packet that is too large is skipped without being stored, or
+//! read piecewise if the caller decides so from its beginning.
 
 use crate::limits::{CALL_BEGINNING_BYTES, PIECEWISE_PACKET_BYTES};
 
@@ -18,11 +18,11 @@ pub(crate) enum LengthPrefix {
 /// Capacity that the buffer keeps at most after a packet.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// The reader of packets. It holds the beginning of an incomplete packet.
+/// Reader of packets, which holds the beginning of an incomplete packet.
 #[derive(Debug, Default)]
 pub(crate) struct PacketReader {
     held: Vec<u8>,
-    /// Whether the packet in `held` was returned.
+    /// Whether the packet in `held` was returned already.
     is_spent: bool,
     /// Bytes to skip of a packet that is too large.
     skipping: usize,
@@ -51,7 +51,7 @@ impl LengthPrefix {
         }
     }
 
-    /// The bytes that are kept of a packet that is too large.
+    /// Returns how many bytes of a packet that is too large are kept.
     const fn beginning_bytes(self) -> usize {
         match self {
             Self::Two => 0,
@@ -67,9 +67,9 @@ impl LengthPrefix {
 }
 
 impl PacketReader {
-    /// Takes the next packet off `input`, or a piece of one; `None` if it holds none, in which case
-    /// all input was taken. `is_piecewise` is asked whether a packet of
-    /// [`PIECEWISE_PACKET_BYTES`] or more is to be read piecewise: it gets its size and its first
+    /// Takes the next packet off `input`, or a piece of one. Returns `None` if it holds none, in
+    /// which case all input was consumed. `is_piecewise` decides whether a packet of
+    /// [`PIECEWISE_PACKET_BYTES`] or more is read piecewise, given its size and its first
     /// [`CALL_BEGINNING_BYTES`].
     pub(crate) fn next<'a, 'input: 'a>(
         &'a mut self,
@@ -158,7 +158,7 @@ impl PacketReader {
 mod tests {
     use super::*;
 
-    /// The packets of a stream that arrives in these pieces; `None` stands for one that is too
+    /// Returns the packets of a stream that arrives in these pieces; `None` for one that is too
     /// large.
     fn packets(pieces: &[&[u8]], width: LengthPrefix, bytes_max: usize) -> Vec<Option<Vec<u8>>> {
         let mut packets = PacketReader::default();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_lies_takes_no_memory() {
+    fn a_false_size_takes_no_memory() {
         for lie in [b"\xff\xff\xff\xffabc", b"\x00\x0f\xff\xffabc"] {
             let mut packets = PacketReader::default();
             let mut input: &[u8] = lie;
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_a_packet_that_is_too_large_is_told() {
+    fn the_beginning_of_a_packet_that_is_too_large_is_returned() {
         let mut packets = PacketReader::default();
         let is_held = |_: usize, _: &[u8]| false;
         let (four, max) = (LengthPrefix::Four, 1 << 16);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_read_piecewise_alike_at_every_split_and_is_not_held() {
+    fn packets_read_piecewise_are_alike_at_every_split_and_not_held() {
         let list = vec![b'L'; PIECEWISE_PACKET_BYTES + 5];
         let held = vec![b'h'; PIECEWISE_PACKET_BYTES];
         let mut stream = Vec::new();
@@ -260,7 +260,7 @@ mod tests {
             let pieces: Vec<_> = stream.chunks(bytes).collect();
             assert_eq!(packets(&pieces, LengthPrefix::Four, max), whole, "{bytes}");
         }
-        // Whatever size is announced.
+        // The announced size does not matter.
         let mut reader = PacketReader::default();
         let mut input = &[&[0xff; 4][..], &list].concat()[..];
         while let Some(packet) = reader.next(&mut input, LengthPrefix::Four, max, |_, _| true) {

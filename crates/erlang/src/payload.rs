@@ -11,11 +11,11 @@ use router::Payload;
 
 use crate::term::{Raw, Term, text, write};
 
-/// The error for a payload that is larger than an event may be.
+/// The error for a payload that exceeds the limit of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 
-/// The payload of a message.
+/// Converts a message to a payload.
 pub(crate) fn of_term(term: Raw<'_>, bytes_max: usize) -> Result<Payload, TooLarge> {
     let text = match term.view() {
         Term::Binary(bytes) => return of_bytes(Bytes::copy_from_slice(bytes), bytes_max),
@@ -33,7 +33,7 @@ pub(crate) fn of_term(term: Raw<'_>, bytes_max: usize) -> Result<Payload, TooLar
     Ok(Payload::text(text.into()).with_native(native))
 }
 
-/// The payload of bytes.
+/// Converts bytes to a payload.
 pub(crate) fn of_bytes(bytes: Bytes, bytes_max: usize) -> Result<Payload, TooLarge> {
     if bytes.len() > bytes_max {
         return Err(TooLarge);
@@ -44,8 +44,8 @@ pub(crate) fn of_bytes(bytes: Bytes, bytes_max: usize) -> Result<Payload, TooLar
     })
 }
 
-/// The bytes of an iolist: a binary, or a list of bytes, binaries and such lists. `None` for any
-/// other term, or if there are more than `bytes_max`.
+/// Returns the bytes of an iolist: a binary, or a list of bytes, binaries and such lists. `None`
+/// for any other term, or if there are more than `bytes_max`.
 pub(crate) fn of_iolist(term: Raw<'_>, bytes_max: usize) -> Option<Bytes> {
     let mut out = Vec::new();
     flatten(term, bytes_max, &mut out)?;
@@ -71,7 +71,7 @@ fn flatten(term: Raw<'_>, bytes_max: usize, out: &mut Vec<u8>) -> Option<()> {
     (out.len() <= bytes_max).then_some(())
 }
 
-/// The message that a process receives: `{router_msg, Msg}`.
+/// Encodes the message that a process receives: `{router_msg, Msg}`.
 pub(crate) fn router_message(payload: &Payload) -> Rc<[u8]> {
     let mut out = Vec::with_capacity(payload.bytes().len() + 24);
     write::tuple(&mut out, 2);

@@ -1,4 +1,4 @@
-//! Calls that wait for their answer: for the receipt of an event, or for changes to be on disk.
+//! Calls that wait for the receipt of an event or for changes to be on disk.
 
 use std::collections::HashMap;
 use std::mem;
@@ -23,9 +23,9 @@ pub(crate) struct PendingCall {
     pub(crate) connection: ConnectionId,
     /// The caller, a term `{Pid, Tag}`; `None` for a cast, which gets no answer.
     pub(crate) from: Option<Box<[u8]>>,
-    /// The terms of the ids in the changes, to be remembered if the changes are made.
+    /// The terms of the ids in the changes, which are remembered if the changes succeed.
     pub(crate) id_terms: Vec<IdTerm>,
-    /// The list whose part the changes are.
+    /// The list that the changes are a part of.
     pub(crate) list: Option<ListId>,
 }
 
@@ -36,11 +36,11 @@ pub(crate) enum Outcome {
     Receipt(Counts),
     /// The result of all changes.
     Changes(Result<(), GraphError>),
-    /// The log of the cluster has not taken the event, or some of the changes.
+    /// The log of the cluster has refused the event or some of the changes.
     NotLogged(AppendError),
 }
 
-/// All calls that wait.
+/// All waiting calls.
 pub(crate) struct PendingCalls {
     waiting: HashMap<u64, PendingCall>,
     last: u64,
@@ -96,7 +96,7 @@ impl PendingCalls {
         !self.completed.outcomes.lock().is_empty()
     }
 
-    /// Returns the receipt if it is complete; otherwise the call waits for it.
+    /// Returns the receipt if it is complete; otherwise adds a call that waits for it.
     pub(crate) fn receipt(
         &mut self,
         connection: ConnectionId,

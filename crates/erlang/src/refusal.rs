@@ -5,8 +5,8 @@ use std::fmt;
 use crate::metrics::Metric;
 use crate::term::TermError;
 
-/// Why a connection or a message was refused. Counted by kind; each kind is logged at most once a
-/// minute.
+/// The reason why a connection or a message was refused. Counted by kind; each kind is logged at
+/// most once a minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The peer has another cookie.
@@ -33,7 +33,7 @@ pub enum Refusal {
     Slow,
     /// The peer has refused the connection.
     Declined,
-    /// Too many nodes are connected, prove themselves or are dialed.
+    /// Too many nodes are connected, are in the handshake or are dialed.
     Crowded,
 }
 
@@ -58,7 +58,7 @@ impl Refusal {
         Metric::RefusedCrowded,
     ];
 
-    /// The number of the kind, below [`Self::KINDS`].
+    /// Returns the number of the kind, below [`Self::KINDS`].
     pub const fn kind(self) -> usize {
         match self {
             Self::Cookie => 0,
@@ -81,7 +81,7 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Cookie => "it has another cookie; give both nodes the same",
+            Self::Cookie => "it has another cookie; give both nodes the same one",
             Self::Version => "it lacks features of OTP 25 and later; upgrade it",
             Self::Name => "its name is not of the form name@host, or is the name of this node",
             Self::Handshake => "it does not follow the handshake; is it an Erlang node?",
@@ -95,11 +95,11 @@ impl fmt::Display for Refusal {
             Self::NotUnderstood => {
                 "it sends messages to unknown processes, or messages that are not understood"
             }
-            Self::Slow => "it does not read what it is sent",
+            Self::Slow => "it does not read the data sent to it",
             Self::Declined => "it has declined the connection",
             Self::Crowded => {
-                "too many nodes are connected, have not proved that they know the cookie, or are \
-                 dialed; are there others than those of the cluster?"
+                "too many nodes are connected, are in the handshake or are dialed; are some of \
+                 them not part of the cluster?"
             }
         })
     }

@@ -1,7 +1,7 @@
-//! The registered processes of this node: built-in names that no BEAM process stands behind.
+//! The registered processes of this node: built-in names without a BEAM process.
 //!
-//! Owns the sessions of remote processes and the original terms of ids. Must never know how
-//! messages travel.
+//! Owns the sessions of remote processes and the original terms of ids. Must never depend on how
+//! messages are transported.
 
 mod any;
 mod deliver;
@@ -53,17 +53,17 @@ pub(crate) struct ProcessRegistry<M> {
     pub(crate) logins: Option<LoginQuestions>,
     /// Notices to processes that asked for them.
     pub(crate) notices: Notices,
-    /// Who is online, if the server keeps it.
+    /// The presence of ids, if the server tracks it.
     presence: Option<Arc<Presence>>,
-    /// Whom to tell of sessions.
+    /// Observer of sessions, if there is one.
     observer: Option<Observer>,
     /// Time, in seconds since 1970.
     pub(crate) unix_seconds: u64,
     /// The log of the cluster of servers, if there is one.
     pub(crate) log: Option<Arc<dyn Append>>,
-    /// Whether the server takes no clients.
+    /// Whether the server accepts no clients.
     is_paused: Box<dyn Fn() -> bool + Send>,
-    /// Takes the receipts of events whose publisher does not wait.
+    /// Collects the receipts of events whose publisher does not wait.
     ignored_receipts: Arc<Tally>,
     /// Connections to nodes that must be dialed because one of their processes has logged in.
     pub(crate) to_dial: Vec<ConnectionId>,
@@ -104,7 +104,7 @@ impl RegisteredProcess {
         known.map_or(0, |(_, _, number)| number)
     }
 
-    /// The process that a pid of this node names.
+    /// Returns the process with a pid of this node.
     fn of_pid(me: &LocalNode, pid: Pid<'_>) -> Option<Self> {
         let is_own = pid.node.is(me.name.as_str()) && pid.creation == me.creation;
         let known = Self::ALL
@@ -153,7 +153,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         SessionRef::new(self.worker, slot)
     }
 
-    /// The router of events.
+    /// Returns the router of events.
     #[cfg(any(test, fuzzing))]
     pub(crate) const fn router(&self) -> &Arc<Router<M>> {
         &self.router
@@ -237,8 +237,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             kind.is_atom("$gen_call") && from.bytes().len() <= CALLER_BYTES_MAX
         });
         let Some(process) = process else {
-            // A caller that monitors the process learns it from the monitor, and its node drops
-            // this answer. Another one would wait for ever.
+            // A caller that monitors the process learns of this from the monitor, and its node
+            // drops this answer. Any other caller would wait for ever.
             let from = call.map(|[_, from, _]| from);
             answer_error(connections, connection, from, NO_PROCESS);
             return Err(Refusal::NotUnderstood);
@@ -319,13 +319,14 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 connections,
                 connection,
                 from,
-                "net_kernel on this node takes is_auth only",
+                "net_kernel on this node takes only is_auth",
             ),
         }
     }
 
     /// Answers with the pid of a registered process, for `global:register_name` and the like. A
-    /// server that takes no clients says so: the caller may find another node of the cluster.
+    /// server that accepts no clients answers with an error, so that the caller can use another
+    /// node of the cluster.
     fn answer_pid(
         &self,
         connections: &mut Connections,
@@ -334,7 +335,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         process: RegisteredProcess,
     ) {
         if (self.is_paused)() {
-            let sentence = "this node has still to read the log of its cluster, or cannot reach \
+            let sentence = "this node has not yet read the log of its cluster, or cannot reach \
                             it; use another node";
             return answer_error(connections, connection, from, sentence);
         }

@@ -1,7 +1,7 @@
 //! Events and changes through the replicated log of a cluster of servers.
 //!
-//! Owns the way of a call into the log and of its outcome back. Must never call an outcome known
-//! that is not.
+//! Appends the commands of a call to the log and returns the outcome. Must never report an unknown
+//! outcome as known.
 
 use std::fmt;
 use std::mem;
@@ -16,14 +16,14 @@ use router::{Counts, Event};
 use crate::limits::{LOGGED_BYTES_MAX, LOGGED_CHANGES_MAX};
 use crate::pending_calls::Outcome;
 
-/// Call whose commands are on their way through the log, perhaps in several parts. Completed when
-/// the last part is dropped.
+/// Call whose commands are being appended to the log, possibly in several parts. Completed when the
+/// last part is dropped.
 pub(crate) struct LoggedCall {
     outcome: Mutex<Outcome>,
     complete: Box<dyn Fn(Outcome) + Send + Sync>,
 }
 
-/// Part of a call. If it is dropped without an answer, the outcome is not known.
+/// Part of a call. If it is dropped without an answer, the outcome is unknown.
 struct Part {
     call: Arc<LoggedCall>,
     is_answered: bool,
@@ -37,8 +37,8 @@ impl LoggedCall {
         }
     }
 
-    /// Notes the outcome of a part. Of several failures the first is kept.
-    fn note(&self, result: Result<Applied, AppendError>) {
+    /// Records the outcome of a part. Of several failures the first is kept.
+    fn record(&self, result: Result<Applied, AppendError>) {
         let mut outcome = self.outcome.lock();
         if matches!(*outcome, Outcome::NotLogged(_) | Outcome::Changes(Err(_))) {
             return;
@@ -94,7 +94,7 @@ impl Part {
             is_answered: false,
         };
         let done = Box::new(move |result| {
-            part.call.note(result);
+            part.call.record(result);
             part.is_answered = true;
         });
         log.append(commands, wait, done);
@@ -104,12 +104,12 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.call.note(Err(AppendError::Unknown));
+            self.call.record(Err(AppendError::Unknown));
         }
     }
 }
 
-/// Hands an event to the log.
+/// Appends an event to the log.
 pub(crate) fn append_event(log: &dyn Append, event: &Event, reach: Reach, call: &Arc<LoggedCall>) {
     let (tag, payload) = event.payload.to_tagged();
     let event_type = event.event_type.as_ref().map_or("", |kind| kind.as_str());
@@ -124,7 +124,7 @@ pub(crate) fn append_event(log: &dyn Append, event: &Event, reach: Reach, call: 
     Part::append(log, vec![Command::Event(record)], Wait::Delivered, call);
 }
 
-/// Hands changes to the log, in their order and in parts.
+/// Appends changes to the log, in order and in parts.
 pub(crate) fn append_changes(log: &dyn Append, changes: Vec<Change>, call: &Arc<LoggedCall>) {
     let (mut part, mut bytes) = (Vec::new(), 0);
     for change in changes {
@@ -142,11 +142,11 @@ pub(crate) fn append_changes(log: &dyn Append, changes: Vec<Change>, call: &Arc<
     }
 }
 
-/// Returns what a caller is told whose event or changes the log has not taken.
+/// Returns the error for a caller whose event or changes the log has refused or not confirmed.
 pub(crate) fn sentence(error: AppendError) -> String {
     match error {
         AppendError::Unknown => "the log of the cluster did not confirm this in time; it may \
-             still take effect; changes do no harm if they are made again"
+             still take effect; it is safe to make changes again"
             .to_owned(),
         _ => error.to_string(),
     }

@@ -1,4 +1,4 @@
-//! Bytes to send to a node: whole packets in, any pieces out.
+//! Send buffer of a connection: packets are appended, and sent in any pieces.
 
 /// First byte of a message without a distribution header. Its terms have version bytes.
 const PASS_THROUGH: u8 = 112;
@@ -15,12 +15,12 @@ const KEPT_BYTES: usize = 64 * 1024;
 pub(crate) struct SendBuffer {
     bytes: Vec<u8>,
     sent: usize,
-    /// Whether messages have a distribution header, as peers expect that support fragments.
+    /// Whether messages have a distribution header, which peers with support for fragments expect.
     has_header: bool,
 }
 
 impl SendBuffer {
-    /// The buffer, for messages of the handshake.
+    /// Returns the buffer, for messages of the handshake.
     pub(crate) const fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -29,7 +29,7 @@ impl SendBuffer {
         self.has_header = has_header;
     }
 
-    /// The number of unsent bytes.
+    /// Returns the number of unsent bytes.
     pub(crate) const fn len(&self) -> usize {
         self.bytes.len() - self.sent
     }
@@ -38,7 +38,7 @@ impl SendBuffer {
         self.len() == 0
     }
 
-    /// The unsent bytes.
+    /// Returns the unsent bytes.
     pub(crate) fn unsent(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }

@@ -8,8 +8,8 @@ use reactor::{Slab, SlotKey, Tick};
 
 use crate::connections::ConnectionId;
 
-/// A remote process: the connection to its node, and its number there. A node that disconnects and
-/// returns has another connection, so its old processes differ from its new ones.
+/// A remote process: the connection to its node, and its number there. A node that reconnects has
+/// another connection, so its old processes differ from its new ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Process {
     pub(crate) connection: ConnectionId,
@@ -23,16 +23,16 @@ pub(crate) struct Session {
     pub(crate) process: Process,
     /// Seconds of the node's clock at login.
     since: u32,
-    /// Events that the process has lost and was not told of; [`u32::MAX`] if it may have lost some.
+    /// Lost events that the process was not notified of; [`u32::MAX`] if their number is unknown.
     pub(crate) lost: u32,
     /// Whether the process is linked, so that it ends with this node.
     pub(crate) is_linked: bool,
-    /// Whether the process asked to be told of lost events.
+    /// Whether the process asked for notices of lost events.
     pub(crate) hears_gaps: bool,
-    /// Whether the process asked to be told who is online.
+    /// Whether the process asked for presence.
     pub(crate) hears_presence: bool,
-    /// Whether the session is among those that are looked at for notices.
-    pub(crate) is_owed: bool,
+    /// Whether the session is queued for notices.
+    pub(crate) is_scheduled: bool,
     keys: Keys,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Sessions {
 }
 
 impl Process {
-    /// The numbers of its pid.
+    /// Returns the numbers of its pid.
     pub(crate) const fn number(self) -> (u32, u32) {
         (self.id, self.serial)
     }
@@ -69,7 +69,7 @@ impl Session {
         }
     }
 
-    /// The time of the login.
+    /// Returns the time of the login.
     pub(crate) fn since(&self) -> Tick {
         Tick(u64::from(self.since) * 1000)
     }
@@ -82,7 +82,7 @@ impl Session {
 }
 
 impl Sessions {
-    /// The session of a process.
+    /// Returns the session of a process.
     pub(crate) fn find(&mut self, process: Process) -> Option<SlotKey> {
         let hash = self.hasher.hash_one(process);
         let slot = self.index.find(hash, |&slot| {
@@ -98,12 +98,12 @@ impl Sessions {
         self.slab.get_mut(slot)
     }
 
-    /// The key of the session in a slot.
+    /// Returns the key of the session in a slot.
     pub(crate) fn at(&self, index: u32) -> Option<SlotKey> {
         Some(self.slab.at(index)?.0)
     }
 
-    /// The number of slots in use or free.
+    /// Returns the number of slots, in use or free.
     pub(crate) const fn slots(&self) -> u32 {
         self.slab.slots()
     }
@@ -121,7 +121,7 @@ impl Sessions {
             is_linked: false,
             hears_gaps: false,
             hears_presence: false,
-            is_owed: false,
+            is_scheduled: false,
             keys: Keys::One(key),
         });
         self.index(slot.index, process);

@@ -1,8 +1,8 @@
 //! A node in virtual time with simulated peers, for tests and for fuzzing.
 //!
-//! Owns what the driver owns elsewhere: a clock that only tests move, sockets that take everything
-//! or nothing, and the mailbox. Like the driver's, its turns need a reason: work, a signal, a
-//! deadline or a rung mailbox. Must never decide what a node decides.
+//! Replaces the driver: a clock that only tests advance, sockets that accept everything or nothing,
+//! and the mailbox. As in the driver, a turn needs a reason: work, a signal, a deadline or a
+//! wake-up of the mailbox. Must never make decisions of the node.
 
 pub(crate) mod peer;
 pub(crate) mod script;
@@ -51,25 +51,25 @@ pub(crate) struct SimulatedNode {
     pub(crate) router: Arc<Router<Mail>>,
     mail: Mail,
     now: Tick,
-    /// It sleeps, until this time or for as long as it takes.
+    /// Set while the node sleeps, with the time until which it sleeps, if any.
     asleep: Option<Option<Tick>>,
-    /// A turn has begun, with a signal.
+    /// Whether a turn has begun with a signal.
     is_turning: bool,
-    /// Bytes sent over each connection.
+    /// Bytes sent on each connection.
     sent: BTreeMap<ConnectionId, Vec<u8>>,
     closed: BTreeSet<ConnectionId>,
     /// Nodes that the node is dialing.
     pub(crate) calls: Vec<(ConnectionId, NodeName)>,
-    /// Connections whose sockets take nothing.
+    /// Connections whose sockets accept no bytes.
     blocked: BTreeSet<ConnectionId>,
 }
 
-/// What other threads wake the node by.
+/// Flag by which other threads wake the node.
 #[derive(Clone, Default)]
 pub(crate) struct Bell(Arc<AtomicBool>);
 
 impl Bell {
-    /// Returns what rings it.
+    /// Returns a function that sets the flag.
     pub(crate) fn ringer(&self) -> Box<dyn Fn() + Send + Sync> {
         let bell = self.clone();
         Box::new(move || bell.ring())
@@ -79,13 +79,13 @@ impl Bell {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether it has rung since the last time.
+    /// Returns whether the flag was set, and clears it.
     fn take(&self) -> bool {
         self.0.swap(false, Ordering::Relaxed)
     }
 }
 
-/// What a server has besides the router.
+/// Parts of a server besides the router.
 #[derive(Default)]
 pub(crate) struct Around {
     pub(crate) log: Option<Arc<dyn Append>>,
@@ -102,7 +102,7 @@ pub(crate) struct Counted {
     pub(crate) nodes: u64,
     pub(crate) sessions: u64,
     pub(crate) messages: u64,
-    /// By the number of the kind.
+    /// Indexed by the number of the kind.
     pub(crate) refused: [u64; Refusal::KINDS],
 }
 
@@ -139,7 +139,7 @@ impl SimulatedNode {
         Self::with(name, connect, around)
     }
 
-    /// Starts a node of a server that has more than a router.
+    /// Starts a node of a server with these parts.
     pub(crate) fn with(name: &str, connect: &[&str], options: Around) -> Self {
         let log = options.log;
         let mail = Mail {
@@ -171,7 +171,7 @@ impl SimulatedNode {
         let metrics = Arc::default();
         let ring = mail.bell.ringer();
         let mut node = Node::new(config, Arc::clone(&router), metrics, ring);
-        // A time as of a machine that was started long ago.
+        // A clock that does not start at zero, as on a real machine.
         let now = Tick(1_000_000);
         node.set_time(now);
         let mut sim = Self {
@@ -187,7 +187,7 @@ impl SimulatedNode {
             blocked: BTreeSet::new(),
         };
         if is_wanted {
-            // It dials for the first time when it first looks at its deadlines.
+            // The first dial is made when deadlines are checked for the first time.
             sim.advance_clock(DEADLINE_CHECK_INTERVAL);
         }
         sim
@@ -201,7 +201,7 @@ impl SimulatedNode {
         &mut self.node
     }
 
-    /// Has a peer connect.
+    /// Lets a peer connect.
     pub(crate) fn accept_peer(&mut self) -> Option<ConnectionId> {
         self.wake().accepted(ADDRESS.into(), CHALLENGE)
     }
@@ -217,26 +217,25 @@ impl SimulatedNode {
         self.wake().receive(connection, bytes);
     }
 
-    /// Lets the socket of a connection take nothing.
+    /// Makes the socket of a connection accept no bytes.
     pub(crate) fn block(&mut self, connection: ConnectionId) {
         self.blocked.insert(connection);
     }
 
-    /// Lets the socket of a connection take everything, and reports its room.
+    /// Makes the socket of a connection accept everything again, and signals that.
     pub(crate) fn unblock(&mut self, connection: ConnectionId) {
         self.blocked.remove(&connection);
         self.wake().connections.schedule_flush(connection);
     }
 
-    /// Moves the clock.
+    /// Advances the clock, and runs the turns that are due before and after that.
     pub(crate) fn advance_clock(&mut self, time: Duration) {
         self.run_until_idle();
         self.now = self.now.after(time);
         self.run_until_idle();
     }
 
-    /// Runs turns while there is a reason for one. Whatever else changed, a sleeping node does not
-    /// learn of it.
+    /// Runs turns while there is a reason for one. Other changes do not wake a sleeping node.
     pub(crate) fn run_until_idle(&mut self) {
         while self.is_turning || self.wakes() {
             self.node.set_time(self.now);
@@ -244,7 +243,7 @@ impl SimulatedNode {
         }
     }
 
-    /// Decides about the next turn, as the event loop does with what the driver says.
+    /// Decides whether there is a next turn, with the same rules as the event loop.
     fn wakes(&mut self) -> bool {
         let rung = self.mail.bell.take();
         let deadline = match self.asleep {
@@ -312,12 +311,12 @@ impl SimulatedNode {
         }
     }
 
-    /// Takes all that was sent over a connection.
+    /// Takes all bytes sent on a connection.
     pub(crate) fn take_sent(&mut self, connection: ConnectionId) -> Vec<u8> {
         self.sent.remove(&connection).unwrap_or_default()
     }
 
-    /// Takes what was written for a connection and is not sent.
+    /// Takes the unsent bytes of a connection.
     #[cfg(test)]
     pub(crate) fn take_unsent(&mut self, connection: ConnectionId) -> Vec<u8> {
         let Some(connection) = self.node.connections.get_mut(connection) else {
@@ -328,7 +327,7 @@ impl SimulatedNode {
         unsent
     }
 
-    /// The metrics of the node.
+    /// Returns the metrics of the node.
     pub(crate) fn counted(&self) -> Counted {
         let metrics = &self.node.metrics;
         Counted {

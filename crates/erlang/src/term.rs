@@ -1,9 +1,9 @@
 //! Erlang terms in the external term format, read in place.
 //!
-//! [`Raw::parse`](crate::term::Raw::parse) validates the bytes of a peer once. After that every
-//! size in them is true and no nesting is deeper than [`DEPTH_MAX`](crate::term::DEPTH_MAX), so
-//! that reading cannot fail. Nothing is copied and there is no atom table: a peer that invents
-//! atoms or lies about sizes costs no memory.
+//! [`Raw::parse`](crate::term::Raw::parse) validates the bytes of a peer once. After that, every
+//! size in them is correct and no nesting is deeper than [`DEPTH_MAX`](crate::term::DEPTH_MAX), so
+//! reading cannot fail. Nothing is copied and there is no atom table, so new atoms and false sizes
+//! cost no memory.
 
 pub(crate) mod tag;
 mod error;

@@ -1,5 +1,5 @@
-//! Connecting to another node: its host, its epmd, its port. Each step may block, so each attempt
-//! has a thread of its own.
+//! Connection attempts to other nodes: resolve the host, ask its epmd for the port, connect. Each
+//! step may block, so each attempt has its own thread.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -20,7 +20,7 @@ use crate::node_name::NodeName;
 /// Time limit of each step.
 const STEP_TIME: Duration = Duration::from_secs(5);
 
-/// Bytes of epmd's answer: a name and a few numbers.
+/// Longest answer of epmd in bytes: a name and a few numbers.
 const ANSWER_BYTES_MAX: u64 = 1024;
 
 /// The outcome of a connection attempt.
@@ -36,7 +36,7 @@ pub(super) struct DialedNode {
     pub(super) version: u16,
 }
 
-/// Counts a thread that dials, until it ends.
+/// Guard that counts a dialing thread until it ends.
 struct RunningDial(Arc<DialResults>);
 
 impl Drop for RunningDial {
@@ -45,7 +45,7 @@ impl Drop for RunningDial {
     }
 }
 
-/// Connects to a node on a thread of its own, which adds the outcome to `dial_results`.
+/// Connects to a node on a new thread, which adds the outcome to `dial_results`.
 pub(super) fn dial(
     connection: ConnectionId,
     name: NodeName,
@@ -53,7 +53,7 @@ pub(super) fn dial(
     dial_results: &Arc<DialResults>,
     worker: &Arc<ExternalWorker>,
 ) {
-    let note = {
+    let report = {
         let (dial_results, worker) = (Arc::clone(dial_results), Arc::clone(worker));
         move |outcome| {
             dial_results.results.lock().push(DialResult {
@@ -63,29 +63,29 @@ pub(super) fn dial(
             worker.ring();
         }
     };
-    let refuse = note.clone();
+    let refuse = report.clone();
     if dial_results.running.load(Ordering::Relaxed) >= DIAL_THREADS_MAX {
         return refuse(Err(io::Error::other("too many nodes are dialed at once")));
     }
     dial_results.running.fetch_add(1, Ordering::Relaxed);
     let running = RunningDial(Arc::clone(dial_results));
-    let call = move || {
+    let connect = move || {
         let _running = running;
-        note(call(&name, epmd_port));
+        report(connect(&name, epmd_port));
     };
     let thread = thread::Builder::new()
         .name("encke-dial".to_owned())
-        .spawn(call);
+        .spawn(connect);
     if let Err(error) = thread {
         refuse(Err(error));
     }
 }
 
-fn call(name: &NodeName, epmd_port: u16) -> io::Result<DialedNode> {
+fn connect(name: &NodeName, epmd_port: u16) -> io::Result<DialedNode> {
     let host = (name.host(), epmd_port).to_socket_addrs()?;
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for epmd in host {
-        match call_at(name, epmd) {
+        match connect_via(name, epmd) {
             Ok(answered) => return Ok(answered),
             Err(error) => failure = error,
         }
@@ -93,7 +93,7 @@ fn call(name: &NodeName, epmd_port: u16) -> io::Result<DialedNode> {
     Err(failure)
 }
 
-fn call_at(name: &NodeName, epmd: SocketAddr) -> io::Result<DialedNode> {
+fn connect_via(name: &NodeName, epmd: SocketAddr) -> io::Result<DialedNode> {
     let mut mapper = TcpStream::connect_timeout(&epmd, STEP_TIME)?;
     mapper.set_read_timeout(Some(STEP_TIME))?;
     mapper.write_all(&epmd::look_up(name))?;
@@ -101,7 +101,7 @@ fn call_at(name: &NodeName, epmd: SocketAddr) -> io::Result<DialedNode> {
     mapper.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
     let endpoint = epmd::read_look_up(&answer)
         .map_err(|epmd::Malformed| io::Error::other("the answer of epmd is malformed"))?
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "epmd knows no such node"))?;
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "epmd does not know the node"))?;
     let address = SocketAddr::new(epmd.ip(), endpoint.port);
     let node = TcpStream::connect_timeout(&address, STEP_TIME)?;
     node.set_nodelay(true)?;

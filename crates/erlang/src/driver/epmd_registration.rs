@@ -1,5 +1,5 @@
-//! The registration with epmd, which lasts as long as a connection to it. One thread, which sleeps
-//! in a read.
+//! Registration with epmd, which lasts as long as a connection to it. It has its own thread, which
+//! blocks in a read.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -11,7 +11,7 @@ use super::Settings;
 use crate::epmd::{self, Registration};
 use crate::node_name::NodeName;
 
-/// Delay before another attempt, first and longest.
+/// Delay before another attempt: the first one, and the maximum.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 
 /// Time limit of an answer from epmd.
@@ -27,7 +27,7 @@ struct EpmdRegistration {
     last_warning: Option<String>,
 }
 
-/// Registers the node, and again whenever epmd restarts, until the process exits.
+/// Starts a thread that registers the node, and registers it again whenever epmd restarts.
 pub(super) fn keep_registered(settings: &Settings, port: u16) -> io::Result<()> {
     let mut registration = EpmdRegistration {
         name: settings.name.clone(),
@@ -45,9 +45,9 @@ pub(super) fn keep_registered(settings: &Settings, port: u16) -> io::Result<()> 
                     registration.last_warning = None;
                     tracing::info!("registered with epmd as {}", registration.name.alive());
                     wait_for_end(connection);
-                    tracing::warn!("epmd is gone; the node registers again when epmd is back");
+                    tracing::warn!("epmd has ended; the node registers again when epmd is back");
                 }
-                Err(wrong) => registration.warn_once(wrong),
+                Err(problem) => registration.warn_once(problem),
             }
             thread::sleep(delay);
             delay = (delay * 2).min(RETRY.1);
@@ -79,7 +79,7 @@ impl EpmdRegistration {
         let registration = loop {
             let mut byte = [0];
             match connection.read(&mut byte).map_err(failed)? {
-                0 => return Err("epmd has refused the registration".to_owned()),
+                0 => return Err("epmd refused the registration".to_owned()),
                 _ => answer.extend(byte),
             }
             match epmd::read_registration(&answer) {
@@ -99,7 +99,7 @@ impl EpmdRegistration {
                 Ok(connection)
             }
             Registration::NameTaken => Err(format!(
-                "epmd has another node called {}; stop that node or choose another name",
+                "epmd already has a node called {}; stop that node or choose another name",
                 self.name.alive()
             )),
         }
@@ -134,10 +134,10 @@ impl EpmdRegistration {
         }
     }
 
-    fn warn_once(&mut self, wrong: String) {
-        if self.last_warning.as_ref() != Some(&wrong) {
-            tracing::warn!("{wrong}");
-            self.last_warning = Some(wrong);
+    fn warn_once(&mut self, problem: String) {
+        if self.last_warning.as_ref() != Some(&problem) {
+            tracing::warn!("{problem}");
+            self.last_warning = Some(problem);
         }
     }
 }

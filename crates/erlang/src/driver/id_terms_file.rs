@@ -32,11 +32,11 @@ pub(super) struct IdTermsFile {
 
 impl IdTermsFile {
     /// Reads the file of a data directory, if there is one, and rewrites it without outdated
-    /// records. None of an id is outdated if the graph `is_behind` a log.
+    /// records. If the graph `is_behind` a log, no id is treated as outdated.
     ///
     /// # Errors
     ///
-    /// When the file is of another kind, or cannot be read or written.
+    /// When the file has another format, or cannot be read or written.
     pub(super) fn open(
         directory: &Path,
         graph: &Graph,
@@ -124,7 +124,7 @@ mod tests {
     use crate::sim::peer::atom;
 
     #[test]
-    fn the_file_is_read_again_and_grows_no_further_than_it_must() {
+    fn the_file_is_read_again_and_its_size_is_bounded() {
         let directory = tempfile::tempdir().unwrap();
         let graph = Graph::memory();
         let id = Id::parse("alice").unwrap();
@@ -150,8 +150,7 @@ mod tests {
         assert!(kept < 2 * SLACK_BYTES, "{kept} bytes");
     }
 
-    /// The kernel refuses to sync a device that keeps nothing: what succeeds there has synced
-    /// nothing.
+    /// `/dev/null` cannot be synced, so an append that syncs must fail on it.
     #[test]
     fn terms_are_synced_before_their_call_is_answered() {
         let directory = tempfile::tempdir().unwrap();
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_is_left_as_it_is() {
+    fn a_file_of_another_format_is_not_touched() {
         let directory = tempfile::tempdir().unwrap();
         let path = ID_TERMS_FILE.path(directory.path());
         fs::write(&path, "something else").unwrap();

@@ -1,4 +1,4 @@
-//! The turn of the node's thread: read, act, send.
+//! One turn of the node's thread: read, act, send.
 
 use std::collections::HashMap;
 use std::io;
@@ -59,11 +59,11 @@ struct Socket {
 ///
 /// # Errors
 ///
-/// When the kernel has none.
+/// When the kernel cannot provide one.
 pub(super) fn random_u32() -> io::Result<u32> {
     let mut bytes = [0; 4];
     let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    debug_assert_eq!(count, bytes.len(), "so few bytes come at once");
+    debug_assert_eq!(count, bytes.len(), "getrandom fills small buffers at once");
     Ok(u32::from_ne_bytes(bytes))
 }
 
@@ -99,7 +99,7 @@ impl<M: Mailboxes> Driver<M> {
         })
     }
 
-    /// Runs until the server drains its workers.
+    /// Runs the node until the server drains its workers.
     pub(super) fn run(mut self) -> io::Result<()> {
         EventLoop::new(&self.system).run(&mut self)?;
         self.node.registry.observe_drain();
@@ -107,7 +107,7 @@ impl<M: Mailboxes> Driver<M> {
         self.failure.map_or(Ok(()), Err)
     }
 
-    /// Returns a random number for a challenge. Without one the thread ends.
+    /// Returns a random number for a challenge. If there is none, the thread ends.
     fn challenge(&mut self) -> Option<u32> {
         match random_u32() {
             Ok(number) => Some(number),
@@ -162,7 +162,7 @@ impl<M: Mailboxes> Driver<M> {
         self.unread.push(connection);
     }
 
-    /// Takes the outcomes of connection attempts.
+    /// Applies the outcomes of connection attempts.
     fn apply_dial_results(&mut self) {
         let dial_results = std::mem::take(&mut *self.dial_results.results.lock());
         for DialResult {
@@ -203,7 +203,7 @@ impl<M: Mailboxes> Driver<M> {
                 }
                 WorkerCommand::PresenceSnapshots => self.node.registry.begin_snapshots(),
                 WorkerCommand::PresenceChanged(sessions) => {
-                    self.node.registry.owe_snapshots(&sessions);
+                    self.node.registry.schedule_snapshots(&sessions);
                 }
                 WorkerCommand::Drain => self.is_draining = true,
             }
@@ -218,14 +218,14 @@ impl<M: Mailboxes> Driver<M> {
         {
             tracing::error!(
                 "the original terms of ids can no longer be written to disk: {error}; after a \
-                 restart, ids that are new from now on come back as binaries"
+                 restart, new ids are sent as binaries"
             );
             id_terms.stop_recording();
             self.id_terms_file = None;
         }
     }
 
-    /// Sends unsent bytes, as far as sockets take them.
+    /// Sends unsent bytes until the sockets are full.
     fn flush(&mut self) {
         debug_assert!(
             !self.node.registry.id_terms.has_unsaved(),
@@ -307,8 +307,8 @@ impl<M: Mailboxes> Driver<M> {
                     if let Some(socket) = socket
                         && !last.is_empty()
                     {
-                        // A refusal. It fits into the socket's empty buffer, and may be lost if
-                        // not.
+                        // A refusal. It fits into the socket's empty buffer; if it does not, it is
+                        // dropped.
                         let _ = self.system.send(&socket.socket, &[&last]);
                     }
                 }
@@ -330,8 +330,8 @@ impl<M: Mailboxes> Handler for Driver<M> {
     }
 
     fn may_sleep(&self) -> bool {
-        // Dial results and questions have no mailbox. They are checked after the announcement,
-        // because later ones ring.
+        // Dial results and login questions have no mailbox. They are checked after the thread has
+        // announced its sleep, because later ones wake it up.
         self.worker.may_sleep()
             && self.dial_results.results.lock().is_empty()
             && !self.node.is_busy()

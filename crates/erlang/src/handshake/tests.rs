@@ -8,8 +8,8 @@ fn me(name: &str, cookie: &str) -> LocalNode {
     }
 }
 
-/// Lets two nodes shake hands; what each thinks of the other, or why not.
-fn shake(
+/// Runs a handshake between two nodes. Returns what each learns about the other, or its refusal.
+fn run_handshake(
     caller: &LocalNode,
     called: &LocalNode,
     version: u16,
@@ -58,10 +58,10 @@ fn deliver(
 }
 
 #[test]
-fn two_nodes_learn_who_they_are_in_either_version() {
+fn two_nodes_learn_each_others_identity_in_either_version() {
     let (a, b) = (me("a@h", "secret"), me("b@h", "secret"));
     for version in [5, 6] {
-        let (of_called, of_caller) = shake(&a, &b, version);
+        let (of_called, of_caller) = run_handshake(&a, &b, version);
         let of_called = of_called.unwrap();
         let of_caller = of_caller.unwrap();
         assert_eq!(&*of_called.name, "b@h");
@@ -72,15 +72,15 @@ fn two_nodes_learn_who_they_are_in_either_version() {
 }
 
 #[test]
-fn another_cookie_is_found_by_the_called() {
+fn the_accepting_node_detects_a_wrong_cookie() {
     let (a, b) = (me("a@h", "secret"), me("b@h", "secre"));
-    let (of_called, of_caller) = shake(&a, &b, 6);
+    let (of_called, of_caller) = run_handshake(&a, &b, 6);
     assert_eq!(of_caller, Err(Refusal::Cookie));
     assert_eq!(of_called, Err(Refusal::HandshakeSlow));
 }
 
 #[test]
-fn the_node_called_must_be_the_one_that_answers() {
+fn the_peer_must_have_the_name_that_was_dialed() {
     let (a, b) = (me("a@h", "secret"), me("b@h", "secret"));
     let mut out = Vec::new();
     let mut handshake = Handshake::connecting(&a, "c@h", 6, 1, &mut out);
@@ -91,7 +91,7 @@ fn the_node_called_must_be_the_one_that_answers() {
         .receive(&b, &name_message("a@h"), &mut challenge)
         .unwrap();
     called.admit(&b, Admission::Ok, &mut challenge).unwrap();
-    // Behind the status of five bytes.
+    // The challenge follows the status of five bytes.
     let challenge = &challenge[5 + 2..];
     assert_eq!(
         handshake.receive(&a, challenge, &mut out),
@@ -108,7 +108,7 @@ fn name_message(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn names_flags_and_versions_that_do_not_do_are_refused() {
+fn unacceptable_names_flags_and_versions_are_refused() {
     let own = me("b@h", "secret");
     let refusal = |message: &[u8]| {
         Handshake::accepted(1)

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::sim::peer::{atom, binary, integer, tuple};
 
-/// A graph in which all these are.
+/// A graph that contains all these ids.
 fn graph(terms: &[Vec<u8>]) -> Arc<Graph> {
     let graph = Arc::new(Graph::memory());
     for term in terms {
@@ -36,7 +36,7 @@ fn terms() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn ids_come_back_as_they_were_put_in_after_any_number_of_lives() {
+fn ids_come_back_unchanged_after_any_number_of_restarts() {
     let graph = graph(&terms());
     let mut records = Vec::new();
     for life in 0..3 {
@@ -57,7 +57,7 @@ fn ids_come_back_as_they_were_put_in_after_any_number_of_lives() {
 }
 
 #[test]
-fn the_last_spelling_is_right_be_it_the_plain_one() {
+fn the_last_term_of_an_id_is_the_valid_one() {
     let spelt = [
         atom("alice"),
         b"k\0\x05alice".to_vec(),
@@ -76,7 +76,7 @@ fn the_last_spelling_is_right_be_it_the_plain_one() {
 }
 
 #[test]
-fn records_that_were_cut_or_damaged_end_what_is_known_and_harm_nothing() {
+fn everything_after_a_damaged_record_is_ignored() {
     let graph = graph(&terms());
     let mut id_terms = IdTerms::restore(&graph, &[], false);
     for term in terms() {
@@ -94,7 +94,7 @@ fn records_that_were_cut_or_damaged_end_what_is_known_and_harm_nothing() {
 }
 
 #[test]
-fn ids_that_are_gone_are_forgotten_and_those_of_one_large_call_are_not() {
+fn only_terms_of_ids_that_no_longer_exist_are_forgotten() {
     let many: Vec<_> = (0..40_000)
         .map(|number| atom(&format!("user_{number}")))
         .collect();
@@ -115,10 +115,10 @@ fn ids_that_are_gone_are_forgotten_and_those_of_one_large_call_are_not() {
     assert_eq!((id_terms.terms.len(), id_terms.bytes), (0, 0));
 }
 
-/// A node of a cluster that was killed before its disk had the subscription, which it was told of
-/// and which is in the log.
+/// A node of a cluster was killed before it had stored a subscription that had been acknowledged
+/// and is in the log.
 #[test]
-fn terms_of_ids_that_a_log_has_still_to_bring_are_kept() {
+fn terms_of_ids_that_may_still_be_in_the_log_are_kept() {
     let mut records = Vec::new();
     {
         let graph = graph(&terms());
@@ -132,7 +132,7 @@ fn terms_of_ids_that_a_log_has_still_to_bring_are_kept() {
     for term in terms() {
         assert_eq!(written(&restored, &id(&term)), term);
     }
-    // They are in the file that is written anew.
+    // They are in the rewritten file.
     let again = IdTerms::restore(&graph(&terms()), &restored.records(), false);
     for term in terms() {
         assert_eq!(written(&again, &id(&term)), term);

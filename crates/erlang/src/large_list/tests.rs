@@ -1,7 +1,7 @@
 use super::*;
 use crate::sim::peer::{atom, binary, integer, list, nil, reference, tuple};
 
-/// The elements of a list that arrives in these pieces, or why it is refused.
+/// Reads a list that arrives in these pieces. Returns its elements, or the error.
 fn read(count: usize, pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>, ListError> {
     let mut reader = ListReader::new(count);
     let mut elements = Vec::new();
@@ -57,7 +57,7 @@ fn a_list_is_read_alike_at_every_split() {
 }
 
 #[test]
-fn what_is_no_list_is_refused_alike_at_every_split() {
+fn malformed_lists_are_refused_alike_at_every_split() {
     let large = binary(&vec![b'x'; LIST_ELEMENT_BYTES_MAX]);
     for (bytes, error) in [
         (
@@ -91,7 +91,7 @@ fn what_is_no_list_is_refused_alike_at_every_split() {
 }
 
 #[test]
-fn a_size_that_is_announced_takes_no_memory() {
+fn an_announced_size_takes_no_memory() {
     let mut reader = ListReader::new(usize::MAX);
     let mut result = reader.read(b"m\x7f\xff\xff\xff", |_| true);
     let mut pieces = 0;

@@ -17,9 +17,9 @@ use crate::refusal::Refusal;
 const TICKS_PER_TICK_TIME: u32 = 4;
 
 impl<M: Mailboxes> Node<M> {
-    /// Does the work that is due: ticks, timeouts, reconnections, sessions of disconnected nodes.
+    /// Performs the work that is due.
     pub(crate) fn run_deadlines(&mut self) {
-        let mut over = Vec::new();
+        let mut due = Vec::new();
         for (id, connection) in self.connections.iter() {
             let is_stalled = connection
                 .stalled_since
@@ -40,10 +40,10 @@ impl<M: Mailboxes> Node<M> {
             let is_to_tick = connection.is_up
                 && self.now.since(connection.last_sent) >= self.tick_time / TICKS_PER_TICK_TIME;
             if refusal.is_some() || is_to_tick {
-                over.push((id, refusal));
+                due.push((id, refusal));
             }
         }
-        for (id, refusal) in over {
+        for (id, refusal) in due {
             match refusal {
                 Some(refusal) => self.refuse_and_close(id, refusal),
                 None => {
@@ -111,7 +111,7 @@ impl<M: Mailboxes> Node<M> {
             || self.registry.notices.has_work(&self.connections)
     }
 
-    /// How long the driver may wait for events.
+    /// Returns how long the driver may wait for events; `None` if there is no deadline.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let is_idle = self.connections.len() == 0 && self.permanent_peers.is_empty();
         let logins = self.registry.logins.as_ref();

@@ -14,8 +14,8 @@ use crate::metrics::Metric;
 use crate::refusal::Refusal;
 
 impl<M: Mailboxes> Node<M> {
-    /// Adds a connection that a node has opened. `None` if there are too many. Of those that have
-    /// not proved that they know the cookie, the oldest makes room.
+    /// Adds a connection that a node has opened. Returns `None` if there are too many connections.
+    /// If only the unproven ones are too many, closes the oldest of them.
     pub(crate) fn accepted(&mut self, address: SocketAddr, challenge: u32) -> Option<ConnectionId> {
         let channel = Channel::accepted(challenge);
         let unproven = self.connections.unproven().count();
@@ -69,8 +69,8 @@ impl<M: Mailboxes> Node<M> {
             // Both nodes have connected at once. By the protocol, the connection opened by the node
             // with the greater name is kept.
             Some(_) if self.registry.me.name.as_str() > name => Admission::Nok,
-            // This node gives its own connection up when the peer has proved itself, or when the
-            // other node refuses it.
+            // This node gives up its own connection when the peer has proved that it knows the
+            // cookie, or when the peer refuses it.
             Some(_) => Admission::Simultaneous,
         };
         let Some(connection) = self.connections.schedule_flush(id) else {
@@ -95,7 +95,8 @@ impl<M: Mailboxes> Node<M> {
             && earlier != id
         {
             // Either the peer has declared its earlier connection dead, or this node was dialing
-            // it. Processes that wait for the dial are of this run of the node or of none.
+            // it. Sessions that wait for the dial are kept only if they belong to this run of the
+            // peer.
             let expected = self
                 .connections
                 .get(earlier)
@@ -142,8 +143,8 @@ impl<M: Mailboxes> Node<M> {
         self.close(id);
     }
 
-    /// If this is a dial, and its node has connected meanwhile and is about to prove itself,
-    /// processes that wait for the dial wait for that. Returns whether there is such a connection.
+    /// If this is a dial, and its node has meanwhile connected itself but is not proved yet, lets
+    /// the sessions that wait for the dial wait for that connection. Returns whether there is one.
     pub(super) fn give_up_dial(&mut self, id: ConnectionId) -> bool {
         let dial = self.connections.get(id);
         let dial = dial.filter(|dial| dial.is_outgoing && !dial.is_up);
@@ -160,7 +161,8 @@ impl<M: Mailboxes> Node<M> {
         true
     }
 
-    /// Removes a connection, and has the driver close it after an attempt to send the rest.
+    /// Removes a connection, and requests that the driver closes it after an attempt to send the
+    /// rest.
     pub(crate) fn close(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.close(id) else {
             return;
@@ -170,7 +172,7 @@ impl<M: Mailboxes> Node<M> {
         }
         if let Some(remote) = &connection.peer {
             if connection.is_up {
-                tracing::info!("the Erlang node {} is gone", remote.name);
+                tracing::info!("the Erlang node {} has disconnected", remote.name);
                 self.registry.on_node_gone(&remote.name);
             }
             if let Some(permanent) = self

@@ -1,4 +1,4 @@
-//! The node as its peers see it: what they hear, and when.
+//! Tests of the node as its peers see it: what it sends, and when.
 
 mod chance;
 mod handshakes;
@@ -19,16 +19,16 @@ use crate::sim::{Counted, NAME, SimulatedNode};
 
 const PEER: Peer = Peer::new("peer@h");
 
-/// Who opens a connection.
+/// The side that opens a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opener {
     /// The peer.
     Peer,
-    /// The node, which takes the peer for one that speaks the handshake up to this version.
+    /// The node, which expects the peer to support the handshake up to this version.
     Node(u16),
 }
 
-/// What became of a connection.
+/// The outcome of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Outcome {
     heard: Heard,
@@ -38,7 +38,7 @@ struct Outcome {
     sessions: usize,
 }
 
-/// A node and an open connection of it, over which nothing was received.
+/// Creates a node and an open connection without received bytes.
 fn open(opener: Opener) -> (SimulatedNode, ConnectionId) {
     match opener {
         Opener::Peer => {
@@ -57,7 +57,7 @@ fn open(opener: Opener) -> (SimulatedNode, ConnectionId) {
     }
 }
 
-/// A node that is connected with the peer, and has said nothing since.
+/// Creates a node that is connected with the peer and has sent nothing since.
 fn connected() -> (SimulatedNode, ConnectionId) {
     let (mut sim, connection) = open(Opener::Peer);
     sim.receive(connection, &PEER.call());
@@ -85,7 +85,7 @@ fn outcome(opener: Opener, pieces: &[&[u8]]) -> Outcome {
     }
 }
 
-/// What becomes of a connection over which this comes: in one piece, in any two, and byte by byte.
+/// Receives `stream` in one piece, in any two, and byte by byte, and returns the common outcome.
 fn alike_at_every_split(opener: Opener, stream: &[u8]) -> Outcome {
     let whole = outcome(opener, &[stream]);
     for at in 1..stream.len() {
@@ -97,7 +97,7 @@ fn alike_at_every_split(opener: Opener, stream: &[u8]) -> Outcome {
     whole
 }
 
-/// What is heard of a peer that has called, and then said this, at every split.
+/// Lets the peer dial and send these packets, at every split, and returns what the node answers.
 fn heard(packets: &[Vec<u8>]) -> Vec<String> {
     let stream = [PEER.call(), packets.concat()].concat();
     let outcome = alike_at_every_split(Opener::Peer, &stream);

@@ -1,4 +1,4 @@
-//! Delivery of events to processes that are logged in.
+//! Delivery of events to logged-in processes.
 
 use ::router::{Counts, Mailboxes, Parcel};
 use reactor::SlotKey;
@@ -9,18 +9,18 @@ use super::{ProcessRegistry, notices};
 use crate::connections::{ConnectionId, Connections, DeliveryOutcome};
 use crate::payload;
 
-/// A parcel whose messages are written or queued, and whose publisher waits for the counts.
+/// A parcel whose messages are written or queued. Its publisher waits for the counts.
 #[derive(Debug)]
 pub(crate) struct ParcelInFlight {
     pub(crate) parcel: Parcel,
-    /// Messages written for each connection.
+    /// Number of messages written to each connection.
     written: Vec<(ConnectionId, u64)>,
     queued: u64,
     shed: u64,
 }
 
 impl<M: Mailboxes> ProcessRegistry<M> {
-    /// Writes a parcel's events for its recipients, as far as they are still logged in.
+    /// Writes a parcel's events to those recipients that are still logged in.
     pub(crate) fn deliver(
         &mut self,
         connections: &mut Connections,
@@ -38,13 +38,14 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 };
                 let process = session.process;
                 if session.lost > 0 {
-                    // Before the first event after it, if that is not lost as well.
+                    // The notice must precede the next event; if they do not both fit, the event is
+                    // lost too.
                     let notice = notices::gap(session.lost);
-                    let is_told = connections
+                    let is_sent = connections
                         .takes(process.connection, notice.len() + message.len())
                         && connections.deliver(process.connection, process.number(), &notice)
                             != DeliveryOutcome::Shed;
-                    if !is_told {
+                    if !is_sent {
                         session.lost = session.lost.saturating_add(1);
                         shed += 1;
                         continue;
@@ -107,8 +108,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         reports.collect()
     }
 
-    /// Logs out sessions of disconnected nodes among some of the slots. Returns the slot to
-    /// continue at.
+    /// Logs out sessions of disconnected nodes among `slots` slots. Returns the slot to continue
+    /// at.
     pub(crate) fn reap_sessions(
         &mut self,
         connections: &Connections,
@@ -133,7 +134,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
 }
 
 impl ParcelInFlight {
-    /// The outcome of the parcel, after the driver has tried all sockets.
+    /// Returns the outcome of the parcel, after the driver has tried all sockets.
     pub(crate) fn counts(&self, connections: &Connections) -> Counts {
         let mut counts = Counts {
             queued: self.queued,

@@ -1,5 +1,4 @@
-//! How a process that is logged in and this node learn of each other's end: monitors, and links on
-//! request.
+//! Monitors and links, by which this node and logged-in processes learn of each other's end.
 
 use ::router::Mailboxes;
 use reactor::SlotKey;
@@ -11,33 +10,31 @@ use crate::control::{self, MonitorRequest};
 use crate::sessions::Process;
 use crate::term::{Atom, Raw, Term, write};
 
-/// What a process asks for at its login.
+/// Options of a login.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LoginOptions {
-    /// To be ended when this node is gone, as by a link with the router of 2008.
+    /// The process is linked, so that it ends with this node, as with the router of 2008.
     pub(super) is_linked: bool,
-    /// To be told of lost events.
+    /// The process is notified of lost events.
     pub(super) hears_gaps: bool,
-    /// To be told who of those whom it follows is online.
+    /// The process is notified of the presence of the ids that it follows.
     pub(super) hears_presence: bool,
 }
 
 /// Request about the link of a process.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum LinkRequest {
-    /// To link.
+    /// Create the link.
     Add,
-    /// To remove the link.
+    /// Remove the link.
     Remove,
-    /// To end the process.
+    /// End the process.
     End,
 }
 
 impl LoginOptions {
     pub(super) fn read(options: Raw<'_>) -> Result<Self, ErrorText> {
-        let unknown = || {
-            "login takes a list of options, of which there are link, gap and presence".to_owned()
-        };
+        let unknown = || "login takes a list of options: link, gap and presence".to_owned();
         let mut read = Self::default();
         let elements = match options.view() {
             Term::Nil => return Ok(read),
@@ -62,11 +59,11 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         let Some(slot) = self.monitored(reference) else {
             return;
         };
-        let is_of_line = self
+        let is_same_connection = self
             .sessions
             .get(slot)
             .is_some_and(|session| session.process.connection == connection);
-        if is_of_line {
+        if is_same_connection {
             self.end_session(slot, SessionEnd::Process);
         }
     }
@@ -125,7 +122,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         session.is_some_and(|session| session.is_linked)
     }
 
-    /// Links router with a process, whose node ends it when this node is gone; or ends the link.
+    /// Changes the link between router and a process. A linked process ends when this node is gone.
     pub(super) fn link(
         &self,
         connections: &mut Connections,
@@ -146,8 +143,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         });
     }
 
-    /// Writes the reference of a session's monitor: the key of the session. Erlang uses 18 bits of
-    /// the first word.
+    /// Writes the reference of a session's monitor, which encodes the key of the session. Erlang
+    /// uses 18 bits of the first word.
     fn write_reference(&self, out: &mut Vec<u8>, slot: SlotKey) {
         let words = [slot.index & 0x3_ffff, slot.generation, slot.index >> 18];
         let node = Atom::of(self.me.name.as_str());

@@ -1,8 +1,7 @@
-//! Lists of subscriptions that are too long to be held: changed in parts, as they arrive.
+//! Lists of subscriptions that are too long to be held, and are applied in parts as they arrive.
 //!
-//! One part of a list is on its way to the graph while the next is read. A node whose list has more
-//! than that is not read until the graph has caught up, so a list of any length takes the memory of
-//! two parts.
+//! The graph applies one part of a list while the next is read. If that is full too, the node is
+//! not read until the graph has caught up, so a list of any length takes the memory of two parts.
 
 use std::collections::VecDeque;
 
@@ -43,20 +42,20 @@ struct OpenList {
     from: Option<Box<[u8]>>,
     verb: ListVerb,
     reader: ListReader,
-    /// Parts that were read. The last one may grow.
+    /// Parts that were read but not submitted. The last one may grow.
     parts: VecDeque<Part>,
-    /// Subscriptions that were read.
+    /// Number of subscriptions read.
     read: usize,
-    /// Changes of the part that is on its way to the graph.
+    /// Number of changes in the part that the graph is applying.
     in_flight: Option<usize>,
-    /// Changes that were made.
+    /// Number of changes made.
     done: usize,
-    /// Why the rest of the list is not read.
+    /// The reason why the rest of the list is not read.
     failure: Option<ErrorText>,
     last_arrived: Tick,
 }
 
-/// Changes that are handed to the graph at once.
+/// Changes that are submitted to the graph together.
 #[derive(Debug, Default)]
 struct Part {
     changes: Vec<Change>,
@@ -64,14 +63,14 @@ struct Part {
 }
 
 impl Lists {
-    /// Whether a list of this connection has more than may be held.
+    /// Whether a list of this connection holds as much as is allowed.
     pub(crate) fn is_waiting(&self, connection: ConnectionId) -> bool {
         self.open
             .iter()
             .any(|list| list.connection == connection && list.is_waiting())
     }
 
-    /// Forgets the lists of a connection that has ended. Parts on their way are still changed.
+    /// Drops the lists of a connection that has ended. Submitted parts are still applied.
     pub(crate) fn forget(&mut self, connection: ConnectionId) {
         self.open.retain(|list| list.connection != connection);
     }
@@ -82,8 +81,8 @@ impl Lists {
         parts.map(|part| part.changes.len()).sum()
     }
 
-    /// The list that a message is read for. A list that waits for the graph only is passed over:
-    /// the next message of its sender may have its number.
+    /// Finds the list that a message belongs to. A list that was read to its end is skipped, as the
+    /// next message of its sender may have the same number.
     fn find(&self, connection: ConnectionId, message: ListMessage) -> Option<usize> {
         self.open.iter().position(|list| {
             list.connection == connection && list.message == message && list.is_read_on()
@@ -97,7 +96,7 @@ impl OpenList {
         self.in_flight.is_some() && self.parts.front().is_some_and(is_full)
     }
 
-    /// Whether more of the message is wanted.
+    /// Whether more of the message is expected.
     const fn is_read_on(&self) -> bool {
         self.failure.is_none() && !self.reader.has_ended()
     }
@@ -109,7 +108,7 @@ impl OpenList {
         }
     }
 
-    /// Whether the next part is to be handed to the graph.
+    /// Whether the next part must be submitted to the graph.
     fn is_part_due(&self) -> bool {
         let is_due = |part: &Part| {
             !part.changes.is_empty()
@@ -118,7 +117,7 @@ impl OpenList {
         self.in_flight.is_none() && self.parts.front().is_some_and(is_due)
     }
 
-    /// Whether there is nothing more to do but to answer.
+    /// Whether only the answer remains to be sent.
     fn is_over(&self) -> bool {
         let is_read = self.reader.has_ended() && self.parts.is_empty();
         self.in_flight.is_none() && (is_read || self.failure.is_some())
@@ -126,11 +125,11 @@ impl OpenList {
 }
 
 impl<M: Mailboxes> ProcessRegistry<M> {
-    /// Takes the beginning of a list.
+    /// Handles the beginning of a list.
     ///
     /// # Errors
     ///
-    /// When the list is not read. Its caller was told why.
+    /// When the list is refused. Its caller gets an answer with the reason.
     pub(crate) fn on_list_begun(
         &mut self,
         connections: &mut Connections,
@@ -143,7 +142,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             _ => None,
         };
         if process != Some(RegisteredProcess::Subsmanager) {
-            let sentence = "lists of subscriptions are for subsmanager";
+            let sentence = "lists of subscriptions must be sent to subsmanager";
             answer_error(connections, connection, begun.from, sentence);
             return Err(Refusal::NotUnderstood);
         }
@@ -151,7 +150,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         let of_node = lists.iter().filter(|list| list.connection == connection);
         if lists.len() >= LISTS_MAX || of_node.count() >= LISTS_PER_NODE_MAX {
             let sentence = format!(
-                "{LISTS_MAX} long lists at most are changed at once, {LISTS_PER_NODE_MAX} of one \
+                "at most {LISTS_MAX} long lists may be in progress, {LISTS_PER_NODE_MAX} of one \
                  node; call again when one of them is answered"
             );
             answer_error(connections, connection, begun.from, &sentence);
@@ -176,7 +175,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         Ok(())
     }
 
-    /// Takes a further piece of a list, if that is still read.
+    /// Handles a further piece of a list, unless the list has failed.
     pub(crate) fn on_list_piece(
         &mut self,
         connections: &mut Connections,
@@ -244,7 +243,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         self.advance_list(connections, at);
     }
 
-    /// Ends a list of which nothing more can be read.
+    /// Ends a list whose rest cannot be read.
     pub(crate) fn on_list_broken(
         &mut self,
         connections: &mut Connections,
@@ -257,7 +256,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Ends lists of which nothing arrives any more.
+    /// Ends lists without new data for [`LIST_STALL_TIME`].
     pub(crate) fn end_stalled_lists(&mut self, connections: &mut Connections) {
         for at in (0..self.lists.open.len()).rev() {
             let list = &mut self.lists.open[at];
@@ -275,7 +274,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Takes the outcome of a part. The list goes on with the next part.
+    /// Handles the outcome of a part, and continues with the next part.
     pub(super) fn on_part_completed(
         &mut self,
         connections: &mut Connections,
@@ -294,7 +293,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             Outcome::NotLogged(error) => list.fail(replicated::sentence(error)),
             Outcome::Receipt(_) => {}
         }
-        // The node was not read meanwhile, which is no silence of its own.
+        // The node was not read meanwhile, so it must not count as silent.
         list.last_arrived = now;
         if let Some(connection) = connections.schedule_flush(list.connection) {
             connection.last_received = now;
@@ -302,7 +301,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         self.advance_list(connections, at);
     }
 
-    /// Hands the next part to the graph, or answers the caller.
+    /// Submits the next part to the graph, or answers the caller.
     fn advance_list(&mut self, connections: &mut Connections, at: usize) {
         let list = &mut self.lists.open[at];
         if list.is_part_due()
@@ -324,8 +323,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             }),
             Some(why) => {
                 let sentence = format!(
-                    "{why}; of this long list, at least the first {} subscriptions were changed; \
-                     it does no harm to change them again",
+                    "{why}; at least the first {} subscriptions of this long list were changed; \
+                     it is safe to send them again",
                     list.done
                 );
                 answer_error(connections, list.connection, from, &sentence);

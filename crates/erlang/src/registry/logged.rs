@@ -13,12 +13,12 @@ use crate::replicated;
 use crate::term::Raw;
 
 impl<M: Mailboxes> ProcessRegistry<M> {
-    /// Hands an event to the log. A caller is answered when every node has its receipt. A cast has
-    /// none, and is counted if it fails.
+    /// Appends an event to the log. A caller is answered when every node has reported its receipt.
+    /// A cast has no caller, and is counted if it fails.
     ///
     /// # Errors
     ///
-    /// When too many calls and casts wait. The error is a sentence for the caller.
+    /// When too many calls and casts are waiting. The error is a sentence for the caller.
     pub(super) fn log_event(
         &mut self,
         log: &dyn Append,

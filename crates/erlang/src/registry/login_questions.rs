@@ -1,8 +1,7 @@
-//! The process that decides on logins of clients: questions to it, and its answers.
+//! Questions to the process that decides on logins of clients, and its answers.
 //!
-//! A question is a call as `gen_server` makes it, `{'$gen_call', {Router, Tag}, {login, Ids,
-//! Client}}`, and its answer is `{Tag, Answer}`: `ok` lets the client in, and every other term does
-//! not.
+//! A question is a `gen_server` call, `{'$gen_call', {Router, Tag}, {login, Ids, Client}}`, and its
+//! answer is `{Tag, Answer}`: `ok` accepts the client, and every other term refuses it.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -23,7 +22,7 @@ use crate::metrics::Metric;
 use crate::refusal::Refusal;
 use crate::term::{Atom, Raw, Term, write};
 
-/// First word of the tag of a question, which no monitor's reference has.
+/// First word of a question's tag. References of monitors never have it.
 const TAG_WORD: u32 = 0x3_ffff;
 
 /// Questions that wait for the process.
@@ -32,7 +31,7 @@ pub(crate) struct LoginQuestions {
     queue: Arc<QuestionQueue>,
     last: u64,
     open: HashMap<u64, OpenQuestion>,
-    /// Numbers of questions, in the order in which their time is over.
+    /// Send time and number of each question, oldest first.
     by_age: VecDeque<(Tick, u64)>,
 }
 
@@ -52,20 +51,20 @@ impl LoginQuestions {
         !self.queue.is_empty()
     }
 
-    /// Time until the oldest question is given up.
+    /// Returns the time until the oldest question times out.
     pub(crate) fn due_in(&self, now: Tick) -> Option<Duration> {
         let (asked, _) = self.by_age.front()?;
         Some(self.check.timeout.saturating_sub(now.since(*asked)))
     }
 
-    /// Gives up the questions whose time is over.
-    fn expire(&mut self, now: Tick, given_up: &mut u64) {
+    /// Gives up the questions that have timed out.
+    fn expire(&mut self, now: Tick, unanswered: &mut u64) {
         while let Some(&(asked, number)) = self.by_age.front()
             && (now.since(asked) >= self.check.timeout || !self.open.contains_key(&number))
         {
             self.by_age.pop_front();
             if let Some(open) = self.open.remove(&number) {
-                *given_up += 1;
+                *unanswered += 1;
                 open.give_up();
             }
         }
@@ -119,20 +118,20 @@ fn number(me: &LocalNode, tag: Raw<'_>) -> Option<u64> {
 }
 
 impl<M: Mailboxes> ProcessRegistry<M> {
-    /// Asks the process what is to be asked, and gives up what it has not answered in time.
+    /// Sends waiting questions to the process, and gives up those that have timed out.
     pub(crate) fn ask_logins(&mut self, connections: &mut Connections) {
         let Some(logins) = &mut self.logins else {
             return;
         };
-        let mut given_up = 0;
-        logins.expire(self.now, &mut given_up);
+        let mut unanswered = 0;
+        logins.expire(self.now, &mut unanswered);
         let node = logins.check.process.node().as_str();
         let connection = connections.find(node).filter(|&id| {
             connections.get(id).is_some_and(|it| it.is_up) && !connections.is_congested(id)
         });
         for open in logins.queue.take() {
             let Some(connection) = connection else {
-                given_up += 1;
+                unanswered += 1;
                 open.give_up();
                 continue;
             };
@@ -155,14 +154,14 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             logins.open.insert(number, open);
             logins.by_age.push_back((self.now, number));
         }
-        self.metrics.add(Metric::LoginsUnanswered, given_up);
+        self.metrics.add(Metric::LoginsUnanswered, unanswered);
     }
 
-    /// Takes a message to the router that is an answer about a login.
+    /// Handles a message to the router that is an answer about a login.
     ///
     /// # Errors
     ///
-    /// When it is none, or comes from another node than the one that is asked.
+    /// When it is not an answer, or does not come from the node of the process.
     pub(super) fn on_login_answer(
         &mut self,
         connections: &Connections,
@@ -176,7 +175,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         if connections.find(logins.check.process.node().as_str()) != Some(connection) {
             return Err(Refusal::NotUnderstood);
         }
-        // Without a question it comes too late.
+        // If the question is no longer open, the answer is too late.
         if let Some(open) = logins.open.remove(&number) {
             open.answer(match answer.is_atom("ok") {
                 true => LoginVerdict::Accepted,
@@ -186,13 +185,13 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         Ok(())
     }
 
-    /// Gives up what was asked over a connection that has ended.
+    /// Gives up the questions sent on a connection that has ended.
     pub(crate) fn on_node_gone(&mut self, node: &str) {
         if let Some(logins) = &mut self.logins
             && logins.check.process.node().as_str() == node
         {
-            let given_up = logins.give_up();
-            self.metrics.add(Metric::LoginsUnanswered, given_up);
+            let unanswered = logins.give_up();
+            self.metrics.add(Metric::LoginsUnanswered, unanswered);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Notices to processes that asked for them at their login: which of the ids that they follow are
 //! online, and that they have lost events.
 //!
-//! Notices wait until the connection to the process has room. Those about one process are coalesced
-//! meanwhile: lost events are counted, and a snapshot replaces what was not told. So what waits
-//! takes a bounded number of bytes for each session.
+//! Notices wait until the connection to the process has room. Meanwhile, those for one process are
+//! coalesced: lost events are counted, and a snapshot replaces unsent changes. So waiting notices
+//! take a bounded number of bytes for each session.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -19,25 +19,26 @@ use crate::id_terms::IdTerms;
 use crate::limits::{NOTICES_PER_TURN, SESSIONS_REAPED_PER_TURN, SNAPSHOT_KEYS_PER_TURN};
 use crate::term::write;
 
-/// Number of lost events of a session that may have lost some, without a count.
+/// Value for an unknown number of lost events.
 pub(crate) const LOST_UNKNOWN: u32 = u32::MAX;
 
-/// Sessions that are to be told something.
+/// Sessions with waiting notices.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
-    /// Sessions to look at, each once.
+    /// Sessions to serve, each once.
     ready: VecDeque<SlotKey>,
     /// Sessions whose connection has no room.
     waiting: HashMap<ConnectionId, Vec<SlotKey>>,
-    /// Snapshots under way or due.
+    /// Snapshots in progress or due.
     snapshots: HashMap<SlotKey, Snapshot>,
-    /// The slot to look at next, while each session that asked gets a new snapshot.
+    /// The next slot of a round, in which every session that asked for presence gets a new
+    /// snapshot.
     round: Option<u32>,
-    /// Whether there must be another round.
+    /// Whether another round must follow.
     has_next_round: bool,
 }
 
-/// A snapshot of who is online that is not sent, or not to its end.
+/// A presence snapshot that is not sent completely.
 #[derive(Debug, Clone, Copy)]
 struct Snapshot {
     place: SnapshotPlace,
@@ -87,13 +88,13 @@ fn snapshot(id_terms: &IdTerms, ids: &[Id], is_first: bool, has_more: bool) -> R
 }
 
 impl Notices {
-    /// Forgets a session that has ended.
+    /// Drops the notices of a session that has ended.
     pub(super) fn forget(&mut self, slot: SlotKey) {
-        // Its place among those that are looked at is passed over.
+        // Its entry in `ready` is skipped later.
         self.snapshots.remove(&slot);
     }
 
-    /// Whether there is something to do at once.
+    /// Whether there is work to do at once.
     pub(crate) fn has_work(&self, connections: &Connections) -> bool {
         let may_go_on = |&connection: &ConnectionId| is_open(connections, connection);
         !self.ready.is_empty() || self.round.is_some() || self.waiting.keys().any(may_go_on)
@@ -106,42 +107,42 @@ impl Notices {
     }
 }
 
-/// Whether sessions of a connection can be looked at: it has room, or is gone.
+/// Whether sessions of a connection can be served: it has room, or is closed.
 fn is_open(connections: &Connections, connection: ConnectionId) -> bool {
     connections.get(connection).is_none() || connections.has_room(connection)
 }
 
 impl<M: Mailboxes> ProcessRegistry<M> {
-    /// Has a session looked at, once, when its connection has room.
-    fn owe(&mut self, slot: SlotKey) {
+    /// Queues a session once, to be served when its connection has room.
+    fn schedule(&mut self, slot: SlotKey) {
         if let Some(session) = self.sessions.get(slot)
-            && !std::mem::replace(&mut session.is_owed, true)
+            && !std::mem::replace(&mut session.is_scheduled, true)
         {
             self.notices.ready.push_back(slot);
         }
     }
 
-    /// Sends a session a snapshot of who is online, from its beginning.
-    pub(super) fn owe_snapshot(&mut self, slot: SlotKey) {
+    /// Schedules a presence snapshot for a session, from its beginning.
+    pub(super) fn schedule_snapshot(&mut self, slot: SlotKey) {
         let snapshot = Snapshot {
             place: SnapshotPlace::default(),
             is_first: true,
         };
         self.notices.snapshots.insert(slot, snapshot);
-        self.owe(slot);
+        self.schedule(slot);
     }
 
-    /// Sends those of the sessions that asked a snapshot of who is online.
-    pub(crate) fn owe_snapshots(&mut self, slots: &[SlotKey]) {
+    /// Schedules a presence snapshot for those of the sessions that asked for presence.
+    pub(crate) fn schedule_snapshots(&mut self, slots: &[SlotKey]) {
         for &slot in slots {
             let session = self.sessions.get(slot);
             if session.is_some_and(|session| session.hears_presence) {
-                self.owe_snapshot(slot);
+                self.schedule_snapshot(slot);
             }
         }
     }
 
-    /// Sends each session that asked a snapshot of who is online.
+    /// Schedules a presence snapshot for every session that asked for presence.
     pub(crate) const fn begin_snapshots(&mut self) {
         match self.notices.round {
             None => self.notices.round = Some(0),
@@ -149,24 +150,24 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Notes that a session has lost events, if it asked to be told.
+    /// Records that a session has lost events, if it asked for that notice.
     pub(super) fn note_loss(&mut self, slot: SlotKey, count: u32) {
         let session = self.sessions.get(slot);
         if let Some(session) = session.filter(|session| session.hears_gaps) {
             session.lost = session.lost.saturating_add(count);
-            self.owe(slot);
+            self.schedule(slot);
         }
     }
 
-    /// Notes events that were lost before they reached this thread.
+    /// Records events that were lost before they reached this thread.
     pub(crate) fn note_losses(&mut self, lost: &[(SlotKey, u64)]) {
         for &(slot, count) in lost {
             self.note_loss(slot, u32::try_from(count).unwrap_or(LOST_UNKNOWN));
         }
     }
 
-    /// Notes that every session may have lost events. All are marked at once, as each must be told
-    /// before its next event.
+    /// Records that every session may have lost events. All are marked at once, as each must get
+    /// the notice before its next event.
     pub(crate) fn note_loss_by_any(&mut self) {
         for index in 0..self.sessions.slots() {
             if let Some(slot) = self.sessions.at(index) {
@@ -175,8 +176,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Tells sessions who came and went. A session whose connection has no room gets a snapshot
-    /// later.
+    /// Sends changes of presence to sessions. A session whose connection has no room gets a
+    /// snapshot later.
     pub(crate) fn tell_presence<'a>(
         &mut self,
         connections: &mut Connections,
@@ -194,18 +195,18 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             let id_terms = &self.id_terms;
             let message = messages.entry(told.number);
             let message = message.or_insert_with(|| edge(id_terms, told.id, told.online));
-            let is_told = connections.has_room(process.connection)
+            let is_sent = connections.has_room(process.connection)
                 && connections.deliver(process.connection, process.number(), message)
                     != DeliveryOutcome::Shed;
-            if !is_told {
-                self.owe_snapshot(told.session);
+            if !is_sent {
+                self.schedule_snapshot(told.session);
             }
         }
     }
 
     /// Sends notices to sessions whose connections have room, a bounded number in each turn.
     pub(crate) fn serve_notices(&mut self, connections: &mut Connections) {
-        self.go_round();
+        self.continue_round();
         let waiting = &mut self.notices.waiting;
         let ready = &mut self.notices.ready;
         waiting.retain(|&connection, slots| {
@@ -234,11 +235,11 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 waiting.or_default().push(slot);
                 continue;
             }
-            session.is_owed = false;
+            session.is_scheduled = false;
             if session.lost > 0 {
                 let notice = gap(session.lost);
                 match connections.deliver(process.connection, process.number(), &notice) {
-                    // The node is gone, and with it the process.
+                    // The node is disconnected, and with it the process.
                     DeliveryOutcome::Shed => continue,
                     DeliveryOutcome::Written | DeliveryOutcome::Queued => session.lost = 0,
                 }
@@ -247,8 +248,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Sends the next piece of a session's snapshot, if one is due. Returns the number of
-    /// subscriptions that were looked at.
+    /// Sends the next part of a session's snapshot, if one is due. Returns the number of
+    /// subscriptions checked.
     fn send_snapshot(
         &mut self,
         connections: &mut Connections,
@@ -258,7 +259,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         let Some(Snapshot { place, is_first }) = self.notices.snapshots.remove(&slot) else {
             return 0;
         };
-        // As long as it is not known who is online, all get a snapshot later.
+        // Until presence is known, all sessions get their snapshot later.
         let presence = self.presence.as_ref();
         let Some(presence) = presence.filter(|presence| presence.is_settled()) else {
             return 0;
@@ -267,7 +268,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             return 0;
         };
         let graph = self.router.graph();
-        let (ids, looked_at, next) = presence.snapshot(graph, session.keys(), place, limit);
+        let (ids, checked, next) = presence.snapshot(graph, session.keys(), place, limit);
         let has_piece = next.is_none() || !ids.is_empty();
         if has_piece {
             let piece = snapshot(&self.id_terms, &ids, is_first, next.is_some());
@@ -278,13 +279,14 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             let is_first = is_first && !has_piece;
             let rest = Snapshot { place, is_first };
             self.notices.snapshots.insert(slot, rest);
-            self.owe(slot);
+            self.schedule(slot);
         }
-        looked_at
+        checked
     }
 
-    /// Looks for sessions that asked who is online, if each of them is to get a snapshot.
-    fn go_round(&mut self) {
+    /// Continues the round, if there is one: schedules snapshots for sessions that asked for
+    /// presence.
+    fn continue_round(&mut self) {
         let Some(from) = self.notices.round else {
             return;
         };
@@ -295,7 +297,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 && let Some(session) = self.sessions.get(slot)
                 && session.hears_presence
             {
-                self.owe_snapshot(slot);
+                self.schedule_snapshot(slot);
             }
         }
         self.notices.round = (to < slots).then_some(to);

@@ -1,4 +1,5 @@
-//! What the server's observer is told of sessions of processes. Without one, nothing is looked up.
+//! Notifications of the server's observer about sessions of processes. Without an observer nothing
+//! is looked up.
 
 use ::router::Mailboxes;
 use graph::Id;
@@ -10,16 +11,17 @@ use super::ProcessRegistry;
 /// Name of the transport of processes.
 pub(super) const TRANSPORT: &str = "erlang";
 
-/// Why a session has ended, by the names in the server's metric of closed connections.
+/// The reason for the end of a session, with the names of the server's metric of closed
+/// connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionEnd {
     /// The process has logged out or exited.
     Process,
     /// The connection to its node has ended.
     Node,
-    /// The operator closes it.
+    /// The operator has closed it.
     Operator,
-    /// The server ends.
+    /// The server is shutting down.
     Drain,
 }
 
@@ -35,7 +37,7 @@ impl SessionEnd {
 }
 
 impl<M: Mailboxes> ProcessRegistry<M> {
-    /// Tells the observer that a process has logged in for the first time.
+    /// Notifies the observer that a process has logged in for the first time.
     pub(super) fn observe_login(&self, slot: SlotKey, id: &Id) {
         if let Some(observer) = &self.observer {
             let ids = std::slice::from_ref(id);
@@ -43,8 +45,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Tells the observer that a session ends. It must not be logged out yet, as its ids might then
-    /// be forgotten.
+    /// Notifies the observer of the end of a session. The session must not be logged out yet, as
+    /// its ids might be removed then.
     pub(super) fn observe_logout(&mut self, slot: SlotKey, end: SessionEnd) {
         let Some(observer) = self.observer.clone() else {
             return;
@@ -58,7 +60,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Tells the observer that all sessions end with the server.
+    /// Notifies the observer of the end of all sessions, when the server shuts down.
     pub(crate) fn observe_drain(&mut self) {
         if self.observer.is_none() {
             return;

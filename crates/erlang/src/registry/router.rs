@@ -23,9 +23,9 @@ use crate::replicated;
 use crate::sessions::Process;
 use crate::term::{Pid, Raw, write};
 
-/// The sentence for a call beyond the bound on those that wait.
+/// The error for a call when too many others are waiting.
 pub(super) const TOO_MANY_CALLS: &str =
-    "too many calls wait for their receipts; call again when some of them are answered";
+    "too many calls are waiting for their receipts; call again when some of them are answered";
 
 impl<M: Mailboxes> ProcessRegistry<M> {
     pub(super) fn on_router(
@@ -147,8 +147,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         let subject = ids::of_term(id).map_err(|error| error.to_string())?;
         let payload = payload::of_term(message, self.event_bytes_max).map_err(|_| {
             format!(
-                "the message is larger than the {} bytes that an event may have; \
-                 send less, or raise event-bytes",
+                "the message is larger than the {} bytes that an event may have; send a smaller \
+                 one, or raise event-bytes",
                 self.event_bytes_max
             )
         })?;
@@ -177,8 +177,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         };
         if options.hears_presence && self.presence.is_none() {
             return Err(
-                "this server does not keep who is online; leave presence out, or start \
-                        the server with --presence"
+                "this server does not track presence; leave presence out, or start the server \
+                 with --presence"
                     .to_owned(),
             );
         }
@@ -190,8 +190,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             if options.is_linked && !mem::replace(&mut session.is_linked, true) {
                 self.link(connections, LinkRequest::Add, process);
             }
-            self.hear_presence(slot, options);
-            let session = self.sessions.get(slot).expect("it was there");
+            self.start_presence(slot, options);
+            let session = self.sessions.get(slot).expect("the session exists");
             if let Some(key) = self.router.graph().find(&subject)
                 && session.keys().contains(&key)
             {
@@ -199,12 +199,12 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             }
             if session.keys().len() >= IDS_MAX {
                 return Err(format!(
-                    "a process may have {IDS_MAX} ids, and this one has that many"
+                    "a process may have at most {IDS_MAX} ids, and this one has that many"
                 ));
             }
         }
-        // The session must exist before the router finds it under the key; the key is only known
-        // here.
+        // The session must exist before the router can find it under the key, so the key is looked
+        // up first.
         let key = self.router.graph().hold(&subject);
         let key = key.map_err(|error| error.to_string())?;
         let slot = match known {
@@ -224,7 +224,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 if options.is_linked {
                     self.link(connections, LinkRequest::Add, process);
                 }
-                self.hear_presence(slot, options);
+                self.start_presence(slot, options);
                 self.observe_login(slot, &subject);
                 slot
             }
@@ -234,25 +234,25 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         self.router.graph().release(key);
         let session = self.sessions.get(slot);
         if session.is_some_and(|session| session.hears_presence) {
-            // It follows others than before.
-            self.owe_snapshot(slot);
+            // The session follows other subjects now.
+            self.schedule_snapshot(slot);
         }
         logged_in.map(drop).map_err(|error| error.to_string())
     }
 
-    /// Tells a session who is online from now on, if its process asks for it.
-    fn hear_presence(&mut self, slot: SlotKey, options: LoginOptions) {
+    /// Starts presence notices for a session, if its process asks for them.
+    fn start_presence(&mut self, slot: SlotKey, options: LoginOptions) {
         if options.hears_presence
             && let Some(session) = self.sessions.get(slot)
             && !mem::replace(&mut session.hears_presence, true)
             && let Some(presence) = &self.presence
         {
             presence.begin_session();
-            self.owe_snapshot(slot);
+            self.schedule_snapshot(slot);
         }
     }
 
-    /// The connection to the node of a process. Without one, the node is dialed.
+    /// Returns the connection to the node of a process. If there is none, the node is dialed.
     fn connection_to(
         &mut self,
         connections: &mut Connections,
@@ -280,9 +280,9 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             self.metrics
                 .add(Refusal::METRICS[Refusal::Crowded.kind()], 1);
             return Err(format!(
-                "{name} is not connected, and {dials} nodes are being dialed, {nodes} nodes in \
-                 all; at most {DIALS_MAX} and {CONNECTIONS_MAX} can be; connect {name} with this \
-                 node, or log in again later"
+                "{name} is not connected, and too many nodes are being dialed ({dials} of \
+                 {DIALS_MAX}) or connected ({nodes} of {CONNECTIONS_MAX}); connect {name} with \
+                 this node, or log in again later"
             ));
         }
         let connection = connections.open(self.now, None, true);
@@ -362,7 +362,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Logs out all sessions of a connection that turned out to lead to another run of the node.
+    /// Logs out all sessions of a connection whose node turned out to be another run.
     pub(crate) fn end_sessions_of(&mut self, connection: ConnectionId) {
         for index in 0..self.sessions.slots() {
             if let Some(slot) = self.sessions.at(index)

@@ -50,11 +50,11 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                     },
                 );
             }
-            // Short requests can have long answers, so their number must be limited.
+            // Short requests can have long answers, which must be limited.
             Some([verb, _])
                 if verb.is_atom("get_subscribers") && connections.is_congested(connection) =>
             {
-                let sentence = "this node has not read earlier answers; ask again when it has";
+                let sentence = "this node has not yet read earlier answers; ask again when it has";
                 answer_error(connections, connection, from, sentence);
             }
             Some([verb, user]) if verb.is_atom("get_subscribers") => match self.subscribers(user) {
@@ -75,8 +75,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
     }
 
-    /// Changes all subscriptions of a list, or none if one of them is malformed. The answer is sent
-    /// when the changes are on disk, if the graph is.
+    /// Changes all subscriptions of a list, or none if one of them is malformed. If the graph is on
+    /// disk, the answer is sent when the changes are on disk.
     fn change(
         &mut self,
         connections: &mut Connections,
@@ -92,8 +92,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         self.submit(connection, from, changes, id_terms, None);
     }
 
-    /// Hands changes to the log of the cluster or to the graph: those of a call, or a part of a
-    /// list.
+    /// Submits changes to the log of the cluster or to the graph: all changes of a call, or a part
+    /// of a list.
     pub(super) fn submit(
         &mut self,
         connection: ConnectionId,
@@ -124,8 +124,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         let subscriptions = elements(list)?;
         if subscriptions.len() > SUBSCRIPTIONS_MAX {
             return Err(format!(
-                "a list whose head is not at the beginning of its message has at most \
-                 {SUBSCRIPTIONS_MAX} subscriptions, and this one has {}; make several calls",
+                "a list whose head is not at the beginning of its message may have at most \
+                 {SUBSCRIPTIONS_MAX} subscriptions, but this one has {}; make several calls",
                 subscriptions.len()
             ));
         }
@@ -154,7 +154,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         let graph = self.router.graph();
         let mut out = Vec::new();
         let mut count = 0;
-        // Held, so that no other id can take over the key meanwhile.
+        // Hold the key, so that it is not reused for another id meanwhile.
         let subject = graph.hold_known(&id);
         let mut keys = Vec::new();
         let mut after = None;
@@ -179,8 +179,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
         if !fits {
             return Err(format!(
-                "there are more than {count} subscribers, too many for one answer; \
-                 read them a page at a time over HTTP"
+                "there are more than {count} subscribers, too many for one answer; read them in \
+                 pages over HTTP"
             ));
         }
         let mut list = Vec::with_capacity(out.len() + 8);
@@ -193,7 +193,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
     }
 }
 
-/// The elements of a proper list.
+/// Returns the elements of a proper list.
 fn elements(list: Raw<'_>) -> Result<Elements<'_>, ErrorText> {
     match list.view() {
         Term::List(list) if list.is_proper() => Ok(list.elements()),

@@ -1,4 +1,4 @@
-//! A simulated peer: the bytes that it sends, and its reading of what the node sends.
+//! A simulated peer: encoding of what it sends, and decoding of what the node sends.
 
 use super::{CHALLENGE, COOKIE};
 use crate::cookie::Cookie;
@@ -18,7 +18,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// A peer with the flags of OTP 25.
+    /// Creates a peer with the flags of OTP 25.
     pub(crate) const fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -32,12 +32,13 @@ impl Peer {
         cookie.digest(CHALLENGE)
     }
 
-    /// All that a connecting peer sends in a handshake of version 6.
+    /// Returns all bytes that a connecting peer sends in a handshake of version 6.
     pub(crate) fn call(&self) -> Vec<u8> {
         [self.name_6(), self.reply()].concat()
     }
 
-    /// The same for a peer that opens in version 5. One that supports version 6 continues with it.
+    /// Returns the same for a peer that starts with version 5. If it supports version 6, it
+    /// continues with that.
     pub(crate) fn call_5(&self, knows_6: bool) -> Vec<u8> {
         let mut said = self.name_5();
         if knows_6 {
@@ -53,7 +54,7 @@ impl Peer {
         said
     }
 
-    /// All that a dialed peer sends in a handshake.
+    /// Returns all bytes that a dialed peer sends in a handshake.
     pub(crate) fn answer(&self, knows_6: bool) -> Vec<u8> {
         let challenge = if knows_6 {
             self.challenge_6()
@@ -130,7 +131,7 @@ impl Peer {
     }
 }
 
-/// A handshake message after its size.
+/// Encodes a handshake message with its size.
 fn short(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let mut message = (content.len() as u16 + 1).to_be_bytes().to_vec();
@@ -240,7 +241,7 @@ fn build(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// What a node has sent over one connection.
+/// Decoded output of a node on one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heard {
     /// Messages of the handshake.
@@ -249,7 +250,7 @@ pub(crate) struct Heard {
     pub(crate) messages: Vec<String>,
 }
 
-/// Reads what a node has sent over one connection, from its first byte.
+/// Decodes what a node has sent on one connection, from its first byte.
 ///
 /// # Panics
 ///
@@ -272,7 +273,7 @@ pub(crate) fn hear(mut bytes: &[u8]) -> Heard {
     }
 }
 
-/// Reads what a node has sent over a connection after the handshake.
+/// Decodes what a node has sent on a connection after the handshake.
 ///
 /// # Panics
 ///
@@ -293,7 +294,7 @@ fn hear_packet(packet: &[u8]) -> String {
         [] => return String::new(),
         [131, 68, 0, terms @ ..] => (terms, false),
         [112, terms @ ..] => (terms, true),
-        _ => panic!("no message: {packet:?}"),
+        _ => panic!("not a message: {packet:?}"),
     };
     let mut rest = terms;
     let mut texts = Vec::new();

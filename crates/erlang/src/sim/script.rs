@@ -1,4 +1,4 @@
-//! Peers that do anything at all: input bytes choose their actions, and invariants of the node are
+//! Peers with arbitrary behaviour: input bytes choose their actions, and invariants of the node are
 //! checked.
 
 use std::time::Duration;
@@ -82,7 +82,7 @@ pub fn run_script(data: &[u8]) {
     while !choices.0.is_empty() {
         script.act(&mut choices);
         script.sim.run_until_idle();
-        script.assert_laws();
+        script.assert_invariants();
     }
     script.end();
 }
@@ -147,7 +147,7 @@ impl Script {
         }
     }
 
-    /// A peer connects or is dialed, and sends as much of the handshake as chosen.
+    /// Lets a peer connect or be dialed, and send a chosen part of the handshake.
     fn call(&mut self, choices: &mut Choices<'_>) {
         let peer = choices.of(&PEERS);
         let (connection, said) = match choices.byte() % 6 {
@@ -196,7 +196,7 @@ impl Script {
         }
     }
 
-    /// Passes bytes in two pieces.
+    /// Passes bytes to the node in two pieces.
     fn receive(&mut self, connection: ConnectionId, bytes: &[u8], cut: u8) {
         let (left, right) = bytes.split_at(usize::from(cut).min(bytes.len()));
         self.sim.receive(connection, left);
@@ -217,7 +217,7 @@ impl Script {
         router.publish(event, &Tally::new());
     }
 
-    fn assert_laws(&self) {
+    fn assert_invariants(&self) {
         let connections = &self.sim.node.connections;
         for &(connection, _) in &self.connections {
             assert!(connections.get(connection).is_none() || !self.sim.is_closed(connection));
@@ -234,7 +234,7 @@ impl Script {
         assert!(self.sim.node.held_bytes() <= self.given);
     }
 
-    /// Ends all connections, after which nothing may be left.
+    /// Ends all connections, and asserts that no state is left.
     fn end(mut self) {
         let open: Vec<_> = self
             .sim
@@ -246,15 +246,15 @@ impl Script {
         open.into_iter()
             .for_each(|connection| self.sim.wake().ended(connection));
         self.sim.run_until_idle();
-        self.assert_laws();
+        self.assert_invariants();
         assert_eq!(self.sim.counted().nodes, 0);
         assert_eq!(
             self.sim.node.registry.sessions.len(),
             0,
-            "sessions of nodes that are gone"
+            "sessions of disconnected nodes"
         );
         assert_eq!(self.sim.node.held_bytes(), 0);
-        // All that the node has sent follows the protocol.
+        // Everything that the node has sent must follow the protocol.
         for (connection, _) in std::mem::take(&mut self.connections) {
             hear(&self.sim.take_sent(connection));
         }

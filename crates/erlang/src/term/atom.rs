@@ -14,7 +14,7 @@ enum Spelling<'a> {
 }
 
 impl<'a> Atom<'a> {
-    /// The atom with this text.
+    /// Creates the atom with this text.
     pub(crate) const fn of(text: &'a str) -> Self {
         Self(Spelling::Utf8(text))
     }
@@ -26,7 +26,7 @@ impl<'a> Atom<'a> {
         }
     }
 
-    /// The atom's text.
+    /// Returns the atom's text.
     pub fn text(self) -> Cow<'a, str> {
         match self.0 {
             Spelling::Utf8(text) => Cow::Borrowed(text),

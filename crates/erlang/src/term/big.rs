@@ -9,12 +9,12 @@ pub struct Big<'a> {
     pub magnitude: &'a [u8],
 }
 
-/// Divisor that takes off several decimal digits at a time.
+/// Number of decimal digits that one division removes.
 const DIGITS: usize = 9;
 const DIVISOR: u64 = 1_000_000_000;
 
 impl Big<'_> {
-    /// The value, if it fits.
+    /// Returns the value if it fits an `i64`.
     pub fn to_i64(self) -> Option<i64> {
         let used = self.magnitude.iter().rposition(|&byte| byte != 0);
         let bytes = &self.magnitude[..used.map_or(0, |last| last + 1)];

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::{ATOM_CHARACTERS_MAX, BIG_BYTES_MAX, DEPTH_MAX};
 
-/// Why bytes are not accepted as a term.
+/// The reason why bytes are not accepted as a term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TermError {
     /// A size is larger than the rest of the bytes.
@@ -14,8 +14,8 @@ pub enum TermError {
     TrailingBytes,
     /// The first byte is not the version of the external term format.
     Version(u8),
-    /// A tag is unknown, outdated or refused: compressed terms are, and references to an atom
-    /// cache.
+    /// A tag is unknown, outdated or refused, like those of compressed terms and of references to
+    /// an atom cache.
     Tag(u8),
     /// Terms nest deeper than [`DEPTH_MAX`].
     TooDeep,
@@ -32,12 +32,12 @@ pub enum TermError {
 impl fmt::Display for TermError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Truncated => f.write_str("a term says that it is longer than what came"),
-            Self::TrailingBytes => f.write_str("there are bytes behind a term"),
+            Self::Truncated => f.write_str("a term is longer than the bytes that arrived"),
+            Self::TrailingBytes => f.write_str("there are bytes after the term"),
             Self::Version(byte) => {
                 write!(f, "a term begins with the byte {byte} instead of 131")
             }
-            Self::Tag(tag) => write!(f, "a term has the tag {tag}, which is not taken"),
+            Self::Tag(tag) => write!(f, "a term has the unsupported tag {tag}"),
             Self::TooDeep => write!(f, "a term nests deeper than {DEPTH_MAX}"),
             Self::Atom => write!(
                 f,

@@ -1,4 +1,4 @@
-//! Validation of a term: the one place that does not trust the sizes in it.
+//! Validation of a term. Only this code handles sizes that may be false.
 //!
 //! Does not recurse and allocates nothing.
 
@@ -10,13 +10,13 @@ use super::{BIG_BYTES_MAX, DEPTH_MAX, tag};
 /// A tuple, list, map or function whose parts are being validated.
 #[derive(Clone, Copy, Default)]
 struct Open {
-    /// Parts that are still to come.
+    /// Number of parts that are still to come.
     left: usize,
-    /// Of a function: the bytes that must be left after its parts.
+    /// For a function: number of bytes that must be left after its parts.
     ends_with_left: Option<usize>,
 }
 
-/// The number of bytes of the term at the beginning of `bytes`.
+/// Returns the number of bytes of the term at the beginning of `bytes`.
 pub(super) fn measure(bytes: &[u8]) -> Result<usize, TermError> {
     let mut reader = Reader(bytes);
     let mut opened = [Open::default(); DEPTH_MAX];
@@ -51,7 +51,7 @@ pub(super) fn measure(bytes: &[u8]) -> Result<usize, TermError> {
     }
 }
 
-/// Reads a term without its parts, and returns what parts follow.
+/// Reads a term without its parts, and returns which parts follow.
 fn one(reader: &mut Reader<'_>) -> Result<Open, TermError> {
     let tag = reader.u8()?;
     let left = match tag {
@@ -127,7 +127,7 @@ fn finite(float: f64) -> Result<usize, TermError> {
     }
 }
 
-/// A float in the format of releases before 2009: decimal digits, padded with NUL.
+/// Parses a float in the format of releases before 2009: decimal digits, padded with NUL.
 pub(super) fn float_of_text(bytes: &[u8]) -> Option<f64> {
     let end = bytes.iter().position(|&byte| byte == 0);
     let digits = str::from_utf8(&bytes[..end.unwrap_or(bytes.len())]).ok()?;
@@ -143,7 +143,7 @@ fn bits(reader: &mut Reader<'_>) -> Result<usize, TermError> {
     skip(reader, size)
 }
 
-/// The parts of a function begin with two integers and a pid, as every BEAM expects.
+/// Reads a function up to its parts, which must begin with two integers and a pid.
 fn fun(reader: &mut Reader<'_>) -> Result<Open, TermError> {
     let before = *reader;
     let (fun, size) = Fun::read(reader)?;

@@ -18,7 +18,7 @@ pub struct Pid<'a> {
     pub id: u32,
     /// The upper part of the number.
     pub serial: u32,
-    /// The creation of the node: which run of it.
+    /// The creation, which identifies the run of the node.
     pub creation: u32,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Reference<'a> {
         })
     }
 
-    /// The words as numbers, in the order of the wire.
+    /// Iterates over the words as numbers, in the order of the encoding.
     pub fn numbers(self) -> impl DoubleEndedIterator<Item = u32> + 'a {
         let (words, _) = self.words.as_chunks();
         words.iter().map(|word| u32::from_be_bytes(*word))

@@ -4,7 +4,7 @@ use super::atom::Atom;
 use super::error::TermError;
 use super::{ATOM_CHARACTERS_MAX, tag};
 
-/// The bytes that are left to read.
+/// Reader of bytes, which holds those left to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -37,18 +37,18 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A size or a count. It is trustworthy once that many bytes were taken.
+    /// Reads a size or a count. It may be false until that many bytes were read.
     pub(crate) fn size(&mut self) -> Result<usize, TermError> {
         self.u32().map(|size| size as usize)
     }
 
-    /// An atom with its tag.
+    /// Reads an atom with its tag.
     pub(crate) fn atom(&mut self) -> Result<Atom<'a>, TermError> {
         let tag = self.u8()?;
         self.atom_of(tag)
     }
 
-    /// An atom whose tag was read already.
+    /// Reads an atom whose tag was read already.
     pub(crate) fn atom_of(&mut self, tag: u8) -> Result<Atom<'a>, TermError> {
         let size = match tag {
             tag::ATOM | tag::ATOM_UTF8 => usize::from(self.u16()?),

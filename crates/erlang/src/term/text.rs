@@ -18,7 +18,7 @@ use super::view::{Elements, List, Raw, Term};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong;
 
-/// The text of `term`.
+/// Returns the text of `term`.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub fn of(term: Raw<'_>, bytes_max: usize) -> Result<String, TooLong> {
     Ok(printer.out)
 }
 
-/// The text of a printable list, which Erlang calls a string. `None` for the empty list.
+/// Returns the text of a printable list, which Erlang calls a string. `None` for the empty list.
 pub fn string(term: Raw<'_>) -> Option<String> {
     let text: String = match term.view() {
         Term::String(bytes) => bytes.iter().map(|&byte| char::from(byte)).collect(),
@@ -49,7 +49,8 @@ struct Printer {
 
 impl Printer {
     fn term(&mut self, term: Raw<'_>) -> Result<(), TooLong> {
-        // A single write is shorter than a few times the term.
+        // The length is checked before and after each write, and one write is at most a few times
+        // as long as the term.
         self.check(0)?;
         match term.view() {
             Term::Integer(integer) => self.display(integer),
@@ -93,7 +94,7 @@ impl Printer {
         self.check(0)
     }
 
-    /// Refuses a text that becomes too long.
+    /// Fails if the text with `more` bytes would be too long.
     const fn check(&self, more: usize) -> Result<(), TooLong> {
         if self.out.len() + more > self.bytes_max {
             Err(TooLong)
@@ -161,7 +162,7 @@ impl Printer {
         Ok(())
     }
 
-    /// A list of bytes.
+    /// Appends a list of bytes.
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
         self.check(bytes.len())?;
         if bytes.iter().all(|&byte| string::is_printable(byte.into())) {

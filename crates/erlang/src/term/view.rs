@@ -8,7 +8,7 @@ use super::names::{Fun, Pid, Port, Reference};
 use super::reader::Reader;
 use super::tag;
 
-/// Why reading a validated term cannot fail.
+/// The reason why reading a validated term cannot fail.
 const MEASURED: &str = "the term was measured when it was parsed";
 
 /// The bytes of exactly one validated term, without the version byte. Borrowed from the bytes of a
@@ -35,7 +35,7 @@ pub enum Term<'a> {
     Reference(Reference<'a>),
     /// Bytes.
     Binary(&'a [u8]),
-    /// A bit string. Of its last byte only the upper bits count, 1 to 8 of them.
+    /// A bit string, and how many of the upper bits of its last byte count: 1 to 8.
     Bits(&'a [u8], u8),
     /// The empty list.
     Nil,
@@ -67,7 +67,7 @@ pub struct List<'a> {
 }
 
 impl<'a> Raw<'a> {
-    /// Validates the term at the beginning of `bytes`. Returns the rest as well.
+    /// Validates the term at the beginning of `bytes`. Also returns the rest.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Validates a term after its version byte. Returns the rest as well.
+    /// Validates a term after its version byte. Also returns the rest.
     ///
     /// # Errors
     ///
@@ -102,17 +102,17 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// The term's bytes, without the version byte.
+    /// Returns the term's bytes, without the version byte.
     pub const fn bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// The type and the content.
+    /// Returns the type and the content.
     pub fn view(self) -> Term<'a> {
         view(&mut Reader(self.0)).expect(MEASURED)
     }
 
-    /// The elements, if the term is a tuple of `N`.
+    /// Returns the elements, if the term is a tuple of `N`.
     pub fn tuple<const N: usize>(self) -> Option<[Self; N]> {
         match self.view() {
             Term::Tuple(mut elements) if elements.len() == N => {
@@ -122,7 +122,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// The atom, if the term is one.
+    /// Returns the atom, if the term is one.
     pub fn atom(self) -> Option<Atom<'a>> {
         match self.view() {
             Term::Atom(atom) => Some(atom),
@@ -135,7 +135,7 @@ impl<'a> Raw<'a> {
         self.atom().is_some_and(|atom| atom.is(text))
     }
 
-    /// The pid, if the term is one.
+    /// Returns the pid, if the term is one.
     pub fn pid(self) -> Option<Pid<'a>> {
         match self.view() {
             Term::Pid(pid) => Some(pid),
@@ -215,7 +215,7 @@ impl<'a> Elements<'a> {
         Self::new(0, &[])
     }
 
-    /// The bytes of the elements that are left, and everything after them.
+    /// Returns the bytes of the remaining elements and everything after them.
     pub(super) const fn bytes(self) -> &'a [u8] {
         self.bytes
     }
@@ -239,12 +239,12 @@ impl<'a> Iterator for Elements<'a> {
 impl ExactSizeIterator for Elements<'_> {}
 
 impl<'a> List<'a> {
-    /// The elements, without the tail.
+    /// Returns the elements, without the tail.
     pub const fn elements(self) -> Elements<'a> {
         self.elements
     }
 
-    /// The tail.
+    /// Returns the tail.
     pub fn tail(self) -> Raw<'a> {
         let mut elements = self.elements;
         elements.by_ref().for_each(drop);

@@ -7,7 +7,7 @@
 use super::view::Raw;
 use super::{Atom, tag};
 
-/// The version byte before a whole term.
+/// Appends the version byte that precedes a whole term.
 pub fn version(out: &mut Vec<u8>) {
     out.push(tag::VERSION);
 }
@@ -70,7 +70,7 @@ pub fn nil(out: &mut Vec<u8>) {
     out.push(tag::NIL);
 }
 
-/// Appends the head of a map. Keys and values follow in turn.
+/// Appends the head of a map. Keys and values follow alternately.
 pub fn map(out: &mut Vec<u8>, pairs: usize) {
     sized(out, tag::MAP, pairs);
 }

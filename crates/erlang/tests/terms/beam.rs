@@ -1,4 +1,4 @@
-//! A BEAM as the oracle: it reads what is written here, writes it again, and prints it.
+//! A BEAM as the oracle: it reads generated terms, writes them again, and prints them.
 
 use std::env;
 use std::fs;
@@ -11,15 +11,14 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::value::{Value, text_of, value};
 
-/// Terms that a usual run sends through the BEAM. `ENCKE_TERMS=1000000` sends a million.
+/// Number of terms in a normal run. `ENCKE_TERMS=1000000` tests a million.
 const TERMS: usize = 20_000;
 
-/// Terms that one BEAM is given: it forgets no atom that it ever read, and here nearly every term
-/// has some.
+/// Number of terms for one BEAM, as it never frees atoms and nearly every term has some.
 const TERMS_EACH: usize = 50_000;
 
-/// Reads terms behind their sizes and answers each with the term as the BEAM writes it and prints
-/// it.
+/// Program that reads terms, each after its size, and answers each with the term as the BEAM
+/// encodes and prints it.
 const MIRROR: &str = r#"
 main([From, To]) ->
     {ok, Terms} = file:read_file(From),
@@ -37,7 +36,7 @@ mirror(<<>>, _) -> ok.
 "#;
 
 #[test]
-fn terms_pass_through_a_beam_unchanged_and_are_printed_alike() {
+fn terms_pass_unchanged_through_a_beam_which_prints_them_alike() {
     let count = env::var("ENCKE_TERMS").map_or(TERMS, |count| count.parse().expect("a number"));
     assert!(count > 0, "ENCKE_TERMS=0 would check nothing");
     for first in (0..count).step_by(TERMS_EACH) {
@@ -58,7 +57,7 @@ fn pass_through(values: &[Value]) {
     assert!(answers.is_empty());
 }
 
-/// Terms that depend on where in the run the first of them comes.
+/// Generates terms that depend on the position of the first of them in the run.
 fn generate(first: usize, count: usize) -> Vec<Value> {
     let mut seed = [7; 32];
     seed[..8].copy_from_slice(&(first as u64).to_le_bytes());
@@ -107,7 +106,9 @@ fn mirror(values: &[Value]) -> Vec<u8> {
 }
 
 fn take<'a>(bytes: &mut &'a [u8]) -> &'a [u8] {
-    let (size, rest) = bytes.split_first_chunk().expect("the BEAM answered all");
+    let (size, rest) = bytes
+        .split_first_chunk()
+        .expect("the BEAM answers every term");
     let (taken, rest) = rest.split_at(u32::from_be_bytes(*size) as usize);
     *bytes = rest;
     taken

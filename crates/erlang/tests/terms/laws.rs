@@ -1,4 +1,4 @@
-//! What holds of every term.
+//! Properties of all terms.
 
 use erlang::term::{Raw, TermError, text, write};
 use proptest::prelude::*;
@@ -7,13 +7,13 @@ use crate::value::{Value, text_of, value};
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(value in value()) {
+    fn a_written_term_reads_back(value in value()) {
         let bytes = value.external();
         prop_assert_eq!(Value::of(Raw::external(&bytes).unwrap()), value);
     }
 
     #[test]
-    fn every_beginning_of_a_term_is_truncated(value in value()) {
+    fn every_prefix_of_a_term_is_truncated(value in value()) {
         let bytes = value.external();
         for end in 0..bytes.len() {
             let read = Raw::external(&bytes[..end]);
@@ -34,7 +34,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_term_or_an_error_and_can_be_looked_at(
+    fn any_bytes_are_a_readable_term_or_an_error(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..64),
     ) {
         bytes.insert(0, 131);
@@ -44,7 +44,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_byte_breaks_nothing(
+    fn a_changed_byte_causes_no_panic(
         value in value(),
         at in any::<prop::sample::Index>(),
         to in any::<u8>(),
@@ -64,13 +64,13 @@ proptest! {
         let term = Raw::external(&bytes).unwrap();
         match text::of(term, bytes_max) {
             Ok(text) => prop_assert_eq!(text, whole),
-            // What is refused might have fitted only where text is shorter than its term.
+            // A refused text may have fitted only if it is shorter than its term.
             Err(_) => prop_assert!(whole.len() > bytes_max || bytes.len() * 2 > bytes_max),
         }
     }
 
     #[test]
-    fn integers_of_any_size_are_themselves(integer in any::<i64>()) {
+    fn integers_of_any_size_read_back(integer in any::<i64>()) {
         let mut bytes = Vec::new();
         write::integer(&mut bytes, integer);
         let (term, _) = Raw::parse(&bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Laws of terms, and a BEAM that is asked whether they hold.
+//! Properties of terms, also checked against a BEAM.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 

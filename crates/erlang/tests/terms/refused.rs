@@ -1,13 +1,13 @@
-//! What is refused: sizes that lie, nesting without end, bombs, and what no BEAM would take.
+//! Refused terms: false sizes, excessive nesting, compressed terms, and terms that a BEAM refuses.
 
 use erlang::term::{BIG_BYTES_MAX, DEPTH_MAX, Raw, TermError, write};
 
 fn error(bytes: &[u8]) -> TermError {
-    Raw::parse(bytes).expect_err("it is not to be taken")
+    Raw::parse(bytes).expect_err("it must be refused")
 }
 
 #[test]
-fn sizes_that_lie_are_found_before_anything_is_made_of_them() {
+fn false_sizes_are_detected_before_anything_is_allocated() {
     for tag in [105, 108, 109, 116] {
         assert_eq!(
             error(&[tag, 0xff, 0xff, 0xff, 0xff]),
@@ -25,7 +25,7 @@ fn sizes_that_lie_are_found_before_anything_is_made_of_them() {
 }
 
 #[test]
-fn nesting_ends_at_the_depth_allowed() {
+fn nesting_is_limited_to_the_maximum_depth() {
     let nested = |depth: usize| {
         let mut bytes = Vec::new();
         (0..depth).for_each(|_| write::tuple(&mut bytes, 1));
@@ -100,7 +100,7 @@ fn floats_are_finite_and_bit_strings_have_bits() {
 }
 
 #[test]
-fn integers_end_at_the_size_allowed() {
+fn integers_are_limited_to_the_maximum_size() {
     let big = |size: usize| {
         let mut bytes = vec![111];
         bytes.extend((size as u32).to_be_bytes());
@@ -112,7 +112,7 @@ fn integers_end_at_the_size_allowed() {
 }
 
 #[test]
-fn a_function_must_be_as_long_as_it_says() {
+fn a_function_must_have_the_size_that_it_announces() {
     let fun = |size: u32, pid_tag: u8| {
         let mut bytes = vec![112];
         bytes.extend(size.to_be_bytes());

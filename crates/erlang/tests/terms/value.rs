@@ -1,4 +1,4 @@
-//! Terms as plain values, made at random: what the codec's views are compared with.
+//! Random terms as plain values, to compare with the codec's views.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 pub(crate) enum Value {
     Integer(i64),
     Big(bool, Vec<u8>),
-    /// Its bits.
+    /// The bits of the float.
     Float(u64),
     Atom(String),
     Pid(String, u32, u32, u32),
@@ -26,7 +26,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// What a term is: a string is a list of bytes.
+    /// Converts a term. A string becomes a list of integers.
     pub(crate) fn of(raw: Raw<'_>) -> Self {
         match raw.view() {
             Term::Integer(integer) => Self::Integer(integer),
@@ -43,7 +43,7 @@ impl Value {
             Term::Binary(bytes) => Self::Binary(bytes.to_vec()),
             Term::Bits(bytes, in_last) => {
                 let mut bytes = bytes.to_vec();
-                // Bits that do not count may be anything.
+                // Unused bits may have any value.
                 *bytes.last_mut().unwrap() &= 0xff << (8 - in_last);
                 Self::Bits(bytes, in_last)
             }
@@ -75,7 +75,7 @@ impl Value {
         }
     }
 
-    /// A list whose tail is a list is one list.
+    /// Joins a list with its tail if that is a list.
     fn joined(self) -> Self {
         match self {
             Self::List(mut elements, tail) => match *tail {
@@ -158,7 +158,7 @@ impl Value {
         }
     }
 
-    /// Behind the version byte.
+    /// Encodes the value with the version byte.
     pub(crate) fn external(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         write::version(&mut bytes);
@@ -182,7 +182,7 @@ impl Value {
     }
 }
 
-/// The text of a term that is not long.
+/// Returns the text of a term, without a limit.
 pub(crate) fn text_of(external: &[u8]) -> String {
     text::of(Raw::external(external).unwrap(), usize::MAX).unwrap()
 }
@@ -275,7 +275,7 @@ fn leaf() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Any term but a function, which only its own module can make.
+/// Strategy for any term except functions, which only their own module can create.
 pub(crate) fn value() -> impl Strategy<Value = Value> {
     leaf().prop_recursive(5, 40, 8, |inner| {
         let several = proptest::collection::vec(inner.clone(), 0..8);

@@ -1,4 +1,4 @@
-//! Peers that do anything at all.
+//! Peers with random behaviour.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use crate::sim::script::run_script;
 
 proptest! {
     #[test]
-    fn whatever_peers_do_the_node_keeps_its_laws(
+    fn the_node_keeps_its_invariants_whatever_peers_do(
         data in proptest::collection::vec(any::<u8>(), 0..600),
     ) {
         run_script(&data);

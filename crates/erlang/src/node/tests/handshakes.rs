@@ -1,4 +1,4 @@
-//! Handshakes: both directions, both versions, and all that may go wrong.
+//! Handshakes in both directions and versions, with all failures.
 
 use super::*;
 use crate::cookie::Cookie;
@@ -7,7 +7,7 @@ use crate::flags::tests::{LATER_OTP, OTP_22, OTP_24, OTP_25, OTP_28};
 use crate::sim::peer::{atom, status, tuple};
 use crate::sim::{CHALLENGE, COOKIE, CREATION};
 
-/// A question that the node answers to whom it is connected with.
+/// A call that the node answers only to connected peers.
 fn ping() -> Vec<u8> {
     PEER.call_to("net_kernel", &tuple(&[atom("is_auth"), atom(PEER.name)]))
 }
@@ -38,7 +38,7 @@ fn name_in_6() -> Vec<u8> {
 }
 
 #[test]
-fn a_caller_is_connected_alike_at_every_split() {
+fn a_dialing_peer_is_connected_alike_at_every_split() {
     let outcome = alike_at_every_split(Opener::Peer, &[PEER.call(), ping()].concat());
     assert_connected(&outcome);
     let flags = Flags::OWN.0.to_be_bytes();
@@ -48,7 +48,7 @@ fn a_caller_is_connected_alike_at_every_split() {
 }
 
 #[test]
-fn a_caller_that_opens_in_version_5_is_connected_in_6_if_it_knows_it() {
+fn a_peer_that_dials_in_version_5_is_connected_in_6_if_it_supports_it() {
     let outcome = alike_at_every_split(Opener::Peer, &[PEER.call_5(true), ping()].concat());
     assert_connected(&outcome);
     assert_eq!(outcome.heard.handshake[1][0], b'N');
@@ -70,7 +70,7 @@ fn a_caller_that_opens_in_version_5_is_connected_in_6_if_it_knows_it() {
 }
 
 #[test]
-fn a_node_that_is_called_is_connected_alike_at_every_split() {
+fn a_dialed_peer_is_connected_alike_at_every_split() {
     let outcome = alike_at_every_split(Opener::Node(6), &[PEER.answer(true), ping()].concat());
     assert_connected(&outcome);
     let flags = Flags::OWN.0.to_be_bytes();
@@ -80,7 +80,7 @@ fn a_node_that_is_called_is_connected_alike_at_every_split() {
 }
 
 #[test]
-fn a_node_that_is_called_in_version_5_may_know_6() {
+fn a_peer_dialed_in_version_5_may_support_6() {
     let low = (Flags::OWN.0 as u32).to_be_bytes();
     let name = [b"n\0\x05", &low[..], NAME.as_bytes()].concat();
     let outcome = alike_at_every_split(Opener::Node(5), &[PEER.answer(true), ping()].concat());
@@ -99,7 +99,7 @@ fn a_node_that_is_called_in_version_5_may_know_6() {
 }
 
 #[test]
-fn nodes_of_all_releases_are_connected_with_in_both_directions() {
+fn nodes_of_all_releases_connect_in_both_directions() {
     for flags in [OTP_24, OTP_25, OTP_28, LATER_OTP] {
         for flags in [flags, flags & !1] {
             let peer = Peer { flags, ..PEER };
@@ -116,7 +116,7 @@ fn nodes_of_all_releases_are_connected_with_in_both_directions() {
 }
 
 #[test]
-fn another_cookie_is_refused_in_both_directions() {
+fn a_wrong_cookie_is_refused_in_both_directions() {
     let stranger = Peer {
         cookie: "another",
         ..PEER
@@ -131,7 +131,7 @@ fn another_cookie_is_refused_in_both_directions() {
         assert_eq!(outcome.metrics.refused, refused(Refusal::Cookie));
         assert_eq!((outcome.metrics.nodes, outcome.metrics.messages), (0, 0));
         assert_eq!(outcome.heard.handshake.len(), spoken);
-        // No proof of its own is given to who has none.
+        // A peer without the cookie does not get the node's own proof.
         assert_eq!(
             outcome
                 .heard
@@ -145,7 +145,7 @@ fn another_cookie_is_refused_in_both_directions() {
 }
 
 #[test]
-fn versions_and_names_that_do_not_do_are_refused() {
+fn unacceptable_versions_and_names_are_refused() {
     let before_23 = Peer {
         flags: OTP_22 & !0x4_0000,
         ..PEER
@@ -193,7 +193,7 @@ fn versions_and_names_that_do_not_do_are_refused() {
 }
 
 #[test]
-fn half_a_handshake_ends_when_its_time_is_over_and_not_before() {
+fn an_incomplete_handshake_ends_exactly_at_its_time_limit() {
     for (opener, stream) in [
         (Opener::Peer, PEER.call()),
         (Opener::Peer, PEER.call_5(true)),
@@ -204,7 +204,7 @@ fn half_a_handshake_ends_when_its_time_is_over_and_not_before() {
             sim.receive(connection, &stream[..end]);
             sim.advance_clock(HANDSHAKE_TIME - Duration::from_millis(1));
             assert!(!sim.is_closed(connection), "{end} bytes");
-            // Bytes that lead nowhere buy no time.
+            // Further bytes do not extend the time.
             sim.receive(connection, &stream[end..end]);
             sim.advance_clock(DEADLINE_CHECK_INTERVAL);
             assert!(sim.is_closed(connection), "{end} bytes");
@@ -214,7 +214,7 @@ fn half_a_handshake_ends_when_its_time_is_over_and_not_before() {
 }
 
 #[test]
-fn a_caller_whose_node_is_connected_says_whether_it_has_restarted() {
+fn a_peer_that_is_connected_already_is_asked_whether_it_has_restarted() {
     for (said, stays) in [("false", true), ("true", false)] {
         let answer = [PEER.name_6(), status(said), PEER.reply(), ping()].concat();
         for at in 1..answer.len() {
@@ -240,7 +240,7 @@ fn a_caller_whose_node_is_connected_says_whether_it_has_restarted() {
 }
 
 #[test]
-fn of_two_calls_that_cross_the_one_of_the_greater_name_goes_on() {
+fn of_two_crossing_dials_that_of_the_greater_name_is_kept() {
     for (name, status, ours_goes_on) in [("a@h", "sok_simultaneous", false), ("z@h", "snok", true)]
     {
         let mut sim = SimulatedNode::new(name, &[PEER.name]);
@@ -263,11 +263,11 @@ fn of_two_calls_that_cross_the_one_of_the_greater_name_goes_on() {
 }
 
 #[test]
-fn two_nodes_that_call_each_other_at_once_are_left_with_one_connection() {
+fn two_nodes_that_dial_each_other_at_once_end_up_with_one_connection() {
     for size in 1..=64 {
         let mut nodes = [("a@h", "b@h"), ("b@h", "a@h")]
             .map(|(name, other)| SimulatedNode::new(name, &[other]));
-        // Each connection by its two ends.
+        // The two ends of each connection.
         let mut connections = Vec::new();
         for caller in [0, 1] {
             nodes[caller].run_until_idle();
@@ -289,13 +289,13 @@ fn two_nodes_that_call_each_other_at_once_are_left_with_one_connection() {
             assert_eq!(
                 up.collect::<Vec<_>>(),
                 [false, true],
-                "the call of b goes on"
+                "the dial of b goes on"
             );
         }
     }
 }
 
-/// Carries bytes between two nodes, so many at a time, until both are silent.
+/// Transfers bytes between two nodes, `size` at a time, until both are silent.
 fn exchange(nodes: &mut [SimulatedNode; 2], connections: &[[ConnectionId; 2]], size: usize) {
     let mut under_way = vec![[Vec::new(), Vec::new()]; connections.len()];
     loop {

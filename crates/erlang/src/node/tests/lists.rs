@@ -23,7 +23,7 @@ fn call(verb: &str, elements: &[Vec<u8>], tail: &[u8]) -> Vec<u8> {
     tuple(&[atom("$gen_call"), caller, request])
 }
 
-/// Subscriptions of a hundred subscribers, each many times.
+/// Subscriptions of a hundred subscribers, each repeated many times.
 fn elements(subject: &str) -> Vec<Vec<u8>> {
     let pair = |number: i64| tuple(&[integer(number % 100), atom(subject)]);
     (0..LENGTH as i64).map(pair).collect()
@@ -48,7 +48,7 @@ fn reply(reply: &str) -> String {
 }
 
 #[test]
-fn a_list_of_any_length_is_changed_however_it_is_cut() {
+fn a_list_of_any_length_is_applied_at_every_split() {
     let elements = elements("rj");
     for (fragments, bytes) in [(2, 1 << 20), (10, 1000), (977, 77_777)] {
         let (mut sim, connection) = connected();
@@ -69,9 +69,9 @@ fn a_list_of_any_length_is_changed_however_it_is_cut() {
     }
 }
 
-/// A node sends a message so before it knows what this one can do.
+/// A node sends a message in one packet while it does not yet know the flags of this node.
 #[test]
-fn a_list_in_one_packet_is_changed_however_it_is_cut() {
+fn a_list_in_one_packet_is_applied_at_every_split() {
     let elements = elements("rj");
     let passed_through = |call: &[u8]| passed_through(&control("subsmanager"), Some(call));
     let with_header = |call: &[u8]| message(&control("subsmanager"), Some(call));
@@ -98,7 +98,7 @@ fn a_list_in_one_packet_is_changed_however_it_is_cut() {
 }
 
 #[test]
-fn a_list_in_one_packet_that_breaks_is_answered_and_its_rest_passes_by() {
+fn an_invalid_list_in_one_packet_is_answered_and_its_rest_is_skipped() {
     let mut bad = elements("rj");
     bad[5000] = atom("no_pair");
     let bad = call("add_subscriptions", &bad, &nil());
@@ -107,7 +107,7 @@ fn a_list_in_one_packet_that_breaks_is_answered_and_its_rest_passes_by() {
     let (mut sim, connection) = connected();
     for (to, call, sentence) in [
         ("subsmanager", &bad, "subscription 5001: it is neither"),
-        ("router", &good, "for subsmanager"),
+        ("router", &good, "sent to subsmanager"),
         (
             "subsmanager",
             &good[..good.len() - 1].to_vec(),
@@ -131,10 +131,10 @@ fn a_list_in_one_packet_that_breaks_is_answered_and_its_rest_passes_by() {
     assert!(subscribers(&sim, "rj") <= 100);
 }
 
-/// A cast is not answered, so its sender does not wait for the disk before it sends the next one,
-/// which has the same number.
+/// A cast is not answered, so its sender may send the next one, which has the same number, before
+/// the first is on disk.
 #[test]
-fn a_list_that_waits_for_the_log_takes_no_piece_of_the_next_one() {
+fn a_list_that_waits_for_the_log_gets_no_piece_of_the_next_one() {
     for in_packets in [true, false] {
         let mut cluster = Cluster::new();
         let request = |subject: &str| {
@@ -183,7 +183,7 @@ fn a_list_that_waits_for_the_log_takes_no_piece_of_the_next_one() {
 }
 
 #[test]
-fn a_list_that_breaks_is_answered_with_its_place_and_what_was_done() {
+fn the_error_of_an_invalid_list_has_the_position_and_the_number_of_changes_made() {
     let good = elements("rj");
     let mut bad = good.clone();
     *bad.last_mut().unwrap() = atom("no_pair");
@@ -224,7 +224,7 @@ fn a_list_that_breaks_is_answered_with_its_place_and_what_was_done() {
         assert!(heard[0].contains(sentence) && heard[0].contains("at least the first"));
         assert_eq!(subscribers(&sim, "rj"), 100);
         assert_eq!(sim.node.registry.lists.held_changes(), 0);
-        // The same process may call again, with the same number.
+        // The same process may call again with the same number.
         let good = call("remove_subscriptions", &good, &nil());
         for packet in pieces(1, 3, &sub, &good) {
             sim.receive(connection, &packet);
@@ -235,7 +235,7 @@ fn a_list_that_breaks_is_answered_with_its_place_and_what_was_done() {
 }
 
 #[test]
-fn a_list_of_which_nothing_more_arrives_is_answered_and_makes_room() {
+fn a_stalled_list_is_answered_and_makes_room() {
     let (mut sim, connection) = connected();
     let whole = call("add_subscriptions", &elements("rj"), &nil());
     let first = |sequence| pieces(sequence, 20, &control("subsmanager"), &whole).swap_remove(0);
@@ -250,7 +250,7 @@ fn a_list_of_which_nothing_more_arrives_is_answered_and_makes_room() {
         "{heard:?}"
     );
     assert_eq!(sim.counted().refused, refused(Refusal::TooLarge));
-    // The peer ticks, so it is not silent.
+    // The peer sends ticks, so it is not silent.
     let half = LIST_STALL_TIME / 2;
     for _ in 0..2 {
         assert!(half < TICK_TIME);
@@ -269,7 +269,7 @@ fn a_list_of_which_nothing_more_arrives_is_answered_and_makes_room() {
 }
 
 #[test]
-fn lists_for_others_are_refused_and_casts_are_not_answered() {
+fn lists_for_other_processes_are_refused_and_casts_are_not_answered() {
     let elements = elements("rj");
     let (mut sim, connection) = connected();
     let whole = call("add_subscriptions", &elements, &nil());
@@ -277,7 +277,7 @@ fn lists_for_others_are_refused_and_casts_are_not_answered() {
         sim.receive(connection, &packet);
     }
     let heard = answers(&mut sim, connection);
-    assert!(heard[0].contains("for subsmanager"), "{heard:?}");
+    assert!(heard[0].contains("sent to subsmanager"), "{heard:?}");
     assert_eq!(heard.len(), 1);
     assert_eq!(subscribers(&sim, "rj"), 0);
     let request = tuple(&[atom("add_subscriptions"), list(&elements, &nil())]);
@@ -290,7 +290,7 @@ fn lists_for_others_are_refused_and_casts_are_not_answered() {
 }
 
 #[test]
-fn a_node_is_not_read_while_a_part_of_its_list_waits_and_that_is_no_silence() {
+fn a_node_is_not_read_while_its_list_waits_and_does_not_count_as_silent() {
     let mut cluster = Cluster::new();
     let whole = call("add_subscriptions", &elements("rj"), &nil());
     let mut packets = pieces(1, 20, &control("subsmanager"), &whole).into_iter();
@@ -310,7 +310,7 @@ fn a_node_is_not_read_while_a_part_of_its_list_waits_and_that_is_no_silence() {
         }
         assert_eq!(heard.into_iter().filter(|said| !said.is_empty()).count(), 0);
         if parts == 1 {
-            // The log takes longer than the tick time.
+            // The log is slower than the tick time.
             while cluster.may_read() {
                 cluster.say(&packets.next().expect("the list is longer than three parts"));
             }

@@ -1,4 +1,4 @@
-//! Processes of a node whose server is in a cluster. The test plays the log.
+//! Processes of a node whose server is in a cluster. The test simulates the log.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::*;
 use crate::limits::LOGGED_CHANGES_MAX;
 use crate::sim::peer::{atom, hear_messages, integer, list, message, nil, tuple};
 
-/// Commands that were appended, and who waits for their outcome.
+/// Appended commands, and the callback for their outcome.
 pub(super) type Appended = (Vec<Command>, Wait, Done);
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl Append for FakeLog {
     }
 
     fn status(&self) -> Status {
-        unimplemented!("processes do not ask for it")
+        unimplemented!("processes do not use it")
     }
 }
 
@@ -80,7 +80,7 @@ impl Cluster {
         self.sim.receive(self.connection, packet);
     }
 
-    /// What the peer hears when all that is known was worked off.
+    /// Runs the node until it is idle, and returns what it has sent to the peer.
     pub(super) fn heard(&mut self) -> Vec<String> {
         self.sim.run_until_idle();
         hear_messages(&self.sim.take_sent(self.connection))
@@ -120,7 +120,7 @@ fn subscribe(count: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_call_that_publishes_is_answered_with_the_sum_over_all_nodes() {
+fn a_publish_is_answered_with_the_sum_over_all_nodes() {
     let mut cluster = Cluster::new();
     cluster.say(&publish());
     assert_eq!(
@@ -159,7 +159,7 @@ fn a_message_to_any_goes_into_the_log_and_its_failure_is_counted() {
 }
 
 #[test]
-fn a_call_hears_why_the_log_has_not_taken_it() {
+fn a_call_is_answered_with_the_error_of_the_log() {
     for packet in [publish(), subscribe(3)] {
         for (error, says) in [
             (AppendError::Full, "too much"),
@@ -178,7 +178,7 @@ fn a_call_hears_why_the_log_has_not_taken_it() {
             assert!(heard[0].contains(says), "{heard:?}");
             assert_eq!(cluster.failures(), 1);
         }
-        // A log that ends without an answer.
+        // The log ends without an answer.
         let mut cluster = Cluster::new();
         cluster.say(&packet);
         drop(cluster.appended());
@@ -188,7 +188,7 @@ fn a_call_hears_why_the_log_has_not_taken_it() {
 }
 
 #[test]
-fn changes_go_in_parts_and_are_answered_when_the_last_is_applied() {
+fn changes_are_logged_in_parts_and_answered_when_the_last_is_applied() {
     let mut cluster = Cluster::new();
     let count = LOGGED_CHANGES_MAX as u32 * 2 + 1;
     cluster.say(&subscribe(count));

@@ -53,7 +53,7 @@ impl World {
         connection
     }
 
-    /// Asks the next question, as a worker does.
+    /// Asks the next question, as a worker would.
     fn ask(&mut self) {
         self.asked += 1;
         let number = self.asked;
@@ -93,7 +93,7 @@ impl World {
 }
 
 #[test]
-fn a_process_is_asked_as_a_gen_server_and_only_ok_lets_a_client_in() {
+fn a_process_is_called_as_a_gen_server_and_only_ok_accepts_a_client() {
     let mut world = World::new(false);
     let connection = world.connect(PEER);
     for _ in 0..4 {
@@ -115,7 +115,7 @@ fn a_process_is_asked_as_a_gen_server_and_only_ok_lets_a_client_in() {
     world.answer(connection, 2, &atom("ok"));
     world.answer(connection, 1, &atom("true"));
     world.answer(connection, 4, &tuple(&[atom("error"), atom("ok")]));
-    // Each is answered once.
+    // A question is answered only once.
     world.answer(connection, 1, &atom("ok"));
     world.answer(connection, 9, &atom("ok"));
     let (accepted, refused) = (LoginVerdict::Accepted, LoginVerdict::Refused);
@@ -127,13 +127,13 @@ fn a_process_is_asked_as_a_gen_server_and_only_ok_lets_a_client_in() {
 }
 
 #[test]
-fn what_is_not_answered_in_time_is_decided_as_configured() {
+fn unanswered_logins_are_decided_as_configured() {
     for (accepts, verdict) in [
         (false, LoginVerdict::Undecided),
         (true, LoginVerdict::Accepted),
     ] {
         let mut world = World::new(accepts);
-        // Without the node.
+        // The node is not connected.
         world.ask();
         assert_eq!(world.verdicts(), [(1, verdict)]);
         let connection = world.connect(PEER);
@@ -149,10 +149,10 @@ fn what_is_not_answered_in_time_is_decided_as_configured() {
         assert_eq!(world.verdicts(), []);
         world.sim.advance_clock(Duration::from_millis(1));
         assert_eq!(world.verdicts(), [(2, verdict)]);
-        // Too late.
+        // The answer is too late.
         world.answer(connection, 1, &atom("ok"));
         assert_eq!(world.verdicts(), []);
-        // With the node goes what it was asked.
+        // If the node disconnects, its questions are given up.
         world.sim.wake().ended(connection);
         assert_eq!(world.verdicts(), [(3, verdict)]);
         assert_eq!(world.unanswered(), 3);
@@ -160,7 +160,7 @@ fn what_is_not_answered_in_time_is_decided_as_configured() {
 }
 
 #[test]
-fn no_other_node_answers_for_the_process() {
+fn only_the_node_of_the_process_may_answer() {
     let mut world = World::new(false);
     let connection = world.connect(PEER);
     let stranger = world.connect(Peer::new("stranger@h"));

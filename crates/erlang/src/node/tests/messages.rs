@@ -1,4 +1,4 @@
-//! Messages: whole, in pieces, of any form, and who answers them.
+//! Messages: whole and in fragments, in all encodings, and their answers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +17,7 @@ fn call(request: &[u8]) -> Vec<u8> {
     tuple(&[atom("$gen_call"), from, request.to_vec()])
 }
 
-/// A call that subscribes 1 and 2 to `subject`. It is answered in a later turn than a question.
+/// A call that subscribes 1 and 2 to `subject`. It is answered in a later turn than a query.
 fn subscribe(subject: &str) -> Vec<u8> {
     let pair = |subscriber| tuple(&[integer(subscriber), atom(subject)]);
     let list = list(&[pair(1), pair(2)], &nil());
@@ -36,7 +36,7 @@ fn answer(reply: &str) -> String {
 }
 
 #[test]
-fn a_message_in_any_number_of_pieces_is_one_message() {
+fn a_message_in_any_number_of_fragments_is_one_message() {
     let control = control_to("subsmanager");
     for count in [1, 2, 3, 7, 1000] {
         let mut packets = pieces(count as u64, count, &control, &subscribe("s"));
@@ -50,7 +50,7 @@ fn a_message_in_any_number_of_pieces_is_one_message() {
 }
 
 #[test]
-fn between_the_pieces_of_a_message_come_those_of_others() {
+fn fragments_of_messages_may_alternate() {
     let control = control_to("subsmanager");
     let first = pieces(1, 4, &control, &subscribe("s"));
     let second = pieces(u64::MAX, 3, &control, &subscribe("t"));
@@ -71,7 +71,7 @@ fn between_the_pieces_of_a_message_come_those_of_others() {
 }
 
 #[test]
-fn messages_with_and_without_header_are_alike() {
+fn messages_with_and_without_header_have_the_same_effect() {
     let control = control_to("subsmanager");
     let packets = [
         passed_through(&control, Some(&subscribe("s"))),
@@ -82,7 +82,7 @@ fn messages_with_and_without_header_are_alike() {
 }
 
 #[test]
-fn a_peer_that_takes_no_fragments_is_answered_without_header() {
+fn a_peer_without_fragments_is_answered_without_header() {
     let plain = Peer {
         flags: PEER.flags & !0x80_0000,
         ..PEER
@@ -105,7 +105,7 @@ fn a_peer_that_takes_no_fragments_is_answered_without_header() {
 }
 
 #[test]
-fn messages_to_a_pid_reach_who_has_it() {
+fn messages_to_a_pid_reach_its_process() {
     let to_router = |operation, first: Vec<u8>| {
         let to = crate::sim::peer::pid(NAME, 2, crate::sim::CREATION);
         message(
@@ -119,7 +119,7 @@ fn messages_to_a_pid_reach_who_has_it() {
         heard(&packets),
         ["<encke@h.2.0>", "<encke@h.2.0>"].map(answer)
     );
-    // To a process of an earlier run of the node, and to one that it does not have.
+    // To a process of an earlier run of the node, and to one that does not exist.
     let lost = [(2, crate::sim::CREATION - 1), (77, crate::sim::CREATION)].map(|(id, creation)| {
         let to = crate::sim::peer::pid(NAME, id, creation);
         message(
@@ -135,7 +135,7 @@ fn messages_to_a_pid_reach_who_has_it() {
 }
 
 #[test]
-fn what_nobody_understands_is_dropped_and_a_call_is_told() {
+fn unknown_messages_are_dropped_and_unknown_calls_are_answered() {
     let (mut sim, connection) = connected();
     for packet in [
         PEER.send_to("nobody", &atom("hello")),
@@ -155,7 +155,7 @@ fn what_nobody_understands_is_dropped_and_a_call_is_told() {
 }
 
 #[test]
-fn a_call_with_an_alias_is_answered_to_it_if_the_peer_has_any() {
+fn a_call_with_an_alias_is_answered_to_it_if_the_peer_supports_aliases() {
     let tag = list(&[atom("alias")], &PEER.reference(4));
     let request = tuple(&[atom("$gen_call"), tuple(&[PEER.pid(5), tag]), atom("pid")]);
     let call = message(&control_to("router"), Some(&request));
@@ -174,7 +174,7 @@ fn a_call_with_an_alias_is_answered_to_it_if_the_peer_has_any() {
 }
 
 #[test]
-fn bodies_of_messages_to_any_are_taken_as_iolists() {
+fn bodies_of_messages_to_any_are_iolists() {
     let login = tuple(&[atom("login"), integer(123), PEER.pid(5)]);
     let body = list(&[binary(b"He"), integer(108)], &binary(b"lo"));
     let packets = [
@@ -190,7 +190,7 @@ fn bodies_of_messages_to_any_are_taken_as_iolists() {
 }
 
 #[test]
-fn all_ids_of_a_large_call_come_back_as_they_were_and_a_refused_one_leaves_nothing() {
+fn ids_of_a_large_call_come_back_unchanged_and_a_refused_call_leaves_none() {
     let mut pairs: Vec<_> = (0..30_000)
         .map(|number| tuple(&[atom(&format!("user_{number:0>60}")), atom("rj")]))
         .collect();
@@ -218,7 +218,7 @@ fn all_ids_of_a_large_call_come_back_as_they_were_and_a_refused_one_leaves_nothi
 }
 
 #[test]
-fn a_server_that_takes_no_clients_gives_no_pid_to_register() {
+fn a_paused_server_returns_no_pid_to_register() {
     let paused = Arc::new(AtomicBool::new(true));
     let around = Around {
         paused: Arc::clone(&paused),

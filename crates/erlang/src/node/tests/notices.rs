@@ -1,5 +1,5 @@
-//! Notices to processes: who is online, and that events were lost; and what the server's observer
-//! learns of processes.
+//! Notices to processes about presence and lost events, and notifications of the server's observer
+//! about processes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::limits::{QUEUED_BYTES_MAX, SEND_BUFFER_BYTES_MAX};
 use crate::sim::peer::{atom, hear_messages, list, nil, tuple};
 use crate::sim::{Around, EVENT_BYTES_MAX};
 
-/// A node of a server that keeps who is online.
+/// A node of a server with presence.
 struct World {
     sim: SimulatedNode,
     connection: ConnectionId,
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// Logs process `number` in, and returns the answer.
+    /// Logs in process `number`, and returns the answer.
     fn login(&mut self, of: &str, number: u32, options: &[&str]) -> String {
         let options: Vec<_> = options.iter().map(|option| atom(option)).collect();
         let options = match &*options {
@@ -88,7 +88,7 @@ impl World {
         self.sim.node.registry.sessions.at(nth).unwrap()
     }
 
-    /// Tells sessions that an id came or went.
+    /// Notifies sessions that an id came online or went offline.
     fn edge(&mut self, sessions: &[SlotKey], of: &str, online: bool) {
         let key = self.sim.router.graph().hold(&id(of)).unwrap();
         let id = id(of);
@@ -112,7 +112,7 @@ impl World {
         self.sim.run_until_idle();
     }
 
-    /// What the processes of the peer have received: the number of each, and the message.
+    /// Returns what the processes of the peer have received: the number of each, and the message.
     fn heard(&mut self) -> Vec<String> {
         self.sim.run_until_idle();
         let said = hear_messages(&self.sim.take_sent(self.connection));
@@ -129,7 +129,7 @@ impl World {
         self.sim.unblock(self.connection);
     }
 
-    /// Publishes until the node of the peer, which reads nothing, has lost events.
+    /// Publishes until the peer's node, which does not read, has lost events.
     fn lose(&mut self, subject: &str, count: u32) -> usize {
         self.sim.block(self.connection);
         let fits = (SEND_BUFFER_BYTES_MAX + QUEUED_BYTES_MAX) / EVENT_BYTES_MAX;
@@ -153,7 +153,7 @@ impl World {
 }
 
 #[test]
-fn a_process_that_asks_learns_who_is_online_and_who_comes_and_goes() {
+fn a_process_that_asks_gets_a_snapshot_and_changes_of_presence() {
     let mut world = World::new(None);
     world.follow("alice", ["rj", "bob"].map(str::to_owned).into_iter());
     world.announce("rj");
@@ -165,14 +165,14 @@ fn a_process_that_asks_learns_who_is_online_and_who_comes_and_goes() {
     let both = [world.slot(0), world.slot(1)];
     world.edge(&both, "bob", true);
     world.edge(&both, "rj", false);
-    // Of itself it is told nothing.
+    // It gets no notice about itself.
     world.edge(&both, "alice", false);
     let told = [
         "7: {presence,<<\"bob\">>,online}",
         "7: {presence,<<\"rj\">>,offline}",
     ];
     assert_eq!(world.heard(), told);
-    // As another id it follows others.
+    // With another id it follows other subjects.
     world.follow("carol", ["dave"].map(str::to_owned).into_iter());
     world.announce("dave");
     assert_eq!(world.login("carol", 7, &[]), "ok}");
@@ -180,7 +180,7 @@ fn a_process_that_asks_learns_who_is_online_and_who_comes_and_goes() {
         world.heard(),
         ["7: {presence_snapshot,[<<\"rj\">>,<<\"dave\">>],whole}"]
     );
-    // Edges were lost: all that asked look again.
+    // Notices were lost: all sessions that asked get a new snapshot.
     world.sim.wake().registry.begin_snapshots();
     assert_eq!(
         world.heard(),
@@ -190,7 +190,7 @@ fn a_process_that_asks_learns_who_is_online_and_who_comes_and_goes() {
 }
 
 #[test]
-fn nobody_gets_a_snapshot_before_it_is_known_who_is_online() {
+fn no_snapshot_is_sent_before_presence_is_known() {
     let mut world = World::new(None);
     assert_eq!(world.login("alice", 7, &["presence"]), "ok}");
     assert_eq!(world.heard(), Vec::<String>::new());
@@ -200,7 +200,7 @@ fn nobody_gets_a_snapshot_before_it_is_known_who_is_online() {
 }
 
 #[test]
-fn a_long_snapshot_comes_in_pieces_with_the_terms_of_the_ids() {
+fn a_long_snapshot_is_sent_in_parts_with_the_terms_of_the_ids() {
     let mut world = World::new(None);
     let names: Vec<String> = (0..2500).map(|number| format!("u{number}")).collect();
     world.follow("alice", names.clone().into_iter());
@@ -225,7 +225,7 @@ fn a_long_snapshot_comes_in_pieces_with_the_terms_of_the_ids() {
 }
 
 #[test]
-fn presence_that_is_not_kept_is_refused_and_the_process_is_not_logged_in() {
+fn a_login_that_asks_for_disabled_presence_is_refused() {
     let (mut sim, connection) = connected();
     let options = list(&[atom("presence")], &nil());
     let request = tuple(&[atom("login"), atom("alice"), PEER.pid(7), options]);
@@ -237,7 +237,7 @@ fn presence_that_is_not_kept_is_refused_and_the_process_is_not_logged_in() {
 }
 
 #[test]
-fn a_process_whose_node_does_not_read_gets_one_snapshot_in_place_of_what_it_missed() {
+fn a_process_whose_node_did_not_read_gets_one_snapshot_instead_of_missed_changes() {
     let mut world = World::new(None);
     world.presence.online().settle();
     world.follow("alice", ["rj", "bob"].map(str::to_owned).into_iter());
@@ -265,7 +265,7 @@ fn a_process_whose_node_does_not_read_gets_one_snapshot_in_place_of_what_it_miss
 }
 
 #[test]
-fn a_process_is_told_how_many_events_it_has_lost_before_it_gets_another() {
+fn a_process_gets_the_number_of_lost_events_before_the_next_event() {
     let mut world = World::new(None);
     world.login("alice", 7, &["gap"]);
     world.login("alice", 8, &[]);
@@ -285,7 +285,7 @@ fn a_process_is_told_how_many_events_it_has_lost_before_it_gets_another() {
     assert_eq!(told[gap + 1..], ["7: {router_msg,<<\"x\">>}"]);
     assert!(gap.abs_diff(fits) <= 1, "{gap}, {fits}");
     assert!(!of("8").iter().any(|said| said.contains("router_gap")));
-    // It is told although no event follows, and of losses before the node's thread.
+    // It is notified even if no event follows, and also of losses before the node's thread.
     let slots = [world.slot(0), world.slot(1)];
     world
         .sim
@@ -336,7 +336,7 @@ impl SessionObserver for Notes {
 }
 
 #[test]
-fn the_observer_of_the_server_is_told_of_each_process_once_with_the_reason_of_its_end() {
+fn the_observer_is_notified_once_of_each_process_with_the_reason_of_its_end() {
     let notes = Arc::<Notes>::default();
     let mut world = World::new(Some(Observer::new(notes.clone())));
     world.sim.node.registry.unix_seconds = 1_800_000_000;

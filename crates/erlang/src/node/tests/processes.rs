@@ -1,4 +1,4 @@
-//! Processes: links, monitors, logins, and what becomes of them when theirs or their node's life
+//! Processes: links, monitors and logins, and what happens to them when the process or its node
 //! ends.
 
 use graph::Id;
@@ -10,7 +10,7 @@ use crate::sim::peer::{
 };
 use crate::sim::{CREATION, TICK_TIME};
 
-/// A process of the node, by number: 2 is the router.
+/// A pid of this node: 2 is the router.
 fn own(id: u32) -> Vec<u8> {
     pid(NAME, id, CREATION)
 }
@@ -30,7 +30,7 @@ fn publish(id: &str) -> Vec<u8> {
     PEER.call_to("router", &tuple(&[atom("send"), atom(id), atom("msg")]))
 }
 
-/// The name of the monitor of the first process that logs in.
+/// The reference of the monitor of the first process that logs in.
 fn monitor() -> Vec<u8> {
     reference(NAME, CREATION, &[0, 0, 0])
 }
@@ -43,7 +43,7 @@ const MONITORED: &str = "{19,<encke@h.2.0>,<peer@h.5.0>,#Ref<encke@h.0.0.0>}";
 const DELIVERED: &str = "{2,'',<peer@h.5.0>} ! {router_msg,msg}";
 
 #[test]
-fn a_link_to_nobody_ends_at_once_and_others_hold() {
+fn a_link_to_an_unknown_process_ends_at_once_and_others_hold() {
     assert_eq!(
         heard(&[control(&[integer(1), PEER.pid(5), own(99)])]),
         ["{3,<encke@h.99.0>,<peer@h.5.0>,noproc}"]
@@ -55,7 +55,7 @@ fn a_link_to_nobody_ends_at_once_and_others_hold() {
 }
 
 #[test]
-fn a_process_that_asks_for_a_link_is_linked_once_and_ended_when_its_session_is_closed() {
+fn a_process_that_asks_for_a_link_is_linked_once_and_exits_with_its_session() {
     let login = |options: &[Vec<u8>]| {
         let options = match options {
             [] => crate::sim::peer::nil(),
@@ -92,19 +92,19 @@ fn a_process_that_asks_for_a_link_is_linked_once_and_ended_when_its_session_is_c
 }
 
 #[test]
-fn the_end_of_a_link_is_acknowledged_with_its_number() {
+fn the_removal_of_a_link_is_acknowledged_with_its_id() {
     let unlink = control(&[integer(35), integer(1 << 40), PEER.pid(5), own(2)]);
     assert_eq!(
         heard(&[unlink]),
         [format!("{{36,{},<encke@h.2.0>,<peer@h.5.0>}}", 1_u64 << 40)]
     );
-    // As nodes of before OTP 23 said it; they await nothing.
+    // The form of nodes before OTP 23, which expect no acknowledgement.
     let unlink = control(&[integer(4), PEER.pid(5), own(2)]);
     assert_eq!(heard(&[unlink]), Vec::<String>::new());
 }
 
 #[test]
-fn a_monitor_of_nobody_is_told_so_and_others_hear_nothing() {
+fn a_monitor_of_an_unknown_process_is_answered_at_once() {
     let monitor = |of: Vec<u8>| control(&[integer(19), PEER.pid(5), of, PEER.reference(3)]);
     let told = |of: &str| format!("{{21,{of},<peer@h.5.0>,#Ref<peer@h.0.0.3>,noproc}}");
     assert_eq!(heard(&[monitor(atom("nobody"))]), [told("nobody")]);
@@ -118,7 +118,7 @@ fn a_monitor_of_nobody_is_told_so_and_others_hear_nothing() {
 }
 
 #[test]
-fn exits_and_group_leaders_of_others_are_of_no_consequence() {
+fn exits_and_group_leaders_are_ignored() {
     let packets = [
         control(&[integer(3), PEER.pid(5), own(2), atom("killed")]),
         control(&[integer(8), PEER.pid(5), own(2), atom("kill")]),
@@ -184,9 +184,9 @@ fn a_process_that_ends_is_logged_out_at_every_split() {
     }
 }
 
-// Messages that waited for the socket of a node were once counted as written.
+// Regression: messages that waited for the socket of a node were counted as written.
 #[test]
-fn a_receipt_tells_messages_that_wait_for_a_node_from_written_ones() {
+fn a_receipt_distinguishes_queued_messages_from_written_ones() {
     let (mut sim, connection) = connected();
     sim.receive(connection, &login("alice", &PEER.pid(5)));
     sim.run_until_idle();
@@ -211,7 +211,7 @@ fn a_receipt_tells_messages_that_wait_for_a_node_from_written_ones() {
 }
 
 #[test]
-fn only_the_node_of_a_process_can_tell_of_its_end() {
+fn only_the_node_of_a_process_can_report_its_end() {
     let (mut sim, connection) = connected();
     sim.receive(connection, &login("alice", &PEER.pid(5)));
     let other = Peer::new("other@h");
@@ -243,7 +243,7 @@ fn only_the_node_of_a_process_can_tell_of_its_end() {
 }
 
 #[test]
-fn processes_are_logged_out_when_their_node_goes() {
+fn processes_are_logged_out_when_their_node_disconnects() {
     let (mut sim, connection) = connected();
     for number in 0..20_000 {
         sim.receive(
@@ -259,7 +259,7 @@ fn processes_are_logged_out_when_their_node_goes() {
 }
 
 #[test]
-fn a_process_of_an_earlier_life_of_its_node_cannot_log_in() {
+fn a_process_of_an_earlier_run_of_its_node_cannot_log_in() {
     let told = heard(&[login("alice", &pid(PEER.name, 5, PEERS_CREATION - 1))]);
     assert!(told[0].contains("to an earlier run of peer@h"), "{told:?}");
     let told = heard(&[login("alice", &own(2))]);
@@ -270,7 +270,7 @@ fn a_process_of_an_earlier_life_of_its_node_cannot_log_in() {
 }
 
 #[test]
-fn the_node_of_a_process_that_is_logged_in_by_another_is_called() {
+fn the_node_of_a_process_logged_in_by_another_node_is_dialed() {
     let far = Peer::new("far@h");
     let logged_in = || {
         let (mut sim, connection) = connected();
@@ -291,12 +291,12 @@ fn the_node_of_a_process_that_is_logged_in_by_another_is_called() {
         ["{19,<encke@h.2.0>,<far@h.8.0>,#Ref<encke@h.0.0.0>}"]
     );
     assert_eq!(sim.node.registry.sessions.len(), 1);
-    // It cannot be reached.
+    // The node cannot be reached.
     let (mut sim, call) = logged_in();
     sim.wake().ended(call);
     sim.run_until_idle();
     assert_eq!(sim.node.registry.sessions.len(), 0);
-    // Another life of it answers.
+    // Another run of the node answers.
     let (mut sim, connection) = connected();
     sim.receive(
         connection,
@@ -311,7 +311,7 @@ fn the_node_of_a_process_that_is_logged_in_by_another_is_called() {
 }
 
 #[test]
-fn a_node_that_calls_while_it_is_called_keeps_its_processes() {
+fn a_node_that_dials_while_it_is_dialed_keeps_its_sessions() {
     let far = Peer::new("zzz@h");
     let (mut sim, connection) = connected();
     sim.receive(connection, &login("alice", &far.pid(8)));
@@ -331,7 +331,7 @@ fn a_node_that_calls_while_it_is_called_keeps_its_processes() {
 }
 
 #[test]
-fn a_node_that_restarts_finds_none_of_its_processes_logged_in() {
+fn sessions_of_a_node_end_when_it_restarts() {
     let (mut sim, connection) = connected();
     sim.receive(connection, &login("alice", &PEER.pid(5)));
     sim.wake().ended(connection);

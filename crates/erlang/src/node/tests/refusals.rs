@@ -1,4 +1,4 @@
-//! What is not taken: counted by its kind, and the next message is.
+//! Refused messages: they are counted by kind, and the connection goes on.
 
 use super::*;
 use crate::limits::{
@@ -21,7 +21,7 @@ fn to_any(payload: &[u8]) -> Vec<u8> {
 const TERM: Refusal = Refusal::Term(TermError::Truncated);
 
 #[test]
-fn a_bad_message_is_counted_and_the_next_is_taken() {
+fn a_malformed_message_is_counted_and_the_next_is_processed() {
     let number_of_nothing = |operation| message(&tuple(&[integer(operation), PEER.pid(5)]), None);
     for (bad, refusal) in [
         (to_any(b"m\xff\xff\xff\xff"), TERM),
@@ -38,7 +38,7 @@ fn a_bad_message_is_counted_and_the_next_is_taken() {
         (message(&tuple(&[]), None), Refusal::Message),
         (number_of_nothing(1), Refusal::Message),
         (number_of_nothing(5), Refusal::Message),
-        // A spawn request, which is not for a node that does not offer it.
+        // A spawn request, which this node does not support.
         (number_of_nothing(29), Refusal::Message),
         (number_of_nothing(1 << 40), Refusal::Message),
         (
@@ -48,7 +48,7 @@ fn a_bad_message_is_counted_and_the_next_is_taken() {
         (packet(b"x"), Refusal::Message),
         (packet(&[131]), Refusal::Message),
         (packet(&[131, 68]), Refusal::Message),
-        // Atoms in the header, and a header of another version.
+        // A header with atoms, and a header of another version.
         (packet(&[131, 68, 1, 0, 0]), Refusal::Message),
         (packet(&[130, 68, 0]), Refusal::Message),
         (packet(&[112, 130, 106]), TERM),
@@ -71,8 +71,8 @@ fn a_bad_message_is_counted_and_the_next_is_taken() {
     }
 }
 
-/// One message was too large; the next is answered.
-fn assert_passed_by(mut sim: SimulatedNode, connection: ConnectionId) {
+/// Asserts that one message was too large and that the next one is answered.
+fn assert_skipped(mut sim: SimulatedNode, connection: ConnectionId) {
     sim.receive(connection, &ask());
     sim.run_until_idle();
     assert_eq!(sim.counted().refused, refused(Refusal::TooLarge));
@@ -80,7 +80,7 @@ fn assert_passed_by(mut sim: SimulatedNode, connection: ConnectionId) {
 }
 
 #[test]
-fn a_message_that_is_too_large_passes_by_and_takes_no_memory() {
+fn a_message_that_is_too_large_is_skipped_and_takes_no_memory() {
     let (mut sim, connection) = connected();
     sim.receive(connection, &(100_u32 << 20).to_be_bytes());
     let block = vec![b'x'; 1 << 20];
@@ -88,11 +88,11 @@ fn a_message_that_is_too_large_passes_by_and_takes_no_memory() {
         sim.receive(connection, &block);
         assert_eq!(sim.node.held_bytes(), 0);
     }
-    assert_passed_by(sim, connection);
+    assert_skipped(sim, connection);
 }
 
 #[test]
-fn a_message_too_large_in_pieces_passes_by_as_well() {
+fn a_fragmented_message_that_is_too_large_is_skipped() {
     let control = tuple(&[integer(6), PEER.pid(5), atom(""), atom("any")]);
     let payload = binary(&vec![b'x'; 3 * MESSAGE_BYTES_MAX]);
     let (mut sim, connection) = connected();
@@ -101,11 +101,11 @@ fn a_message_too_large_in_pieces_passes_by_as_well() {
         assert!(sim.node.held_bytes() <= MESSAGE_BYTES_MAX);
     }
     assert_eq!(sim.node.held_bytes(), 0);
-    assert_passed_by(sim, connection);
+    assert_skipped(sim, connection);
 }
 
 #[test]
-fn a_call_that_is_refused_is_answered() {
+fn a_refused_call_is_answered() {
     let control = tuple(&[integer(6), PEER.pid(5), atom(""), atom("subsmanager")]);
     let call = |request: &[u8]| {
         let caller = tuple(&[PEER.pid(5), integer(77)]);
@@ -160,7 +160,7 @@ fn long_call() -> Vec<u8> {
     call_77(&binary(&vec![b'x'; 70_000]))
 }
 
-/// Subscriptions that are more than are held.
+/// More subscriptions than are held.
 fn long_list() -> Vec<u8> {
     let pair = tuple(&[integer(1), integer(2)]);
     let list = list(&vec![pair; SUBSCRIPTIONS_MAX + 1], &nil());
@@ -171,7 +171,7 @@ fn to(name: &str) -> Vec<u8> {
     tuple(&[integer(6), PEER.pid(5), atom(""), atom(name)])
 }
 
-/// The answers to call 77 when these packets have come, after which the connection must go on.
+/// Receives these packets and returns the answers to call 77. The connection must go on.
 fn answers_to_77(sim: &mut SimulatedNode, connection: ConnectionId, packets: &[u8]) -> Vec<String> {
     for piece in packets.chunks(100_000) {
         sim.receive(connection, piece);
@@ -185,8 +185,8 @@ fn answers_to_77(sim: &mut SimulatedNode, connection: ConnectionId, packets: &[u
     answers
 }
 
-/// The first fragments of two processes may have the same number, or one may be missing, or may say
-/// that none follow. A caller with `infinity` would wait for ever.
+/// The messages of two processes may have the same number, a fragment may be missing, or the first
+/// may be the last. Without an answer, a caller with the timeout `infinity` would wait for ever.
 #[test]
 fn a_call_whose_fragments_are_out_of_order_is_answered() {
     let sub = to("subsmanager");
@@ -199,12 +199,12 @@ fn a_call_whose_fragments_are_out_of_order_is_answered() {
     let mut of_no_fragments = call[0].clone();
     of_no_fragments[4 + 2 + 8..][..8].fill(0);
     for (packets, answers) in [
-        // A fragment is missing: the second, one later, the last but one.
+        // A fragment is missing: the second, a later one, the last but one.
         (without(&call, 1), 1),
         (without(&call, 20), 1),
         (without(&call, call.len() - 2), 1),
         (without(&list, 20), 1),
-        // The first fragment comes twice: one call goes on, the other is refused.
+        // The first fragment arrives twice: one call goes on, the other is refused.
         ([call[0].clone(), call.concat()].concat(), 2),
         ([call[0].clone(), list.concat()].concat(), 2),
         ([list[0].clone(), list.concat()].concat(), 2),
@@ -244,11 +244,11 @@ fn a_call_beyond_the_bound_on_large_messages_is_answered() {
 }
 
 #[test]
-fn a_call_that_no_process_gets_is_answered() {
+fn a_call_to_no_process_is_answered() {
     let call = call_77(&atom("pid"));
     let with_rest = [&call[..], &nil()].concat();
     let passed_with_rest = passed_through(&to("router"), Some(&with_rest));
-    // The tuple of the call as no BEAM writes it.
+    // A call in a tuple with a four-byte arity, which no BEAM sends.
     let wide = [&[105, 0, 0, 0, 3][..], &call[2..], &[255]].concat();
     let unknown = tuple(&[integer(99), PEER.pid(5), atom("router")]);
     let no_name = tuple(&[integer(6), PEER.pid(5), atom(""), integer(1)]);
@@ -311,7 +311,7 @@ fn a_refused_message_that_is_no_call_is_not_answered() {
 }
 
 #[test]
-fn messages_begun_without_end_take_no_more_than_their_bound() {
+fn incomplete_messages_take_bounded_memory() {
     let (mut sim, connection) = connected();
     let control = tuple(&[integer(6), PEER.pid(5), atom(""), atom("any")]);
     let payload = binary(&[b'x'; 60_000]);
@@ -324,7 +324,7 @@ fn messages_begun_without_end_take_no_more_than_their_bound() {
 }
 
 #[test]
-fn messages_in_pieces_and_whole_ones_share_one_bound() {
+fn fragmented_and_whole_messages_share_one_bound() {
     let control = tuple(&[integer(6), PEER.pid(5), atom(""), atom("any")]);
     let body = |bytes: usize| tuple(&[atom("nobody"), binary(&vec![b'x'; bytes])]);
     let (mut sim, connection) = connected();
@@ -334,7 +334,8 @@ fn messages_in_pieces_and_whole_ones_share_one_bound() {
     first
         .iter()
         .for_each(|piece| sim.receive(connection, piece));
-    // What is as large as a piece and more is taken between pieces; what is much larger is not.
+    // A message of up to [`PACKET_BYTES_ALWAYS`] is accepted between fragments; a larger one is
+    // not.
     for (bytes, taken) in [
         (PACKET_BYTES_ALWAYS - 1000, 1),
         (2 * PACKET_BYTES_ALWAYS, 1),
@@ -356,7 +357,7 @@ fn messages_in_pieces_and_whole_ones_share_one_bound() {
 }
 
 #[test]
-fn a_large_message_that_was_taken_is_not_kept() {
+fn a_processed_large_message_is_freed() {
     let control = tuple(&[integer(6), PEER.pid(5), atom(""), atom("any")]);
     let payload = binary(&vec![b'x'; MESSAGE_BYTES_MAX / 2]);
     for count in [1, 40] {
@@ -374,7 +375,7 @@ fn a_large_message_that_was_taken_is_not_kept() {
 }
 
 #[test]
-fn a_caller_that_is_longer_than_any_is_not_answered() {
+fn a_caller_that_is_too_long_is_not_answered() {
     let (mut sim, connection) = connected();
     for (size, answers) in [(CALLER_BYTES_MAX - 100, 1), (CALLER_BYTES_MAX, 0)] {
         let caller = tuple(&[PEER.pid(5), binary(&vec![b'x'; size])]);
@@ -387,7 +388,7 @@ fn a_caller_that_is_longer_than_any_is_not_answered() {
 }
 
 #[test]
-fn many_short_questions_are_not_owed_long_answers_without_end() {
+fn many_short_calls_with_long_answers_are_bounded() {
     let (mut sim, connection) = connected();
     let pairs: Vec<_> = (0..5000)
         .map(|number| tuple(&[atom(&format!("{number:0>100}")), atom("rj")]))

@@ -1,5 +1,5 @@
-//! Peers that have not proved that they know the cookie, and nodes that make this one dial: they
-//! are bounded, and take nothing from anybody.
+//! Peers that have not proved that they know the cookie, and nodes that make this one dial: their
+//! number is bounded, and they do not harm others.
 
 use super::*;
 use crate::limits::{DIALS_MAX, UNPROVEN_MAX};
@@ -15,7 +15,7 @@ fn login(process: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn silent_strangers_keep_no_node_out() {
+fn silent_peers_do_not_block_other_nodes() {
     let mut sim = SimulatedNode::new(NAME, &[]);
     let strangers: Vec<_> = (0..600).map(|_| sim.accept_peer().unwrap()).collect();
     assert_eq!(sim.node.connections.len(), UNPROVEN_MAX);
@@ -24,14 +24,14 @@ fn silent_strangers_keep_no_node_out() {
     sim.run_until_idle();
     assert_eq!(sim.counted().nodes, 1);
     assert_eq!(crowded(&sim), 601 - UNPROVEN_MAX as u64);
-    // The oldest made room.
+    // The oldest was closed.
     assert!(sim.is_closed(strangers[0]) && !sim.is_closed(strangers[599]));
     sim.advance_clock(HANDSHAKE_TIME);
     assert_eq!(sim.node.connections.len(), 1);
 }
 
 #[test]
-fn more_nodes_than_there_may_be_are_turned_away() {
+fn nodes_beyond_the_limit_are_refused() {
     let mut sim = SimulatedNode::new(NAME, &[]);
     let mut first = None;
     for number in 0..CONNECTIONS_MAX {
@@ -50,7 +50,7 @@ fn more_nodes_than_there_may_be_are_turned_away() {
 }
 
 #[test]
-fn a_stranger_that_takes_the_name_of_a_wanted_node_ends_nothing_and_takes_nothing() {
+fn an_unproven_peer_with_the_name_of_a_dialed_node_has_no_effect() {
     let stranger = Peer {
         cookie: "another",
         ..PEER
@@ -58,7 +58,7 @@ fn a_stranger_that_takes_the_name_of_a_wanted_node_ends_nothing_and_takes_nothin
     for said in [stranger.name_6(), stranger.call()] {
         for at in 0..=said.len() {
             let mut sim = SimulatedNode::new(NAME, &[PEER.name]);
-            // Held before the node dials, and while it does.
+            // Connected before the node dials, and while it dials.
             let early = sim.accept_peer().unwrap();
             sim.receive(early, &stranger.name_6());
             sim.run_until_idle();
@@ -78,7 +78,7 @@ fn a_stranger_that_takes_the_name_of_a_wanted_node_ends_nothing_and_takes_nothin
 }
 
 #[test]
-fn a_stranger_that_declares_a_connected_node_dead_is_not_believed_before_its_proof() {
+fn an_unproven_peer_cannot_end_the_connection_of_a_node() {
     let stranger = Peer {
         cookie: "another",
         ..PEER
@@ -94,7 +94,7 @@ fn a_stranger_that_declares_a_connected_node_dead_is_not_believed_before_its_pro
 }
 
 #[test]
-fn processes_that_wait_for_a_dial_are_not_given_to_a_stranger() {
+fn sessions_that_wait_for_a_dial_are_not_given_to_an_unproven_peer() {
     let far = Peer::new("zzz@h");
     let stranger = Peer {
         cookie: "another",
@@ -109,7 +109,7 @@ fn processes_that_wait_for_a_dial_are_not_given_to_a_stranger() {
     sim.receive(theirs, &stranger.name_6());
     sim.run_until_idle();
     assert!(!sim.is_closed(ours));
-    // The node refuses the dial, as if it were the one that connects.
+    // The real node refuses the dial, as if it were the one that has connected.
     sim.receive(ours, &status("nok"));
     sim.run_until_idle();
     assert!(sim.is_closed(ours));
@@ -145,7 +145,7 @@ fn logins_of_processes_of_unknown_nodes_cause_a_bounded_number_of_dials() {
     assert_eq!(refused.count(), 4000 - DIALS_MAX);
     assert_eq!(crowded(&sim), 4000 - DIALS_MAX as u64);
     assert_eq!(sim.counted().sessions, DIALS_MAX as u64);
-    // Nodes that cannot be reached make room.
+    // Dials of unreachable nodes time out and make room.
     sim.advance_clock(HANDSHAKE_TIME);
     assert_eq!(sim.counted().sessions, 0);
     sim.receive(connection, &login(&pid("later@nowhere", 8, 77)));

@@ -1,4 +1,4 @@
-//! Signs of life, silence, deadlines, calling again.
+//! Ticks, silence, deadlines, reconnects.
 
 use super::*;
 use crate::limits::STALL_TIME;
@@ -7,7 +7,7 @@ use crate::sim::peer::{atom, binary, hear_messages, packet, tuple};
 
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// A node that sleeps meets a deadline at most so late.
+/// Latest time after a deadline at which a sleeping node acts.
 const LATENESS_MAX: Duration = DEADLINE_CHECK_INTERVAL;
 
 fn tick() -> Vec<u8> {
@@ -15,13 +15,13 @@ fn tick() -> Vec<u8> {
 }
 
 #[test]
-fn a_sign_of_life_follows_upon_a_quarter_of_the_tick_time_in_which_nothing_was_said() {
+fn a_tick_is_sent_after_a_quarter_of_the_tick_time_without_data() {
     let (mut sim, connection) = connected();
     sim.advance_clock(TICK_TIME / 4 - MOMENT);
     assert!(sim.take_sent(connection).is_empty());
     sim.advance_clock(LATENESS_MAX);
     assert_eq!(sim.take_sent(connection), tick());
-    // What else is said is a sign of life as well.
+    // Any other message replaces a tick.
     sim.advance_clock(TICK_TIME / 8);
     sim.receive(
         connection,
@@ -36,7 +36,7 @@ fn a_sign_of_life_follows_upon_a_quarter_of_the_tick_time_in_which_nothing_was_s
 }
 
 #[test]
-fn a_peer_that_is_silent_for_the_tick_time_is_gone_and_not_before() {
+fn a_silent_peer_is_disconnected_exactly_after_the_tick_time() {
     let (mut sim, connection) = connected();
     sim.advance_clock(TICK_TIME - MOMENT);
     assert!(!sim.is_closed(connection));
@@ -47,7 +47,7 @@ fn a_peer_that_is_silent_for_the_tick_time_is_gone_and_not_before() {
 }
 
 #[test]
-fn any_byte_of_a_peer_is_a_sign_of_life() {
+fn any_byte_of_a_peer_counts_as_a_tick() {
     let (mut sim, connection) = connected();
     let message = PEER.send_to("any", &tuple(&[atom("nobody"), binary(b"x")]));
     for byte in tick().iter().chain(&message) {
@@ -61,7 +61,7 @@ fn any_byte_of_a_peer_is_a_sign_of_life() {
 }
 
 #[test]
-fn a_peer_that_takes_nothing_of_what_it_is_owed_is_given_up() {
+fn a_peer_that_does_not_read_is_disconnected() {
     let (mut sim, connection) = connected();
     sim.block(connection);
     sim.receive(connection, &PEER.call_to("router", &atom("pid")));
@@ -75,11 +75,8 @@ fn a_peer_that_takes_nothing_of_what_it_is_owed_is_given_up() {
     assert_eq!(sim.counted().refused, refused(Refusal::Slow));
 }
 
-/// How long until the node calls again, after the call that is under way has failed.
-fn until_the_next_call(
-    sim: &mut SimulatedNode,
-    connection: ConnectionId,
-) -> (Duration, ConnectionId) {
+/// Lets the dial in progress fail; returns the time until the next dial, and its connection.
+fn next_dial(sim: &mut SimulatedNode, connection: ConnectionId) -> (Duration, ConnectionId) {
     sim.wake().ended(connection);
     let step = Duration::from_millis(100);
     let mut passed = Duration::ZERO;
@@ -87,19 +84,19 @@ fn until_the_next_call(
     while sim.calls.is_empty() {
         sim.advance_clock(step);
         passed += step;
-        assert!(passed < Duration::from_secs(60), "the node calls again");
+        assert!(passed < Duration::from_secs(60), "the node dials again");
     }
     (passed, sim.calls.pop().unwrap().0)
 }
 
 #[test]
-fn a_node_that_is_wanted_is_called_again_ever_more_rarely_until_it_answers() {
+fn a_permanent_peer_is_dialed_again_with_growing_delays() {
     let mut sim = SimulatedNode::new(NAME, &[PEER.name]);
     sim.run_until_idle();
     let (mut connection, _) = sim.calls.pop().unwrap();
     let mut waited = Vec::new();
     for _ in 0..9 {
-        let (passed, next) = until_the_next_call(&mut sim, connection);
+        let (passed, next) = next_dial(&mut sim, connection);
         waited.push(passed.as_millis());
         connection = next;
     }
@@ -111,12 +108,12 @@ fn a_node_that_is_wanted_is_called_again_ever_more_rarely_until_it_answers() {
     sim.receive(connection, &PEER.answer(true));
     sim.run_until_idle();
     assert_eq!(sim.counted().nodes, 1);
-    let (passed, _) = until_the_next_call(&mut sim, connection);
+    let (passed, _) = next_dial(&mut sim, connection);
     assert_eq!(passed.as_millis(), 500);
 }
 
 #[test]
-fn a_call_that_is_answered_too_late_is_not_wanted() {
+fn a_dial_that_is_answered_too_late_is_dropped() {
     let mut sim = SimulatedNode::new(NAME, &[PEER.name]);
     sim.run_until_idle();
     let (connection, _) = sim.calls.pop().unwrap();

@@ -17,8 +17,8 @@ pub(super) fn push(text: &str, out: &mut String) {
     }
 }
 
-/// The name of a module or function in `fun m:f/1`. The emulator prints it, which knows no reserved
-/// words and does not count `@` as a letter.
+/// Appends the name of a module or function in `fun m:f/1`. The emulator prints these names; it
+/// quotes no reserved words and does not count `@` as a letter.
 pub(super) fn push_of_fun(text: &str, out: &mut String) {
     if is_name(text) && !text.contains('@') {
         out.push_str(text);

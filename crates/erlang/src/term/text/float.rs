@@ -5,8 +5,8 @@
 const PLAIN_BELOW: f64 = 9_007_199_254_740_992.0;
 
 pub(super) fn push(float: f64, out: &mut String) {
-    // The standard library also produces the fewest digits. Of two equally near candidates it takes
-    // the larger one, and Erlang the even one.
+    // The standard library also produces the fewest digits, but of two equally near candidates it
+    // takes the larger one and Erlang the even one.
     let mut buffer = zmij::Buffer::new();
     let (digits, exponent) = parse(buffer.format_finite(float.abs()));
     let scientific = format!("{}e{exponent}", with_point(&digits, 1));
@@ -21,7 +21,7 @@ pub(super) fn push(float: f64, out: &mut String) {
     }
 }
 
-/// The digits without surrounding zeros, and the power of ten of the first digit.
+/// Returns the digits without surrounding zeros, and the power of ten of the first digit.
 fn parse(text: &str) -> (String, i32) {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));

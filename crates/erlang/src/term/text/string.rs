@@ -13,7 +13,7 @@ pub(super) const fn is_printable(character: char) -> bool {
     ) || character as u32 > 0xffff
 }
 
-/// The characters of a proper list of nothing but characters.
+/// Returns the text of a proper list whose elements are all characters.
 pub(super) fn characters(list: List<'_>) -> Option<String> {
     let text = list
         .elements()
@@ -25,7 +25,7 @@ pub(super) fn characters(list: List<'_>) -> Option<String> {
     list.is_proper().then_some(text)
 }
 
-/// The text of a binary whose characters are all printable: UTF-8, or else Latin-1.
+/// Returns the text of a binary whose characters are all printable: UTF-8, or else Latin-1.
 pub(super) fn of_binary(bytes: &[u8]) -> Option<Cow<'_, str>> {
     let text = match str::from_utf8(bytes) {
         _ if bytes.is_empty() => return None,
